@@ -1,0 +1,196 @@
+"""The handful of array helpers that let one formula run on numbers and on symbols.
+
+Numbers are NumPy arrays with any leading batch axes. Symbols are ``casadi.ArrayInterface`` values over ``SX``: they follow
+NumPy for zero to two axes (ufuncs, ``@``, ``np.matvec``, ``np.vecdot``, ``np.cross``, ``np.stack``, ...) but know neither
+``...`` in an index nor broadcasting of batch axes. Everything in ``geometry``, ``coordinates``, ``mechanics`` and ``system``
+is written with NumPy and these helpers, so the same line computes a number, traces a program and yields a derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import casadi
+
+Array: TypeAlias = Any
+"""A float array with leading batch axes, or a symbolic array of the same trailing shape."""
+
+
+def is_symbolic(*values: object) -> bool:
+    """Whether any value is a CasADi symbolic array (without importing CasADi)."""
+    return any(hasattr(value, "to_casadi") or type(value).__module__ == "casadi.casadi" for value in values)
+
+
+def as_array(value: Any) -> Array:
+    """Turn numbers, symbols and nested sequences of both into an array.
+
+    >>> as_array((1, 2, 3))
+    array([1., 2., 3.])
+    """
+    if is_symbolic(value):
+        return value
+    if isinstance(value, (list, tuple)) and _holds_symbols(value):
+        return np.stack([as_array(item) for item in value], axis=0)
+    return np.asarray(value, dtype=float)
+
+
+def _holds_symbols(value: Iterable[Any]) -> bool:
+    return any(_holds_symbols(item) if isinstance(item, (list, tuple)) else is_symbolic(item) for item in value)
+
+
+def components(x: Array) -> tuple[Array, ...]:
+    """Entries along the last axis of ``x`` (..., n): a tuple of n arrays (...)."""
+    if is_symbolic(x):
+        return tuple(x[i] for i in range(x.shape[0]))
+    return tuple(np.moveaxis(np.asarray(x, dtype=float), -1, 0))
+
+
+def entry(x: Array, *index: int) -> Array:
+    """The entry ``x[..., i]`` or ``x[..., i, j]``."""
+    if is_symbolic(x):
+        return x[index if len(index) > 1 else index[0]]
+    return x[(..., *index)]
+
+
+def column(matrix: Array, j: int) -> Array:
+    """Column ``j`` of ``matrix`` (..., m, n): shape (..., m)."""
+    return matrix[:, j] if is_symbolic(matrix) else matrix[..., :, j]
+
+
+def part(x: Array, start: int, stop: int) -> Array:
+    """The slice ``x[..., start:stop]`` of a vector."""
+    return x[start:stop] if is_symbolic(x) else x[..., start:stop]
+
+
+def submatrix(matrix: Array, rows: slice, columns: slice) -> Array:
+    """The block ``matrix[..., rows, columns]``."""
+    return matrix[rows, columns] if is_symbolic(matrix) else matrix[..., rows, columns]
+
+
+def split(x: Array, sizes: Sequence[int]) -> tuple[Array, ...]:
+    """Cut the last axis of ``x`` into consecutive parts of the given sizes."""
+    stops = list(accumulate(sizes))
+    return tuple(part(x, stop - size, stop) for stop, size in zip(stops, sizes, strict=True))
+
+
+def vector(*entries: Array) -> Array:
+    """Stack scalars (...) into a vector (..., n); numbers and symbols may be mixed.
+
+    >>> vector(1.0, 2.0)
+    array([1., 2.])
+    """
+    if is_symbolic(*entries):
+        return np.stack(entries, axis=-1)
+    return np.stack(np.broadcast_arrays(*(np.asarray(e, dtype=float) for e in entries)), axis=-1)
+
+
+def matrix(rows: Sequence[Sequence[Array]]) -> Array:
+    """Build a matrix (..., m, n) from rows of scalars (...).
+
+    >>> matrix([[1.0, 0.0], [0.0, 1.0]])
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    flat = vector(*(e for row in rows for e in row))
+    shape = (len(rows), len(rows[0]))
+    return np.reshape(flat, shape) if is_symbolic(flat) else flat.reshape(flat.shape[:-1] + shape)
+
+
+def concatenate(*parts: Array) -> Array:
+    """Join vectors (..., n_k) along the last axis, broadcasting their batch axes."""
+    if is_symbolic(*parts):
+        return np.concatenate(parts, axis=-1)
+    arrays = [np.asarray(p, dtype=float) for p in parts]
+    batch = np.broadcast_shapes(*(a.shape[:-1] for a in arrays))
+    return np.concatenate([np.broadcast_to(a, batch + a.shape[-1:]) for a in arrays], axis=-1)
+
+
+def block(rows: Sequence[Sequence[Array]]) -> Array:
+    """Join matrices (..., m_i, n_j) into a block matrix, broadcasting their batch axes."""
+    if any(is_symbolic(*row) for row in rows):
+        return np.concatenate([np.concatenate(row, axis=1) for row in rows], axis=0)
+    arrays = [[np.asarray(m, dtype=float) for m in row] for row in rows]
+    batch = np.broadcast_shapes(*(m.shape[:-2] for row in arrays for m in row))
+    return np.concatenate(
+        [np.concatenate([np.broadcast_to(m, batch + m.shape[-2:]) for m in row], axis=-1) for row in arrays], axis=-2
+    )
+
+
+def from_columns(*columns: Array) -> Array:
+    """Matrix (..., m, n) whose columns are the given vectors (..., m)."""
+    if is_symbolic(*columns):
+        return np.stack(columns, axis=-1)
+    return np.stack(np.broadcast_arrays(*(np.asarray(c, dtype=float) for c in columns)), axis=-1)
+
+
+def transpose(matrix: Array) -> Array:
+    """Swap the last two axes."""
+    return np.swapaxes(matrix, -1, -2)
+
+
+def scale(factor: Array, x: Array, axes: int) -> Array:
+    """Multiply a scalar field ``factor`` (...) with ``x`` that has ``axes`` trailing axes (1: vector, 2: matrix)."""
+    if is_symbolic(factor, x):
+        return factor * x
+    return np.asarray(factor, dtype=float)[(...,) + (None,) * axes] * x
+
+
+def flatten_columns(matrix: Array) -> Array:
+    """Matrix (..., m, n) to vector (..., m n), column after column (eq. 3.51, erratum 0.3)."""
+    shape = matrix.shape
+    flat = transpose(matrix)
+    if is_symbolic(matrix):
+        return np.reshape(flat, (shape[0] * shape[1],))
+    return flat.reshape(shape[:-2] + (shape[-1] * shape[-2],))
+
+
+def unflatten_columns(x: Array, rows: int) -> Array:
+    """Vector (..., m n) to matrix (..., m, n): the inverse of :func:`flatten_columns` for ``rows`` = m."""
+    if is_symbolic(x):
+        return transpose(np.reshape(x, (x.shape[0] // rows, rows)))
+    return transpose(x.reshape((*x.shape[:-1], x.shape[-1] // rows, rows)))
+
+
+def symbol(name: str, size: int | None = None) -> Array:
+    """A symbolic vector of ``size`` entries, or a symbolic scalar when ``size`` is None."""
+    import casadi
+
+    sx = casadi.SX.sym(name, 1, 1 if size is None else size)
+    return casadi.ArrayInterface(sx, 0 if size is None else 1)
+
+
+def to_sx(x: Array) -> casadi.SX:
+    """The CasADi expression behind ``x``, flattened row by row into a dense column."""
+    import casadi
+
+    if not is_symbolic(x):
+        return casadi.SX(casadi.DM(np.asarray(x, dtype=float).reshape(-1)))
+    value = x.to_casadi() if hasattr(x, "to_casadi") else x
+    return casadi.densify(casadi.vec(casadi.SX(value).T))
+
+
+def from_sx(sx: casadi.SX, shape: tuple[int, ...]) -> Array:
+    """The symbolic array of the given shape from a CasADi column that lists it row by row."""
+    import casadi
+
+    return np.reshape(casadi.ArrayInterface(sx.T, 1), shape) if shape else casadi.ArrayInterface(sx, 0)
+
+
+def jacobian(expression: Array, variables: Array) -> Array:
+    """Exact derivative (m, n) of a symbolic vector (m,) by a symbolic vector (n,)."""
+    import casadi
+
+    return casadi.ArrayInterface(casadi.jacobian(to_sx(expression), to_sx(variables)), 2)
+
+
+def directional(expression: Array, variables: Array, direction: Array) -> Array:
+    """Exact derivative of a symbolic array of any shape along ``direction``; same shape as ``expression``."""
+    import casadi
+
+    derivative = casadi.jtimes(to_sx(expression), to_sx(variables), to_sx(direction))
+    return from_sx(derivative, tuple(expression.shape))

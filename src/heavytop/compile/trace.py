@@ -1,0 +1,145 @@
+"""Trace a function written in NumPy notation into a CasADi function of flat vectors.
+
+A :class:`Traced` function has named inputs and outputs of fixed trailing shape. Inside, each is one dense column, listed row by
+row (C order), which is also the layout of every back end. It can be interpreted here (CasADi's virtual machine), inspected, or
+handed to a back end of :mod:`heavytop.compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, from_sx, is_symbolic, symbol, to_sx
+from heavytop.errors import ShapeError, wrong_shape
+
+if TYPE_CHECKING:
+    import casadi
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A traced function: the expression graph with the names and shapes of its inputs and outputs.
+
+    Attributes
+    ----------
+    function : casadi.Function with one dense column per input and output, after common-subexpression elimination.
+    inputs, outputs : name -> trailing shape.
+    """
+
+    name: str
+    function: casadi.Function
+    inputs: dict[str, Shape]
+    outputs: dict[str, Shape]
+
+    @cached_property
+    def input_sizes(self) -> tuple[int, ...]:
+        """Number of scalars of each input."""
+        return tuple(prod(shape) for shape in self.inputs.values())
+
+    @cached_property
+    def output_sizes(self) -> tuple[int, ...]:
+        """Number of scalars of each output."""
+        return tuple(prod(shape) for shape in self.outputs.values())
+
+    @property
+    def instructions(self) -> int:
+        """Number of scalar instructions, inputs and outputs included."""
+        return self.function.n_instructions()
+
+    def flat_inputs(self, arguments: Sequence[Array]) -> tuple[Shape, list[np.ndarray]]:
+        """Check the arguments, broadcast their batch axes; return the batch shape and arrays of shape (batch, size)."""
+        if len(arguments) != len(self.inputs):
+            names = ", ".join(self.inputs)
+            raise ShapeError(f"{self.name}({names}) takes {len(self.inputs)} arrays, got {len(arguments)}.")
+        arrays = [np.asarray(a, dtype=float) for a in arguments]
+        batches = []
+        for array, (label, shape) in zip(arrays, self.inputs.items(), strict=True):
+            if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
+                raise wrong_shape(f"{label} of {self.name}", ("...", *shape), array.shape)
+            batches.append(array.shape[: array.ndim - len(shape)])
+        try:
+            batch = np.broadcast_shapes(*batches)
+        except ValueError:
+            got = ", ".join(f"{label} {array.shape}" for label, array in zip(self.inputs, arrays, strict=True))
+            raise ShapeError(f"the batch axes of {self.name} do not broadcast: {got}.") from None
+        flat = [
+            np.broadcast_to(array, batch + shape).reshape(prod(batch), size)
+            for array, shape, size in zip(arrays, self.inputs.values(), self.input_sizes, strict=True)
+        ]
+        return batch, flat
+
+    def shape_outputs(self, batch: Shape, results: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Give flat results (batch, size) their batch and trailing shapes."""
+        return tuple(
+            np.asarray(result).reshape(batch + shape)
+            for result, shape in zip(results, self.outputs.values(), strict=True)
+        )
+
+    def interpret(self, *arguments: Array) -> tuple[np.ndarray, ...]:
+        """Evaluate with CasADi's virtual machine: no compilation, about a hundred times slower than native code."""
+        batch, flat = self.flat_inputs(arguments)
+        count = prod(batch)
+        if count == 0:
+            return self.shape_outputs(batch, [np.zeros((0, size)) for size in self.output_sizes])
+        results = self.function.call([a.T for a in flat]) if count == 1 else self.function.map(count).call([a.T for a in flat])
+        return self.shape_outputs(batch, [result.full().T for result in results])
+
+    def expressions(self, *arguments: Array) -> tuple[Array, ...]:
+        """Insert symbolic arguments; the outputs as symbolic arrays."""
+        results = self.function.call([to_sx(a) for a in arguments])
+        return tuple(from_sx(sx, shape) for sx, shape in zip(results, self.outputs.values(), strict=True))
+
+    def __call__(self, *arguments: Array) -> tuple[Array, ...]:
+        """Evaluate on numbers (interpreted) or insert symbols."""
+        if is_symbolic(*arguments):
+            return self.expressions(*arguments)
+        return self.interpret(*arguments)
+
+
+def trace(
+    function: Callable[..., Array | tuple[Array, ...] | Mapping[str, Array]],
+    inputs: Mapping[str, Shape],
+    name: str | None = None,
+) -> Traced:
+    """Run ``function`` once on symbols of the given shapes and record what it computes.
+
+    Parameters
+    ----------
+    function : called with one symbolic array per input, in order; returns an array, a tuple of arrays, or a mapping
+        from output names to arrays.
+    inputs : name -> trailing shape, for example ``{"q": (7,), "R": (3, 3)}``.
+
+    Examples
+    --------
+    >>> double = trace(lambda x: 2 * x, {"x": (3,)}, name="double")
+    >>> double([1.0, 2.0, 3.0])[0]
+    array([2., 4., 6.])
+    """
+    symbols = {label: symbol(label, max(prod(shape), 0)) for label, shape in inputs.items()}
+    shaped = [np.reshape(s, inputs[label]) if inputs[label] != s.shape else s for label, s in symbols.items()]
+    result = function(*shaped)
+    if isinstance(result, Mapping):
+        outputs = {label: as_array(value) for label, value in result.items()}
+    elif isinstance(result, tuple):
+        outputs = {f"out{i}": as_array(value) for i, value in enumerate(result)}
+    else:
+        outputs = {"out": as_array(result)}
+    label = name or getattr(function, "__name__", "traced").replace("<lambda>", "traced")
+    return Traced(label, make_function(label, symbols, outputs), dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()})
+
+
+def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> casadi.Function:
+    """The CasADi function from flat symbols to flat expressions, with common subexpressions shared."""
+    import casadi
+
+    expressions = casadi.cse([to_sx(value) for value in outputs.values()]) if outputs else []
+    safe = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "traced"
+    return casadi.Function(f"f_{safe}".replace("__", "_"), [to_sx(s) for s in inputs.values()], expressions)

@@ -1,0 +1,69 @@
+"""Typed errors. Each message says what was expected, what came, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class HeavytopError(Exception):
+    """Base class of every error that heavytop raises on purpose."""
+
+
+class ShapeError(HeavytopError, ValueError):
+    """An array has the wrong shape or holds a value that is not finite."""
+
+
+class ModelError(HeavytopError, ValueError):
+    """A description that no mechanical system has (names, graph, inertia, joints, coordinates)."""
+
+
+class UnknownNameError(ModelError, KeyError):
+    """A name that was never declared."""
+
+    def __str__(self) -> str:  # KeyError would show the repr
+        return str(self.args[0]) if self.args else ""
+
+
+class ConfigurationError(HeavytopError, ValueError):
+    """A configuration ``q`` that is off its manifold, or that the operation cannot take."""
+
+
+class SimulationError(HeavytopError, RuntimeError):
+    """A simulation that cannot start or cannot go on."""
+
+
+class ControlError(HeavytopError, ValueError):
+    """A prototype, limit or reference for which no control law exists."""
+
+
+class CompileError(HeavytopError, RuntimeError):
+    """Native code could not be made or loaded."""
+
+
+class FileFormatError(HeavytopError, ValueError):
+    """A file whose content is not what its format demands."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """The error for an undeclared name, with the nearest declared ones.
+
+    >>> str(unknown_name("body", "hul", ["world", "hull"]))
+    "unknown body 'hul'. Did you mean 'hull'? Declared: 'world', 'hull'."
+    """
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    declared = ", ".join(repr(n) for n in names) if names else "none"
+    return UnknownNameError(f"unknown {kind} {name!r}.{hint} Declared: {declared}.")
+
+
+def wrong_shape(what: str, expected: Sequence[int | str], got: Sequence[int], hint: str = "") -> ShapeError:
+    """The error for an array whose trailing shape is not the expected one.
+
+    >>> str(wrong_shape("velocity v of 'quad'", ("...", 6), (7,)))
+    "velocity v of 'quad' must have shape (..., 6), got (7,)."
+    """
+    shape = "(" + ", ".join(str(n) for n in expected) + ("," if len(expected) == 1 else "") + ")"
+    message = f"{what} must have shape {shape}, got {tuple(got)}."
+    return ShapeError(f"{message} {hint}".rstrip())
