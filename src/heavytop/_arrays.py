@@ -209,3 +209,12 @@ def depends_on(expression: Array, variables: Array) -> bool:
     import casadi
 
     return is_symbolic(expression) and casadi.depends_on(to_sx(expression), to_sx(variables))
+
+
+def substitute(expression: Array, variables: Array, values: Array) -> Array:
+    """A symbolic array with the symbolic ``variables`` replaced by ``values``."""
+    import casadi
+
+    if not is_symbolic(expression):
+        return expression
+    return from_sx(casadi.substitute(to_sx(expression), to_sx(variables), to_sx(values)), tuple(expression.shape))

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, depends_on, directional, from_columns, is_symbolic, jacobian, transpose
+from heavytop._arrays import Array, concatenate, depends_on, directional, from_columns, is_symbolic, jacobian, substitute, transpose
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.description import Description
@@ -79,10 +79,12 @@ class Dynamics:
 
     def spring_offsets(self) -> list[tuple[Array, Motion, Array, Array]]:
         """For each spring: moments K', motion of b relative to a, rest pose, least energy."""
-        return [
-            (spring.stiffness.moments, self.kinematics.motion(spring.a, spring.b), spring.rest, spring.least_energy)
-            for spring in self.description.springs
-        ]
+        offsets = []
+        for spring in self.description.springs:
+            motion = self.kinematics.motion(spring.a, spring.b)
+            rest = substitute(motion.pose, self.q, self.kinematics.coordinates.neutral()) if spring.rest is None else spring.rest
+            offsets.append((spring.stiffness.moments, motion, rest, spring.least_energy))
+        return offsets
 
     @cached_property
     def stiffness_energy(self) -> Array:
@@ -100,12 +102,24 @@ class Dynamics:
         for K, m, rest, _ in self.spring_offsets():
             wrench = se3.vee2((np.eye(4) - se3.inverse(m.pose) @ rest) @ K)
             total = total + np.matvec(transpose(m.jacobian), wrench)
-        A = self.kinematics.kinematics_matrix
+        return total + self._potential_force
+
+    @cached_property
+    def _potential_force(self) -> Array:
+        """Gradients A^T dV/dq of the user's potentials."""
+        total = np.zeros(self.nv)
         for fn in self.description.potentials:
             V = self._scalar(fn(self.q), "potential")
             if is_symbolic(V):
-                total = total + np.matvec(transpose(A), jacobian(np.reshape(V, (1,)), self.q)[0, :])
+                slope = jacobian(np.reshape(V, (1,)), self.q)[0, :]
+                total = total + np.matvec(transpose(self.kinematics.kinematics_matrix), slope)
         return total
+
+    @cached_property
+    def user_force(self) -> Array:
+        """All generalised forces that come from functions of the user: f - dV/dq A - dR/dv."""
+        resisting = sum((self._dissipation_gradient(fn) for fn in self.description.dissipations), np.zeros(self.nv))
+        return self.applied_force - self._potential_force - resisting
 
     # --- dissipation, forces, inputs -----------------------------------------------------------------------------------------
 

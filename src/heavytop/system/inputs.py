@@ -8,35 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, is_symbolic, transpose
-from heavytop.errors import ModelError, ShapeError, wrong_shape
-from heavytop.geometry import se3
+from heavytop._arrays import Array, as_array, concatenate, transpose
+from heavytop.errors import HeavytopError, ModelError, wrong_shape
+from heavytop.geometry import se3, so3
 from heavytop.system.names import WORLD
 
 if TYPE_CHECKING:
     from heavytop.system.kinematics import Kinematics
 
-AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
-
 
 def unit_axis(axis: Any, where: str) -> Array:
-    """A unit vector from "x", "-y", ... or from three numbers (normalised; zero length is an error)."""
-    if isinstance(axis, str):
-        sign, name = (-1.0, axis[1:]) if axis.startswith("-") else (1.0, axis)
-        if name not in AXES:
-            raise ModelError(f"{where}: axis must be 'x', 'y', 'z', '-x', '-y', '-z' or three numbers, got {axis!r}.")
-        return sign * np.array(AXES[name])
-    direction = as_array(axis)
-    if direction.shape != (3,):
-        raise wrong_shape(f"axis of {where}", (3,), direction.shape)
-    if is_symbolic(direction):
-        return direction / np.sqrt(np.vecdot(direction, direction))
-    if not np.all(np.isfinite(direction)):
-        raise ShapeError(f"axis of {where} must be finite, got {direction.tolist()}.")
-    length = np.linalg.norm(direction)
-    if length < 1e-12:
-        raise ModelError(f"{where}: the axis {direction.tolist()} has no direction (its length is {length:g}). Give a non-zero vector.")
-    return direction / length
+    """A unit vector from "x", "-y", ... or from three numbers; errors say ``where`` the axis belongs."""
+    if isinstance(axis, str) and axis.startswith("-"):
+        return -unit_axis(axis[1:], where)
+    try:
+        return so3.unit_axis(axis)
+    except HeavytopError as error:
+        raise type(error)(f"{where}: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ class Revolute(Joint):
             c, s = np.cos(angle), np.sin(angle)
         else:
             c, s = components(q)
-        return se3.pose(so3.rotation_from_cosine_sine(self.axis, c, s), ZERO)
+        return se3.pose(so3.rotation_from_circle(self.axis, c, s), ZERO)
 
     def jacobian(self, q: Array) -> Array:
         return _constant(q, from_columns(concatenate(ZERO, self.axis)))
@@ -88,7 +88,7 @@ class Cylindrical(Joint):
 
     def pose(self, q: Array) -> Array:
         angle, x = components(q)
-        return se3.pose(so3.rotation_from_cosine_sine(self.axis, np.cos(angle), np.sin(angle)), scale(x, self.axis, 1))
+        return se3.pose(so3.rotation_from_circle(self.axis, np.cos(angle), np.sin(angle)), scale(x, self.axis, 1))
 
     def jacobian(self, q: Array) -> Array:
         return _constant(q, from_columns(concatenate(ZERO, self.axis), concatenate(self.axis, ZERO)))
@@ -119,8 +119,8 @@ class Universal(Joint):
     def _rotations(self, q: Array) -> tuple[Array, Array]:
         first, second = components(q)
         return (
-            so3.rotation_from_cosine_sine(self.axes[0], np.cos(first), np.sin(first)),
-            so3.rotation_from_cosine_sine(self.axes[1], np.cos(second), np.sin(second)),
+            so3.rotation_from_circle(self.axes[0], np.cos(first), np.sin(first)),
+            so3.rotation_from_circle(self.axes[1], np.cos(second), np.sin(second)),
         )
 
     def pose(self, q: Array) -> Array:

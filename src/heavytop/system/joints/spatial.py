@@ -28,21 +28,19 @@ class Free(Joint):
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
         self.velocity = velocity
-        if velocity == "unified":
-            self._coordinates = UnifiedPose("hexahedral", attitude=attitude)
-        else:
-            self._coordinates = Pose(attitude=attitude, velocity=velocity)
+        self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
+        self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
 
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
 
     def pose(self, q: Array) -> Array:
-        return self._coordinates.pose(q)
+        return self._pose_block.pose(q)
 
     def jacobian(self, q: Array) -> Array:
         if self.velocity == "unified":
-            return self._coordinates.twist_matrix
+            return self._coordinates.inverse_matrix
         if self.velocity == "body":
             return np.eye(6)
         R = se3.rotation(self.pose(q))
@@ -76,7 +74,7 @@ class Spherical(Joint):
         return self._coordinates
 
     def pose(self, q: Array) -> Array:
-        return se3.pose(self._coordinates.rotation(q), np.zeros(3))
+        return se3.pose(self._coordinates.rotation_matrix(q), np.zeros(3))
 
     def jacobian(self, q: Array) -> Array:
         return np.concatenate([np.zeros((3, 3)), np.eye(3)])
