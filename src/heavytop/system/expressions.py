@@ -12,6 +12,7 @@ from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system import articulated
+from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
 from heavytop.system.description import Description
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.kinematics import Kinematics
@@ -102,6 +103,8 @@ class Expressions:
             "kinematics_matrix": (("q",), lambda: self.kinematics.kinematics_matrix),
             "rate": (("q", "v"), lambda: self.kinematics.rate),
             "constraints": (("q",), lambda: self.coordinates.constraints(self.q)),
+            "commutation": (("q",), lambda: stacked_first(commutation(self.kinematics))),
+            "connection": (("q",), lambda: stacked_last(connection(self.dynamics))),
             "mass_matrix": (("q",), d("mass_matrix")),
             "bias": (("q", "v"), d("bias")),
             "coriolis_matrix": (("q", "v"), d("coriolis_matrix")),
@@ -153,4 +156,6 @@ class Expressions:
             outputs = dict(value) if isinstance(value, Mapping) else {name.split(":")[0]: value}
         function = make_function(f"{self.description.name}_{name}", symbols, outputs)
         shapes = {label: tuple(np.shape(part)) for label, part in outputs.items()}
+        if name in ("commutation", "connection"):
+            shapes = {name: (self.nv,) * 3}
         return Traced(name, function, {label: tuple(s.shape) for label, s in symbols.items()}, shapes)

@@ -11,7 +11,6 @@ import numpy as np
 from heavytop._arrays import Array, is_symbolic
 from heavytop.compile.trace import Traced
 from heavytop.coordinates import Product
-from heavytop.coordinates.calculus import connection_coefficients
 from heavytop.errors import ConfigurationError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
