@@ -218,3 +218,8 @@ def substitute(expression: Array, variables: Array, values: Array) -> Array:
     if not is_symbolic(expression):
         return expression
     return from_sx(casadi.substitute(to_sx(expression), to_sx(variables), to_sx(values)), tuple(expression.shape))
+
+
+def shape(x: Array) -> tuple[int, ...]:
+    """Shape of numbers or symbols (``np.shape`` sees a symbolic vector as a row matrix)."""
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)

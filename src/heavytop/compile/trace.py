@@ -89,7 +89,11 @@ class Traced:
         count = prod(batch)
         if count == 0:
             return self.shape_outputs(batch, [np.zeros((0, size)) for size in self.output_sizes])
-        results = self.function.call([a.T for a in flat]) if count == 1 else self.function.map(count).call([a.T for a in flat])
+        results = (
+            self.function.call([a.T for a in flat])
+            if count == 1
+            else self.function.map(count).call([a.T for a in flat])
+        )
         return self.shape_outputs(batch, [result.full().T for result in results])
 
     def expressions(self, *arguments: Array) -> tuple[Array, ...]:
@@ -133,7 +137,9 @@ def trace(
     else:
         outputs = {"out": as_array(result)}
     label = name or getattr(function, "__name__", "traced").replace("<lambda>", "traced")
-    return Traced(label, make_function(label, symbols, outputs), dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()})
+    return Traced(
+        label, make_function(label, symbols, outputs), dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()}
+    )
 
 
 def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> casadi.Function:

@@ -90,7 +90,9 @@ def inverse_dynamics(dynamics: Dynamics, a: Array) -> Array:
     acceleration = {WORLD: concatenate(-description.gravity, np.zeros(3))}
     wrench: dict[str, Array] = {}
     for step in kinematics.steps:
-        total = adjoint_inverse(kinematics.links[step.frame].pose, acceleration[step.parent]) + _transport(dynamics, step)
+        total = adjoint_inverse(kinematics.links[step.frame].pose, acceleration[step.parent]) + _transport(
+            dynamics, step
+        )
         if step.edge.joint.velocity_frame == "absolute":
             total = concatenate(total[:3], a_of[step.edge.label])
         elif step.edge.label in a_of:
@@ -144,7 +146,9 @@ def forward_dynamics(dynamics: Dynamics, u: Array) -> Array:
     acceleration = {WORLD: concatenate(-description.gravity, np.zeros(3))}
     result: dict[str, Array] = {}
     for step in kinematics.steps:
-        total = adjoint_inverse(kinematics.links[step.frame].pose, acceleration[step.parent]) + _transport(dynamics, step)
+        total = adjoint_inverse(kinematics.links[step.frame].pose, acceleration[step.parent]) + _transport(
+            dynamics, step
+        )
         if step.frame in joints:
             U, D, force = joints[step.frame]
             rate = solve_definite(D, force - np.matvec(transpose(U), total))

@@ -17,7 +17,9 @@ def commutation(kinematics: Kinematics) -> tuple[Array, ...]:
     gamma'^k_ij = W^k_s (gamma^s_ab T_i^a T_j^b + d_i T_j^s - d_j T_i^s) with W = T^-1.
     """
     own = kinematics.coordinates.commutation(kinematics.q)
-    T = sparse(np.concatenate([kinematics.relative_rows[e.label] for e in kinematics.edges if e.joint.coordinates.nv], axis=0))
+    T = sparse(
+        np.concatenate([kinematics.relative_rows[e.label] for e in kinematics.edges if e.joint.coordinates.nv], axis=0)
+    )
     T = T if kinematics.transform is None else T @ kinematics.transform
     if not is_symbolic(own[0]) and _is_identity(T):
         return tuple(own)

@@ -1,6 +1,6 @@
 """The matrices and forces of the equations of motion, as sums over bodies and pairs of bodies (eqs 3.125).
 
-    M a + c + D v + fK + fG = B u + f,     every force on the left is the gradient of an energy (errata 0.24, 0.25).
+M a + c + D v + fK + fG = B u + f,     every force on the left is the gradient of an energy (errata 0.24, 0.25).
 """
 
 from __future__ import annotations
@@ -9,7 +9,18 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, depends_on, directional, from_columns, is_symbolic, jacobian, substitute, transpose
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    from_columns,
+    is_symbolic,
+    jacobian,
+    shape,
+    substitute,
+    transpose,
+)
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.description import Description
@@ -64,7 +75,10 @@ class Dynamics:
         """V^G = -sum_b m_b a_G . (r_b + R_b s_b) (eq. 3.62)."""
         total = 0.0
         for name, inertia in self.description.inertias.items():
-            first = np.matvec(self.kinematics.pose(WORLD, name)[:3, :], concatenate(inertia.mass * inertia.com, np.reshape(inertia.mass, (1,))))
+            first = np.matvec(
+                self.kinematics.pose(WORLD, name)[:3, :],
+                concatenate(inertia.mass * inertia.com, np.reshape(inertia.mass, (1,))),
+            )
             total = total - np.vecdot(self.description.gravity, first)
         return total
 
@@ -82,7 +96,11 @@ class Dynamics:
         offsets = []
         for spring in self.description.springs:
             motion = self.kinematics.motion(spring.a, spring.b)
-            rest = substitute(motion.pose, self.q, self.kinematics.coordinates.neutral()) if spring.rest is None else spring.rest
+            rest = (
+                substitute(motion.pose, self.q, self.kinematics.coordinates.neutral())
+                if spring.rest is None
+                else spring.rest
+            )
             offsets.append((spring.stiffness.moments, motion, rest, spring.least_energy))
         return offsets
 
@@ -136,14 +154,14 @@ class Dynamics:
                 total = total + hessian
         return symmetric(total)
 
-    def _dissipation_hessian(self, fn) -> Array | None:  # noqa: ANN001
+    def _dissipation_hessian(self, fn) -> Array | None:
         """d^2R/dv^2 when R is quadratic in v, else None."""
         force = self._dissipation_gradient(fn)
         hessian = jacobian(force, self.v)
         linear = not depends_on(hessian, self.v) and not depends_on(force - np.matvec(hessian, self.v), self.v)
         return hessian if linear else None
 
-    def _dissipation_gradient(self, fn) -> Array:  # noqa: ANN001
+    def _dissipation_gradient(self, fn) -> Array:
         R = self._scalar(fn(self.q, self.v), "dissipation")
         return jacobian(np.reshape(R, (1,)), self.v)[0, :] if is_symbolic(R) else np.zeros(self.nv)
 
@@ -162,8 +180,10 @@ class Dynamics:
         total = np.zeros(self.nv)
         for fn in self.description.forces:
             value = fn(self.q, self.v)
-            if np.shape(value) != (self.nv,):
-                raise ModelError(f"force(q, v) must return {self.nv} generalised forces, got an array of shape {np.shape(value)}.")
+            if shape(value) != (self.nv,):
+                raise ModelError(
+                    f"force(q, v) must return {self.nv} generalised forces, got an array of shape {shape(value)}."
+                )
             total = total + value
         return total
 
@@ -189,9 +209,11 @@ class Dynamics:
         )
 
     def _scalar(self, value: Array, what: str) -> Array:
-        if np.shape(value) not in ((), (1,)):
-            raise ModelError(f"{what}(...) must return one number (an energy or power), got an array of shape {np.shape(value)}.")
-        return np.reshape(value, ()) if np.shape(value) else value
+        if shape(value) not in ((), (1,)):
+            raise ModelError(
+                f"{what}(...) must return one number (an energy or power), got an array of shape {shape(value)}."
+            )
+        return np.reshape(value, ()) if shape(value) else value
 
 
 def inertia_bias(M: Array, motion: Motion) -> Array:

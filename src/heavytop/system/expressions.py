@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, symbol
+from heavytop._arrays import Array, concatenate, jacobian, shape, symbol
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
@@ -96,7 +96,9 @@ class Expressions:
     # --- catalogue ----------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def catalogue(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Array | tuple[Array, ...] | Mapping[str, Array]]]]:
+    def catalogue(
+        self,
+    ) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Array | tuple[Array, ...] | Mapping[str, Array]]]]:
         """Name -> (inputs, how to build the expression)."""
         d = lambda name: lambda: getattr(self.dynamics, name)  # noqa: E731
         return {
@@ -148,14 +150,16 @@ class Expressions:
         inputs, build = self.catalogue[name]
         return inputs, build()
 
-    def _make(self, name: str, inputs: tuple[str, ...], value: Array | tuple[Array, ...] | Mapping[str, Array]) -> Traced:
+    def _make(
+        self, name: str, inputs: tuple[str, ...], value: Array | tuple[Array, ...] | Mapping[str, Array]
+    ) -> Traced:
         symbols = {label: getattr(self, label) for label in (*inputs, "p")}
         if isinstance(value, tuple):
             outputs = {f"out{i}": part for i, part in enumerate(value)}
         else:
             outputs = dict(value) if isinstance(value, Mapping) else {name.split(":")[0]: value}
         function = make_function(f"{self.description.name}_{name}", symbols, outputs)
-        shapes = {label: tuple(np.shape(part)) for label, part in outputs.items()}
+        shapes = {label: shape(part) for label, part in outputs.items()}
         if name in ("commutation", "connection"):
             shapes = {name: (self.nv,) * 3}
         return Traced(name, function, {label: tuple(s.shape) for label, s in symbols.items()}, shapes)

@@ -12,7 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, depends_on, directional, jacobian, sparse, split, submatrix, symbol, transpose
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    jacobian,
+    shape,
+    sparse,
+    split,
+    submatrix,
+    symbol,
+    transpose,
+)
 from heavytop.coordinates import Product
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
@@ -83,7 +95,9 @@ class Kinematics:
         self.v_of = dict(zip(labels, split(v, sizes), strict=True))
         identity = np.eye(self.nv)
         starts = np.cumsum([0, *sizes])
-        self._unit_rows = {label: sparse(identity[a:b]) for label, a, b in zip(labels, starts, starts[1:], strict=False)}
+        self._unit_rows = {
+            label: sparse(identity[a:b]) for label, a, b in zip(labels, starts, starts[1:], strict=False)
+        }
         self.relative_rows: dict[str, Array] = {}
         """Joint label -> rows (n, nv) that give the joint's parent-relative velocity."""
         self.relative_v: dict[str, Array] = {}
@@ -144,8 +158,10 @@ class Kinematics:
         """The same system in the velocity coordinates w = velocity(q, v), which must be linear in v."""
         probe = symbol("v_probe", self.nv)
         given = velocity(self.q, probe)
-        if np.shape(given) != (self.nv,):
-            raise ModelError(f"velocity(q, v) must return {self.nv} velocity coordinates, got an array of shape {np.shape(given)}.")
+        if shape(given) != (self.nv,):
+            raise ModelError(
+                f"velocity(q, v) must return {self.nv} velocity coordinates, got an array of shape {shape(given)}."
+            )
         W = jacobian(given, probe)
         if depends_on(W, probe) or depends_on(given - np.matvec(W, probe), probe):
             raise ModelError("velocity(q, v) must be linear in v (w = W(q) v), but it is not.")

@@ -147,7 +147,9 @@ class Model:
         if q.ndim == 0 or q.shape[-1] != self.nq:
             hint = f"Its coordinates are {', '.join(self.q_names)}."
             if q.ndim and q.shape[-1] == self.nv:
-                hint = f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
+                )
             raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
         return self.coordinates.check(q, f"configuration q of {self.name!r}")
 
@@ -253,7 +255,11 @@ class Model:
 
     def inverse_dynamics(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> np.ndarray:
         """Generalised force (..., nv) that the inputs must supply for the acceleration ``a``: M a + c + D v + fK + fG - f."""
-        q, v, a = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._vector(a, self.nv, "acceleration a")
+        q, v, a = (
+            self._configuration(q),
+            self._vector(v, self.nv, "velocity v"),
+            self._vector(a, self.nv, "acceleration a"),
+        )
         return self._evaluate("inverse_dynamics", q, v, a, parameters=parameters)
 
     def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:

@@ -111,7 +111,9 @@ class Moments:
         else:
             center = moments[:3, 3] / total if total != 0 else np.zeros(3)
             if total == 0 and np.any(moments[:3, 3] != 0):
-                raise ModelError(f"{cls.kind}: the first moment {moments[:3, 3]} of a distribution of total zero must vanish.")
+                raise ModelError(
+                    f"{cls.kind}: the first moment {moments[:3, 3]} of a distribution of total zero must vanish."
+                )
         return cls(total, center, so3.Vee(_second_moment_at_center(moments)))
 
     @classmethod
@@ -204,7 +206,9 @@ class Damping(Moments):
 
     kind = "damping"
 
-    def __init__(self, total: Any = 0.0, center: Any = (0.0, 0.0, 0.0), moment_at_center: Any = (0.0, 0.0, 0.0)) -> None:
+    def __init__(
+        self, total: Any = 0.0, center: Any = (0.0, 0.0, 0.0), moment_at_center: Any = (0.0, 0.0, 0.0)
+    ) -> None:
         super().__init__(total, center, moment_at_center)
 
 
@@ -227,7 +231,9 @@ class Stiffness(Moments):
 
     kind = "stiffness"
 
-    def __init__(self, total: Any = 0.0, center: Any = (0.0, 0.0, 0.0), moment_at_center: Any = (0.0, 0.0, 0.0)) -> None:
+    def __init__(
+        self, total: Any = 0.0, center: Any = (0.0, 0.0, 0.0), moment_at_center: Any = (0.0, 0.0, 0.0)
+    ) -> None:
         super().__init__(total, center, moment_at_center)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic
+from heavytop._arrays import Array, is_symbolic, to_sx
 from heavytop.errors import ModelError
 
 
@@ -28,11 +28,12 @@ def solve_definite(matrix: Array, right: Array) -> Array:
         return x[..., 0] if vector else x
     import casadi
 
-    M = casadi.sparsify(_sx(matrix))
-    D, LT, permutation = casadi.ldl(M)
+    if matrix.shape[0] == 1:
+        return right / (matrix[0, 0])
+    D, LT, permutation = casadi.ldl(casadi.sparsify(_sx(matrix)))
     is_vector = len(right.shape) == 1
-    rhs = _sx(right).T if is_vector else _sx(right)
-    x = casadi.ldl_solve(casadi.densify(rhs), D, LT, permutation)
+    rhs = to_sx(right) if is_vector else casadi.densify(_sx(right))
+    x = casadi.ldl_solve(rhs, D, LT, permutation)
     return casadi.ArrayInterface(x.T, 1) if is_vector else casadi.ArrayInterface(x, 2)
 
 
@@ -53,7 +54,9 @@ def inverse_by_elimination(matrix: Array) -> Array:
     for j in columns:
         candidates = [i for i in free if not left[i][j].is_zero()]
         if not candidates:
-            raise ModelError("velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other).")
+            raise ModelError(
+                "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."
+            )
         pivot = min(candidates, key=lambda i: (not left[i][j].is_constant(), sum(not e.is_zero() for e in left[i])))
         free.discard(pivot)
         row_of[j] = pivot
@@ -72,7 +75,7 @@ def inverse_by_elimination(matrix: Array) -> Array:
     return casadi.ArrayInterface(casadi.sparsify(casadi.vertcat(*rows)), 2)
 
 
-def _sx(x: Array):  # noqa: ANN202
+def _sx(x: Array):
     import casadi
 
     return casadi.SX(x.to_casadi()) if is_symbolic(x) else casadi.SX(casadi.DM(np.atleast_2d(x)))

@@ -60,7 +60,13 @@ class System:
     # --- bodies and frames ------------------------------------------------------------------------------------------------
 
     def body(
-        self, name: str, *, parent: str = WORLD, at: Any = None, joint: Joint | None = None, inertia: Inertia | None = None
+        self,
+        name: str,
+        *,
+        parent: str = WORLD,
+        at: Any = None,
+        joint: Joint | None = None,
+        inertia: Inertia | None = None,
     ) -> None:
         """Add a rigid body.
 
@@ -97,14 +103,18 @@ class System:
         if not isinstance(name, str) or not name or any(c in name for c in ".:/ "):
             raise ModelError(f"a body or frame needs a name without dots, colons, slashes and spaces, got {name!r}.")
         if name in self._frames:
-            raise ModelError(f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved).")
+            raise ModelError(
+                f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved)."
+            )
         self._frames.append(name)
 
     def _connect(self, a: str, b: str, joint: Joint, at: Any, label: str) -> None:
         if not isinstance(joint, Joint):
             raise ModelError(f"joint {label!r} must be a joint such as ht.Revolute('z'), got {joint!r}.")
         if any(edge.label == label for edge in self._edges):
-            raise ModelError(f"joint name {label!r} is taken. Give the joint another name: system.connect(..., name=...).")
+            raise ModelError(
+                f"joint name {label!r} is taken. Give the joint another name: system.connect(..., name=...)."
+            )
         self._edges.append(Edge(a, b, self._pose(at, f"at of joint {label!r}"), joint, label))
 
     def _pose(self, at: Any, where: str) -> Array:
@@ -206,7 +216,9 @@ class System:
             for element in pairs:
                 for name in (element.a, element.b):
                     if name not in known:
-                        raise unknown_name(f"body or frame (in {kind} between {element.a!r} and {element.b!r})", name, known)
+                        raise unknown_name(
+                            f"body or frame (in {kind} between {element.a!r} and {element.b!r})", name, known
+                        )
                 if element.a == element.b:
                     raise ModelError(f"{kind} connects {element.a!r} with itself.")
         graph = FrameGraph(tuple(self._frames), tuple(self._edges))

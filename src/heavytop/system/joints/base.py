@@ -43,7 +43,7 @@ class Joint(ABC):
         return from_columns(*columns)
 
     @cached_property
-    def _traced_jacobian(self):  # noqa: ANN202
+    def _traced_jacobian(self):
         return trace(self.jacobian, {"q": (self.coordinates.nq,)}, name=f"{type(self).__name__}.jacobian")
 
     def bias(self, q: Array, v: Array) -> Array:
@@ -53,7 +53,9 @@ class Joint(ABC):
 
     def with_velocity(self, frame: str) -> Joint:
         """The same joint with its velocity coordinates taken in another frame; only some joints offer a choice."""
-        raise ModelError(f"{type(self).__name__} joints have no choice of the velocity frame, got {frame!r}; only Spherical has.")
+        raise ModelError(
+            f"{type(self).__name__} joints have no choice of the velocity frame, got {frame!r}; only Spherical has."
+        )
 
     def verify(self, samples: int = 3, tolerance: float = 1e-9) -> None:
         """Raise a ModelError unless ``pose`` stays in SE(3) and the kinematics keeps the constraints, at random configurations."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, components, concatenate, from_columns, scale
+from heavytop._arrays import Array, components, concatenate, from_columns, scale, shape
 from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
@@ -135,5 +135,5 @@ class Universal(Joint):
 
 def _constant(q: Array, jacobian: np.ndarray) -> np.ndarray:
     """A configuration-independent Jacobian, with the batch axes of ``q``."""
-    batch = np.shape(q)[:-1]
+    batch = shape(q)[:-1]
     return np.broadcast_to(jacobian, batch + jacobian.shape) if batch else jacobian

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, block, components, matrix, transpose, vector
-from heavytop.coordinates import Angle, Coordinates, EulerAngles, Pose, Product, Quaternion, Rotation, UnifiedPose, Vector
+from heavytop.coordinates import (
+    Angle,
+    Coordinates,
+    EulerAngles,
+    Pose,
+    Product,
+    Quaternion,
+    Rotation,
+    UnifiedPose,
+    Vector,
+)
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.joints.base import Joint
@@ -132,9 +142,7 @@ class Fixed(Joint):
         return np.zeros(6)
 
 
-def _check_choice(where: str, option: str, value: object, choices) -> None:  # noqa: ANN001
+def _check_choice(where: str, option: str, value: object, choices) -> None:
     if value not in choices:
         listed = ", ".join(repr(c) for c in choices)
         raise ModelError(f"{where}: {option} must be one of {listed}, got {value!r}.")
-
-
