@@ -7,12 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, shape, symbol
+from heavytop._arrays import Array, concatenate, shape, symbol
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system import articulated
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
+from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.kinematics import Kinematics
@@ -82,17 +83,6 @@ class Expressions:
             return articulated.inverse_dynamics(self.dynamics, self.a)
         return np.matvec(self.dynamics.mass_matrix, self.a) + self.dynamics.passive_force
 
-    def force_slopes(self) -> tuple[Array, Array, Array]:
-        """Derivatives of the residual M a + ... - B u: along the velocity coordinates, by v, and by u (= -B).
-
-        The first is d_i = A_i^alpha d/dq^alpha, the derivative in tangent coordinates (eq. 2.13).
-        """
-        residual = self.inverse_dynamics()
-        B = self.dynamics.input_matrix
-        residual_u = residual - np.matvec(B, self.u) if self.nu else residual
-        along = jacobian(residual_u, self.q) @ self.kinematics.kinematics_matrix
-        return along, jacobian(residual_u, self.v), B
-
     # --- catalogue ----------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -123,7 +113,8 @@ class Expressions:
             "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),
             "recursive_acceleration": (("q", "v", "u"), self.recursive_acceleration),
             "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
-            "force_slopes": (("q", "v", "u", "a"), self.force_slopes),
+            "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
+            "linearization": (("q", "v", "u"), lambda: linearization(self)),
             "motion": (("q", "v", "u"), lambda: {"rate": self.kinematics.rate, "acceleration": self.acceleration()}),
         }
 

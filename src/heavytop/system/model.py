@@ -307,6 +307,38 @@ class Model:
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
         return self._evaluate("energy", q, v, parameters=parameters)
 
+    def acceleration_derivatives(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u."""
+        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        return self._evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
+
+    def linearize(
+        self, q: Array, v: Array | None = None, u: Array | None = None, parameters: Parameters = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Linear equations x' = A x + B du about a motion, in tangent coordinates x = (eps, dv) (2 nv).
+
+        ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
+        no spurious states.
+
+        Returns
+        -------
+        A : (..., 2 nv, 2 nv), B : (..., 2 nv, nu).
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+        >>> A, _ = system.derive().linearize([0.0])
+        >>> A.round(3)
+        array([[-0.  ,  1.  ],
+               [-9.81, -0.  ]])
+        """
+        q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        return self._evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
+
     def equations(self) -> Equations:
         """The equations of motion to read: SymPy expressions, text, LaTeX."""
         from heavytop.system.equations import Equations
