@@ -1,1 +1,19 @@
+"""From a traced function to native code, C, NumPy source and SymPy.
 
+``trace`` records a function; ``Kernel`` runs it as native code over batches.
+"""
+
+from heavytop.compile.cache import Cache as Cache
+from heavytop.compile.cache import cache_folder as cache_folder
+from heavytop.compile.code import NativeCodeWarning as NativeCodeWarning
+from heavytop.compile.kernel import Kernel as Kernel
+from heavytop.compile.kernel import KernelStats as KernelStats
+from heavytop.compile.kernel import Packed as Packed
+from heavytop.compile.program import Instruction as Instruction
+from heavytop.compile.program import Op as Op
+from heavytop.compile.program import Program as Program
+from heavytop.compile.signature import Shape as Shape
+from heavytop.compile.signature import Signature as Signature
+from heavytop.compile.trace import Traced as Traced
+from heavytop.compile.trace import make_function as make_function
+from heavytop.compile.trace import trace as trace

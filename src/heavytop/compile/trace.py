@@ -1,8 +1,8 @@
 """Trace a function written in NumPy notation into a CasADi function of flat vectors.
 
-A :class:`Traced` function has named inputs and outputs of fixed trailing shape. Inside, each is one dense column, listed row by
-row (C order), which is also the layout of every back end. It can be interpreted here (CasADi's virtual machine), inspected, or
-handed to a back end of :mod:`heavytop.compile`.
+A :class:`Traced` function has named inputs and outputs of fixed trailing shape. Inside, each is one dense column,
+listed row by row (C order), which is also the layout of every back end. It can be interpreted here (CasADi's
+virtual machine), inspected, or handed to a back end of :mod:`heavytop.compile`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, is_symbolic, symbol, to_sx
-from heavytop.errors import ShapeError, wrong_shape
+from heavytop.compile.signature import Shape, Signature
 
 if TYPE_CHECKING:
     import casadi
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +38,19 @@ class Traced:
     outputs: dict[str, Shape]
 
     @cached_property
+    def signature(self) -> Signature:
+        """Names and shapes without the expression graph."""
+        return Signature(self.name, self.inputs, self.outputs)
+
+    @property
     def input_sizes(self) -> tuple[int, ...]:
         """Number of scalars of each input."""
-        return tuple(prod(shape) for shape in self.inputs.values())
+        return self.signature.input_sizes
 
-    @cached_property
+    @property
     def output_sizes(self) -> tuple[int, ...]:
         """Number of scalars of each output."""
-        return tuple(prod(shape) for shape in self.outputs.values())
+        return self.signature.output_sizes
 
     @property
     def instructions(self) -> int:
@@ -56,32 +59,11 @@ class Traced:
 
     def flat_inputs(self, arguments: Sequence[Array]) -> tuple[Shape, list[np.ndarray]]:
         """Check the arguments, broadcast their batch axes; return the batch shape and arrays of shape (batch, size)."""
-        if len(arguments) != len(self.inputs):
-            names = ", ".join(self.inputs)
-            raise ShapeError(f"{self.name}({names}) takes {len(self.inputs)} arrays, got {len(arguments)}.")
-        arrays = [np.asarray(a, dtype=float) for a in arguments]
-        batches = []
-        for array, (label, shape) in zip(arrays, self.inputs.items(), strict=True):
-            if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
-                raise wrong_shape(f"{label} of {self.name}", ("...", *shape), array.shape)
-            batches.append(array.shape[: array.ndim - len(shape)])
-        try:
-            batch = np.broadcast_shapes(*batches)
-        except ValueError:
-            got = ", ".join(f"{label} {array.shape}" for label, array in zip(self.inputs, arrays, strict=True))
-            raise ShapeError(f"the batch axes of {self.name} do not broadcast: {got}.") from None
-        flat = [
-            np.broadcast_to(array, batch + shape).reshape(prod(batch), size)
-            for array, shape, size in zip(arrays, self.inputs.values(), self.input_sizes, strict=True)
-        ]
-        return batch, flat
+        return self.signature.flat_inputs(arguments)
 
     def shape_outputs(self, batch: Shape, results: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Give flat results (batch, size) their batch and trailing shapes."""
-        return tuple(
-            np.asarray(result).reshape(batch + shape)
-            for result, shape in zip(results, self.outputs.values(), strict=True)
-        )
+        return self.signature.shape_outputs(batch, results)
 
     def interpret(self, *arguments: Array) -> tuple[np.ndarray, ...]:
         """Evaluate with CasADi's virtual machine: no compilation, about a hundred times slower than native code."""
@@ -89,7 +71,11 @@ class Traced:
         count = prod(batch)
         if count == 0:
             return self.shape_outputs(batch, [np.zeros((0, size)) for size in self.output_sizes])
-        results = self.function.call([a.T for a in flat]) if count == 1 else self.function.map(count).call([a.T for a in flat])
+        results = (
+            self.function.call([a.T for a in flat])
+            if count == 1
+            else self.function.map(count).call([a.T for a in flat])
+        )
         return self.shape_outputs(batch, [result.full().T for result in results])
 
     def expressions(self, *arguments: Array) -> tuple[Array, ...]:
@@ -133,7 +119,9 @@ def trace(
     else:
         outputs = {"out": as_array(result)}
     label = name or getattr(function, "__name__", "traced").replace("<lambda>", "traced")
-    return Traced(label, make_function(label, symbols, outputs), dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()})
+    return Traced(
+        label, make_function(label, symbols, outputs), dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()}
+    )
 
 
 def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> casadi.Function:

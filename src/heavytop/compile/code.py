@@ -1,0 +1,88 @@
+"""From IR text to loaded functions by way of the disk cache.
+
+Two kinds of keys lead to an entry. The hash of the IR text finds code that was compiled before; a fingerprint given
+by the caller (of a model description, say) finds it without even tracing the model. The second kind also depends on
+the source files of this library, since they decide what a description means. Both depend on the processor and the
+version of LLVM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from heavytop.compile.cache import Cache, source_stamp
+from heavytop.compile.jit import Library, compile_text, external_functions, host
+
+
+class NativeCodeWarning(UserWarning):
+    """Native code cannot be made here; results are the same, but come about a hundred times slower."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Loaded functions with the data stored beside them."""
+
+    library: Library
+    meta: dict[str, Any]
+    cache_hit: bool
+    object_bytes: int
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds LLVM took when this code was compiled, here or in an earlier process."""
+        return self.meta["compile_seconds"]
+
+
+def load(
+    build: Callable[[], tuple[str, dict[str, Any]]] | None, fingerprint: str | None = None, store: Cache | None = None
+) -> Code | None:
+    """Code for the IR text that ``build`` returns with its metadata, from the cache where possible.
+
+    With a fingerprint that the cache knows, ``build`` is not called; it may be None, and then an unknown
+    fingerprint gives None.
+    """
+    store = Cache() if store is None else store
+    if fingerprint is not None:
+        pointer = store.get(_fingerprint_key(fingerprint))
+        entry = store.get(pointer.meta["points_to"]) if pointer is not None else None
+        if entry is not None:
+            return _loaded(entry.meta, entry.data, hit=True)
+    if build is None:
+        return None
+    text, meta = build()
+    key = f"ir {hashlib.sha256(text.encode()).hexdigest()} {host().label}"
+    entry = store.get(key)
+    if entry is None:
+        code = compile_text(text)
+        meta = {**meta, "compile_seconds": code.seconds, "externals": external_functions(text)}
+        store.put(key, meta, code.data)
+        result = _loaded(meta, code.data, hit=False)
+    else:
+        result = _loaded({**entry.meta, **meta}, entry.data, hit=True)
+    if fingerprint is not None:
+        store.put(_fingerprint_key(fingerprint), {"points_to": key}, b"")
+    return result
+
+
+def _loaded(meta: dict[str, Any], data: bytes, *, hit: bool) -> Code:
+    return Code(Library(data, meta["externals"]), meta, hit, len(data))
+
+
+def _fingerprint_key(fingerprint: str) -> str:
+    return f"model {fingerprint} {source_stamp()} {host().label}"
+
+
+@cache
+def warn_interpreted(reason: str) -> None:
+    """Warn, once for every reason, that code is interpreted."""
+    warnings.warn(
+        f"no native code: {reason} Functions are interpreted: the same results, about 100 times slower. "
+        "Set HEAVYTOP_NATIVE=0 to choose this without a warning.",
+        NativeCodeWarning,
+        stacklevel=4,
+    )

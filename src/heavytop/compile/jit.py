@@ -1,0 +1,210 @@
+"""LLVM IR text -> object code -> functions in memory, through llvmlite."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import ctypes.util
+import mmap
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The processor that native code is made for."""
+
+    cpu: str
+    features: str
+    triple: str
+    llvm: str
+
+    @property
+    def fma(self) -> bool:
+        """Whether a fused multiply-add instruction exists."""
+        return "+fma" in self.features.split(",") or self.triple.startswith(("aarch64", "arm64"))
+
+    @property
+    def lanes(self) -> int:
+        """Number of states evaluated together: 8 with AVX-512, else 4."""
+        return 8 if "+avx512f" in self.features.split(",") else 4
+
+    @property
+    def label(self) -> str:
+        """One line that tells machines apart whose code must not be exchanged."""
+        return f"{self.triple} {self.cpu} {self.features} LLVM {self.llvm}"
+
+
+def _binding() -> Any:
+    try:
+        import llvmlite.binding as llvm
+    except ImportError as error:
+        raise CompileError(f"llvmlite cannot be imported ({error}); install it to get native code.") from None
+    return llvm
+
+
+@cache
+def host() -> Machine:
+    """The machine this process runs on.
+
+    Raises
+    ------
+    CompileError : llvmlite is missing, or it does not support this processor.
+    """
+    llvm = _binding()
+    try:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    except RuntimeError as error:
+        raise CompileError(f"llvmlite has no code generator for this processor ({error}).") from None
+    try:
+        features = llvm.get_host_cpu_features().flatten()
+    except RuntimeError:  # not known on every operating system
+        features = ""
+    triple = llvm.get_process_triple()
+    if sys.platform == "win32":  # the in-memory linker reads ELF objects only
+        triple += "-elf"
+    return Machine(llvm.get_host_cpu_name(), features, triple, ".".join(str(n) for n in llvm.llvm_version_info))
+
+
+@cache
+def _target_machine() -> Any:
+    llvm = _binding()
+    machine = host()
+    target = llvm.Target.from_triple(machine.triple)
+    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
+
+
+@dataclass(frozen=True)
+class ObjectCode:
+    """Machine code before loading, with the time it took to make."""
+
+    data: bytes
+    seconds: float
+
+
+def compile_text(text: str) -> ObjectCode:
+    """Compile LLVM IR for this machine: light clean-up of the IR (O1), full code generation (O2), no vectorisers.
+
+    The lanes are vectors already; LLVM's own vectorisers only cost time on straight-line code.
+    """
+    llvm = _binding()
+    machine = host()
+    start = time.perf_counter()
+    try:
+        module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{text}')
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(f"LLVM rejects the generated code: {error}") from None
+    tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+    tuning.slp_vectorization = False
+    tuning.loop_vectorization = False
+    builder = llvm.create_pass_builder(_target_machine(), tuning)
+    builder.getModulePassManager().run(module, builder)
+    data = _target_machine().emit_object(module)
+    return ObjectCode(data, time.perf_counter() - start)
+
+
+@cache
+def executable_memory() -> bool:
+    """Whether this process may turn memory executable; LLVM would abort the process where it may not."""
+    if sys.platform == "win32":
+        return True
+    size = mmap.PAGESIZE
+    area = mmap.mmap(-1, size)
+    try:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+        libc = ctypes.CDLL(None, use_errno=True)
+        change = libc.mprotect
+        change.argtypes, change.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
+        allowed = change(address, size, mmap.PROT_READ | mmap.PROT_EXEC) == 0
+        if allowed:
+            change(address, size, mmap.PROT_READ | mmap.PROT_WRITE)
+        return allowed
+    finally:
+        with contextlib.suppress(BufferError):  # the exported pointer keeps one page alive until it is collected
+            area.close()
+
+
+@cache
+def _c_library() -> Any:
+    if sys.platform == "win32":
+        return ctypes.CDLL("ucrtbase")
+    name = ctypes.util.find_library("m")
+    return ctypes.CDLL(name or None)
+
+
+@cache
+def _provide(symbol: str) -> None:
+    """Tell LLVM where a C library function lives."""
+    llvm = _binding()
+    if llvm.address_of_symbol(symbol) is None:
+        function = getattr(_c_library(), symbol, None) or getattr(ctypes.CDLL(None), symbol, None)
+        if function is None:
+            raise CompileError(f"the C library has no function {symbol!r}.")
+        llvm.add_symbol(symbol, ctypes.cast(function, ctypes.c_void_p).value)
+
+
+def external_functions(text: str) -> list[str]:
+    """Names of the functions that IR text declares and LLVM does not know itself."""
+    return [
+        name for name in re.findall(r"^declare [^@]*@([\w.]+)\(", text, re.MULTILINE) if not name.startswith("llvm.")
+    ]
+
+
+class Library:
+    """Functions loaded into memory; they live as long as this object."""
+
+    def __init__(self, data: bytes, externals: list[str]) -> None:
+        if not executable_memory():
+            raise CompileError("this process may not make memory executable (operating system policy).")
+        llvm = _binding()
+        host()
+        for symbol in externals:
+            _provide(symbol)
+        try:
+            self._backing = llvm.parse_assembly("")
+            self._engine = llvm.create_mcjit_compiler(self._backing, _engine_machine())
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+            self._engine.finalize_object()
+        except RuntimeError as error:
+            raise CompileError(f"LLVM cannot load the object code: {error}") from None
+
+    def address(self, name: str) -> int:
+        """Address of an exported function."""
+        address = self._engine.get_function_address(name)
+        if not address:
+            raise CompileError(f"the object code has no function {name!r}.")
+        return address
+
+    def function(self, name: str) -> Any:
+        """The function ``void name(void *args)``; Python's lock is released while it runs."""
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address(name))
+
+
+def _engine_machine() -> Any:
+    """A target machine of its own for every engine, which takes ownership of it."""
+    machine = host()
+    target = _binding().Target.from_triple(machine.triple)
+    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
+
+
+def aligned(words: int) -> np.ndarray:
+    """``words`` zeroed doubles whose address is a multiple of 64 bytes."""
+    raw = np.zeros(words + 8)
+    skip = (-raw.ctypes.data % 64) // 8
+    return raw[skip : skip + words]
+
+
+def native_allowed() -> bool:
+    """False where the environment variable HEAVYTOP_NATIVE is 0: then everything is interpreted."""
+    return os.environ.get("HEAVYTOP_NATIVE", "1") != "0"

@@ -1,0 +1,315 @@
+"""A traced function as native code: arrays in, arrays out, with batch axes.
+
+States are evaluated W at a time, also a single one, so a result never depends on the size of the batch, on the
+place of the state in it or on the number of threads, to the last bit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.compile.cache import Cache
+from heavytop.compile.code import Code, load, warn_interpreted
+from heavytop.compile.jit import aligned, host, native_allowed
+from heavytop.compile.lanes import Lanes
+from heavytop.compile.llvm import kernel_module
+from heavytop.compile.program import Program
+from heavytop.compile.rows import in_parallel, rows_of, thread_count
+from heavytop.compile.signature import Shape, Signature
+from heavytop.compile.trace import Traced
+from heavytop.errors import CompileError
+
+# one native call handles at most so many lane operations (about a tenth of a second), so that Ctrl-C is heard
+_CALL_BUDGET = 400_000_000
+# below so many lane operations per thread a second thread does not pay
+_THREAD_BUDGET = 2_000_000
+
+
+@dataclass(frozen=True)
+class KernelStats:
+    """Facts about a kernel.
+
+    Attributes
+    ----------
+    native : False if the function is interpreted; then all other numbers but ``instructions`` are zero.
+    instructions : scalar operations per state.
+    lanes : states evaluated together.
+    chunks : functions the program was cut into.
+    compile_seconds : time LLVM took, here or in the process that filled the cache.
+    cache_hit : whether the code came from the disk cache.
+    object_bytes : size of the object code.
+    """
+
+    native: bool
+    instructions: int
+    lanes: int
+    chunks: int
+    compile_seconds: float
+    cache_hit: bool
+    object_bytes: int
+
+
+class _Buffers(threading.local):
+    """Scratch area and argument blocks, one set per thread."""
+
+    def __init__(self, signature: Signature, scratch: int, lanes: int) -> None:
+        arrays = len(signature.inputs) + len(signature.outputs)
+        self.scratch = aligned(max(scratch, 1) * lanes)
+        self.words = np.zeros(2 + 2 * arrays, dtype=np.int64)
+        self.words[1] = self.scratch.ctypes.data
+        self.address = self.words.ctypes.data
+        # one state: places of our own, whose addresses are known beforehand
+        shapes = [*signature.inputs.values(), *signature.outputs.values()]
+        self.places = [aligned(max(prod(shape), 1))[: prod(shape)].reshape(shape) for shape in shapes]
+        self.inputs = self.places[: len(signature.inputs)]
+        self.outputs = self.places[len(signature.inputs) :]
+        self.single = self.words.copy()
+        self.single[0] = 1
+        self.single[2::2] = [place.ctypes.data for place in self.places]
+        self.single_address = self.single.ctypes.data
+
+
+class Kernel:
+    """Native code of a traced function.
+
+    Parameters
+    ----------
+    traced : the function.
+    lanes : number of states evaluated together; None takes what suits the processor (4, or 8 with AVX-512). Results of
+        kernels with different ``lanes`` may differ by rounding.
+    threads : threads over large batches; None means one per processor.
+    fingerprint : a text that determines the function; :meth:`from_cache` finds the code by it without tracing.
+    cache : where object code is kept; None takes the default folder.
+    chunk : instructions per native function; None decides by size.
+
+    Where native code cannot be made the function is interpreted, after one :class:`NativeCodeWarning`.
+
+    Examples
+    --------
+    >>> from heavytop.compile.trace import trace
+    >>> norm = Kernel(trace(lambda x: np.sqrt(x[0] ** 2 + x[1] ** 2), {"x": (2,)}, name="norm"))
+    >>> norm([3.0, 4.0])[0]
+    array(5.)
+    >>> norm([[3.0, 4.0], [6.0, 8.0]])[0]
+    array([ 5., 10.])
+    """
+
+    def __init__(
+        self,
+        traced: Traced,
+        lanes: int | None = None,
+        threads: int | None = 1,
+        *,
+        fingerprint: str | None = None,
+        cache: Cache | None = None,
+        chunk: int | None = None,
+    ) -> None:
+        self._traced: Traced | None = traced
+        self.threads = threads
+        code = None
+        if native_allowed():
+            try:
+                count = lanes or host().lanes
+
+                def build() -> tuple[str, dict[str, Any]]:
+                    return _text(traced, count, chunk)
+
+                code = load(build, _key(fingerprint, count), cache)
+            except CompileError as error:
+                warn_interpreted(str(error))
+        self._adopt(traced.signature, code)
+
+    @classmethod
+    def from_cache(
+        cls, fingerprint: str, lanes: int | None = None, threads: int | None = 1, *, cache: Cache | None = None
+    ) -> Kernel | None:
+        """The kernel once made with this fingerprint, without tracing anything; None if the cache does not have it."""
+        if not native_allowed():
+            return None
+        try:
+            code = load(None, _key(fingerprint, lanes or host().lanes), cache)
+        except CompileError:
+            return None
+        if code is None:
+            return None
+        kernel = cls.__new__(cls)
+        kernel._traced = None
+        kernel.threads = threads
+        kernel._adopt(Signature.from_description(code.meta["signature"]), code)
+        return kernel
+
+    @classmethod
+    def cached(
+        cls,
+        fingerprint: str,
+        build: Callable[[], Traced],
+        lanes: int | None = None,
+        threads: int | None = 1,
+        *,
+        cache: Cache | None = None,
+    ) -> Kernel:
+        """The kernel of this fingerprint; ``build`` traces the function only if the cache does not have it."""
+        kernel = cls.from_cache(fingerprint, lanes, threads, cache=cache)
+        return kernel if kernel is not None else cls(build(), lanes, threads, fingerprint=fingerprint, cache=cache)
+
+    def _adopt(self, signature: Signature, code: Code | None) -> None:
+        self.signature = signature
+        self._code = code
+        if code is None and self._traced is not None:
+            self._interpret = self._traced.interpret
+        if code is None:
+            return
+        self.lanes: int = code.meta["lanes"]
+        self._operations = max(code.meta["instructions"], 1)
+        self._shapes = list(signature.inputs.values())
+        self._rows = code.library.function("rows")
+        self._buffers = _Buffers(signature, code.meta["scratch"], self.lanes)
+
+    @property
+    def native(self) -> bool:
+        """Whether the function runs as machine code."""
+        return self._code is not None
+
+    @property
+    def inputs(self) -> dict[str, Shape]:
+        """Trailing shape of each input."""
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> dict[str, Shape]:
+        """Trailing shape of each output."""
+        return self.signature.outputs
+
+    def stats(self) -> KernelStats:
+        """Size of the program, lanes, compile time, origin."""
+        if self._code is None:
+            return KernelStats(False, self._traced.instructions if self._traced else 0, 0, 0, 0.0, False, 0)
+        meta = self._code.meta
+        return KernelStats(
+            True,
+            meta["instructions"],
+            self.lanes,
+            meta["chunks"],
+            self._code.compile_seconds,
+            self._code.cache_hit,
+            self._code.object_bytes,
+        )
+
+    def __call__(self, *arguments: Array) -> tuple[np.ndarray, ...]:
+        """Evaluate; leading axes of the arguments are batch axes and broadcast."""
+        if self._code is None:
+            return self._interpret(*arguments)
+        arrays = [np.asarray(a, dtype=float) for a in arguments]
+        if [a.shape for a in arrays] == self._shapes:
+            return self._one(arrays)
+        self.signature.arrays(arguments)
+        return self._many(arrays, self.signature.batch(arrays))
+
+    def _one(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """One state: copy into our places, whose addresses the argument block already holds."""
+        buffers = self._buffers
+        for place, array in zip(buffers.inputs, arrays, strict=True):
+            place[...] = array
+        self._rows(buffers.single_address)
+        return tuple([place.copy() for place in buffers.outputs])
+
+    def _many(self, arrays: Sequence[np.ndarray], batch: Shape) -> tuple[np.ndarray, ...]:
+        count = prod(batch)
+        results = [np.empty((count, size)) for size in self.signature.output_sizes]
+        if count:
+            sources = [rows_of(a, shape, batch) for a, shape in zip(arrays, self._shapes, strict=True)]
+            sources += [(result, result.strides[0]) for result in results]
+            self._run_rows(count, sources)
+        return self.signature.shape_outputs(batch, results)
+
+    def _run_rows(self, count: int, sources: Sequence[tuple[np.ndarray, int]]) -> None:
+        strides = np.array([stride for _, stride in sources], dtype=np.int64)
+        bases = np.array([array.ctypes.data for array, _ in sources], dtype=np.int64)
+        per_call = max(_CALL_BUDGET // self._operations // self.lanes, 1) * self.lanes
+
+        def work(start: int, stop: int, cancelled: threading.Event) -> None:
+            buffers = self._buffers
+            words = buffers.words
+            words[3::2] = strides
+            for first in range(start, stop, per_call):
+                if cancelled.is_set():
+                    return
+                words[0] = min(per_call, stop - first)
+                words[2::2] = bases + first * strides
+                self._rows(buffers.address)
+
+        threads = min(thread_count(self.threads), 1 + count * self._operations // _THREAD_BUDGET)
+        in_parallel(count, self.lanes, threads, work)
+
+    def packed(self, batches: int) -> Packed:
+        """Aligned arrays ``[batch][variable][lane]`` of our own and the bare loop over them, without any copying."""
+        if self._code is None:
+            raise CompileError(f"{self.signature.name} is interpreted here; it has no packed form.")
+        return Packed(self, batches)
+
+    def address(self, entry: str = "f") -> int:
+        """Address of a native entry: ``f`` (W states), ``rows`` or ``packed`` (see :func:`.llvm.kernel_module`)."""
+        if self._code is None:
+            raise CompileError(f"{self.signature.name} is interpreted here; it has no address.")
+        return self._code.library.address(entry)
+
+
+class Packed:
+    """The low-level form of a kernel: ``inputs`` and ``outputs`` are arrays (batches, size, lanes); ``run()``
+    evaluates all."""
+
+    def __init__(self, kernel: Kernel, batches: int) -> None:
+        signature, lanes = kernel.signature, kernel.lanes
+        sizes = [*signature.input_sizes, *signature.output_sizes]
+        arrays = [aligned(max(batches * size * lanes, 1))[: batches * size * lanes] for size in sizes]
+        shaped = [a.reshape(batches, size, lanes) for a, size in zip(arrays, sizes, strict=True)]
+        self.inputs, self.outputs = shaped[: len(signature.inputs)], shaped[len(signature.inputs) :]
+        scratch = kernel._buffers.scratch.size
+        self._scratch = aligned(scratch)
+        self._words = np.zeros(2 + 2 * len(sizes), dtype=np.int64)
+        self._words[:2] = batches, self._scratch.ctypes.data
+        self._words[2::2] = [a.ctypes.data for a in arrays]
+        self._words[3::2] = [size * lanes * 8 for size in sizes]
+        self._address = self._words.ctypes.data
+        self._kernel = kernel
+        self._entry = kernel._code.library.function("packed") if kernel._code else None
+
+    def fill(self, *arguments: Array) -> None:
+        """Fill the inputs from arrays (batches * lanes, size) or one row for all."""
+        for place, argument in zip(self.inputs, arguments, strict=True):
+            rows = np.asarray(argument, dtype=float).reshape(-1, place.shape[1])
+            full = np.broadcast_to(rows, (place.shape[0] * place.shape[2], place.shape[1]))
+            place[...] = full.reshape(place.shape[0], place.shape[2], place.shape[1]).transpose(0, 2, 1)
+
+    def run(self) -> None:
+        """Evaluate all batches."""
+        if self._entry is not None:
+            self._entry(self._address)
+
+    def results(self) -> tuple[np.ndarray, ...]:
+        """The outputs as arrays (batches * lanes, size)."""
+        return tuple(o.transpose(0, 2, 1).reshape(-1, o.shape[1]) for o in self.outputs)
+
+
+def _key(fingerprint: str | None, lanes: int) -> str | None:
+    return None if fingerprint is None else f"kernel {fingerprint} lanes {lanes}"
+
+
+def _text(traced: Traced, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
+    program = Program.from_traced(traced)
+    module = kernel_module(program, Lanes(lanes), fma=host().fma, chunk=chunk)
+    meta = {
+        "signature": traced.signature.describe(),
+        "lanes": lanes,
+        "scratch": module.scratch,
+        "instructions": program.operations,
+        "chunks": module.chunks,
+    }
+    return module.text, meta

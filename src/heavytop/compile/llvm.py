@@ -1,0 +1,326 @@
+"""Program -> LLVM IR: one straight-line function over W lanes, and the loops over states around it.
+
+The function of a program ``f`` has the signature ``void f(inputs..., outputs..., scratch)``; every argument points
+to aligned vectors ``[variable][lane]``. A large program becomes a sequence of functions of about a thousand
+instructions that pass the values still needed through the scratch area: compile time stays proportional to the
+number of instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from heavytop.compile.lanes import (
+    Lanes,
+    Writer,
+    each_lane,
+    gather,
+    libm_name,
+    scatter,
+    sincos,
+    sincos_plain,
+)
+from heavytop.compile.program import Op, Program
+
+CHUNK_ABOVE = 20_000
+CHUNK_SIZE = 1_000
+
+_ARITHMETIC = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}
+_COMPARE = {Op.LT: "olt", Op.LE: "ole", Op.EQ: "oeq", Op.NE: "une"}
+_INTRINSIC = {
+    Op.SQRT: "sqrt",
+    Op.FABS: "fabs",
+    Op.FLOOR: "floor",
+    Op.CEIL: "ceil",
+    Op.FMIN: "minnum",
+    Op.FMAX: "maxnum",
+    Op.COPYSIGN: "copysign",
+}
+LIBM = {
+    Op.TAN: 1,
+    Op.ASIN: 1,
+    Op.ACOS: 1,
+    Op.ATAN: 1,
+    Op.ATAN2: 2,
+    Op.SINH: 1,
+    Op.COSH: 1,
+    Op.TANH: 1,
+    Op.ASINH: 1,
+    Op.ACOSH: 1,
+    Op.ATANH: 1,
+    Op.EXP: 1,
+    Op.EXPM1: 1,
+    Op.LOG: 1,
+    Op.LOG1P: 1,
+    Op.POW: 2,
+    Op.HYPOT: 2,
+    Op.ERF: 1,
+    Op.FMOD: 2,
+    Op.REMAINDER: 2,
+}
+"""Operations done by the C library lane by lane, with their number of arguments."""
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """IR text of a function and the number of scratch vectors it needs."""
+
+    name: str
+    text: str
+    scratch: int
+    chunks: int
+
+
+def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) -> Emitted:
+    """The IR of ``name`` for a program; ``chunk`` is the number of instructions per function (None: decide by size)."""
+    total = len(program.code)
+    if chunk is None:
+        chunk = CHUNK_SIZE if total > CHUNK_ABOVE else max(total, 1)
+    bounds = [*range(0, total, chunk), total] if total else [0, 0]
+    slots, scratch = _scratch_slots(program, bounds)
+    parameters = [f"ptr noalias readonly %in{i}" for i in range(len(program.input_sizes))]
+    parameters += [f"ptr noalias %out{i}" for i in range(len(program.outputs))]
+    head = ", ".join([*parameters, "ptr noalias %scratch"])
+    if len(bounds) == 2:
+        body = _Body(program, lanes, slots).emit(0, total)
+        return Emitted(name, f"define void @{name}({head}) nounwind noinline {{\n{body}\n}}\n", scratch, 1)
+    call = ", ".join(f"ptr {p.rsplit(' ', 1)[1]}" for p in [*parameters, "ptr %scratch"])
+    pieces, calls = [], []
+    for k, (start, stop) in enumerate(pairwise(bounds)):
+        body = _Body(program, lanes, slots).emit(start, stop)
+        pieces.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
+        calls.append(f"  call void @{name}_part{k}({call})")
+    whole = "\n".join([f"define void @{name}({head}) nounwind noinline {{", *calls, "  ret void", "}", ""])
+    return Emitted(name, "".join(pieces) + whole, scratch, len(pieces))
+
+
+def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, int], int]:
+    """Scratch places of the values that outlive their chunk; a place is reused when its value is dead."""
+    slots: dict[int, int] = {}
+    free: list[int] = []
+    size = 0
+    expiring: dict[int, list[int]] = {}
+    last = program.last_use
+    for start, stop in pairwise(bounds):
+        for k in range(start, stop):
+            # inputs and constants are loaded again; an output is stored where it is made, so only later readers count
+            if last[k] < stop or program.code[k].op in (Op.INPUT, Op.CONST):
+                continue
+            if free:
+                slots[k] = free.pop()
+            else:
+                slots[k], size = size, size + 1
+            expiring.setdefault(last[k], []).append(slots[k])
+        for k in range(start, stop):
+            free.extend(expiring.pop(k, ()))
+    return slots, size
+
+
+class _Body:
+    """Emits one chunk of a program."""
+
+    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int]) -> None:
+        self.program, self.lanes, self.slots = program, lanes, slots
+        self.lines: list[str] = []
+        self.names: dict[int, str] = {}
+        self.sincos: dict[int, str] = {}
+
+    def emit(self, start: int, stop: int) -> str:
+        t, alignment = self.lanes.real, self.lanes.alignment
+        homes: dict[int, list[tuple[int, int]]] = {}
+        for i, values in enumerate(self.program.outputs):
+            for j, value in enumerate(values):
+                homes.setdefault(value, []).append((i, j))
+        for k in range(start, stop):
+            op = self.program.code[k].op
+            if op not in (Op.INPUT, Op.CONST):
+                self._operation(k)
+                if k in self.slots:
+                    place = self._address("%scratch", self.slots[k])
+                    self.lines.append(f"  store {t} {self.names[k]}, ptr {place}, align {alignment}")
+            for i, j in homes.get(k, ()):
+                value = self._value(k)
+                self.lines.append(f"  store {t} {value}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
+        self.lines.append("  ret void")
+        return "\n".join(self.lines)
+
+    def _address(self, base: str, index: int) -> str:
+        name = f"%p{len(self.lines)}"
+        self.lines.append(f"  {name} = getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
+        return name
+
+    def _value(self, k: int) -> str:
+        """The IR name of value ``k``, loading it where this chunk did not compute it."""
+        if k not in self.names:
+            op, args, value = self.program.code[k]
+            if op is Op.CONST:
+                self.names[k] = self.lanes.constant(value)
+                return self.names[k]
+            base, index = (f"%in{args[0]}", args[1]) if op is Op.INPUT else ("%scratch", self.slots[k])
+            place = self._address(base, index)
+            self.lines.append(f"  %v{k} = load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
+            self.names[k] = f"%v{k}"
+        return self.names[k]
+
+    def _operation(self, k: int) -> None:
+        op, args, _ = self.program.code[k]
+        a = [self._value(j) for j in args]
+        lanes, lines, name = self.lanes, self.lines, f"%v{k}"
+        t, bits = lanes.real, lanes.bits
+        zero = lanes.constant(0.0)
+
+        def let(target: str, expression: str) -> str:
+            lines.append(f"  {target} = {expression}")
+            return target
+
+        def truth(value: str, tag: str) -> str:
+            return let(f"{name}{tag}", f"fcmp une {t} {value}, {zero}")
+
+        def number(mask: str) -> str:
+            return let(name, f"uitofp {bits} {mask} to {t}")
+
+        if op in _ARITHMETIC:
+            let(name, f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
+        elif op is Op.NEG:
+            let(name, f"fneg contract {t} {a[0]}")
+        elif op in (Op.SIN, Op.COS):
+            pair = self.sincos.get(args[0])
+            if pair is None:
+                pair = self.sincos[args[0]] = let(f"%sc{k}", f"call {{{t}, {t}}} @sincos({t} {a[0]})")
+            let(name, f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+        elif op in _INTRINSIC:
+            let(name, f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
+        elif op in LIBM:
+            let(name, f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
+        elif op in _COMPARE:
+            number(let(f"{name}m", f"fcmp {_COMPARE[op]} {t} {a[0]}, {a[1]}"))
+        elif op in (Op.AND, Op.OR):
+            number(let(f"{name}m", f"{op} {bits} {truth(a[0], 'a')}, {truth(a[1], 'b')}"))
+        elif op is Op.NOT:
+            number(let(f"{name}m", f"fcmp oeq {t} {a[0]}, {zero}"))
+        elif op is Op.SELECT:
+            let(name, f"select {bits} {truth(a[0], 'm')}, {t} {a[1]}, {t} {a[2]}")
+        else:  # sign: -1, 1, or the argument itself (zero, NaN)
+            positive = let(f"{name}p", f"fcmp ogt {t} {a[0]}, {zero}")
+            negative = let(f"{name}n", f"fcmp olt {t} {a[0]}, {zero}")
+            upper = let(f"{name}u", f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
+            let(name, f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
+        self.names[k] = name
+
+
+def support(programs: Sequence[Program], lanes: Lanes, *, fma: bool) -> str:
+    """IR of the library functions that the programs call."""
+    used = {instruction.op for program in programs for instruction in program.code}
+    names = {str(op): arity for op, arity in LIBM.items() if op in used}
+    text = ""
+    if used & {Op.SIN, Op.COS}:
+        names |= {"sin": 1, "cos": 1}
+        text = sincos(lanes) if fma else sincos_plain(lanes)
+    return text + "".join(each_lane(name, arity, lanes) for name, arity in sorted(names.items()))
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """IR of a kernel module and the sizes of its scratch area, counted in vectors of W doubles.
+
+    The scratch area holds first the inputs and outputs of W states, then the scratch of the program.
+    """
+
+    text: str
+    scratch: int
+    chunks: int
+
+
+def kernel_module(program: Program, lanes: Lanes, *, fma: bool, chunk: int | None = None) -> KernelText:
+    """A module with ``f`` and its two loops over states.
+
+    ``rows(args)``: arrays of the user, one state per row. ``args`` is an array of 64-bit words: number of states,
+    scratch, then for every input and output its address and the distance of its rows in bytes (zero: the same row
+    for all). ``packed(args)``: arrays ``[batch][variable][lane]``, aligned. ``args``: number of batches, scratch,
+    then addresses and distances of the batches in bytes.
+    """
+    emitted = emit(program, "f", lanes, chunk)
+    sizes = [*program.input_sizes, *program.output_sizes]
+    parts = [
+        support([program], lanes, fma=fma),
+        gather(lanes),
+        scatter(lanes),
+        emitted.text,
+        _rows_entry(program, lanes, sum(sizes)),
+        _packed_entry(program, lanes, sum(sizes)),
+    ]
+    return KernelText("".join(parts), sum(sizes) + emitted.scratch, emitted.chunks)
+
+
+def load_words(w: Writer, count: int, pointers: Sequence[int]) -> list[str]:
+    """Read the words of an argument block ``%args``; those listed in ``pointers`` as addresses."""
+    names = []
+    for k in range(count):
+        place = w.let(f"getelementptr i64, ptr %args, i64 {k}")
+        names.append(w.let(f"load {'ptr' if k in pointers else 'i64'}, ptr {place}"))
+    return names
+
+
+def row_addresses(w: Writer, base: str, stride: str, rows: Sequence[str]) -> str:
+    """The argument list ``ptr a, ptr b, ...`` of the given rows."""
+    places = [w.let(f"getelementptr i8, ptr {base}, i64 {w.let(f'mul i64 {r}, {stride}')}") for r in rows]
+    return ", ".join(f"ptr {p}" for p in places)
+
+
+def lane_rows(w: Writer, lanes: Lanes, first: str, last: str) -> list[str]:
+    """Row numbers of the lanes from ``first``; the lanes beyond the end repeat the last row, so they compute and
+    write the same numbers once more."""
+    return [
+        w.let(f"call i64 @llvm.smin.i64(i64 {w.let(f'add i64 {first}, {l}')}, i64 {last})") for l in range(lanes.count)
+    ]
+
+
+def _rows_entry(program: Program, lanes: Lanes, buffers: int) -> str:
+    w = Writer()
+    sizes = [*program.input_sizes, *program.output_sizes]
+    inputs = len(program.input_sizes)
+    words = load_words(w, 2 + 2 * len(sizes), [1, *range(2, 2 + 2 * len(sizes), 2)])
+    count, scratch = words[:2]
+    places, offset = [], 0
+    for size in [*sizes, 0]:
+        places.append(w.let(f"getelementptr {lanes.real}, ptr {scratch}, i64 {offset}"))
+        offset += size
+    last = w.let(f"sub i64 {count}, 1")
+
+    def batch(first: str) -> None:
+        rows = lane_rows(w, lanes, first, last)
+        at_start = w.let(f"icmp eq i64 {first}, 0")
+        for i, size in enumerate(program.input_sizes):
+            base, stride = words[2 + 2 * i : 4 + 2 * i]
+
+            def fetch(i: int = i, size: int = size, base: str = base, stride: str = stride) -> None:
+                w.do(f"call void @gather(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
+
+            # a row shared by all states is fetched once
+            w.when(w.let(f"or i1 {at_start}, {w.let(f'icmp ne i64 {stride}, 0')}"), fetch)
+        w.do(f"call void @f({', '.join(f'ptr {p}' for p in places)})")
+        for i, size in enumerate(program.output_sizes, start=inputs):
+            base, stride = words[2 + 2 * i : 4 + 2 * i]
+            w.do(f"call void @scatter(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
+
+    w.loop("0", lanes.count, lambda i: w.let(f"icmp sge i64 {i}, {count}"), batch)
+    w.do("ret void")
+    return f"define void @rows(ptr %args) nounwind {{\n{w.text()}\n}}\n"
+
+
+def _packed_entry(program: Program, lanes: Lanes, buffers: int) -> str:
+    w = Writer()
+    arrays = len(program.input_sizes) + len(program.output_sizes)
+    words = load_words(w, 2 + 2 * arrays, [1, *range(2, 2 + 2 * arrays, 2)])
+    count, scratch = words[:2]
+    own = w.let(f"getelementptr {lanes.real}, ptr {scratch}, i64 {buffers}")
+
+    def batch(index: str) -> None:
+        places = [row_addresses(w, words[2 + 2 * i], words[3 + 2 * i], [index]) for i in range(arrays)]
+        w.do(f"call void @f({', '.join([*places, f'ptr {own}'])})")
+
+    w.loop("0", 1, lambda i: w.let(f"icmp sge i64 {i}, {count}"), batch)
+    w.do("ret void")
+    return f"define void @packed(ptr %args) nounwind {{\n{w.text()}\n}}\n"

@@ -1,0 +1,294 @@
+"""A program: the straight-line list of scalar operations that every back end reads.
+
+Value numbering is static single assignment: instruction ``k`` defines value ``k`` and refers only to smaller
+numbers. Inputs and constants are instructions too; outputs are lists of value numbers. Nothing here depends on
+CasADi except :func:`program_from_function`, so a back end never sees it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from heavytop.errors import CompileError
+
+if TYPE_CHECKING:
+    import casadi
+
+    from heavytop.compile.trace import Traced
+
+
+class Op(StrEnum):
+    """Scalar operations. Comparisons and logic give 0.0 or 1.0; any number but zero is true."""
+
+    INPUT = "input"
+    CONST = "const"
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    NEG = "neg"
+    SQRT = "sqrt"
+    SIN = "sin"
+    COS = "cos"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    ATAN2 = "atan2"
+    SINH = "sinh"
+    COSH = "cosh"
+    TANH = "tanh"
+    ASINH = "asinh"
+    ACOSH = "acosh"
+    ATANH = "atanh"
+    EXP = "exp"
+    EXPM1 = "expm1"
+    LOG = "log"
+    LOG1P = "log1p"
+    POW = "pow"
+    HYPOT = "hypot"
+    ERF = "erf"
+    FABS = "fabs"
+    SIGN = "sign"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    FMIN = "fmin"
+    FMAX = "fmax"
+    FMOD = "fmod"
+    REMAINDER = "remainder"
+    COPYSIGN = "copysign"
+    LT = "lt"
+    LE = "le"
+    EQ = "eq"
+    NE = "ne"
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    SELECT = "select"  # SELECT(condition, then, otherwise)
+
+
+class Instruction(NamedTuple):
+    """One operation on earlier values.
+
+    ``args`` are value numbers, except for ``INPUT``, where they are (which input, which of its scalars); ``value``
+    is the number of a ``CONST``.
+    """
+
+    op: Op
+    args: tuple[int, ...]
+    value: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A straight-line program of scalar operations.
+
+    Attributes
+    ----------
+    code : instruction k defines value k.
+    outputs : for each output, the value numbers of its scalars.
+    input_sizes : number of scalars of each input.
+
+    Examples
+    --------
+    >>> from heavytop.compile.trace import trace
+    >>> print(Program.from_traced(trace(lambda x: x[0] * x[1] + 1, {"x": (2,)}, name="f")))
+    f(2) -> (1)
+      v0 = input 0[0]
+      v1 = input 0[1]
+      v2 = mul v0 v1
+      v3 = const 1.0
+      v4 = add v2 v3
+      output 0: v4
+    """
+
+    name: str
+    code: tuple[Instruction, ...]
+    input_sizes: tuple[int, ...]
+    outputs: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def from_traced(cls, traced: Traced) -> Program:
+        """The program of a traced function."""
+        return program_from_function(traced.function, traced.name)
+
+    @property
+    def output_sizes(self) -> tuple[int, ...]:
+        """Number of scalars of each output."""
+        return tuple(len(values) for values in self.outputs)
+
+    @cached_property
+    def operations(self) -> int:
+        """Number of instructions that compute: neither input nor constant."""
+        return sum(1 for instruction in self.code if instruction.op not in (Op.INPUT, Op.CONST))
+
+    @cached_property
+    def histogram(self) -> dict[str, int]:
+        """How often each operation occurs, the most frequent first."""
+        return dict(Counter(str(instruction.op) for instruction in self.code).most_common())
+
+    @cached_property
+    def last_use(self) -> tuple[int, ...]:
+        """For each value the last instruction that reads it; its own number if none does (outputs do not count)."""
+        last = list(range(len(self.code)))
+        for k, instruction in enumerate(self.code):
+            if instruction.op is not Op.INPUT:
+                for a in instruction.args:
+                    last[a] = k
+        return tuple(last)
+
+    def __str__(self) -> str:
+        sizes = [", ".join(str(n) for n in group) for group in (self.input_sizes, self.output_sizes)]
+        lines = [f"{self.name}({sizes[0]}) -> ({sizes[1]})"]
+        for k, (op, args, value) in enumerate(self.code):
+            if op is Op.CONST:
+                lines.append(f"  v{k} = const {value!r}")
+            elif op is Op.INPUT:
+                lines.append(f"  v{k} = input {args[0]}[{args[1]}]")
+            else:
+                lines.append(f"  v{k} = {op} " + " ".join(f"v{a}" for a in args))
+        lines += [f"  output {i}: " + " ".join(f"v{a}" for a in values) for i, values in enumerate(self.outputs)]
+        return "\n".join(lines)
+
+
+class _Builder:
+    """Appends instructions, sharing equal ones."""
+
+    def __init__(self) -> None:
+        self.code: list[Instruction] = []
+        self._known: dict[object, int] = {}
+
+    def add(self, op: Op, args: tuple[int, ...], value: float = 0.0) -> int:
+        # repr tells -0.0 from 0.0 and takes NaN as equal to itself
+        key = (op, args) if op is not Op.CONST else (op, repr(value))
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.code)
+            self.code.append(Instruction(op, args, value))
+        return number
+
+    def constant(self, value: float) -> int:
+        return self.add(Op.CONST, (), value)
+
+
+_SAME_NAME = tuple(op.name for op in Op if op not in (Op.INPUT, Op.CONST, Op.SELECT))
+
+
+def program_from_function(function: casadi.Function, name: str) -> Program:
+    """Read the instruction list of a CasADi function of dense columns.
+
+    Raises
+    ------
+    CompileError : the function uses an operation that no back end knows; the message names it.
+    """
+    import casadi
+
+    direct = {getattr(casadi, f"OP_{label}"): Op[label] for label in _SAME_NAME}
+    direct[casadi.OP_CONSTPOW] = Op.POW
+    builder = _Builder()
+    slots: dict[int, int] = {}
+    sizes = [function.size1_out(i) for i in range(function.n_out())]
+    zero_filled: list[list[int | None]] = [[None] * n for n in sizes]
+    for k in range(function.n_instructions()):
+        op, out, args = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
+        if op == casadi.OP_OUTPUT:
+            zero_filled[out[0]][out[1]] = slots[args[0]]
+            continue
+        if op == casadi.OP_CONST:
+            slots[out[0]] = builder.constant(function.instruction_constant(k))
+            continue
+        if op == casadi.OP_INPUT:
+            slots[out[0]] = builder.add(Op.INPUT, (args[0], args[1]))
+            continue
+        values = tuple(slots[a] for a in args)
+        if op in direct:
+            slots[out[0]] = builder.add(direct[op], values)
+        elif op == casadi.OP_SQ:
+            slots[out[0]] = builder.add(Op.MUL, (values[0], values[0]))
+        elif op == casadi.OP_TWICE:
+            slots[out[0]] = builder.add(Op.ADD, (values[0], values[0]))
+        elif op == casadi.OP_INV:
+            slots[out[0]] = builder.add(Op.DIV, (builder.constant(1.0), values[0]))
+        elif op == casadi.OP_IF_ELSE_ZERO:
+            slots[out[0]] = builder.add(Op.SELECT, (*values, builder.constant(0.0)))
+        elif op in (casadi.OP_ASSIGN, casadi.OP_LIFT):
+            slots[out[0]] = values[0]
+        else:
+            raise CompileError(
+                f"{name} uses the operation {_operation_name(op)}, which has no native form and can only be interpreted."
+            )
+    outputs = tuple(tuple(builder.constant(0.0) if v is None else v for v in values) for values in zero_filled)
+    inputs = tuple(function.size1_in(i) for i in range(function.n_in()))
+    return _tidy(Program(name, tuple(builder.code), inputs, outputs))
+
+
+def _operation_name(number: int) -> str:
+    import casadi
+
+    names = (n for n in dir(casadi) if n.startswith("OP_") and getattr(casadi, n) == number)
+    return next(names, f"number {number}")
+
+
+def _tidy(program: Program) -> Program:
+    """Join ``c ? a : 0 + !c ? b : 0`` into one choice, put each cosine next to its sine, drop what no output needs."""
+    code = _join_choices(program.code)
+    partner = {i.args[0]: k for k, i in enumerate(code) if i.op is Op.COS}
+    pairs = {k: partner[i.args[0]] for k, i in enumerate(code) if i.op is Op.SIN and i.args[0] in partner}
+    pairs |= {cos: sin for sin, cos in pairs.items()}
+    needed = _needed(code, (v for values in program.outputs for v in values))
+    number: dict[int, int] = {}
+    ordered: list[Instruction] = []
+
+    def place(k: int) -> None:
+        if k in number:
+            return
+        op, args, value = code[k]
+        number[k] = len(ordered)
+        ordered.append(Instruction(op, args if op is Op.INPUT else tuple(number[a] for a in args), value))
+
+    for k in range(len(code)):
+        if needed[k]:
+            place(k)
+            if k in pairs and needed[pairs[k]]:
+                place(pairs[k])
+    outputs = tuple(tuple(number[v] for v in values) for values in program.outputs)
+    return Program(program.name, tuple(ordered), program.input_sizes, outputs)
+
+
+def _join_choices(code: tuple[Instruction, ...]) -> list[Instruction]:
+    """CasADi spells a choice as ``(c ? a : 0) + (!c ? b : 0)``; both spellings agree but for the sign of zero."""
+    joined = list(code)
+
+    def half(k: int) -> tuple[int, int] | None:
+        op, args, _ = code[k]
+        if op is Op.SELECT and code[args[2]].op is Op.CONST and code[args[2]].value == 0.0:
+            return args[0], args[1]
+        return None
+
+    for k, (op, args, _) in enumerate(code):
+        if op is not Op.ADD:
+            continue
+        first, second = half(args[0]), half(args[1])
+        if first is None or second is None:
+            continue
+        for (c, a), (d, b) in ((first, second), (second, first)):
+            if code[d].op is Op.NOT and code[d].args[0] == c:
+                joined[k] = Instruction(Op.SELECT, (c, a, b))
+                break
+    return joined
+
+
+def _needed(code: list[Instruction], outputs: Iterable[int]) -> list[bool]:
+    needed = [False] * len(code)
+    for v in outputs:
+        needed[v] = True
+    for k in range(len(code) - 1, -1, -1):
+        if needed[k] and code[k].op is not Op.INPUT:
+            for a in code[k].args:
+                needed[a] = True
+    return needed

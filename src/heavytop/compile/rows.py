@@ -1,0 +1,78 @@
+"""How arrays of a user reach native code: as rows with a distance in bytes, without assuming anything about
+alignment."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from heavytop.compile.signature import Shape
+
+
+def rows_of(array: np.ndarray, shape: Shape, batch: Shape) -> tuple[np.ndarray, int]:
+    """View (or copy, where needed) ``array`` of shape ``(..., *shape)`` as rows for the broadcast batch.
+
+    Returns the array (rows, size), whose entries within a row are adjacent, and the distance of the rows in bytes:
+    zero when one row serves the whole batch.
+    """
+    size = prod(shape)
+    own = array.shape[: array.ndim - len(shape)]
+    if prod(own) == 1:
+        return np.ascontiguousarray(array).reshape(1, size), 0
+    if own != batch:
+        array = np.broadcast_to(array, batch + shape)
+    flat = array.reshape(prod(batch), size)
+    if size > 1 and flat.strides[1] != flat.itemsize:
+        flat = np.ascontiguousarray(flat)
+    return flat, flat.strides[0]
+
+
+def thread_count(threads: int | None) -> int:
+    """The number of threads asked for; None means one per processor this process may use."""
+    if threads is not None:
+        return max(1, threads)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_parallel(count: int, grain: int, threads: int, work: Callable[[int, int, threading.Event], None]) -> None:
+    """Run ``work(start, stop, cancelled)`` over [0, count) on several threads.
+
+    The pieces are contiguous and multiples of ``grain``. The calling thread does the first piece; if it is
+    interrupted, the others are told through ``cancelled`` and awaited. The first exception of any thread is raised
+    here.
+    """
+    cancelled = threading.Event()
+    pieces = -(-count // grain)
+    threads = min(threads, pieces)
+    if threads <= 1:
+        work(0, count, cancelled)
+        return
+    bounds = [min(count, grain * (pieces * k // threads)) for k in range(threads + 1)]
+    failures: list[BaseException] = []
+
+    def guarded(start: int, stop: int) -> None:
+        try:
+            work(start, stop, cancelled)
+        except BaseException as error:
+            failures.append(error)
+            cancelled.set()
+
+    others = [threading.Thread(target=guarded, args=bounds[k : k + 2], daemon=True) for k in range(1, threads)]
+    for thread in others:
+        thread.start()
+    try:
+        work(bounds[0], bounds[1], cancelled)
+    except BaseException:
+        cancelled.set()
+        raise
+    finally:
+        for thread in others:
+            thread.join()
+    if failures:
+        raise failures[0]
