@@ -114,6 +114,9 @@ class LinearVelocities(Coordinates):
     def difference(self, q0: Array, q1: Array) -> Array:
         return np.matvec(self._matrix, self._base.difference(q0, q1))
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        return np.matvec(self._matrix, self._base.bracket(self._original(a), self._original(b)))
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         # doc 002, eq. 72 with errata 2.2, 2.11: D T^-1(D^-1 delta) D^-1 w
         return np.matvec(self._matrix, self._base.tangent_inverse(self._original(delta), self._original(v)))
