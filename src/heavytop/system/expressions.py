@@ -19,8 +19,8 @@ from heavytop.system.dynamics import Dynamics
 from heavytop.system.kinematics import Kinematics
 from heavytop.system.solve import solve_definite
 
-EXPLICIT_UP_TO = 24
-"""Above this many degrees of freedom the explicit matrices are not even tried: their size grows with the cube."""
+EXPLICIT_UP_TO = 8
+"""Above this many degrees of freedom the explicit matrices are not even tried: the recursion is always shorter."""
 
 
 class Expressions:
@@ -115,8 +115,16 @@ class Expressions:
             "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
             "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
             "linearization": (("q", "v", "u"), lambda: linearization(self)),
-            "motion": (("q", "v", "u"), lambda: {"rate": self.kinematics.rate, "acceleration": self.acceleration()}),
+            "joint_velocity": (("q", "v"), self._joint_velocity),
+            "motion": (
+                ("q", "v", "u"),
+                lambda: {"joint_velocity": self._joint_velocity(), "acceleration": self.acceleration()},
+            ),
         }
+
+    def _joint_velocity(self) -> Array:
+        """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
+        return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
 
     def _dissipation_force(self) -> Array:
         return np.matvec(self.dynamics.damping_matrix, self.v) + self.dynamics.nonlinear_dissipation_force

@@ -122,8 +122,8 @@ class Model:
         return self.coordinates.difference(self._configuration(q0), self._configuration(q1))
 
     def _joint_velocity(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The joints' own (parent-relative) velocities, from q' = A v."""
-        return np.matvec(self.coordinates.left_inverse(q), self.rate(q, v))
+        """The joints' own (parent-relative) velocities."""
+        return self._evaluate("joint_velocity", q, v)
 
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
