@@ -168,6 +168,8 @@ class UnifiedPose(LinearVelocities):
                 raise wrong_shape(f"{what} of unified velocities", (6, 3), array.shape)
         pose: Any = Pose(attitude=attitude, velocity="body")  # type: ignore[arg-type]
         super().__init__(pose, np.concatenate([b, np.cross(y, b)], axis=1))  # eq. 54
+        for array in (y, b):
+            array.flags.writeable = False
         self.points, self.directions = y, b
 
     @classmethod
