@@ -26,7 +26,6 @@ from heavytop.coordinates.manifold import constraint_derivatives as constraint_d
 from heavytop.coordinates.manifold import contains as contains
 from heavytop.coordinates.manifold import dimension as dimension
 from heavytop.coordinates.manifold import projectors as projectors
-from heavytop.coordinates.manifold import pseudoinverse as pseudoinverse
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
 Function = Callable[[Array], Array]

@@ -1,5 +1,8 @@
 """Single blocks: values, names, bad input with its text."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -70,6 +73,18 @@ def test_tangent_inverse_beyond_a_half_turn_and_near_zero():
         back = np.matvec(se3.tangent(delta), Pose().tangent_inverse(delta, v))
         assert np.abs(back - v).max() < 1e-11
         assert np.abs(so3.tangent(delta[3:]) @ Rotation().tangent_inverse(delta[3:], v[3:]) - v[3:]).max() < 1e-12
+
+
+def test_displacement_and_tangent_operator_agree_with_60_digits():
+    """Golden samples of exp and of the inverse tangent operator of SE(3), small and large angles."""
+    golden = json.loads((Path(__file__).parents[2] / "golden" / "d_se3.json").read_text(encoding="utf-8"))
+    pose, origin = Pose("quaternion"), Pose("quaternion").neutral()
+    for sample in golden["samples"]:
+        xi = np.array(sample["xi_[v,omega]"])
+        assert np.abs(pose.pose(pose.retract(origin, xi)) - sample["exp_SE3"]).max() < 1e-13, sample["label"]
+        inverse = np.array(sample["T_SE3_inv=dexpinv(-xi)"])
+        columns = pose.tangent_inverse(xi, np.eye(6)).T
+        assert np.abs(columns - inverse).max() < 1e-12 * np.abs(inverse).max(), sample["label"]
 
 
 def test_quaternion_difference_takes_the_short_way():

@@ -216,3 +216,5 @@ def test_vanishing_quaternion_is_rejected():
         ScalablePose().check(np.zeros(7))
     with pytest.raises(ModelError, match="is no Lie group"):
         ScalablePose().tangent_inverse(np.zeros(7), np.zeros(7))
+    with pytest.raises(ModelError, match="so it has no bracket"):
+        ScalablePose().tangent_inverse_truncated(np.zeros(7), np.zeros(7))
