@@ -24,7 +24,7 @@ class Coordinates(ABC):
     q_names, v_names : short names of the components.
     constraint_names : what each entry of ``constraints(q)`` says.
     is_group : whether ``retract`` is the displacement of a Lie group whose left-invariant velocities are ``v``;
-        Munthe-Kaas integrators need it (``tangent_inverse``). Otherwise ``retract`` is any smooth step that stays on the manifold.
+        Munthe-Kaas integrators need it (``tangent_inverse``). Otherwise ``retract`` is any smooth step on the manifold.
     """
 
     @property
@@ -85,7 +85,7 @@ class Coordinates(ABC):
 
     @abstractmethod
     def retract(self, q: Array, delta: Array) -> Array:
-        """Move from ``q`` by the velocity coordinates ``delta``, on the manifold for any size; groups: ``q o exp(delta)``."""
+        """Move from ``q`` by the velocity coordinates ``delta`` of any size; on groups ``q o exp(delta)``."""
 
     def integrate(self, q: Array, v: Array, dt: Array) -> Array:
         """Move with constant velocity coordinates ``v`` for the time ``dt``: ``retract(q, v dt)``."""

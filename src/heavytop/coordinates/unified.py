@@ -129,7 +129,8 @@ class UnifiedPose(LinearVelocities):
     """A pose with six unified velocities: the speeds ``w_i = b_i . v(y_i)`` of six body points along six directions.
 
     No distinction of translation and rotation (doc 002, eqs 18-31). ``w = D xi`` with the body velocity
-    ``xi = (v, omega)`` and rows ``(b_i, y_i x b_i)`` of ``D``, so ``xi = D^-1 w`` (``D^T w`` only for orthogonal D, erratum 2.11).
+    ``xi = (v, omega)`` and rows ``(b_i, y_i x b_i)`` of ``D``, so ``xi = D^-1 w`` (``D^T w`` only for
+    orthogonal D, erratum 2.11).
 
     Parameters
     ----------
