@@ -363,9 +363,10 @@ class FixedStep:
 
 def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
     """One trajectory (1, 1, n) of a sample (1, *batch, n)."""
-    full = np.broadcast_to(sample, (1, *batch, sample.shape[-1])) if sample.ndim > 2 else sample.reshape(1, 1, -1)
-    flat = full.reshape(1, -1, sample.shape[-1])
-    return flat[:, row : row + 1] if flat.shape[1] > 1 else flat
+    size = sample.shape[-1]
+    if sample.ndim == 2:
+        return sample.reshape(1, 1, size)
+    return np.broadcast_to(sample, (1, *batch, size)).reshape(1, prod(batch), size)[:, row : row + 1]
 
 
 def channel_names(records: dict[str, np.ndarray]) -> dict[str, str]:

@@ -19,12 +19,14 @@ from typing import Any
 
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.integrators.base import Integrator as Integrator
+from heavytop.simulate.integrators.energy_momentum import EnergyMomentum as EnergyMomentum
 from heavytop.simulate.integrators.projected import ProjectedRK4 as ProjectedRK4
 from heavytop.simulate.integrators.rkmk import RKMK4 as RKMK4
 from heavytop.simulate.integrators.rkmk import RKMK6 as RKMK6
 from heavytop.simulate.integrators.rkmk import RKMK8 as RKMK8
+from heavytop.simulate.integrators.variational import Variational as Variational
 
-INTEGRATORS: dict[str, type[Any]] = {cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, ProjectedRK4)}
+INTEGRATORS: dict[str, type[Any]] = {cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, ProjectedRK4, EnergyMomentum, Variational)}
 """Name -> class."""
 
 

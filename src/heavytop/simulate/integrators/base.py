@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from heavytop._arrays import Array
 from heavytop.compile import Call
@@ -38,7 +38,7 @@ class Integrator(ABC):
         """A text that determines the calls: class and options."""
         return repr(self)
 
-    def prepare(self, plant: Plant, state: dict[str, Array]) -> dict[str, Array]:
+    def prepare(self, problem: Any, state: dict[str, Array]) -> dict[str, Array]:
         """The start of the integrator's own state from ``q``, ``v`` and the rest."""
         return state
 
