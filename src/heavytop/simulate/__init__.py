@@ -10,7 +10,11 @@ from heavytop.simulate.events import Occurrence as Occurrence
 from heavytop.simulate.integrators import RKMK4 as RKMK4
 from heavytop.simulate.integrators import RKMK6 as RKMK6
 from heavytop.simulate.integrators import RKMK8 as RKMK8
+from heavytop.simulate.integrators import RKMK45 as RKMK45
+from heavytop.simulate.integrators import EnergyMomentum as EnergyMomentum
 from heavytop.simulate.integrators import ProjectedRK4 as ProjectedRK4
+from heavytop.simulate.integrators import Variational as Variational
+from heavytop.simulate.invariants import Invariant as Invariant
 from heavytop.simulate.outcome import Ending as Ending
 from heavytop.simulate.outcome import Outcome as Outcome
 from heavytop.simulate.protocol import Feedback as Feedback

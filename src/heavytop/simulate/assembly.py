@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from heavytop._arrays import Array
 from heavytop.compile import Call, Schedule, Traced, trace
+from heavytop.compile.schedule import TIME
 from heavytop.compile.signature import Shape
 from heavytop.coordinates import Coordinates
 from heavytop.simulate.dynamics import Dynamics
@@ -56,10 +57,12 @@ class Plant:
     ----------
     coordinates : where ``q`` lives.
     flats : the flat parts of the state, ``v`` first.
+    clock : buffer of the time at the start of the step.
     nodes : stage times (fractions of the step) at which the reference signal is needed.
     """
 
-    def __init__(self, dynamics: Dynamics, control: Control, balance: bool) -> None:
+    def __init__(self, dynamics: Dynamics, control: Control, balance: bool, clock: str = TIME) -> None:
+        self.clock = clock
         self.dynamics, self.control, self.balance = dynamics, control, balance
         self.coordinates: Coordinates = dynamics.coordinates
         self.nq, self.nv = dynamics.nq, dynamics.nv
@@ -109,7 +112,7 @@ class Plant:
         q, flats : buffers of the stage; the state itself if not given.
         """
         at = {flat.name: (flats or {}).get(flat.name, flat.name) for flat in self.flats}
-        calls, u = self._input(tag, node, q, at)
+        calls, u = self.input_at(tag, node, q, at)
         motion = self.functions["motion"]
         extra = list(motion.outputs.items())[2:]
         for name, shape in (
@@ -133,7 +136,7 @@ class Plant:
             self.functions["pair"] = trace(lambda a, b: vector(a, b), {"a": (), "b": ()}, name="pair")
         return Call("pair", ("input_power~", "dissipated_power~"), (target,))
 
-    def _input(self, tag: str, node: float, q: str, at: Mapping[str, str]) -> tuple[list[Call], str]:
+    def input_at(self, tag: str, node: float, q: str, at: Mapping[str, str]) -> tuple[list[Call], str]:
         """Calls that compute the input at a stage, and its buffer."""
         law = self.control.law
         if law is None or self.control.kind != "continuous":
@@ -143,7 +146,7 @@ class Plant:
         if "signal" in law.takes:
             sources["signal"] = self.signal(node)
         if "t" in law.takes:
-            sources["t"] = "time"
+            sources["t"] = self.clock
             if node:
                 sources["t"] = f"t@{node!r}"
                 self.buffers[sources["t"]] = ()
@@ -151,7 +154,7 @@ class Plant:
                     self.functions[sources["t"]] = trace(
                         lambda t, h: t + node * h, {"t": (), "h": ()}, name="stage_time"
                     )
-                calls.append(Call(sources["t"], ("time", "h"), (sources["t"],)))
+                calls.append(Call(sources["t"], (self.clock, "h"), (sources["t"],)))
         outputs = []
         for label, shape in law.traced.outputs.items():
             target = {"u": f"u{tag}", "z_rate": f"z_rate{tag}"}.get(label, f"{label}~")

@@ -24,9 +24,11 @@ from heavytop.simulate.integrators.projected import ProjectedRK4 as ProjectedRK4
 from heavytop.simulate.integrators.rkmk import RKMK4 as RKMK4
 from heavytop.simulate.integrators.rkmk import RKMK6 as RKMK6
 from heavytop.simulate.integrators.rkmk import RKMK8 as RKMK8
+from heavytop.simulate.integrators.rkmk45 import RKMK45 as RKMK45
 from heavytop.simulate.integrators.variational import Variational as Variational
 
-INTEGRATORS: dict[str, type[Any]] = {cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, ProjectedRK4, EnergyMomentum, Variational)}
+INTEGRATORS: dict[str, type[Any]] = {cls.name: cls for cls in (
+    RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational)}
 """Name -> class."""
 
 
@@ -42,6 +44,6 @@ def as_integrator(choice: Any) -> Any:
         return INTEGRATORS[choice]()
     if isinstance(choice, type) and choice in INTEGRATORS.values():
         return choice()
-    if isinstance(choice, Integrator | tuple(INTEGRATORS.values())):
+    if isinstance(choice, (Integrator, *INTEGRATORS.values())):
         return choice
     raise SimulationError(f"integrator must be a name ({', '.join(INTEGRATORS)}) or an Integrator, got {choice!r}.")

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from heavytop._arrays import Array
 from heavytop.compile import Call
 from heavytop.errors import SimulationError
@@ -13,6 +15,10 @@ from heavytop.simulate.assembly import Flat, Method, Plant
 
 PROJECT_EVERY = 8
 """Steps between projections onto the manifold: rounding stays below 1e-14, the order of the method is untouched."""
+
+
+SLOW = 1e-6
+"""Speed (m/s or rad/s) below which changes of an iteration are not judged relative to the speed."""
 
 
 class Integrator(ABC):
@@ -101,6 +107,11 @@ def add_compensated(plant: Plant) -> list[Call]:
 def carried(plant: Plant) -> list[str]:
     """State buffers of :func:`add_compensated`."""
     return [f"{flat.name}_rest" for flat in plant.flats]
+
+
+def relative_size(change: Array, value: Array, floor: Array) -> Array:
+    """|change| / (|value| + floor)."""
+    return np.sqrt(np.vecdot(change, change)) / (np.sqrt(np.vecdot(value, value)) + floor)
 
 
 def nonzero(weights: Sequence[float]) -> list[int]:

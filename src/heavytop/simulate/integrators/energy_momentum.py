@@ -29,7 +29,7 @@ from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Produ
 from heavytop.errors import SimulationError
 from heavytop.geometry import series
 from heavytop.simulate.assembly import Method, Plant
-from heavytop.simulate.integrators.base import Integrator, project, stage_names
+from heavytop.simulate.integrators.base import SLOW, Integrator, project, relative_size, stage_names
 
 REST = 1e-13
 """Fraction of the energy scale below which kinetic energy counts as none: nothing to correct along."""
@@ -121,9 +121,7 @@ class EnergyMomentum(Integrator):
                 result[f"{f.name}1"] = at[f.name] + step
                 result[f"{f.name}m"] = at[f.name] + 0.5 * step
             result["qm"], result["q1"] = displace(c, at["q"], at["qm"], h * at["wm"])
-            change = result["v1"] - at["v1"]
-            size = np.vecdot(at["v1"], at["v1"]) + 1e-300
-            result["change"] = np.sqrt(np.vecdot(change, change) / size)
+            result["change"] = relative_size(result["v1"] - at["v1"], at["v1"], SLOW)
             return result
 
         return plant.function("iterate", iterate, inputs, change=())

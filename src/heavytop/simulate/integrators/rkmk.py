@@ -64,8 +64,10 @@ class RKMK8(MuntheKaas):
     tableau = COOPER_VERNER8
 
 
-def munthe_kaas_stages(plant: Plant, tableau: Tableau) -> list[Call]:
+def munthe_kaas_stages(plant: Plant, tableau: Tableau, keep: bool = False) -> list[Call]:
     """Calls of all stages; the last one writes ``q`` and the increments ``{flat}_step``.
+
+    With ``keep`` the state stays as it is: the end is written to ``q_end`` and ``theta_end``, and every ``k{i}`` is kept.
 
     Buffers of stage i: ``theta{i}``, ``q{i}``, flats ``v{i}``; ``w{i}`` and the rates come from the plant, ``k{i}`` is the rate
     of theta. Stage 0 is the state itself, theta = 0 and k = w.
@@ -75,17 +77,17 @@ def munthe_kaas_stages(plant: Plant, tableau: Tableau) -> list[Call]:
     for i in range(s):
         q, flats = ("q", {}) if i == 0 else (f"q{i}", stage_names(plant.flats, str(i)))
         calls += plant.rates(str(i), tableau.c[i], q, flats)
-        calls.append(_next_stage(plant, tableau, i))
+        calls.append(_next_stage(plant, tableau, i, keep))
     return calls
 
 
-def _next_stage(plant: Plant, tableau: Tableau, i: int) -> Call:
+def _next_stage(plant: Plant, tableau: Tableau, i: int, keep: bool) -> Call:
     """From the rates of stage i to the point of stage i + 1, or to the end of the step."""
     last = i == tableau.stages - 1
     weights = tableau.b if last else tableau.a[i + 1]
     later = [*tableau.a[i + 2 :], tableau.b] if not last else []
     used = nonzero(weights)
-    keep_k = i > 0 and any(i < len(row) and row[i] != 0.0 for row in later)
+    keep_k = i > 0 and (keep or any(i < len(row) and row[i] != 0.0 for row in later))
     k_names = [f"w{j}" if j == 0 else f"k{j}" for j in used if j != i]
     flat_rates = {flat.name: [f"{flat.rate}{j}" for j in used] for flat in plant.flats}
     inputs = ["q", "h", *(["theta" + str(i)] if i else []), f"w{i}", *k_names]
@@ -93,12 +95,12 @@ def _next_stage(plant: Plant, tableau: Tableau, i: int) -> Call:
     for names in flat_rates.values():
         inputs += names
     inputs = list(dict.fromkeys(inputs))
-    suffix = "" if last else str(i + 1)
+    suffix = ("_end" if keep else "") if last else str(i + 1)
     ending = "_step" if last else suffix
     shapes = {f"{f.name}{ending}": (f.size,) for f in plant.flats} | {f"q{suffix}": (plant.nq,)}
     if keep_k:
         shapes[f"k{i}"] = (plant.nv,)
-    if not last:
+    if not last or keep:
         shapes[f"theta{suffix}"] = (plant.nv,)
 
     def step(*values: Array) -> Mapping[str, Array]:
@@ -110,7 +112,7 @@ def _next_stage(plant: Plant, tableau: Tableau, i: int) -> Call:
         h = at["h"]
         theta = h * weighted([weights[j] for j in used], [ks[j] for j in used])
         result = {f"k{i}": rate} if keep_k else {}
-        if not last:
+        if not last or keep:
             result[f"theta{suffix}"] = theta
         result[f"q{suffix}"] = plant.coordinates.retract(at["q"], theta)
         for flat in plant.flats:

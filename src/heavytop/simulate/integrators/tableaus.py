@@ -125,32 +125,28 @@ DORMAND_PRINCE4_WEIGHTS = (5179 / 57600, 0.0, 7571 / 16695, 393 / 640, -92097 / 
 """The embedded fourth-order weights."""
 
 
+MIDDLE = (
+    -12715105075 / 11282082432,
+    0.0,
+    87487479700 / 32700410799,
+    -10690763975 / 1880347072,
+    701980252875 / 199316789632,
+    -1453857185 / 822651844,
+    69997945 / 29380423,
+)
+"""Weights of the fourth-order term of the interpolant (Hairer, Norsett, Wanner 1993, section II.6)."""
+
+
 def dense_weights(fraction: np.ndarray) -> np.ndarray:
     """Weights (..., 7) of the fourth-order interpolant of Dormand and Prince's method at fractions (...) of the step.
 
-    Hairer, Norsett, Wanner (1993), section II.6: the quartic with b(1) = b, b'(0) = e_1, b'(1) = e_7.
+    The quartic with b(1) = b, b'(0) = e_1, b'(1) = e_7 and the term ``MIDDLE`` x^2 (1 - x)^2.
     """
-    x = np.asarray(fraction, dtype=float)
-    b = np.array(DORMAND_PRINCE5.b)
-    hermite = x**2 * (3 - 2 * x)
-    bubble = x**2 * (x - 1) ** 2
+    x = np.asarray(fraction, dtype=float)[..., None]
     first, last = np.eye(7)[0], np.eye(7)[6]
-    middle = (
-        np.array(
-            [
-                -12715105075 / 11282082432,
-                0.0,
-                87487479700 / 32700410799,
-                -10690763975 / 1880347072,
-                701980252875 / 199316789632,
-                -1453857185 / 822651844,
-                69997945 / 29380423,
-            ]
-        )
-    )
     return (
-        hermite[..., None] * b
-        + (x * (x - 1) ** 2)[..., None] * first
-        + (x**2 * (x - 1))[..., None] * last
-        + bubble[..., None] * middle
+        x**2 * (3 - 2 * x) * np.array(DORMAND_PRINCE5.b)
+        + x * (x - 1) ** 2 * first
+        + x**2 * (x - 1) * last
+        + x**2 * (x - 1) ** 2 * np.array(MIDDLE)
     )

@@ -24,7 +24,7 @@ from heavytop.compile import Call, Traced, make_function
 from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import Method, Plant
 from heavytop.simulate.dynamics import velocity_map
-from heavytop.simulate.integrators.base import Integrator, need_group, project
+from heavytop.simulate.integrators.base import SLOW, Integrator, need_group, project, relative_size
 from heavytop.system.solve import solve_definite
 
 
@@ -73,7 +73,7 @@ class Variational(Integrator):
         if forced:
             plant.functions["force"] = self._force(plant)
             middle = Call("middle", ("q", "delta", "h", "p"), ("qm", "vm"))
-            inputs, u = plant._input("m", 0.5, "qm", {"v": "vm"})
+            inputs, u = plant.input_at("m", 0.5, "qm", {"v": "vm"})
             sweep += [middle, *inputs, Call("force", ("qm", "vm", u, "p"), ("force",))]
         sweep.append(
             Call("iterate", ("q", "delta", "momentum", "mass", "h", "p", *half_force), ("delta", "change"))
@@ -105,7 +105,7 @@ class Variational(Integrator):
 
     def _work(self, plant: Plant) -> list[Call]:
         """Work by the midpoint rule."""
-        _, u = plant._input("m", 0.5, "qm", {"v": "vm"})
+        _, u = plant.input_at("m", 0.5, "qm", {"v": "vm"})
         plant.buffers |= {"input_power~": (), "dissipated_power~": ()}
         power = Call("power", ("qm", "vm", u, "p"), ("input_power~", "dissipated_power~"))
 
@@ -223,8 +223,7 @@ class _Pieces:
         if forced:
             left = left - 0.5 * s["h"] * s["force"]
         change = s["h"] * solve_definite(s["mass"], s["momentum"] - left)
-        size = np.vecdot(s["delta"], s["delta"]) + 1e-300
-        relative = np.sqrt(np.vecdot(change, change) / size)
+        relative = relative_size(change, s["delta"], SLOW * s["h"])
         return self._traced("iterate", s, {"delta": s["delta"] + change, "change": relative})
 
     def _finish(self, forced: bool) -> Traced:
