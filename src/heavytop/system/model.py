@@ -12,6 +12,7 @@ from heavytop._arrays import Array, is_symbolic
 from heavytop.compile.trace import Traced
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ShapeError, unknown_name, wrong_shape
+from heavytop.system.checks import check_elements
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 
@@ -36,7 +37,7 @@ class Model:
     def __init__(self, description: Description) -> None:
         self.description = description
         self.expressions = Expressions(description)
-        self.expressions.kinematics  # noqa: B018  derive the kinematics now, so that a bad description fails here
+        check_elements(self.expressions.dynamics, self.expressions.p)  # now, so that a bad description fails here
         self.name = description.name
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
@@ -103,8 +104,10 @@ class Model:
 
     def integrate(self, q: Array, v: Array, dt: Any) -> np.ndarray:
         """The configuration after moving with constant joint velocities for the time ``dt``; it stays on the manifold."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.coordinates.integrate(q, self._joint_velocity(q, v), np.asarray(dt, dtype=float))
+        q, v, dt = self._configuration(q), self._vector(v, self.nv, "velocity v"), np.asarray(dt, dtype=float)
+        if not np.all(np.isfinite(dt)):
+            raise ShapeError(f"the time dt to move {self.name!r} for must be finite, got {dt[~np.isfinite(dt)][0]}.")
+        return self.coordinates.integrate(q, self._joint_velocity(q, v), dt)
 
     def difference(self, q0: Array, q1: Array) -> np.ndarray:
         """Displacement (..., nv) in the joints' own velocity coordinates that leads from q0 to q1 in unit time."""
@@ -182,7 +185,7 @@ class Model:
 
     def constraints(self, q: Array) -> np.ndarray:
         """phi(q) (..., m): zero on the manifold; unlike the other methods it takes a q off the manifold."""
-        return self.coordinates.constraints(np.asarray(q, dtype=float))
+        return self.coordinates.constraints(self._vector(q, self.nq, "configuration q"))
 
     def commutation(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Commutation coefficients gamma^k_ij (..., nv, nv, nv), indexed [k, i, j] (eq. 2.19)."""
