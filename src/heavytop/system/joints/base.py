@@ -70,9 +70,9 @@ class Joint(ABC):
             if not linalg.is_pose(G, tolerance):
                 defect = np.max(np.abs(G[:3, :3].T @ G[:3, :3] - np.eye(3)))
                 raise ModelError(
-                    f"{type(self).__name__}: the given pose G(q) is not in SE(3) at q = {np.array2string(q, precision=4)}: R^T R - I has an "
-                    f"entry of {defect:.3g}, det R = {np.linalg.det(G[:3, :3]):.6g}, last row {G[3].tolist()}. G(q) must be a rotation and a "
-                    "translation wherever the constraints phi(q) = 0 hold."
+                    f"{type(self).__name__}: the given pose G(q) is not in SE(3) at q = {np.array2string(q, precision=4)}: "
+                    f"R^T R - I has an entry of {defect:.3g}, det R = {np.linalg.det(G[:3, :3]):.6g}, last row {G[3].tolist()}. "
+                    "G(q) must be a rotation and a translation wherever the constraints phi(q) = 0 hold."
                 )
             drift = np.abs(self.coordinates.constraint_jacobian(q) @ self.coordinates.kinematics_matrix(q))
             if np.max(drift, initial=0.0) > tolerance:
