@@ -29,12 +29,13 @@ def states() -> list[dict[str, np.ndarray]]:
     return [{key: np.array(value) for key, value in state.items()} for state in reference()["states"]]
 
 
-def _inertia(body: int) -> ht.Inertia:
+def inertia_of(body: int) -> ht.Inertia:
+    """Inertia of a body of the document from its particles."""
     particles = np.array(reference()["parameters"]["mass_particles_[w,hx,hy,hz]"][str(body)])
     return ht.Inertia.from_particles(particles[:, 0], particles[:, 1:])
 
 
-def _joints(attitude: str, load_velocity: str) -> dict[str, tuple[str, Any, ht.system.joints.Joint]]:
+def joints_of(attitude: str, load_velocity: str) -> dict[str, tuple[str, Any, ht.system.joints.Joint]]:
     """Body -> (parent, joint frame in the parent, joint)."""
     p = reference()["parameters"]
     joints: dict[str, Any] = {
@@ -61,10 +62,10 @@ def tricopter(
     """The system; bodies declared in ``order``, the transformations to those in ``against`` given in the opposite direction."""
     p = reference()["parameters"]
     system = ht.System(gravity=p["a_G"], name="tricopter-load")
-    joints = _joints(attitude, load_velocity)
+    joints = joints_of(attitude, load_velocity)
     for name in order:
         parent, at, joint = joints[name]
-        inertia = _inertia(NAMES.index(name))
+        inertia = inertia_of(NAMES.index(name))
         if name in against:
             system.body(name, inertia=inertia)
         else:
