@@ -24,7 +24,7 @@ UPPER, LOWER = slice(0, 3), slice(3, 6)
 
 
 def is_recursive(dynamics: Dynamics) -> bool:
-    """Whether the recursions apply: joints' own velocity coordinates on a tree."""
+    """Whether the recursions apply: the joints' own velocity coordinates."""
     return dynamics.kinematics.transform is None
 
 

@@ -162,13 +162,13 @@ class Dynamics:
         return jacobian(np.reshape(R, (1,)), self.v)[0, :] if is_symbolic(R) else np.zeros(self.nv)
 
     @cached_property
-    def nonlinear_dissipation_force(self) -> Array:
-        """Gradients dR/dv of the user's dissipation functions that are not quadratic in v."""
+    def dissipation_force(self) -> Array:
+        """f^D = sum_ab J^T D_ab xi_ab (eq. 3.122) and dR/dv of the user's dissipation functions."""
         total = np.zeros(self.nv)
-        for fn in self.description.dissipations:
-            if self._dissipation_hessian(fn) is None:
-                total = total + self._dissipation_gradient(fn)
-        return total
+        for damper in self.description.dampers:
+            motion = self.kinematics.motion(damper.a, damper.b)
+            total = total + np.matvec(transpose(motion.jacobian), np.matvec(damper.damping.matrix, motion.twist))
+        return sum((self._dissipation_gradient(fn) for fn in self.description.dissipations), total)
 
     @cached_property
     def applied_force(self) -> Array:
@@ -197,8 +197,7 @@ class Dynamics:
         """Everything that resists: c + D v + dR/dv + fK + fG - f."""
         return (
             self.bias
-            + np.matvec(self.damping_matrix, self.v)
-            + self.nonlinear_dissipation_force
+            + self.dissipation_force
             + self.stiffness_force
             + self.gravity_force
             - self.applied_force
