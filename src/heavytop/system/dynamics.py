@@ -110,6 +110,8 @@ class Dynamics:
         for K, m, rest, least in self.spring_offsets():
             offset = m.pose - rest
             total = total + 0.5 * np.trace(offset @ K @ transpose(offset)) + least
+        for strut in self.description.struts:
+            total = total + strut.energy(self.kinematics.motion(strut.a, strut.b))
         return total + sum(self._scalar(fn(self.q), "potential") for fn in self.description.potentials)
 
     @cached_property
@@ -119,6 +121,9 @@ class Dynamics:
         for K, m, rest, _ in self.spring_offsets():
             wrench = se3.vee2((np.eye(4) - se3.inverse(m.pose) @ rest) @ K)
             total = total + np.matvec(transpose(m.jacobian), wrench)
+        for strut in self.description.struts:
+            m = self.kinematics.motion(strut.a, strut.b)
+            total = total + np.matvec(transpose(m.jacobian), strut.stiffness_wrench(m))
         return total + self._potential_force
 
     @cached_property
@@ -147,6 +152,9 @@ class Dynamics:
         for damper in self.description.dampers:
             J = self.kinematics.jacobian(damper.a, damper.b)
             total = total + transpose(J) @ damper.damping.matrix @ J
+        for strut in self.description.struts:
+            m = self.kinematics.motion(strut.a, strut.b)
+            total = total + transpose(m.jacobian) @ strut.damping_matrix(m) @ m.jacobian
         for fn in self.description.dissipations:
             hessian = self._dissipation_hessian(fn)
             if hessian is not None:
@@ -168,6 +176,9 @@ class Dynamics:
         for damper in self.description.dampers:
             motion = self.kinematics.motion(damper.a, damper.b)
             total = total + np.matvec(transpose(motion.jacobian), np.matvec(damper.damping.matrix, motion.twist))
+        for strut in self.description.struts:
+            motion = self.kinematics.motion(strut.a, strut.b)
+            total = total + np.matvec(transpose(motion.jacobian), strut.damping_wrench(motion))
         return sum((self._dissipation_gradient(fn) for fn in self.description.dissipations), total)
 
     @cached_property

@@ -27,6 +27,7 @@ from heavytop.system.joints import Fixed, Joint
 from heavytop.system.joints.closure import closure
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.names import WORLD
+from heavytop.system.struts import Strut
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -62,6 +63,7 @@ class System:
         self._dissipations: list[Callable[[Array, Array], Array]] = []
         self._forces: list[Callable[[Array, Array], Array]] = []
         self._inputs: dict[str, Input] = {}
+        self._struts: list[Strut] = []
         self._loops: list[Loop] = []
         self._constraints: list[Constraint] = []
         self._basis: Basis | None = None
@@ -175,6 +177,32 @@ class System:
         self._check_moments(damping, f"damper between {a!r} and {b!r}")
         self._dampers.append(Damper(a, b, damping))
 
+    def strut(
+        self,
+        a: str,
+        b: str,
+        *,
+        at_a: Any = (0.0, 0.0, 0.0),
+        at_b: Any = (0.0, 0.0, 0.0),
+        stiffness: Any = 0.0,
+        rest_length: Any = 0.0,
+        damping: Any = 0.0,
+    ) -> None:
+        """Add a spring-damper on the line between the point ``at_a`` of body a and ``at_b`` of body b.
+
+        ``stiffness`` in N/m, ``rest_length`` in m, ``damping`` in N s/m; the points must not coincide during the motion.
+        """
+        where = f"strut between {a!r} and {b!r}"
+        points = [as_array(at_a), as_array(at_b)]
+        for label, point in zip(("at_a", "at_b"), points, strict=True):
+            if point.shape != (3,):
+                raise wrong_shape(f"{label} of {where}", (3,), point.shape)
+        for label, value in (("stiffness", stiffness), ("rest_length", rest_length), ("damping", damping)):
+            number = self._at_defaults(as_array(value), f"{label} of {where}")
+            if number.shape != () or not np.isfinite(number) or number < 0:
+                raise ModelError(f"{label} of {where} must be one finite number that is not negative, got {number.tolist()}.")
+        self._struts.append(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
+
     def potential(self, fn: Callable[[Array], Array]) -> None:
         """Add a potential energy ``fn(q)`` in J, written in NumPy notation."""
         self._potentials.append(_callable(fn, "potential"))
@@ -287,7 +315,7 @@ class System:
     def describe(self, velocity: Callable[[Array, Array], Array] | None = None) -> Description:
         """The description as immutable data, with every name checked."""
         known = self._frames
-        for kind, pairs in (("spring", self._springs), ("damper", self._dampers), ("loop", self._loops)):
+        for kind, pairs in (("spring", self._springs), ("damper", self._dampers), ("strut", self._struts), ("loop", self._loops)):
             for element in pairs:
                 for name in (element.a, element.b):
                     if name not in known:
@@ -313,6 +341,7 @@ class System:
             loops=tuple(self._loops),
             constraints=tuple(self._constraints),
             basis=self._basis,
+            struts=tuple(self._struts),
         )
 
     def derive(
