@@ -192,6 +192,9 @@ class Dynamics:
                     f"force(q, v) must return {self.nv} generalised forces, got an array of shape {shape(value)}."
                 )
             total = total + value
+        if self.description.basis is not None:
+            nonideal = nonideal_force(self.description, self.q, self.kinematics.v)
+            total = total + np.matvec(transpose(self.kinematics.transform), nonideal)
         return total
 
     @cached_property
@@ -220,6 +223,21 @@ class Dynamics:
                 f"{what}(...) must return one number (an energy or power), got an array of shape {shape(value)}."
             )
         return np.reshape(value, ()) if shape(value) else value
+
+
+def nonideal_force(description: Description, q: Array, v: Array) -> Array:
+    """Generalised force on the joints' velocities v whose work under virtual displacements the constraints do (friction)."""
+    total = np.zeros(shape(v))
+    for constraint in description.constraints:
+        if constraint.work is None:
+            continue
+        value = constraint.work(q, v)
+        if shape(value) != shape(v):
+            raise ModelError(
+                f"work(q, v) of constraint {constraint.name!r} must return {shape(v)[0]} generalised forces, got shape {shape(value)}."
+            )
+        total = total + value
+    return total
 
 
 def inertia_bias(M: Array, motion: Motion) -> Array:
