@@ -50,7 +50,9 @@ def andrews() -> System:
     (xa, ya), (xb, yb), (xc, yc) = (ANDREWS_POINTS[k] for k in "ABC")
     system = System(gravity=(0.0, 0.0, 0.0), name="andrews")
 
-    def link(name: str, parent: str, at: tuple[float, float], mass: float, com: tuple[float, float], moment: float) -> None:
+    def link(
+        name: str, parent: str, at: tuple[float, float], mass: float, com: tuple[float, float], moment: float
+    ) -> None:
         inertia = Inertia(mass, com=(*com, 0.0), moment_at_com=(moment / 2, moment / 2, moment))
         system.body(name, parent=parent, at=(*at, 0.0), joint=Revolute("z"), inertia=inertia)
 

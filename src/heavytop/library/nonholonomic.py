@@ -101,15 +101,11 @@ def car(wheelbase: float = 2.5, minimal: bool = True) -> System:
     steering = Inertia(20.0, moment_at_com=(0.5, 0.5, 1.0))
     system.body("front", parent="chassis", at=(wheelbase, 0.0, 0.0), joint=Revolute("z"), inertia=steering)
     system.constrain(lambda q, v: _sideways(q[2], v[0], v[1]), name="rear")
-    system.constrain(
-        lambda q, v: _sideways(q[2] + q[3], v[0], v[1]) + wheelbase * np.cos(q[3]) * v[2], name="front"
-    )
+    system.constrain(lambda q, v: _sideways(q[2] + q[3], v[0], v[1]) + wheelbase * np.cos(q[3]) * v[2], name="front")
     system.input("steer", JointForce("front"))
     if minimal:
         system.basis(
-            lambda q, w: vector(
-                w[0] * np.cos(q[2]), w[0] * np.sin(q[2]), w[0] * np.tan(q[3]) / wheelbase, w[1]
-            ),
+            lambda q, w: vector(w[0] * np.cos(q[2]), w[0] * np.sin(q[2]), w[0] * np.tan(q[3]) / wheelbase, w[1]),
             ("speed", "steer_rate"),
         )
     return system
@@ -122,7 +118,9 @@ def snakeboard(minimal: bool = False) -> System:
     rows lose rank, so multipliers are the default.
     """
     if minimal:
-        raise ModelError("the snakeboard has no global minimal basis: its constraints lose rank when the wheels are straight.")
+        raise ModelError(
+            "the snakeboard has no global minimal basis: its constraints lose rank when the wheels are straight."
+        )
     half = 0.3
     system = System(gravity=FLAT, name="snakeboard")
     system.body("board", joint=Planar(), inertia=Inertia(6.0, moment_at_com=(0.1, 0.1, 0.2)))
@@ -132,7 +130,8 @@ def snakeboard(minimal: bool = False) -> System:
         system.body(name, parent="board", at=(x, 0.0, 0.0), joint=Revolute("z"), inertia=wheels)
     for name, x, index in (("front", half, 4), ("back", -half, 5)):
         system.constrain(
-            lambda q, v, x=x, index=index: _sideways(q[2] + q[index], v[0], v[1]) + x * np.cos(q[index]) * v[2], name=name
+            lambda q, v, x=x, index=index: _sideways(q[2] + q[index], v[0], v[1]) + x * np.cos(q[index]) * v[2],
+            name=name,
         )
     for name in ("rotor", "front", "back"):
         system.input(name, JointForce(name))

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, depends_on, directional, jacobian, shape, sparse, substitute, symbol, transpose
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    jacobian,
+    shape,
+    sparse,
+    substitute,
+    symbol,
+    transpose,
+)
 from heavytop.compile import Traced, make_function
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
@@ -77,7 +88,9 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
     value = _vector(constraint.function(q, v), constraint.name)
     Phi = jacobian(value, v)
     if depends_on(Phi, v):
-        raise ModelError(f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v.")
+        raise ModelError(
+            f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v."
+        )
     drift = substitute(value, v, np.zeros(shape(v)))
     return Rows(constraint.name, sparse(Phi), drift, directional(value, q, kinematics.rate), None)
 
@@ -85,7 +98,9 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
 def _vector(value: Any, name: str) -> Array:
     value = np.reshape(value, (1,)) if shape(value) == () else value
     if len(shape(value)) != 1:
-        raise ModelError(f"constraint {name!r} must return a vector of equations, got an array of shape {shape(value)}.")
+        raise ModelError(
+            f"constraint {name!r} must return a vector of equations, got an array of shape {shape(value)}."
+        )
     return value
 
 
@@ -184,7 +199,12 @@ def check_constraints(model: Model) -> None:
     for row in rows:
         value = substitute(np.matvec(row.Phi, joint_v) + row.drift, joint_v, v)
         function = make_function("basis", {"q": expressions.q, "w": expressions.v, "p": expressions.p}, {"miss": value})
-        traced = Traced("basis", function, {"q": (expressions.nq,), "w": (model.nv,), "p": shape(expressions.p)}, {"miss": shape(value)})
+        traced = Traced(
+            "basis",
+            function,
+            {"q": (expressions.nq,), "w": (model.nv,), "p": shape(expressions.p)},
+            {"miss": shape(value)},
+        )
         miss = np.max(np.abs(traced.interpret(q, w, model.parameter_vector())[0]))
         if not miss < 1e-9:
             raise ModelError(

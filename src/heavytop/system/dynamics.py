@@ -209,13 +209,7 @@ class Dynamics:
     @cached_property
     def passive_force(self) -> Array:
         """Everything that resists: c + D v + dR/dv + fK + fG - f."""
-        return (
-            self.bias
-            + self.dissipation_force
-            + self.stiffness_force
-            + self.gravity_force
-            - self.applied_force
-        )
+        return self.bias + self.dissipation_force + self.stiffness_force + self.gravity_force - self.applied_force
 
     def _scalar(self, value: Array, what: str) -> Array:
         if shape(value) not in ((), (1,)):

@@ -68,10 +68,14 @@ def check_action(action: BodyWrench | JointAction, kinematics: Kinematics, where
                 raise unknown_name(f"body or frame (in {where})", name, kinematics.chains)
         return
     if action.joint not in kinematics.v_of:
-        raise unknown_name(f"joint (in {where}; a joint has the name of the body it carries)", action.joint, kinematics.v_of)
+        raise unknown_name(
+            f"joint (in {where}; a joint has the name of the body it carries)", action.joint, kinematics.v_of
+        )
     size = kinematics.v_of[action.joint].shape[0]
     if not 0 <= action.index < size:
-        raise ModelError(f"{where}: joint {action.joint!r} has {size} velocity coordinates, index {action.index} does not exist.")
+        raise ModelError(
+            f"{where}: joint {action.joint!r} has {size} velocity coordinates, index {action.index} does not exist."
+        )
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,9 @@ class System:
         for label, value in (("stiffness", stiffness), ("rest_length", rest_length), ("damping", damping)):
             number = self._at_defaults(as_array(value), f"{label} of {where}")
             if number.shape != () or not np.isfinite(number) or number < 0:
-                raise ModelError(f"{label} of {where} must be one finite number that is not negative, got {number.tolist()}.")
+                raise ModelError(
+                    f"{label} of {where} must be one finite number that is not negative, got {number.tolist()}."
+                )
         self._struts.append(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
 
     def potential(self, fn: Callable[[Array], Array]) -> None:
@@ -268,7 +270,9 @@ class System:
         label = self._constraint_name(name, f"constraint{len(self._constraints) + 1}")
         count = _argument_count(_callable(fn, "constrain"))
         if count not in (1, 2):
-            raise ModelError(f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments.")
+            raise ModelError(
+                f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments."
+            )
         self._constraints.append(Constraint(label, fn, count == 1, work))
 
     def basis(self, fn: Callable[[Array, Array], Array], names: Sequence[str]) -> None:
@@ -315,7 +319,12 @@ class System:
     def describe(self, velocity: Callable[[Array, Array], Array] | None = None) -> Description:
         """The description as immutable data, with every name checked."""
         known = self._frames
-        for kind, pairs in (("spring", self._springs), ("damper", self._dampers), ("strut", self._struts), ("loop", self._loops)):
+        for kind, pairs in (
+            ("spring", self._springs),
+            ("damper", self._dampers),
+            ("strut", self._struts),
+            ("loop", self._loops),
+        ):
             for element in pairs:
                 for name in (element.a, element.b):
                     if name not in known:
