@@ -112,7 +112,7 @@ class Dynamics:
             total = total + 0.5 * np.trace(offset @ K @ transpose(offset)) + least
         for strut in self.description.struts:
             total = total + strut.energy(self.kinematics.motion(strut.a, strut.b))
-        return total + sum(self._scalar(fn(self.q), "potential") for fn in self.description.potentials)
+        return total + sum(self.scalar(fn(self.q), "potential") for fn in self.description.potentials)
 
     @cached_property
     def stiffness_force(self) -> Array:
@@ -131,7 +131,7 @@ class Dynamics:
         """Gradients A^T dV/dq of the user's potentials."""
         total = np.zeros(self.nv)
         for fn in self.description.potentials:
-            V = self._scalar(fn(self.q), "potential")
+            V = self.scalar(fn(self.q), "potential")
             if is_symbolic(V):
                 slope = jacobian(np.reshape(V, (1,)), self.q)[0, :]
                 total = total + np.matvec(transpose(self.kinematics.kinematics_matrix), slope)
@@ -166,7 +166,7 @@ class Dynamics:
         return linear_part(self._dissipation_gradient(fn), self.v)
 
     def _dissipation_gradient(self, fn) -> Array:
-        R = self._scalar(fn(self.q, self.v), "dissipation")
+        R = self.scalar(fn(self.q, self.v), "dissipation")
         return jacobian(np.reshape(R, (1,)), self.v)[0, :] if is_symbolic(R) else np.zeros(self.nv)
 
     @cached_property
@@ -211,7 +211,8 @@ class Dynamics:
         """Everything that resists: c + D v + dR/dv + fK + fG - f."""
         return self.bias + self.dissipation_force + self.stiffness_force + self.gravity_force - self.applied_force
 
-    def _scalar(self, value: Array, what: str) -> Array:
+    def scalar(self, value: Array, what: str) -> Array:
+        """The value of a user's energy or power; a ModelError names ``what`` when it is not one number."""
         if shape(value) not in ((), (1,)):
             raise ModelError(
                 f"{what}(...) must return one number (an energy or power), got an array of shape {shape(value)}."
