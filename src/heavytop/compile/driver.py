@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heavytop.compile.lanes import Lanes, Writer, any_lane, gather, scatter
+from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.llvm import emit, lane_rows, row_addresses, support
+from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
 from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
 
@@ -70,6 +71,8 @@ class _Loop:
     def __init__(self, schedule: Schedule, lanes: Lanes, symbols: dict[str, str]) -> None:
         self.schedule, self.layout, self.lanes, self.symbols = schedule, schedule.layout, lanes, symbols
         self.w = Writer()
+        read = {name for call in schedule.calls for name in call.inputs}
+        self.clocks = {TIME, STEP} & (read | set(self.layout.record))
         self.offsets: dict[str, int] = {}
         self.size = 0
         for name in self.layout.shapes:
@@ -148,6 +151,8 @@ class _Loop:
         elapsed = w.let(f"fmul double {number}, {self.words['step_size']}")
         time = w.let(f"fadd double {self.words['start_time']}, {elapsed}")
         for name, value in ((STEP, number), (TIME, time)):
+            if name not in self.clocks:
+                continue
             if self.lanes.count > 1:
                 single = w.let(f"insertelement {t} poison, double {value}, i32 0")
                 value = w.let(f"shufflevector {t} {single}, {t} poison, <{self.lanes.count} x i32> zeroinitializer")
@@ -182,12 +187,16 @@ class _Loop:
         for call in self.schedule.advance:
             self._call(call, k)
         zero = self.lanes.constant(0.0)
-        total = zero
+        terms = []
         for name in self.layout.state:
             for j in range(self.layout.size(name)):
                 place = w.let(f"getelementptr {t}, ptr {self.at[name]}, i64 {j}")
                 value = w.let(f"load {t}, ptr {place}, align {self.lanes.alignment}")
-                total = w.let(f"fadd contract {t} {total}, {w.let(f'fmul contract {t} {value}, {zero}')}")
+                terms.append(w.let(f"fmul {t} {value}, {zero}"))
+        while len(terms) > 1:  # pairwise: a chain of additions would wait for each other
+            pairs = [w.let(f"fadd {t} {a}, {b}") for a, b in zip(terms[::2], terms[1::2], strict=False)]
+            terms = pairs + terms[2 * len(pairs) :]
+        total = terms[0] if terms else zero
         bad = w.let(f"fcmp uno {t} {total}, {zero}")
         w.when(any_lane(w, self.lanes, bad), lambda: self._note_failure(bad, k))
 

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from heavytop.compile.lanes import (
-    Lanes,
-    Writer,
+from heavytop.compile.lanes import Lanes, Writer
+from heavytop.compile.moves import gather, scatter
+from heavytop.compile.program import Op, Program
+from heavytop.compile.vector_math import (
+    BRANCH_WEIGHTS,
     each_lane,
-    gather,
     libm_name,
-    scatter,
+    reduce_angles,
     sincos,
     sincos_plain,
 )
-from heavytop.compile.program import Op, Program
 
 CHUNK_ABOVE = 20_000
 CHUNK_SIZE = 1_000
@@ -123,33 +123,37 @@ class _Body:
 
     def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int]) -> None:
         self.program, self.lanes, self.slots = program, lanes, slots
-        self.lines: list[str] = []
+        self.w = Writer()
         self.names: dict[int, str] = {}
+        self.angles: dict[int, str] = {}
         self.sincos: dict[int, str] = {}
 
     def emit(self, start: int, stop: int) -> str:
-        t, alignment = self.lanes.real, self.lanes.alignment
-        homes: dict[int, list[tuple[int, int]]] = {}
-        for i, values in enumerate(self.program.outputs):
-            for j, value in enumerate(values):
-                homes.setdefault(value, []).append((i, j))
+        t, alignment, w = self.lanes.real, self.lanes.alignment, self.w
+        homes = self.program.homes
+        self._reduce_inputs(start, stop)
         for k in range(start, stop):
-            op = self.program.code[k].op
-            if op not in (Op.INPUT, Op.CONST):
+            if self.program.code[k].op not in (Op.INPUT, Op.CONST):
                 self._operation(k)
                 if k in self.slots:
                     place = self._address("%scratch", self.slots[k])
-                    self.lines.append(f"  store {t} {self.names[k]}, ptr {place}, align {alignment}")
+                    w.do(f"store {t} {self.names[k]}, ptr {place}, align {alignment}")
             for i, j in homes.get(k, ()):
-                value = self._value(k)
-                self.lines.append(f"  store {t} {value}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
-        self.lines.append("  ret void")
-        return "\n".join(self.lines)
+                w.do(f"store {t} {self._value(k)}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
+        w.do("ret void")
+        return w.text()
+
+    def _reduce_inputs(self, start: int, stop: int) -> None:
+        """Angles that are inputs are checked together at the start: one branch, and the rest stays one block."""
+        code = self.program.code
+        turned = {i.args[0] for i in code[start:stop] if i.op in (Op.SIN, Op.COS)}
+        given = sorted(a for a in turned if code[a].op is Op.INPUT)
+        if given:
+            reduced = reduce_angles(self.w, self.lanes, [self._value(a) for a in given])
+            self.angles = dict(zip(given, reduced, strict=True))
 
     def _address(self, base: str, index: int) -> str:
-        name = f"%p{len(self.lines)}"
-        self.lines.append(f"  {name} = getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
-        return name
+        return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
 
     def _value(self, k: int) -> str:
         """The IR name of value ``k``, loading it where this chunk did not compute it."""
@@ -160,53 +164,55 @@ class _Body:
                 return self.names[k]
             base, index = (f"%in{args[0]}", args[1]) if op is Op.INPUT else ("%scratch", self.slots[k])
             place = self._address(base, index)
-            self.lines.append(f"  %v{k} = load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
-            self.names[k] = f"%v{k}"
+            self.names[k] = self.w.let(f"load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
         return self.names[k]
+
+    def _sine_and_cosine(self, angle: int) -> str:
+        """The pair for an angle, computed once."""
+        if angle not in self.sincos:
+            t = self.lanes.real
+            if angle not in self.angles:
+                self.angles[angle] = reduce_angles(self.w, self.lanes, [self._value(angle)])[0]
+            self.sincos[angle] = self.w.let(f"call {{{t}, {t}}} @sincos({t} {self.angles[angle]})")
+        return self.sincos[angle]
 
     def _operation(self, k: int) -> None:
         op, args, _ = self.program.code[k]
-        a = [self._value(j) for j in args]
-        lanes, lines, name = self.lanes, self.lines, f"%v{k}"
+        lanes, let = self.lanes, self.w.let
         t, bits = lanes.real, lanes.bits
+        if op in (Op.SIN, Op.COS):
+            pair = self._sine_and_cosine(args[0])
+            self.names[k] = let(f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+            return
+        a = [self._value(j) for j in args]
         zero = lanes.constant(0.0)
 
-        def let(target: str, expression: str) -> str:
-            lines.append(f"  {target} = {expression}")
-            return target
-
-        def truth(value: str, tag: str) -> str:
-            return let(f"{name}{tag}", f"fcmp une {t} {value}, {zero}")
+        def truth(value: str) -> str:
+            return let(f"fcmp une {t} {value}, {zero}")
 
         def number(mask: str) -> str:
-            return let(name, f"uitofp {bits} {mask} to {t}")
+            return let(f"uitofp {bits} {mask} to {t}")
 
         if op in _ARITHMETIC:
-            let(name, f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
+            name = let(f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
         elif op is Op.NEG:
-            let(name, f"fneg contract {t} {a[0]}")
-        elif op in (Op.SIN, Op.COS):
-            pair = self.sincos.get(args[0])
-            if pair is None:
-                pair = self.sincos[args[0]] = let(f"%sc{k}", f"call {{{t}, {t}}} @sincos({t} {a[0]})")
-            let(name, f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+            name = let(f"fneg contract {t} {a[0]}")
         elif op in _INTRINSIC:
-            let(name, f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
+            name = let(f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
         elif op in LIBM:
-            let(name, f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
+            name = let(f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
         elif op in _COMPARE:
-            number(let(f"{name}m", f"fcmp {_COMPARE[op]} {t} {a[0]}, {a[1]}"))
+            name = number(let(f"fcmp {_COMPARE[op]} {t} {a[0]}, {a[1]}"))
         elif op in (Op.AND, Op.OR):
-            number(let(f"{name}m", f"{op} {bits} {truth(a[0], 'a')}, {truth(a[1], 'b')}"))
+            name = number(let(f"{op} {bits} {truth(a[0])}, {truth(a[1])}"))
         elif op is Op.NOT:
-            number(let(f"{name}m", f"fcmp oeq {t} {a[0]}, {zero}"))
+            name = number(let(f"fcmp oeq {t} {a[0]}, {zero}"))
         elif op is Op.SELECT:
-            let(name, f"select {bits} {truth(a[0], 'm')}, {t} {a[1]}, {t} {a[2]}")
+            name = let(f"select {bits} {truth(a[0])}, {t} {a[1]}, {t} {a[2]}")
         else:  # sign: -1, 1, or the argument itself (zero, NaN)
-            positive = let(f"{name}p", f"fcmp ogt {t} {a[0]}, {zero}")
-            negative = let(f"{name}n", f"fcmp olt {t} {a[0]}, {zero}")
-            upper = let(f"{name}u", f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
-            let(name, f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
+            positive, negative = (let(f"fcmp {relation} {t} {a[0]}, {zero}") for relation in ("ogt", "olt"))
+            upper = let(f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
+            name = let(f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
         self.names[k] = name
 
 
@@ -216,8 +222,8 @@ def support(programs: Sequence[Program], lanes: Lanes, *, fma: bool) -> str:
     names = {str(op): arity for op, arity in LIBM.items() if op in used}
     text = ""
     if used & {Op.SIN, Op.COS}:
-        names |= {"sin": 1, "cos": 1}
-        text = sincos(lanes) if fma else sincos_plain(lanes)
+        names |= {"sin": 1, "cos": 1, "atan2": 2}
+        text = (sincos(lanes) if fma else sincos_plain(lanes)) + BRANCH_WEIGHTS
     return text + "".join(each_lane(name, arity, lanes) for name, arity in sorted(names.items()))
 
 
