@@ -19,9 +19,10 @@ from heavytop.compile.vector_math import (
     BRANCH_WEIGHTS,
     each_lane,
     libm_name,
-    reduce_angles,
+    reduce_angle,
     sincos,
     sincos_plain,
+    some_large,
 )
 
 CHUNK_ABOVE = 20_000
@@ -80,20 +81,69 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
         chunk = CHUNK_SIZE if total > CHUNK_ABOVE else max(total, 1)
     bounds = [*range(0, total, chunk), total] if total else [0, 0]
     slots, scratch = _scratch_slots(program, bounds)
-    parameters = [f"ptr noalias readonly %in{i}" for i in range(len(program.input_sizes))]
-    parameters += [f"ptr noalias %out{i}" for i in range(len(program.outputs))]
-    head = ", ".join([*parameters, "ptr noalias %scratch"])
-    if len(bounds) == 2:
-        body = _Body(program, lanes, slots).emit(0, total)
-        return Emitted(name, f"define void @{name}({head}) nounwind noinline {{\n{body}\n}}\n", scratch, 1)
-    call = ", ".join(f"ptr {p.rsplit(' ', 1)[1]}" for p in [*parameters, "ptr %scratch"])
-    pieces, calls = [], []
+    turned = _pure_angles(program)
+    inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
+    outputs = [f"%out{i}" for i in range(len(program.outputs))]
+    head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
+    parts = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
-        body = _Body(program, lanes, slots).emit(start, stop)
-        pieces.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
-        calls.append(f"  call void @{name}_part{k}({call})")
-    whole = "\n".join([f"define void @{name}({head}) nounwind noinline {{", *calls, "  ret void", "}", ""])
-    return Emitted(name, "".join(pieces) + whole, scratch, len(pieces))
+        body = _Body(program, lanes, slots, turned).emit(start, stop)
+        parts.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
+    if len(parts) == 1 and not turned:
+        whole = parts.pop().replace(f"internal void @{name}_part0", f"void @{name}", 1)
+    else:
+        w = Writer()
+        if turned:
+            inputs = _with_moderate_angles(w, program, lanes, turned, scratch)
+            scratch += sum(program.input_sizes[i] for i in {program.code[a].args[0] for a in turned})
+        call = ", ".join(f"ptr {p}" for p in [*inputs, *outputs, "%scratch"])
+        for k in range(len(parts)):
+            w.do(f"call void @{name}_part{k}({call})")
+        w.do("ret void")
+        whole = f"define void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
+    return Emitted(name, "".join(parts) + whole, scratch, max(len(parts), 1))
+
+
+def _pure_angles(program: Program) -> list[int]:
+    """Inputs that are used for nothing but sines and cosines."""
+    turned = {i.args[0] for i in program.code if i.op in (Op.SIN, Op.COS) and program.code[i.args[0]].op is Op.INPUT}
+    for op, args, _ in program.code:
+        if op not in (Op.SIN, Op.COS, Op.INPUT):
+            turned.difference_update(args)
+    return sorted(turned.difference(program.homes))
+
+
+def _with_moderate_angles(w: Writer, program: Program, lanes: Lanes, turned: Sequence[int], scratch: int) -> list[str]:
+    """The inputs, or copies of them behind the scratch area where an angle is too large for :func:`.sincos`.
+
+    One check for all angles before the program starts: its own code stays one block, and nothing is kept in registers.
+    """
+    t, alignment = lanes.real, lanes.alignment
+
+    def load(base: str, index: int) -> str:
+        place = w.let(f"getelementptr {t}, ptr {base}, i64 {index}")
+        return w.let(f"load {t}, ptr {place}, align {alignment}")
+
+    angles = {program.code[a].args: load(f"%in{program.code[a].args[0]}", program.code[a].args[1]) for a in turned}
+    here, rare, usual = w.fresh("here"), w.fresh("rare"), w.fresh("usual")
+    some = some_large(w, lanes, list(angles.values()))
+    w.label(here)
+    w.do(f"br i1 {some}, label %{rare}, label %{usual}, !prof !0")
+    w.start(rare)
+    copies: dict[int, str] = {}
+    for i in sorted({i for i, _ in angles}):
+        copies[i] = w.let(f"getelementptr {t}, ptr %scratch, i64 {scratch}")
+        scratch += program.input_sizes[i]
+        for j in range(program.input_sizes[i]):
+            value = load(f"%in{i}", j)
+            value = w.let(f"call {t} @reduced({t} {value})") if (i, j) in angles else value
+            place = w.let(f"getelementptr {t}, ptr {copies[i]}, i64 {j}")
+            w.do(f"store {t} {value}, ptr {place}, align {alignment}")
+    w.label(usual)
+    return [
+        w.let(f"phi ptr [ %in{i}, %{here} ], [ {copies[i]}, %{rare} ]") if i in copies else f"%in{i}"
+        for i in range(len(program.input_sizes))
+    ]
 
 
 def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, int], int]:
@@ -121,17 +171,16 @@ def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, i
 class _Body:
     """Emits one chunk of a program."""
 
-    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int]) -> None:
+    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int], moderate: Sequence[int]) -> None:
         self.program, self.lanes, self.slots = program, lanes, slots
+        self.moderate = frozenset(moderate)  # angles already brought into range
         self.w = Writer()
         self.names: dict[int, str] = {}
-        self.angles: dict[int, str] = {}
         self.sincos: dict[int, str] = {}
 
     def emit(self, start: int, stop: int) -> str:
         t, alignment, w = self.lanes.real, self.lanes.alignment, self.w
         homes = self.program.homes
-        self._reduce_inputs(start, stop)
         for k in range(start, stop):
             if self.program.code[k].op not in (Op.INPUT, Op.CONST):
                 self._operation(k)
@@ -142,15 +191,6 @@ class _Body:
                 w.do(f"store {t} {self._value(k)}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
         w.do("ret void")
         return w.text()
-
-    def _reduce_inputs(self, start: int, stop: int) -> None:
-        """Angles that are inputs are checked together at the start: one branch, and the rest stays one block."""
-        code = self.program.code
-        turned = {i.args[0] for i in code[start:stop] if i.op in (Op.SIN, Op.COS)}
-        given = sorted(a for a in turned if code[a].op is Op.INPUT)
-        if given:
-            reduced = reduce_angles(self.w, self.lanes, [self._value(a) for a in given])
-            self.angles = dict(zip(given, reduced, strict=True))
 
     def _address(self, base: str, index: int) -> str:
         return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
@@ -171,9 +211,10 @@ class _Body:
         """The pair for an angle, computed once."""
         if angle not in self.sincos:
             t = self.lanes.real
-            if angle not in self.angles:
-                self.angles[angle] = reduce_angles(self.w, self.lanes, [self._value(angle)])[0]
-            self.sincos[angle] = self.w.let(f"call {{{t}, {t}}} @sincos({t} {self.angles[angle]})")
+            x = self._value(angle)
+            if angle not in self.moderate:
+                x = reduce_angle(self.w, self.lanes, x)
+            self.sincos[angle] = self.w.let(f"call {{{t}, {t}}} @sincos({t} {x})")
         return self.sincos[angle]
 
     def _operation(self, k: int) -> None:

@@ -146,22 +146,27 @@ def sincos_plain(lanes: Lanes) -> str:
     )
 
 
-def reduce_angles(w: Writer, lanes: Lanes, angles: Sequence[str]) -> list[str]:
-    """Bring the arguments of :func:`sincos` into range, with one branch for all of them; ends the current block."""
-    t = lanes.real
-    masks = [w.let(f"call {lanes.bits} @large({t} {x})") for x in angles]
+def some_large(w: Writer, lanes: Lanes, angles: Sequence[str]) -> str:
+    """Whether any lane of any angle is too large for :func:`sincos`, as i1."""
+    masks = [w.let(f"call {lanes.bits} @large({lanes.real} {x})") for x in angles]
     some = masks[0]
     for mask in masks[1:]:
         some = w.let(f"or {lanes.bits} {some}, {mask}")
-    here, rare, usual = (w.fresh(f"angles_{part}_") for part in ("here", "rare", "usual"))
-    some = any_lane(w, lanes, some)
+    return any_lane(w, lanes, some)
+
+
+def reduce_angle(w: Writer, lanes: Lanes, x: str) -> str:
+    """The argument of :func:`sincos` brought into range; ends the current block."""
+    t = lanes.real
+    here, rare, usual = w.fresh("here"), w.fresh("rare"), w.fresh("usual")
+    some = some_large(w, lanes, [x])
     w.label(here)
     w.do(f"br i1 {some}, label %{rare}, label %{usual}, !prof !0")
     w.start(rare)
-    reduced = [w.let(f"call {t} @reduced({t} {x})") for x in angles]
+    reduced = w.let(f"call {t} @reduced({t} {x})")
     w.label(usual)
-    return [w.let(f"phi {t} [ {x}, %{here} ], [ {r}, %{rare} ]") for x, r in zip(angles, reduced, strict=True)]
+    return w.let(f"phi {t} [ {x}, %{here} ], [ {reduced}, %{rare} ]")
 
 
 BRANCH_WEIGHTS = '!0 = !{!"branch_weights", i32 1, i32 1000000}\n'
-"""Metadata that :func:`reduce_angles` refers to."""
+"""Metadata that :func:`reduce_angle` refers to."""
