@@ -194,3 +194,32 @@ def directional(expression: Array, variables: Array, direction: Array) -> Array:
 
     derivative = casadi.jtimes(to_sx(expression), to_sx(variables), to_sx(direction))
     return from_sx(derivative, tuple(expression.shape))
+
+
+def sparse(matrix: Array) -> Array:
+    """A symbolic matrix whose structural zeros are known, so that products skip them. Numbers become symbols."""
+    import casadi
+
+    value = matrix.to_casadi() if is_symbolic(matrix) else casadi.DM(np.asarray(matrix, dtype=float))
+    return casadi.ArrayInterface(casadi.sparsify(casadi.SX(value)), 2)
+
+
+def depends_on(expression: Array, variables: Array) -> bool:
+    """Whether a symbolic array depends on any of the symbolic ``variables``."""
+    import casadi
+
+    return is_symbolic(expression) and casadi.depends_on(to_sx(expression), to_sx(variables))
+
+
+def substitute(expression: Array, variables: Array, values: Array) -> Array:
+    """A symbolic array with the symbolic ``variables`` replaced by ``values``."""
+    import casadi
+
+    if not is_symbolic(expression):
+        return expression
+    return from_sx(casadi.substitute(to_sx(expression), to_sx(variables), to_sx(values)), tuple(expression.shape))
+
+
+def shape(x: Array) -> tuple[int, ...]:
+    """Shape of numbers or symbols (``np.shape`` sees a symbolic vector as a row matrix)."""
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)

@@ -1,1 +1,20 @@
+"""Describe bodies, joints and force elements; derive the model."""
 
+from heavytop.system.inputs import JointForce as JointForce
+from heavytop.system.inputs import Thruster as Thruster
+from heavytop.system.inputs import Wrench as Wrench
+from heavytop.system.joints import Custom as Custom
+from heavytop.system.joints import Cylindrical as Cylindrical
+from heavytop.system.joints import Fixed as Fixed
+from heavytop.system.joints import Free as Free
+from heavytop.system.joints import Planar as Planar
+from heavytop.system.joints import Prismatic as Prismatic
+from heavytop.system.joints import Revolute as Revolute
+from heavytop.system.joints import Spherical as Spherical
+from heavytop.system.joints import Universal as Universal
+from heavytop.system.model import Model as Model
+from heavytop.system.moments import Damping as Damping
+from heavytop.system.moments import Inertia as Inertia
+from heavytop.system.moments import SpringSet as SpringSet
+from heavytop.system.moments import Stiffness as Stiffness
+from heavytop.system.system import System as System

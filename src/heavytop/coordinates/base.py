@@ -1,0 +1,190 @@
+"""The interface of coordinates: redundant configurations, minimal velocities, ``q' = A(q) v`` (thesis, section 2.1)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, is_symbolic, jacobian, scale
+from heavytop.compile.trace import Traced, trace
+from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
+from heavytop.errors import ConfigurationError, ModelError, wrong_shape
+from heavytop.geometry import linalg
+
+
+class Coordinates(ABC):
+    """Configurations ``q`` (nq) with constraints ``phi(q) = 0`` and velocities ``v`` (nv) with ``q' = A(q) v``.
+
+    Immutable. All methods take NumPy arrays with leading batch axes or symbols, unless they say "numbers only".
+
+    Attributes
+    ----------
+    q_names, v_names : short names of the components.
+    constraint_names : what each entry of ``constraints(q)`` says.
+    is_group : whether ``retract`` is the displacement of a Lie group whose left-invariant velocities are ``v``;
+        Munthe-Kaas integrators need it (``tangent_inverse``). Otherwise ``retract`` is any smooth step on the manifold.
+    """
+
+    @property
+    @abstractmethod
+    def q_names(self) -> tuple[str, ...]:
+        """Names of the configuration coordinates."""
+
+    @property
+    @abstractmethod
+    def v_names(self) -> tuple[str, ...]:
+        """Names of the velocity coordinates."""
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """Names of the entries of ``constraints(q)``."""
+        return ()
+
+    @property
+    def is_group(self) -> bool:
+        """Whether ``retract`` and ``tangent_inverse`` are those of a Lie group."""
+        return True
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates."""
+        return len(self.q_names)
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates: the degrees of freedom."""
+        return len(self.v_names)
+
+    @abstractmethod
+    def neutral(self) -> np.ndarray:
+        """The configuration of no displacement (nq,)."""
+
+    @abstractmethod
+    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+        """Random configurations (*shape, nq) on the manifold; ``rng`` is a generator or a seed. Numbers only."""
+
+    @abstractmethod
+    def kinematics_matrix(self, q: Array) -> Array:
+        """``A(q)`` (..., nq, nv) of ``q' = A v`` (eq. 2.4)."""
+
+    def left_inverse(self, q: Array) -> Array:
+        """``Y(q)`` (..., nv, nq), the pseudoinverse of ``A``: ``Y A = I``, ``v = Y q'`` (below eq. 2.9)."""
+        return linalg.left_inverse(self.kinematics_matrix(q))
+
+    def rate(self, q: Array, v: Array) -> Array:
+        """``q' = A(q) v`` (..., nq)."""
+        return np.matvec(self.kinematics_matrix(q), v)
+
+    def constraints(self, q: Array) -> Array:
+        """``phi(q)`` (..., m), zero on the manifold (eq. 2.1)."""
+        return np.zeros(0) if is_symbolic(q) else np.zeros((*np.shape(q)[:-1], 0))
+
+    @abstractmethod
+    def retract(self, q: Array, delta: Array) -> Array:
+        """Move from ``q`` by the velocity coordinates ``delta`` of any size; on groups ``q o exp(delta)``."""
+
+    def integrate(self, q: Array, v: Array, dt: Array) -> Array:
+        """Move with constant velocity coordinates ``v`` for the time ``dt``: ``retract(q, v dt)``."""
+        return self.retract(q, scale(dt, v, 1))
+
+    @abstractmethod
+    def difference(self, q0: Array, q1: Array) -> Array:
+        """``delta`` (..., nv) with ``retract(q0, delta) = q1``: the shortest one."""
+
+    def bracket(self, a: Array, b: Array) -> Array:
+        """The Lie bracket ``[a, b]^k = gamma^k_ij a^i b^j`` (..., nv) of two velocities. Groups only."""
+        raise self._no_group("bracket")
+
+    def tangent_inverse(self, delta: Array, v: Array) -> Array:
+        """``delta'`` such that ``retract(q, delta(t))`` moves with velocity ``v`` (Munthe-Kaas). Groups only."""
+        raise self._no_group("tangent_inverse")
+
+    def tangent_inverse_truncated(self, delta: Array, v: Array) -> Array:
+        """``v + [delta, v] / 2 + [delta, [delta, v]] / 12``: :meth:`tangent_inverse` up to a relative error ``|delta|^4 / 720``.
+
+        It costs a few products and is enough inside one step of a Munthe-Kaas integrator of order four or less. Groups only.
+        """
+        once = self.bracket(delta, v)
+        return v + 0.5 * once + self.bracket(delta, once) / 12
+
+    def _no_group(self, operation: str) -> ModelError:
+        return ModelError(
+            f"{self!r} is no Lie group with left-invariant velocities, so it has no {operation}. "
+            "Use an integrator that projects (for example 'projected_rk4')."
+        )
+
+    def project(self, q: Array) -> Array:
+        """The point of the manifold next to ``q``, for ``q`` near it. It removes rounding and drift."""
+        return q
+
+    def constraint_jacobian(self, q: Array) -> Array:
+        """``Phi = dphi/dq`` (..., m, nq), exact."""
+        return self._constraint_jacobian(q)[0]
+
+    def commutation(self, q: Array) -> Array | tuple[Array, ...]:
+        """Commutation coefficients ``gamma^k_ij`` (eq. 2.19) as (..., nv, nv, nv), indexed [k, i, j].
+
+        On symbols a tuple of nv matrices, so that ``gamma[k][i, j]`` reads the same.
+        """
+        return evaluate_stacked(self._commutation, q)
+
+    @cached_property
+    def _constraint_jacobian(self) -> Traced:
+        return trace(self._symbolic_constraint_jacobian, {"q": (self.nq,)}, name="constraint_jacobian")
+
+    def _symbolic_constraint_jacobian(self, q: Array) -> Array:
+        phi = self.constraints(q)
+        return jacobian(phi, q) if is_symbolic(phi) else np.zeros((phi.shape[0], self.nq))
+
+    @cached_property
+    def _commutation(self) -> Traced:
+        def coefficients(q: Array) -> Array:
+            a = self.kinematics_matrix(q)
+            if not is_symbolic(a):  # a constant kinematics matrix: the velocities are rates
+                return np.zeros(self.nv**3)
+            return stack_flat(commutation_matrices(a, self.left_inverse(q), q))
+
+        return trace(coefficients, {"q": (self.nq,)}, name="commutation")
+
+    def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> np.ndarray:
+        """Return ``q`` as a float array if it is on the manifold; raise what is wrong otherwise. Numbers only.
+
+        Raises
+        ------
+        ShapeError
+            The last axis does not have nq entries.
+        ConfigurationError
+            An entry is not finite, or a constraint is violated by more than ``tolerance``.
+        """
+        q = np.asarray(q, dtype=float)
+        if q.ndim == 0 or q.shape[-1] != self.nq:
+            raise wrong_shape(where, ("...", self.nq), q.shape, f"The coordinates are {', '.join(self.q_names)}.")
+        if not np.all(np.isfinite(q)):
+            index = tuple(int(i) for i in np.argwhere(~np.isfinite(q))[0])
+            raise ConfigurationError(
+                f"{where} must be finite, got {self.q_names[index[-1]]} = {q[index]}{_at(index[:-1])}. "
+                "Check what computed it."
+            )
+        self._check_constraints(q, where, tolerance)
+        return q
+
+    def _check_constraints(self, q: np.ndarray, where: str, tolerance: float) -> None:
+        phi = np.abs(self.constraints(q))
+        if phi.size == 0 or np.max(phi) <= tolerance:
+            return
+        index = tuple(int(i) for i in np.unravel_index(np.argmax(phi), phi.shape))
+        raise ConfigurationError(
+            f"{where} is off its manifold{_at(index[:-1])}: {self.constraint_names[index[-1]]} = "
+            f"{float(self.constraints(q)[index]):.3g}, allowed is {tolerance:g}. {self._remedy(q[index[:-1]])}"
+        )
+
+    def _remedy(self, q: np.ndarray) -> str:
+        return "Call project(q) if this is rounding or drift."
+
+
+def _at(index: tuple[int, ...]) -> str:
+    """Where in a batch: ' at index (3,)', or nothing without batch axes."""
+    return f" at index {index}" if index else ""

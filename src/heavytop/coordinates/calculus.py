@@ -1,0 +1,193 @@
+"""Calculus on coordinates (thesis, section 2.2): directional derivatives, Hessians, commutation, connection.
+
+Functions of the configuration (``potential(q)``, ``metric(q)``) are written in NumPy notation, so that they run on
+symbols and their derivatives are exact. Configurations may be numbers with leading batch axes or symbols. The tools of
+the manifold and the linearisation about a trajectory, from their own modules, are importable from here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, is_symbolic, transpose
+from heavytop.compile.trace import trace
+from heavytop.coordinates.base import Coordinates
+from heavytop.coordinates.derivatives import connection_matrices, derivative_along, evaluate_stacked, stack_flat
+from heavytop.coordinates.linearization import LinearCoefficients as LinearCoefficients
+from heavytop.coordinates.linearization import deviation as deviation
+from heavytop.coordinates.linearization import linear_coefficients as linear_coefficients
+from heavytop.coordinates.linearization import velocity_deviation as velocity_deviation
+from heavytop.coordinates.manifold import ConstraintDerivatives as ConstraintDerivatives
+from heavytop.coordinates.manifold import Projectors as Projectors
+from heavytop.coordinates.manifold import constraint_derivatives as constraint_derivatives
+from heavytop.coordinates.manifold import contains as contains
+from heavytop.coordinates.manifold import dimension as dimension
+from heavytop.coordinates.manifold import projectors as projectors
+from heavytop.errors import ConfigurationError, ModelError, wrong_shape
+
+Function = Callable[[Array], Array]
+"""A function of the configuration ``q`` in NumPy notation."""
+
+
+def _scalar(function: Function, q: Array) -> Array:
+    value = as_array(function(q))
+    if tuple(value.shape) not in ((), (1,)):
+        raise ModelError(f"a scalar function of q is needed, got one of shape {tuple(value.shape)}.")
+    return np.reshape(value, (1,))
+
+
+def _gradient(coordinates: Coordinates, potential: Function, q: Array) -> Array:
+    value = _scalar(potential, q)
+    if not is_symbolic(value):
+        return np.zeros(coordinates.nv)
+    return derivative_along(value, q, coordinates.kinematics_matrix(q))[0, :]
+
+
+def directional_derivatives(coordinates: Coordinates, potential: Function, q: Array) -> Array:
+    """``d_i V = A_i^a dV/dx^a`` (eq. 2.13): (..., nv).
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Circle
+    >>> directional_derivatives(Circle(), lambda q: q[0], np.array([0.0, 1.0]))
+    array([-1.])
+    """
+    return trace(lambda x: _gradient(coordinates, potential, x), {"q": (coordinates.nq,)}, name="gradient")(q)[0]
+
+
+def _second(coordinates: Coordinates, potential: Function, q: Array) -> Array:
+    gradient = _gradient(coordinates, potential, q)
+    if not is_symbolic(gradient):
+        return np.zeros((coordinates.nv, coordinates.nv))
+    return transpose(derivative_along(gradient, q, coordinates.kinematics_matrix(q)))
+
+
+def second_derivatives(coordinates: Coordinates, potential: Function, q: Array) -> Array:
+    """``d_i d_j V`` (..., nv, nv) with row i and column j. They do not commute (eq. 2.17)."""
+    return trace(lambda x: _second(coordinates, potential, x), {"q": (coordinates.nq,)}, name="second")(q)[0]
+
+
+def taylor(coordinates: Coordinates, potential: Function, q: Array, v: Array, a: Array) -> tuple[Array, Array, Array]:
+    """``V``, ``V'`` and ``V''`` (...) along a curve with velocity ``v`` and velocity rate ``a`` (eqs 2.11 to 2.14).
+
+    ``V(t) = V + t V' + t^2 V'' / 2 + O(t^3)``, ``V'' = d_i d_j V v^i v^j + d_i V a^i``.
+    """
+
+    def coefficients(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+        gradient, second = _gradient(coordinates, potential, q), _second(coordinates, potential, q)
+        curvature = np.vecdot(np.matvec(second, v), v) + np.vecdot(gradient, a)
+        return _scalar(potential, q)[0], np.vecdot(gradient, v), curvature
+
+    n = coordinates.nv
+    value, first, second = trace(coefficients, {"q": (coordinates.nq,), "v": (n,), "a": (n,)}, name="taylor")(q, v, a)
+    return value, first, second
+
+
+Kind = Literal["minimum", "maximum", "saddle", "degenerate"]
+
+
+class CriticalPoint(NamedTuple):
+    """The Hessian matrix ``H`` (nv, nv) at a critical point, its eigenvalues (ascending) and what they say."""
+
+    hessian: np.ndarray
+    eigenvalues: np.ndarray
+    kind: Kind
+
+
+def critical_point(
+    coordinates: Coordinates, potential: Function, q: Array, tolerance: float = 1e-6, zero: float = 1e-9
+) -> CriticalPoint:
+    """Hessian ``H_ij = d_i d_j V`` at a critical point (eq. 2.15) and its classification. Numbers only, one point.
+
+    Parameters
+    ----------
+    tolerance : largest entry of the gradient that still counts as zero.
+    zero : eigenvalues smaller than this times the largest count as zero: the point is then "degenerate", unless it is a
+        saddle.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Circle
+    >>> critical_point(Circle(), lambda q: -q[0], np.array([1.0, 0.0])).kind
+    'minimum'
+    """
+    gradient = directional_derivatives(coordinates, potential, q)
+    size = float(np.max(np.abs(gradient), initial=0.0))
+    if size > tolerance:
+        raise ConfigurationError(
+            f"q is no critical point: its largest directional derivative is {size:.3g}, allowed is {tolerance:g}. "
+            "The Hessian matrix (2.15) exists at critical points only; use riemannian_hessian elsewhere."
+        )
+    hessian = second_derivatives(coordinates, potential, q)
+    hessian = 0.5 * (hessian + transpose(hessian))  # symmetric at a critical point, up to the gradient that is left
+    eigenvalues = np.linalg.eigvalsh(hessian)
+    limit = zero * max(float(np.max(np.abs(eigenvalues), initial=0.0)), np.finfo(float).tiny)
+    return CriticalPoint(hessian, eigenvalues, _classify(eigenvalues, limit))
+
+
+def _classify(eigenvalues: np.ndarray, limit: float) -> Kind:
+    positive, negative = np.any(eigenvalues > limit), np.any(eigenvalues < -limit)
+    if positive and negative:
+        return "saddle"
+    if np.any(np.abs(eigenvalues) <= limit) or not (positive or negative):
+        return "degenerate"
+    return "minimum" if positive else "maximum"
+
+
+def commutation_coefficients(coordinates: Coordinates, q: Array) -> Array | tuple[Array, ...]:
+    """``gamma^k_ij`` of ``d_i d_j - d_j d_i = gamma^k_ij d_k`` (eq. 2.19), (..., nv, nv, nv) indexed [k, i, j].
+
+    By differentiation of ``A``, also where the block knows a closed form (``coordinates.commutation``). On symbols a
+    tuple of matrices, so ``gamma[k][i, j]`` reads the same.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Rotation
+    >>> commutation_coefficients(Rotation(), Rotation().neutral())[2, 0, 1]
+    np.float64(1.0)
+    """
+    return Coordinates.commutation(coordinates, q)
+
+
+def is_integrable(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> bool:
+    """Whether the velocities are rates of coordinates: ``gamma = 0`` at all ``q`` (..., nq), eq. 2.21. Numbers only."""
+    gamma = np.asarray(coordinates.commutation(np.asarray(q, dtype=float)))
+    return bool(np.max(np.abs(gamma), initial=0.0) <= tolerance)
+
+
+def connection_coefficients(coordinates: Coordinates, metric: Function, q: Array) -> Array | tuple[Array, ...]:
+    """Levi-Civita connection ``Gamma_ijk`` of a metric ``M(q)`` (eq. 3.35), (..., nv, nv, nv) indexed [i, j, k].
+
+    ``M v' + Gamma_ijk v^j v^k`` is the inertia force of the kinetic energy ``v^T M v / 2``. With ``A = I`` these are
+    the Christoffel symbols (eq. 3.36). On symbols a tuple of matrices.
+    """
+
+    def coefficients(q: Array) -> Array:
+        a, m = coordinates.kinematics_matrix(q), as_array(metric(q))
+        if tuple(m.shape) != (coordinates.nv, coordinates.nv):
+            raise wrong_shape("the metric M(q)", (coordinates.nv, coordinates.nv), tuple(m.shape))
+        return stack_flat(connection_matrices(m, tuple(coordinates.commutation(q)), a, q))
+
+    return evaluate_stacked(trace(coefficients, {"q": (coordinates.nq,)}, name="connection"), q)
+
+
+def raise_first_index(metric: Array, connection: Array) -> Array:
+    """``Gamma^i_jk`` from ``Gamma_ijk`` (..., n, n, n) and the metric matrix (..., n, n). Numbers only."""
+    n = metric.shape[-1]
+    flat = np.reshape(connection, (*connection.shape[:-3], n, n * n))
+    return np.reshape(np.linalg.solve(metric, flat), connection.shape)
+
+
+def riemannian_hessian(coordinates: Coordinates, potential: Function, connection: Array, q: Array) -> Array:
+    """``(nabla^2 V)_ij = d_i d_j V - Gamma^k_ji d_k V`` (..., nv, nv) (eq. 2.16, erratum 0.5): symmetric everywhere.
+
+    Parameters
+    ----------
+    connection : ``Gamma^k_ij`` (..., nv, nv, nv), indexed [k, i, j], first index raised. Numbers only.
+    """
+    gradient = directional_derivatives(coordinates, potential, q)
+    second = second_derivatives(coordinates, potential, q)
+    return second - np.einsum("...kji,...k->...ij", connection, gradient)

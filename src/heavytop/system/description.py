@@ -1,0 +1,133 @@
+"""What a system is, as plain immutable data: the input of the derivation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, is_symbolic
+from heavytop.system.graph import Edge, FrameGraph
+from heavytop.system.inputs import Input
+from heavytop.system.joints import Joint
+from heavytop.system.moments import Damping, Inertia, Stiffness
+from heavytop.system.struts import Strut
+
+
+@dataclass(frozen=True, eq=False)
+class Spring:
+    """Stiffness of body b relative to body a; ``rest`` is the relaxed pose G_ab, None: that of the neutral configuration."""
+
+    a: str
+    b: str
+    stiffness: Stiffness
+    rest: Array | None
+    least_energy: Any = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Damper:
+    """Damping of body b in a fluid fixed to body a."""
+
+    a: str
+    b: str
+    damping: Damping
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A named number that stays an input: its symbol and its default value."""
+
+    name: str
+    symbol: Array
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A joint between the frame ``at_a`` of a and the frame ``at_b`` of b that closes a loop of the graph."""
+
+    name: str
+    a: str
+    b: str
+    joint: Joint
+    at_a: Array
+    at_b: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """A constraint given by a function: phi(q) = 0 (holonomic) or fn(q, v) = 0, linear in v plus a drift (velocity).
+
+    ``work(q, v)`` gives the nonideal part: a generalised force whose work under virtual displacements is prescribed.
+    """
+
+    name: str
+    function: Callable[..., Array]
+    holonomic: bool
+    work: Callable[[Array, Array], Array] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Minimal velocity coordinates of a constrained system: v = function(q, w) satisfies every constraint."""
+
+    function: Callable[[Array, Array], Array]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A complete system: frame graph, inertias, force elements, inputs, parameters, gravity."""
+
+    name: str
+    gravity: Array
+    graph: FrameGraph
+    inertias: Mapping[str, Inertia]
+    springs: tuple[Spring, ...]
+    dampers: tuple[Damper, ...]
+    potentials: tuple[Callable[[Array], Array], ...]
+    dissipations: tuple[Callable[[Array, Array], Array], ...]
+    forces: tuple[Callable[[Array, Array], Array], ...]
+    inputs: Mapping[str, Input]
+    parameters: tuple[Parameter, ...]
+    velocity: Callable[[Array, Array], Array] | None
+    loops: tuple[Loop, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    basis: Basis | None = None
+    struts: tuple[Strut, ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """A text that determines the equations, or None where functions of the user take part (they cannot be compared)."""
+        from heavytop.system.fingerprint import fingerprint
+
+        return fingerprint(self)
+
+    @property
+    def joints(self) -> tuple[Edge, ...]:
+        """Edges that carry coordinates, in order of declaration."""
+        return tuple(edge for edge in self.graph.edges if edge.joint.coordinates.nq)
+
+    def parameter_values(self) -> np.ndarray:
+        """Default values (np,)."""
+        return np.array([p.value for p in self.parameters], dtype=float)
+
+
+def at_defaults(value: Array, parameters: tuple[Parameter, ...]) -> np.ndarray:
+    """A possibly symbolic array with each parameter at its default value."""
+    if not is_symbolic(value):
+        return np.asarray(value, dtype=float)
+    import casadi
+
+    from heavytop._arrays import to_sx
+
+    symbols = [to_sx(p.symbol) for p in parameters]
+    function = casadi.Function("at_defaults", symbols, [to_sx(value)], {"allow_free": True})
+    if function.has_free():
+        raise ValueError(", ".join(function.get_free()))
+    result = function.call([casadi.DM(p.value) for p in parameters])[0]
+    return np.asarray(result.full()).reshape(tuple(value.shape))

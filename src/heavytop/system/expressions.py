@@ -1,0 +1,195 @@
+"""The catalogue of functions of a model: which expression each one is and which inputs it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, jacobian, shape, symbol
+from heavytop.compile.trace import Traced, make_function
+from heavytop.coordinates import Product
+from heavytop.errors import UnknownNameError, unknown_name
+from heavytop.system import articulated
+from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
+from heavytop.system.constraints import ConstrainedDynamics
+from heavytop.system.derivatives import acceleration_derivatives, linearization
+from heavytop.system.description import Description
+from heavytop.system.dynamics import Dynamics
+from heavytop.system.kinematics import Kinematics
+from heavytop.system.solve import solve_definite
+
+EXPLICIT_UP_TO = 8
+"""Above this many degrees of freedom the explicit matrices are not even tried: the recursion is always shorter."""
+
+
+class Expressions:
+    """Symbolic expressions of a described system in the symbols q, v, u, a and p (parameters)."""
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self.steps = description.graph.spanning_tree()
+        joints = description.joints
+        self.coordinates = Product([e.joint.coordinates for e in joints], names=[e.label for e in joints])
+        self.nq, self.nu = self.coordinates.nq, len(description.inputs)
+        self.nv = self.coordinates.nv if description.basis is None else len(description.basis.names)
+        self.q, self.v, self.u = symbol("q", self.nq), symbol("v", self.nv), symbol("u", self.nu)
+        self.a = symbol("a", self.nv)
+        self._traced: dict[str, Traced] = {}
+
+    @cached_property
+    def p(self) -> Array:
+        """The parameters (np,) in order of declaration."""
+        return concatenate(*(np.reshape(p.symbol, (1,)) for p in self.description.parameters), symbol("none", 0))
+
+    @cached_property
+    def kinematics(self) -> Kinematics:
+        """Kinematics at (q, v)."""
+        velocity, basis = self.description.velocity, self.description.basis
+        if basis is not None:
+            joint_v = symbol("joint_v", self.coordinates.nv)
+            tree = Kinematics(self.coordinates, self.description.graph.edges, self.steps, self.q, joint_v)
+            return tree.with_basis(basis.function, self.v)
+        tree = Kinematics(self.coordinates, self.description.graph.edges, self.steps, self.q, self.v)
+        return tree if velocity is None else tree.with_velocity(velocity, self.v)
+
+    @cached_property
+    def dynamics(self) -> Dynamics:
+        """Dynamics at (q, v)."""
+        return Dynamics(self.description, self.kinematics, self.q, self.v)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether constraints act that the velocity coordinates do not already satisfy."""
+        return bool(self.description.loops or self.description.constraints) and self.description.basis is None
+
+    @cached_property
+    def constrained(self) -> ConstrainedDynamics:
+        """Loops and constraints on top of the tree."""
+        return ConstrainedDynamics(self.dynamics, self.description.loops, self.description.constraints)
+
+    # --- expressions that are more than one quantity of Dynamics ----------------------------------------------------------
+
+    def explicit_acceleration(self) -> Array:
+        """a = M^-1 (B u - c - D v - fK - fG + f) from the explicit matrices (eq. 3.126b)."""
+        d = self.dynamics
+        right = np.matvec(d.input_matrix, self.u) - d.passive_force if self.nu else -d.passive_force
+        return solve_definite(d.mass_matrix, right)
+
+    def recursive_acceleration(self) -> Array:
+        """The same by the articulated-body recursion."""
+        return articulated.forward_dynamics(self.dynamics, self.u)
+
+    def acceleration(self) -> Array:
+        """The shorter of the two programs; with constraints the one that fulfils them."""
+        if self.is_constrained:
+            return self.constrained.acceleration(self.u)
+        candidates = []
+        if articulated.is_recursive(self.dynamics):
+            candidates.append(self.recursive_acceleration)
+        if self.nv <= EXPLICIT_UP_TO or not candidates:
+            candidates.insert(0, self.explicit_acceleration)
+        if len(candidates) == 1:
+            return candidates[0]()
+        built = [(build, self._make("trial", ("q", "v", "u"), build())) for build in candidates]
+        return min(built, key=lambda pair: pair[1].instructions)[0]()
+
+    def inverse_dynamics(self) -> Array:
+        """f^E = M a + c + D v + fK + fG - f (recursive Newton-Euler where it applies)."""
+        if articulated.is_recursive(self.dynamics):
+            return articulated.inverse_dynamics(self.dynamics, self.a)
+        return np.matvec(self.dynamics.mass_matrix, self.a) + self.dynamics.passive_force
+
+    # --- catalogue ----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def catalogue(
+        self,
+    ) -> Mapping[str, tuple[tuple[str, ...], Callable[[], Array | tuple[Array, ...] | Mapping[str, Array]]]]:
+        """Name -> (inputs, how to build the expression)."""
+        d = lambda name: lambda: getattr(self.dynamics, name)  # noqa: E731
+        return {
+            "kinematics_matrix": (("q",), lambda: self.kinematics.kinematics_matrix),
+            "rate": (("q", "v"), lambda: self.kinematics.rate),
+            "constraints": (("q",), lambda: self.coordinates.constraints(self.q)),
+            "commutation": (("q",), lambda: stacked_first(commutation(self.kinematics))),
+            "connection": (("q",), lambda: stacked_last(connection(self.dynamics))),
+            "mass_matrix": (("q",), d("mass_matrix")),
+            "bias": (("q", "v"), d("bias")),
+            "coriolis_matrix": (("q", "v"), d("coriolis_matrix")),
+            "damping_matrix": (("q",), d("damping_matrix")),
+            "dissipation_force": (("q", "v"), d("dissipation_force")),
+            "stiffness_force": (("q",), d("stiffness_force")),
+            "gravity_force": (("q",), d("gravity_force")),
+            "applied_force": (("q", "v"), d("applied_force")),
+            "input_matrix": (("q",), d("input_matrix")),
+            "kinetic_energy": (("q", "v"), d("kinetic_energy")),
+            "potential_energy": (("q",), lambda: self.dynamics.gravity_energy + self.dynamics.stiffness_energy),
+            "energy": (("q", "v"), self._energy),
+            "acceleration": (("q", "v", "u"), self.acceleration),
+            "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),
+            "recursive_acceleration": (("q", "v", "u"), self.recursive_acceleration),
+            "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
+            "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
+            "linearization": (("q", "v", "u"), lambda: linearization(self)),
+            "joint_velocity": (("q", "v"), self._joint_velocity),
+            "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
+            "position_residual": (("q",), lambda: self.constrained.position_residual),
+            "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
+            "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
+            "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
+            "project": (("q", "v"), self._project),
+            "motion": (
+                ("q", "v", "u"),
+                lambda: {"joint_velocity": self._joint_velocity(), "acceleration": self.acceleration()},
+            ),
+        }
+
+    def _joint_velocity(self) -> Array:
+        """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
+        return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
+
+    def _project(self) -> dict[str, Array]:
+        """One Newton step towards phi(q) = 0 and the velocity that satisfies the constraints, both least in the metric of M."""
+        c = self.constrained
+        joint = np.matvec(self._joint_rows(), c.position_correction())
+        return {"q": self.coordinates.retract(self.q, joint), "v": self.v + c.velocity_correction()}
+
+    def _joint_rows(self) -> Array:
+        """Rows (joint velocities, nv): joint_velocity = rows v (without drift)."""
+        return jacobian(self._joint_velocity(), self.v)
+
+    def _energy(self) -> Array:
+        return self.dynamics.kinetic_energy + self.dynamics.gravity_energy + self.dynamics.stiffness_energy
+
+    def traced(self, name: str) -> Traced:
+        """The traced function of that name; poses and Jacobians are named ``pose:a:b`` and ``jacobian:a:b``."""
+        if name not in self._traced:
+            self._traced[name] = self._make(name, *self._lookup(name))
+        return self._traced[name]
+
+    def _lookup(self, name: str) -> tuple[tuple[str, ...], Array | tuple[Array, ...] | Mapping[str, Array]]:
+        kind, *frames = name.split(":")
+        if kind in ("pose", "jacobian") and len(frames) == 2:
+            motion = self.kinematics.motion(*frames)
+            return ("q",), motion.pose if kind == "pose" else motion.jacobian
+        if name not in self.catalogue:
+            error = unknown_name("function of a model", name, self.catalogue)
+            raise UnknownNameError(f"{error} Poses and Jacobians are named 'pose:a:b' and 'jacobian:a:b'.")
+        inputs, build = self.catalogue[name]
+        return inputs, build()
+
+    def _make(
+        self, name: str, inputs: tuple[str, ...], value: Array | tuple[Array, ...] | Mapping[str, Array]
+    ) -> Traced:
+        symbols = {label: getattr(self, label) for label in (*inputs, "p")}
+        if isinstance(value, tuple):
+            outputs = {f"out{i}": part for i, part in enumerate(value)}
+        else:
+            outputs = dict(value) if isinstance(value, Mapping) else {name.split(":")[0]: value}
+        function = make_function(f"{self.description.name}_{name}", symbols, outputs)
+        shapes = {label: shape(part) for label, part in outputs.items()}
+        if name in ("commutation", "connection"):
+            shapes = {name: (self.nv,) * 3}
+        return Traced(name, function, {label: tuple(s.shape) for label, s in symbols.items()}, shapes)

@@ -1,0 +1,149 @@
+"""Inputs: each element is one column of the input matrix B(q), the generalised force per unit of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, concatenate, transpose
+from heavytop.errors import HeavytopError, ModelError, unknown_name, wrong_shape
+from heavytop.geometry import se3, so3
+from heavytop.system.names import WORLD
+
+if TYPE_CHECKING:
+    from heavytop.system.kinematics import Kinematics
+
+
+def unit_axis(axis: Any, where: str) -> Array:
+    """A unit vector from "x", "-y", ... or from three numbers; errors say ``where`` the axis belongs."""
+    if isinstance(axis, str) and axis.startswith("-"):
+        return -unit_axis(axis[1:], where)
+    try:
+        return so3.unit_axis(axis)
+    except HeavytopError as error:
+        raise type(error)(f"{where}: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class BodyWrench:
+    """A wrench (6,) (force, moment) in the axes of ``frame`` at its origin; the reaction acts on ``relative_to``."""
+
+    frame: str
+    wrench: Array
+    relative_to: str = WORLD
+
+
+@dataclass(frozen=True, eq=False)
+class JointAction:
+    """A generalised force on one velocity coordinate of a joint (parent-relative)."""
+
+    joint: str
+    index: int
+    force: Array
+
+
+class Input(Protocol):
+    """Anything that turns one input into wrenches on bodies and forces in joints, each per unit of the input."""
+
+    def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
+        """What one unit of the input does."""
+        ...
+
+
+def generalised_force(action: BodyWrench | JointAction, kinematics: Kinematics) -> Array:
+    """Generalised force (nv,) of an action: J^T wrench, or the joint's row."""
+    if isinstance(action, BodyWrench):
+        return np.matvec(transpose(kinematics.jacobian(action.relative_to, action.frame)), action.wrench)
+    return action.force * kinematics.joint_velocity_row(action.joint, action.index)
+
+
+def check_action(action: BodyWrench | JointAction, kinematics: Kinematics, where: str) -> None:
+    """Raise the error for a frame, joint or index that does not exist."""
+    if isinstance(action, BodyWrench):
+        for name in (action.frame, action.relative_to):
+            if name not in kinematics.chains:
+                raise unknown_name(f"body or frame (in {where})", name, kinematics.chains)
+        return
+    if action.joint not in kinematics.v_of:
+        raise unknown_name(f"joint (in {where}; a joint has the name of the body it carries)", action.joint, kinematics.v_of)
+    size = kinematics.v_of[action.joint].shape[0]
+    if not 0 <= action.index < size:
+        raise ModelError(f"{where}: joint {action.joint!r} has {size} velocity coordinates, index {action.index} does not exist.")
+
+
+@dataclass(frozen=True)
+class Thruster:
+    """A propeller or jet: force along ``axis`` at the point ``at`` of a body, with a drag torque along the same axis.
+
+    Parameters
+    ----------
+    body : body or frame name.
+    at : (3,) point of attack in that frame, m.
+    axis : direction in that frame.
+    drag_ratio : torque about ``axis`` per unit of thrust, m (its sign is the sense of rotation).
+    """
+
+    body: str
+    at: Any = (0.0, 0.0, 0.0)
+    axis: Any = "z"
+    drag_ratio: Any = 0.0
+
+    def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
+        direction, point = unit_axis(self.axis, f"thruster on {self.body!r}"), as_array(self.at)
+        if point.shape != (3,):
+            raise wrong_shape(f"at of thruster on {self.body!r}", (3,), point.shape)
+        wrench = concatenate(direction, np.cross(point, direction) + self.drag_ratio * direction)
+        return (BodyWrench(self.body, wrench),)
+
+
+@dataclass(frozen=True)
+class JointForce:
+    """Force or torque in a joint: one unit of generalised force on one of its velocity coordinates.
+
+    Parameters
+    ----------
+    body : the body the joint carries.
+    index : which velocity coordinate of the joint (0 for revolute and prismatic joints).
+    gear : generalised force per unit of the input.
+    """
+
+    body: str
+    index: int = 0
+    gear: Any = 1.0
+
+    def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
+        return (JointAction(self.body, self.index, self.gear),)
+
+
+@dataclass(frozen=True)
+class Wrench:
+    """A force and moment on a body (reaction on ``relative_to``), scaled by the input.
+
+    Parameters
+    ----------
+    body : body or frame name.
+    force, moment : (3,) each, per unit of the input; the force attacks at the origin of the body frame.
+    frame : "body" (axes turn with the body) or "world" (axes fixed in the world).
+    relative_to : the body that carries the reaction; "world" for an external wrench.
+    """
+
+    body: str
+    force: Any = (0.0, 0.0, 0.0)
+    moment: Any = (0.0, 0.0, 0.0)
+    frame: str = "body"
+    relative_to: str = WORLD
+
+    def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
+        force, moment = as_array(self.force), as_array(self.moment)
+        for label, value in (("force", force), ("moment", moment)):
+            if value.shape != (3,):
+                raise wrong_shape(f"{label} of wrench on {self.body!r}", (3,), value.shape)
+        if self.frame == "world":
+            R = se3.rotation(kinematics.pose(WORLD, self.body))
+            force, moment = np.matvec(transpose(R), force), np.matvec(transpose(R), moment)
+        elif self.frame != "body":
+            raise ModelError(f"wrench on {self.body!r}: frame must be 'body' or 'world', got {self.frame!r}.")
+        return (BodyWrench(self.body, concatenate(force, moment), self.relative_to),)

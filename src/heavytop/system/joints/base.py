@@ -1,0 +1,80 @@
+"""What a joint is: coordinates and a map from them to SE(3)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+
+from heavytop._arrays import Array, directional, from_columns, is_symbolic
+from heavytop.compile.trace import trace
+from heavytop.coordinates import Coordinates
+from heavytop.errors import ModelError
+from heavytop.geometry import linalg, se3
+
+
+class Joint(ABC):
+    """A joint: coordinates with a pose ``G(q)`` of the moved frame in the joint frame.
+
+    Subclasses give :attr:`coordinates` and :meth:`pose`. The body Jacobian follows from them by differentiation
+    (eq. 3.123); joints that know it in closed form override :meth:`jacobian`.
+    """
+
+    velocity_frame: str = "relative"
+    """"relative": the velocity coordinates describe the motion relative to the parent; "absolute": relative to the world."""
+
+    @property
+    @abstractmethod
+    def coordinates(self) -> Coordinates:
+        """Configuration and velocity coordinates of the joint."""
+
+    @abstractmethod
+    def pose(self, q: Array) -> Array:
+        """Pose (..., 4, 4) of the moved frame in the joint frame."""
+
+    def jacobian(self, q: Array) -> Array:
+        """Body Jacobian (..., 6, nv): relative body twist = jacobian(q) v, from eq. 3.123 by differentiation."""
+        if not is_symbolic(q):
+            return self._traced_jacobian(q)[0]
+        A = self.coordinates.kinematics_matrix(q)
+        G, inverse = self.pose(q), se3.inverse(self.pose(q))
+        columns = [se3.vee(inverse @ directional(G, q, A[:, j])) for j in range(self.coordinates.nv)]
+        return from_columns(*columns)
+
+    @cached_property
+    def _traced_jacobian(self):
+        return trace(self.jacobian, {"q": (self.coordinates.nq,)}, name=f"{type(self).__name__}.jacobian")
+
+    def bias(self, q: Array, v: Array) -> Array:
+        """Rate of the Jacobian times the velocity (6,): d/dt(jacobian(q)) v, on symbols."""
+        rate = directional(self.jacobian(q), q, self.coordinates.rate(q, v))
+        return np.matvec(rate, v)
+
+    def describe(self) -> tuple | None:
+        """What determines the joint, for comparison; None for joints made of functions."""
+        return None
+
+    def with_velocity(self, frame: str) -> Joint:
+        """The same joint with its velocity coordinates taken in another frame; only some joints offer a choice."""
+        raise ModelError(
+            f"{type(self).__name__} joints have no choice of the velocity frame, got {frame!r}; only Spherical has."
+        )
+
+    def verify(self, samples: int = 3, tolerance: float = 1e-9) -> None:
+        """Raise a ModelError unless ``pose`` stays in SE(3) and the kinematics keeps the constraints, at random configurations."""
+        rng = np.random.default_rng(0)
+        if self.coordinates.nq == 0:
+            return
+        pose = trace(self.pose, {"q": (self.coordinates.nq,)}, name="pose")
+        for q in self.coordinates.random(rng, (samples,)):
+            (G,) = pose(q)
+            if np.shape(G) != (4, 4):
+                raise ModelError(f"{type(self).__name__}: the pose must be a 4x4 matrix, got shape {np.shape(G)}.")
+            if not linalg.is_pose(G, tolerance):
+                defect = np.max(np.abs(G[:3, :3].T @ G[:3, :3] - np.eye(3)))
+                raise ModelError(
+                    f"{type(self).__name__}: the given pose G(q) is not in SE(3) at q = {np.array2string(q, precision=4)}: R^T R - I has an "
+                    f"entry of {defect:.3g}, det R = {np.linalg.det(G[:3, :3]):.6g}, last row {G[3].tolist()}. G(q) must be a rotation and a "
+                    "translation wherever the constraints phi(q) = 0 hold."
+                )

@@ -1,0 +1,148 @@
+"""Joints about and along axes: revolute, prismatic, cylindrical, universal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, components, concatenate, from_columns, scale, shape
+from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
+from heavytop.errors import ModelError
+from heavytop.geometry import se3, so3
+from heavytop.system.inputs import unit_axis
+from heavytop.system.joints.base import Joint
+
+ZERO = np.zeros(3)
+
+
+class Revolute(Joint):
+    """Rotation about one axis.
+
+    Parameters
+    ----------
+    axis : "x", "y", "z" or three numbers, in the joint frame.
+    coordinates : "angle" (one unbounded angle, rad) or "circle" (cosine and sine; no wrap-around, no trigonometry).
+
+    The velocity coordinate is the angular velocity about the axis, rad/s.
+    """
+
+    def __init__(self, axis: Any = "z", coordinates: str = "angle") -> None:
+        self.axis = unit_axis(axis, "Revolute joint")
+        if coordinates not in ("angle", "circle"):
+            raise ModelError(f"Revolute joint: coordinates must be 'angle' or 'circle', got {coordinates!r}.")
+        self._coordinates = Angle() if coordinates == "angle" else Circle()
+
+    def describe(self) -> tuple:
+        return ("Revolute", type(self._coordinates).__name__, self.axis)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def pose(self, q: Array) -> Array:
+        if isinstance(self._coordinates, Angle):
+            (angle,) = components(q)
+            c, s = np.cos(angle), np.sin(angle)
+        else:
+            c, s = components(q)
+        return se3.pose(so3.rotation_from_circle(self.axis, c, s), ZERO)
+
+    def jacobian(self, q: Array) -> Array:
+        return _constant(q, from_columns(concatenate(ZERO, self.axis)))
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+
+class Prismatic(Joint):
+    """Translation along one axis; q is the displacement in m, v its rate."""
+
+    def __init__(self, axis: Any = "z") -> None:
+        self.axis = unit_axis(axis, "Prismatic joint")
+        self._coordinates = Vector(1, names=("x",))
+
+    def describe(self) -> tuple:
+        return ("Prismatic", self.axis)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def pose(self, q: Array) -> Array:
+        (x,) = components(q)
+        return se3.pose(np.eye(3), scale(x, self.axis, 1))
+
+    def jacobian(self, q: Array) -> Array:
+        return _constant(q, from_columns(concatenate(self.axis, ZERO)))
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+
+class Cylindrical(Joint):
+    """Rotation about and translation along one axis; q = (angle, displacement), v = their rates."""
+
+    def __init__(self, axis: Any = "z") -> None:
+        self.axis = unit_axis(axis, "Cylindrical joint")
+        self._coordinates = Product((Angle(), Vector(1, names=("x",))))
+
+    def describe(self) -> tuple:
+        return ("Cylindrical", self.axis)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def pose(self, q: Array) -> Array:
+        angle, x = components(q)
+        return se3.pose(so3.rotation_from_circle(self.axis, np.cos(angle), np.sin(angle)), scale(x, self.axis, 1))
+
+    def jacobian(self, q: Array) -> Array:
+        return _constant(q, from_columns(concatenate(ZERO, self.axis), concatenate(self.axis, ZERO)))
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+
+class Universal(Joint):
+    """Two rotations in succession: about ``axes[0]`` of the joint frame, then about ``axes[1]`` of the turned frame.
+
+    q = the two angles, v = their rates. The map is singular nowhere: the two axes stay at the given angle to each other.
+    """
+
+    def __init__(self, axes: tuple[Any, Any] = ("x", "y")) -> None:
+        self.axes = (unit_axis(axes[0], "Universal joint"), unit_axis(axes[1], "Universal joint"))
+        if np.linalg.norm(np.cross(*self.axes)) < 1e-9:
+            raise ModelError(f"Universal joint: the two axes must not be parallel, got {axes[0]!r} and {axes[1]!r}.")
+
+        self._coordinates = Product((Angle(), Angle()), names=("first", "second"))
+
+    def describe(self) -> tuple:
+        return ("Universal", *self.axes)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def _rotations(self, q: Array) -> tuple[Array, Array]:
+        first, second = components(q)
+        return (
+            so3.rotation_from_circle(self.axes[0], np.cos(first), np.sin(first)),
+            so3.rotation_from_circle(self.axes[1], np.cos(second), np.sin(second)),
+        )
+
+    def pose(self, q: Array) -> Array:
+        first, second = self._rotations(q)
+        return se3.pose(first @ second, ZERO)
+
+    def jacobian(self, q: Array) -> Array:
+        _, second = self._rotations(q)
+        turned = np.matvec(np.swapaxes(second, -1, -2), self.axes[0])
+        return from_columns(concatenate(ZERO, turned), concatenate(ZERO, self.axes[1]))
+
+
+def _constant(q: Array, jacobian: np.ndarray) -> np.ndarray:
+    """A configuration-independent Jacobian, with the batch axes of ``q``."""
+    batch = shape(q)[:-1]
+    return np.broadcast_to(jacobian, batch + jacobian.shape) if batch else jacobian

@@ -1,0 +1,160 @@
+"""Joints with more than two degrees of freedom: free, spherical, planar; and none: fixed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop._arrays import Array, block, components, matrix, transpose, vector
+from heavytop.coordinates import (
+    Angle,
+    Coordinates,
+    EulerAngles,
+    Pose,
+    Product,
+    Quaternion,
+    Rotation,
+    UnifiedPose,
+    Vector,
+)
+from heavytop.errors import ModelError
+from heavytop.geometry import se3
+from heavytop.system.joints.base import Joint
+
+ATTITUDES = {"matrix": Rotation, "quaternion": Quaternion, "euler": EulerAngles}
+
+
+class Free(Joint):
+    """Six degrees of freedom.
+
+    Parameters
+    ----------
+    attitude : "matrix" (q = position and rotation matrix, column by column), "quaternion" (wxyz) or "euler" (roll, pitch, yaw;
+        singular at pitch +-90 degrees, for comparison only).
+    velocity : "body" (linear and angular velocity in body axes), "mixed" (linear in world axes, angular in body axes) or
+        "unified" (six velocities of points along directions, hexahedral set of document 002).
+    """
+
+    def __init__(self, attitude: str = "matrix", velocity: str = "body") -> None:
+        _check_choice("Free joint", "attitude", attitude, ATTITUDES)
+        _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
+        self.attitude, self.velocity = attitude, velocity
+        self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
+        self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
+
+    def describe(self) -> tuple:
+        return ("Free", self.attitude, self.velocity)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def pose(self, q: Array) -> Array:
+        return self._pose_block.pose(q)
+
+    def jacobian(self, q: Array) -> Array:
+        if self.velocity == "unified":
+            return self._coordinates.inverse_matrix
+        if self.velocity == "body":
+            return np.eye(6)
+        R = se3.rotation(self.pose(q))
+        return block([[transpose(R), np.zeros((3, 3))], [np.zeros((3, 3)), np.eye(3)]])
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return super().bias(q, v) if self.velocity == "mixed" else np.zeros(6)
+
+
+class Spherical(Joint):
+    """Three rotations about one point.
+
+    Parameters
+    ----------
+    attitude : "matrix", "quaternion" or "euler".
+    velocity : "relative" (angular velocity relative to the parent) or "absolute" (relative to the world), in axes of the moved body.
+    """
+
+    def __init__(self, attitude: str = "matrix", velocity: str = "relative") -> None:
+        _check_choice("Spherical joint", "attitude", attitude, ATTITUDES)
+        _check_choice("Spherical joint", "velocity", velocity, ("relative", "absolute"))
+        self.attitude = attitude
+        self._coordinates = ATTITUDES[attitude]()
+        self.velocity_frame = velocity
+
+    def describe(self) -> tuple:
+        return ("Spherical", self.attitude, self.velocity_frame)
+
+    def with_velocity(self, frame: str) -> Spherical:
+        return Spherical(self.attitude, frame)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def pose(self, q: Array) -> Array:
+        return se3.pose(self._coordinates.rotation_matrix(q), np.zeros(3))
+
+    def jacobian(self, q: Array) -> Array:
+        return np.concatenate([np.zeros((3, 3)), np.eye(3)])
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+
+class Planar(Joint):
+    """Motion in the x-y plane of the joint frame: q = (x, y, angle), v = (rates of x and y in the joint frame, angular velocity)."""
+
+    def __init__(self) -> None:
+        self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
+
+    def describe(self) -> tuple:
+        return ("Planar",)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def pose(self, q: Array) -> Array:
+        x, y, angle = components(q)
+        c, s = np.cos(angle), np.sin(angle)
+        return matrix([[c, -s, 0.0, x], [s, c, 0.0, y], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+
+    def jacobian(self, q: Array) -> Array:
+        _, _, angle = components(q)
+        c, s = np.cos(angle), np.sin(angle)
+        zero, one = 0.0, 1.0
+        rows = [[c, s, zero], [-s, c, zero], [zero] * 3, [zero] * 3, [zero] * 3, [zero, zero, one]]
+        return matrix(rows)
+
+    def bias(self, q: Array, v: Array) -> Array:
+        _, _, angle = components(q)
+        vx, vy, omega = components(v)
+        c, s = np.cos(angle), np.sin(angle)
+        return vector(omega * (c * vy - s * vx), -omega * (c * vx + s * vy), 0.0, 0.0, 0.0, 0.0)
+
+
+class Fixed(Joint):
+    """No degree of freedom: the body is welded to its parent."""
+
+    def __init__(self) -> None:
+        self._coordinates = Vector(0)
+
+    def describe(self) -> tuple:
+        return ("Fixed",)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def pose(self, q: Array) -> Array:
+        return np.eye(4)
+
+    def jacobian(self, q: Array) -> Array:
+        return np.zeros((6, 0))
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+
+def _check_choice(where: str, option: str, value: object, choices) -> None:
+    if value not in choices:
+        listed = ", ".join(repr(c) for c in choices)
+        raise ModelError(f"{where}: {option} must be one of {listed}, got {value!r}.")
