@@ -142,6 +142,15 @@ class Program:
                     last[a] = k
         return tuple(last)
 
+    @cached_property
+    def homes(self) -> dict[int, list[tuple[int, int]]]:
+        """For each value that is an output: where it goes, as (which output, which of its scalars)."""
+        homes: dict[int, list[tuple[int, int]]] = {}
+        for i, values in enumerate(self.outputs):
+            for j, value in enumerate(values):
+                homes.setdefault(value, []).append((i, j))
+        return homes
+
     def __str__(self) -> str:
         sizes = [", ".join(str(n) for n in group) for group in (self.input_sizes, self.output_sizes)]
         lines = [f"{self.name}({sizes[0]}) -> ({sizes[1]})"]
@@ -220,7 +229,7 @@ def program_from_function(function: casadi.Function, name: str) -> Program:
             slots[out[0]] = values[0]
         else:
             raise CompileError(
-                f"{name} uses the operation {_operation_name(op)}, which has no native form and can only be interpreted."
+                f"{name} uses the operation {_operation_name(op)} without a native form; it can only be interpreted."
             )
     outputs = tuple(tuple(builder.constant(0.0) if v is None else v for v in values) for values in zero_filled)
     inputs = tuple(function.size1_in(i) for i in range(function.n_in()))

@@ -1,8 +1,8 @@
 """Calculus on coordinates (thesis, section 2.2): directional derivatives, Hessians, commutation, connection.
 
 Functions of the configuration (``potential(q)``, ``metric(q)``) are written in NumPy notation, so that they run on
-symbols and their derivatives are exact. Configurations may be numbers with leading batch axes or symbols. The tools of the
-manifold and the linearisation about a trajectory, from their own modules, are importable from here too.
+symbols and their derivatives are exact. Configurations may be numbers with leading batch axes or symbols. The tools of
+the manifold and the linearisation about a trajectory, from their own modules, are importable from here too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from heavytop.coordinates.manifold import constraint_derivatives as constraint_d
 from heavytop.coordinates.manifold import contains as contains
 from heavytop.coordinates.manifold import dimension as dimension
 from heavytop.coordinates.manifold import projectors as projectors
-from heavytop.coordinates.manifold import pseudoinverse as pseudoinverse
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
 Function = Callable[[Array], Array]
@@ -154,7 +153,7 @@ def commutation_coefficients(coordinates: Coordinates, q: Array) -> Array | tupl
 
 
 def is_integrable(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> bool:
-    """Whether the velocities are rates of coordinates: ``gamma = 0`` at every ``q`` (..., nq) (eq. 2.21). Numbers only."""
+    """Whether the velocities are rates of coordinates: ``gamma = 0`` at all ``q`` (..., nq), eq. 2.21. Numbers only."""
     gamma = np.asarray(coordinates.commutation(np.asarray(q, dtype=float)))
     return bool(np.max(np.abs(gamma), initial=0.0) <= tolerance)
 

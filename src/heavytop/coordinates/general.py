@@ -96,13 +96,13 @@ class GeneralCoordinates(Coordinates):
         """Standard normal points around the neutral one, brought to the manifold."""
         rng = np.random.default_rng(rng)
         q = self._attempt(self._neutral + rng.standard_normal((*shape, self.nq)))
-        for _ in range(100):
+        for _ in range(30):
             lost = ~self._on_manifold(q)
             if not np.any(lost):
                 return q
             q[lost] = self._attempt(self._neutral + rng.standard_normal((int(np.sum(lost)), self.nq)))
         raise ConfigurationError(
-            f"Newton steps from 100 random points did not reach phi(q) = 0 of {self!r}. "
+            f"Newton steps from 30 random points did not reach phi(q) = 0 of {self!r}. "
             "Give 'neutral' and 'samples', and scale the coordinates to about one."
         )
 
@@ -150,7 +150,7 @@ class GeneralCoordinates(Coordinates):
 
     def _attempt(self, q: np.ndarray) -> np.ndarray:
         """Many Newton steps from far away; where they fail the point is not on the manifold."""
-        for _ in range(40 if self._constraint_names else 0):
+        for _ in range(25 if self._constraint_names else 0):
             try:
                 with np.errstate(all="ignore"):
                     q = self._newton(q)
@@ -213,16 +213,20 @@ def _names(letter: str, count: int, names: Sequence[str] | None) -> tuple[str, .
 
 
 def _traced(name: str, function: Callable[[Array], Any], nq: int) -> Traced:
-    def evaluate(q: Array) -> Array:
-        value = function(q)
-        if isinstance(value, np.ndarray) and value.dtype == object:  # np.array([...]) around symbols
-            value = value.tolist()
-        return as_array(value)
-
+    hint = "Write it with indexing, nested lists and NumPy functions (np.sin, not math.sin; no 'if' on q; no np.array)."
     try:
-        return trace(evaluate, {"q": (nq,)}, name=name)
-    except (TypeError, IndexError, NotImplementedError, ValueError) as error:
-        raise ModelError(
-            f"{name}(q) could not be evaluated on symbols of shape ({nq},): {error}. "
-            "Write it with indexing, lists and NumPy functions (np.sin, not math.sin)."
-        ) from error
+        traced = trace(lambda q: as_array(function(q)), {"q": (nq,)}, name=name)
+    except (TypeError, IndexError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise ModelError(f"{name}(q) could not be evaluated on symbols of shape ({nq},): {error}. {hint}") from error
+    if _holds_nan(traced):
+        raise ModelError(f"{name}(q) turned a symbol into the number nan. {hint}")
+    return traced
+
+
+def _holds_nan(traced: Traced) -> bool:
+    """Whether the program has the constant nan, as functions of the math module leave it: float(symbol) is nan."""
+    import casadi
+
+    f = traced.function
+    constants = (k for k in range(f.n_instructions()) if f.instruction_id(k) == casadi.OP_CONST)
+    return any(np.isnan(f.instruction_constant(k)) for k in constants)

@@ -13,20 +13,20 @@ from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import contract_second, derivative_along, derivative_or_zero
 
 
-def deviation(coordinates: Coordinates, reference: Array, q: Array) -> Array:
-    """``eps = A^+(qr) (q - qr)`` (..., nv), the linear deviation from the reference ``qr`` (eq. 2.23)."""
-    return np.matvec(coordinates.left_inverse(reference), q - reference)
+def deviation(coordinates: Coordinates, q_R: Array, q: Array) -> Array:
+    """``eps = A^+(q_R) (q - q_R)`` (..., nv), the linear deviation from the reference ``q_R`` (eq. 2.23)."""
+    return np.matvec(coordinates.left_inverse(q_R), q - q_R)
 
 
-def velocity_deviation(coordinates: Coordinates, q: Array, v: Array, eps: Array, eps_rate: Array) -> Array:
+def velocity_deviation(coordinates: Coordinates, q: Array, v: Array, eps: Array, eps_dot: Array) -> Array:
     """``delta v^i = eps'^i + gamma^i_kj v^k eps^j`` (..., nv) about the reference (eq. 2.24, erratum 0.10)."""
     n = coordinates.nv
 
-    def deviate(q: Array, v: Array, eps: Array, eps_rate: Array) -> Array:
-        return eps_rate + np.matvec(contract_second(tuple(coordinates.commutation(q)), v), eps)
+    def deviate(q: Array, v: Array, eps: Array, eps_dot: Array) -> Array:
+        return eps_dot + np.matvec(contract_second(tuple(coordinates.commutation(q)), v), eps)
 
-    shapes = {"q": (coordinates.nq,), "v": (n,), "eps": (n,), "eps_rate": (n,)}
-    return trace(deviate, shapes, name="velocity_deviation")(q, v, eps, eps_rate)[0]
+    shapes = {"q": (coordinates.nq,), "v": (n,), "eps": (n,), "eps_dot": (n,)}
+    return trace(deviate, shapes, name="velocity_deviation")(q, v, eps, eps_dot)[0]
 
 
 class LinearCoefficients(NamedTuple):

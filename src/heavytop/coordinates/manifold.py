@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, transpose
+from heavytop._arrays import Array
 from heavytop.compile.trace import trace
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import derivative_or_zero
-from heavytop.errors import ModelError
+from heavytop.geometry.linalg import pseudo_inverse
 
 
 def contains(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> np.ndarray:
@@ -84,31 +84,5 @@ def projectors(coordinates: Coordinates, q: Array) -> Projectors:
     phi = coordinates.constraint_jacobian(q)
     return Projectors(
         coordinates.kinematics_matrix(q) @ coordinates.left_inverse(q),
-        pseudoinverse(phi) @ phi,
+        pseudo_inverse(phi, 1e-12) @ phi,
     )
-
-
-def pseudoinverse(matrix: Array, rank: Literal["column", "row"] | None = None, tolerance: float = 1e-12) -> Array:
-    """Moore-Penrose pseudoinverse (eq. 2.9) of ``matrix`` (..., m, n).
-
-    Parameters
-    ----------
-    rank : "column": full column rank, ``(A^T A)^-1 A^T``; "row": full row rank, ``A^T (A A^T)^-1``; both also run on
-        symbols. None: any rank, by singular values, numbers only.
-    tolerance : singular values below ``tolerance`` times the largest count as zero (rank None).
-
-    Examples
-    --------
-    >>> pseudoinverse(np.array([[1.0], [1.0]]), "column")
-    array([[0.5, 0.5]])
-    """
-    transposed = transpose(matrix)
-    if rank == "column":
-        return np.linalg.solve(transposed @ matrix, transposed)
-    if rank == "row":
-        return transpose(np.linalg.solve(matrix @ transposed, matrix))
-    if is_symbolic(matrix):
-        raise ModelError(
-            "the pseudoinverse of symbols needs rank='column' or rank='row': a full rank that you know of."
-        )
-    return np.linalg.pinv(matrix, rtol=tolerance)

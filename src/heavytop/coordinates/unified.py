@@ -114,6 +114,9 @@ class LinearVelocities(Coordinates):
     def difference(self, q0: Array, q1: Array) -> Array:
         return np.matvec(self._matrix, self._base.difference(q0, q1))
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        return np.matvec(self._matrix, self._base.bracket(self._original(a), self._original(b)))
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         # doc 002, eq. 72 with errata 2.2, 2.11: D T^-1(D^-1 delta) D^-1 w
         return np.matvec(self._matrix, self._base.tangent_inverse(self._original(delta), self._original(v)))
@@ -165,6 +168,8 @@ class UnifiedPose(LinearVelocities):
                 raise wrong_shape(f"{what} of unified velocities", (6, 3), array.shape)
         pose: Any = Pose(attitude=attitude, velocity="body")  # type: ignore[arg-type]
         super().__init__(pose, np.concatenate([b, np.cross(y, b)], axis=1))  # eq. 54
+        for array in (y, b):
+            array.flags.writeable = False
         self.points, self.directions = y, b
 
     @classmethod
