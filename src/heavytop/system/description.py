@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,13 @@ class Description:
     inputs: Mapping[str, Input]
     parameters: tuple[Parameter, ...]
     velocity: Callable[[Array, Array], Array] | None
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """A text that determines the equations, or None where functions of the user take part (they cannot be compared)."""
+        from heavytop.system.fingerprint import fingerprint
+
+        return fingerprint(self)
 
     @property
     def joints(self) -> tuple[Edge, ...]:

@@ -12,7 +12,6 @@ import numpy as np
 from heavytop._arrays import (
     Array,
     concatenate,
-    depends_on,
     directional,
     from_columns,
     is_symbolic,
@@ -27,7 +26,7 @@ from heavytop.system.description import Description
 from heavytop.system.inputs import generalised_force
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
-from heavytop.system.solve import symmetric
+from heavytop.system.solve import linear_part, symmetric
 
 
 class Dynamics:
@@ -156,10 +155,7 @@ class Dynamics:
 
     def _dissipation_hessian(self, fn) -> Array | None:
         """d^2R/dv^2 when R is quadratic in v, else None."""
-        force = self._dissipation_gradient(fn)
-        hessian = jacobian(force, self.v)
-        linear = not depends_on(hessian, self.v) and not depends_on(force - np.matvec(hessian, self.v), self.v)
-        return hessian if linear else None
+        return linear_part(self._dissipation_gradient(fn), self.v)
 
     def _dissipation_gradient(self, fn) -> Array:
         R = self._scalar(fn(self.q, self.v), "dissipation")

@@ -7,19 +7,20 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, shape, symbol
+from heavytop._arrays import Array, concatenate, shape, symbol
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system import articulated
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
+from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.kinematics import Kinematics
 from heavytop.system.solve import solve_definite
 
-EXPLICIT_UP_TO = 24
-"""Above this many degrees of freedom the explicit matrices are not even tried: their size grows with the cube."""
+EXPLICIT_UP_TO = 8
+"""Above this many degrees of freedom the explicit matrices are not even tried: the recursion is always shorter."""
 
 
 class Expressions:
@@ -82,17 +83,6 @@ class Expressions:
             return articulated.inverse_dynamics(self.dynamics, self.a)
         return np.matvec(self.dynamics.mass_matrix, self.a) + self.dynamics.passive_force
 
-    def force_slopes(self) -> tuple[Array, Array, Array]:
-        """Derivatives of the residual M a + ... - B u: along the velocity coordinates, by v, and by u (= -B).
-
-        The first is d_i = A_i^alpha d/dq^alpha, the derivative in tangent coordinates (eq. 2.13).
-        """
-        residual = self.inverse_dynamics()
-        B = self.dynamics.input_matrix
-        residual_u = residual - np.matvec(B, self.u) if self.nu else residual
-        along = jacobian(residual_u, self.q) @ self.kinematics.kinematics_matrix
-        return along, jacobian(residual_u, self.v), B
-
     # --- catalogue ----------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -123,9 +113,18 @@ class Expressions:
             "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),
             "recursive_acceleration": (("q", "v", "u"), self.recursive_acceleration),
             "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
-            "force_slopes": (("q", "v", "u", "a"), self.force_slopes),
-            "motion": (("q", "v", "u"), lambda: {"rate": self.kinematics.rate, "acceleration": self.acceleration()}),
+            "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
+            "linearization": (("q", "v", "u"), lambda: linearization(self)),
+            "joint_velocity": (("q", "v"), self._joint_velocity),
+            "motion": (
+                ("q", "v", "u"),
+                lambda: {"joint_velocity": self._joint_velocity(), "acceleration": self.acceleration()},
+            ),
         }
+
+    def _joint_velocity(self) -> Array:
+        """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
+        return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
 
     def _dissipation_force(self) -> Array:
         return np.matvec(self.dynamics.damping_matrix, self.v) + self.dynamics.nonlinear_dissipation_force

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
-from heavytop.compile.trace import Traced
+from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
+from heavytop.system.inputs import check_action
 
 if TYPE_CHECKING:
     from heavytop.system.equations import Equations
@@ -33,11 +34,12 @@ class Model:
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
     """
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: Description, native: bool = True) -> None:
         self.description = description
         self.expressions = Expressions(description)
-        self.expressions.kinematics  # noqa: B018  derive the kinematics now, so that a bad description fails here
         self.name = description.name
+        self.native = native
+        self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 
@@ -91,6 +93,15 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}, bodies={len(self.body_names)})"
 
+    def check(self) -> None:
+        """Find what is wrong with the description now rather than at the first evaluation."""
+        kinematics, dynamics = self.expressions.kinematics, self.expressions.dynamics
+        for name, element in self.description.inputs.items():
+            for action in element.actions(kinematics):
+                check_action(action, kinematics, f"input {name!r}")
+        if self.description.potentials or self.description.dissipations or self.description.forces:
+            dynamics.user_force  # noqa: B018  calls the user's functions
+
     # --- configurations ---------------------------------------------------------------------------------------------------
 
     def neutral(self) -> np.ndarray:
@@ -111,8 +122,8 @@ class Model:
         return self.coordinates.difference(self._configuration(q0), self._configuration(q1))
 
     def _joint_velocity(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The joints' own (parent-relative) velocities, from q' = A v."""
-        return np.matvec(self.coordinates.left_inverse(q), self.rate(q, v))
+        """The joints' own (parent-relative) velocities."""
+        return self._evaluate("joint_velocity", q, v)
 
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
@@ -120,10 +131,30 @@ class Model:
         """The traced function behind a method, for back ends and inspection."""
         return self.expressions.traced(name)
 
+    def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
+        """The native code behind a method: a kernel that takes plain arrays, checks shapes only, and tells ``stats()``.
+
+        Parameters
+        ----------
+        name : a method ("acceleration", "mass_matrix", ...), "pose:a:b" or "jacobian:a:b".
+        lanes : states evaluated together; None: what suits the processor. Kernels of other lanes may differ by rounding.
+        threads : threads over large batches; None: one per processor.
+        """
+        key = (name, lanes, threads)
+        if key not in self._kernels:
+            fingerprint = self.description.fingerprint
+            if fingerprint is None:
+                self._kernels[key] = Kernel(self.traced(name), lanes, threads)
+            else:
+                self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
+        return self._kernels[key]
+
     def _evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
-        traced = self.traced(name)
         p = self.parameter_vector(parameters)
-        results = traced(*arguments, p)
+        if is_symbolic(*arguments, p) or not self.native:
+            results = self.traced(name)(*arguments, p)
+        else:
+            results = self.compiled(name)(*arguments, p)
         return results[0] if len(results) == 1 else results
 
     def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
@@ -275,6 +306,38 @@ class Model:
         """T + V (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
         return self._evaluate("energy", q, v, parameters=parameters)
+
+    def acceleration_derivatives(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u."""
+        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        return self._evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
+
+    def linearize(
+        self, q: Array, v: Array | None = None, u: Array | None = None, parameters: Parameters = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Linear equations x' = A x + B du about a motion, in tangent coordinates x = (eps, dv) (2 nv).
+
+        ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
+        no spurious states.
+
+        Returns
+        -------
+        A : (..., 2 nv, 2 nv), B : (..., 2 nv, nu).
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+        >>> A, _ = system.derive().linearize([0.0])
+        >>> A.round(3)
+        array([[-0.  ,  1.  ],
+               [-9.81, -0.  ]])
+        """
+        q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        return self._evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
 
     def equations(self) -> Equations:
         """The equations of motion to read: SymPy expressions, text, LaTeX."""

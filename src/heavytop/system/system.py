@@ -247,19 +247,25 @@ class System:
             velocity=velocity,
         )
 
-    def derive(self, velocity: Callable[[Array, Array], Array] | Mapping[str, str] | None = None) -> Model:
+    def derive(
+        self, velocity: Callable[[Array, Array], Array] | Mapping[str, str] | None = None, native: bool = True
+    ) -> Model:
         """Derive the equations of motion.
 
         Parameters
         ----------
         velocity : other velocity coordinates. A function w = velocity(q, v), linear in v, in NumPy notation; or a mapping from joint
             names to "absolute" or "relative" for spherical joints, as in example 7 of the thesis.
+        native : whether methods run as native code (compiled when first called, kept on disk) or are interpreted: the latter starts
+            sooner and is about a hundred times slower.
         """
         from heavytop.system.model import Model
 
         if isinstance(velocity, Mapping):
-            return self._with_velocity_frames(velocity).derive()
-        return Model(self.describe(velocity))
+            return self._with_velocity_frames(velocity).derive(native=native)
+        model = Model(self.describe(velocity), native)
+        model.check()
+        return model
 
     def _with_velocity_frames(self, frames: Mapping[str, str]) -> System:
         """A copy whose named spherical joints have the given velocity frame."""

@@ -51,6 +51,10 @@ class Joint(ABC):
         rate = directional(self.jacobian(q), q, self.coordinates.rate(q, v))
         return np.matvec(rate, v)
 
+    def describe(self) -> tuple | None:
+        """What determines the joint, for comparison; None for joints made of functions."""
+        return None
+
     def with_velocity(self, frame: str) -> Joint:
         """The same joint with its velocity coordinates taken in another frame; only some joints offer a choice."""
         raise ModelError(

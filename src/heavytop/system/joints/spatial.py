@@ -37,9 +37,12 @@ class Free(Joint):
     def __init__(self, attitude: str = "matrix", velocity: str = "body") -> None:
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
-        self.velocity = velocity
+        self.attitude, self.velocity = attitude, velocity
         self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
         self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
+
+    def describe(self) -> tuple:
+        return ("Free", self.attitude, self.velocity)
 
     @property
     def coordinates(self) -> Coordinates:
@@ -76,6 +79,9 @@ class Spherical(Joint):
         self._coordinates = ATTITUDES[attitude]()
         self.velocity_frame = velocity
 
+    def describe(self) -> tuple:
+        return ("Spherical", self.attitude, self.velocity_frame)
+
     def with_velocity(self, frame: str) -> Spherical:
         return Spherical(self.attitude, frame)
 
@@ -97,7 +103,10 @@ class Planar(Joint):
     """Motion in the x-y plane of the joint frame: q = (x, y, angle), v = (rates of x and y in the joint frame, angular velocity)."""
 
     def __init__(self) -> None:
-        self._coordinates = Product((Vector(2, names=("x", "y")), Angle()))
+        self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
+
+    def describe(self) -> tuple:
+        return ("Planar",)
 
     @property
     def coordinates(self) -> Coordinates:
@@ -127,6 +136,9 @@ class Fixed(Joint):
 
     def __init__(self) -> None:
         self._coordinates = Vector(0)
+
+    def describe(self) -> tuple:
+        return ("Fixed",)
 
     @property
     def coordinates(self) -> Coordinates:
