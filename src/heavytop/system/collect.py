@@ -58,6 +58,14 @@ class Collector:
 
         return sympy.Mul(*(self.ring.generators[g].expression ** e for g, e in mono))
 
+    def plain(self, poly: Poly) -> Any:
+        """The sum of the terms, with common factors out."""
+        import sympy
+
+        factor, common, poly = self._content(poly)
+        total = sympy.Add(*(number(k) * self.monomial(mono) for mono, k in poly.items()))
+        return number(factor) * self.monomial(common) * total
+
     def expression(self, poly: Poly) -> Any:
         """The collected form: common factors out, by velocities, by coordinates, by parameters."""
         return self._collect(poly, VELOCITY)

@@ -85,6 +85,8 @@ class Equations:
         """The entries of all quantities, row by row, then phi; with their named subexpressions."""
         e = self.model.expressions
         d = e.dynamics
+        resistances = self.model.description.dissipations
+        nonlinear = [d._dissipation_gradient(fn) for fn in resistances if d._dissipation_hessian(fn) is None]
         values = {
             "M": d.mass_matrix,
             "c": d.bias,
@@ -93,7 +95,7 @@ class Equations:
             "fG": d.gravity_force,
             "B": d.input_matrix,
             "A": e.kinematics.kinematics_matrix,
-            "f": d.applied_force - d.nonlinear_dissipation_force,
+            "f": d.applied_force - sum(nonlinear, np.zeros(e.nv)),
         }
         symbols = {"q": e.q, "v": e.v, "p": e.p}
         function = make_function(f"{self.name}_equations", symbols, values)

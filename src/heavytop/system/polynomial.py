@@ -22,8 +22,8 @@ Angle = tuple[tuple[int, int], ...]
 
 DUST = 1e-14
 """A sum this much smaller than its summands is rounding."""
-SMALLEST = 1e-16
-"""A constant smaller than this is rounding: the cosine of pi/2 and the like."""
+SMALLEST = 1e-15
+"""A constant smaller than this, and a term this much smaller than the largest one beside it, is rounding."""
 ONE: Monomial = ()
 
 PARAMETER, COORDINATE, VELOCITY = 0, 1, 2
@@ -96,6 +96,12 @@ def multiply(a: Poly, b: Poly) -> Poly:
         for left, k in a.items():
             accumulate(product, times(left, right), k * l)
     return product
+
+
+def without_dust(poly: Poly) -> Poly:
+    """The polynomial without the terms that rounding left."""
+    least = SMALLEST * max(map(abs, poly.values()), default=0.0)
+    return {mono: k for mono, k in poly.items() if abs(k) > least}
 
 
 def _close(a: float, b: float) -> bool:

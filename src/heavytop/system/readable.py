@@ -173,23 +173,35 @@ class Names:
 
     def __init__(self, ring: Ring, collector: Collector, prefix: str) -> None:
         self.ring, self.collector, self.prefix = ring, collector, prefix
-        self.definitions: list[tuple[Any, Any]] = []
+        self.polynomials: list[tuple[Any, Poly]] = []
         self._known: dict[frozenset[tuple[Any, float]], Poly] = {}
 
     def name(self, poly: Poly) -> Poly:
         """A polynomial of one term that stands for ``poly``."""
+        poly = polynomial.without_dust(poly)
         if len(poly) <= 1:
             return poly
         import sympy
 
         key = frozenset(poly.items())
         if key not in self._known:
-            symbol = sympy.Symbol(f"{self.prefix}{len(self.definitions)}")
-            self.definitions.append((symbol, self.collector.expression(poly)))
+            symbol = sympy.Symbol(f"{self.prefix}{len(self.polynomials)}")
+            self.polynomials.append((symbol, poly))
             variable = self.ring.variable(symbol, self.ring.level(poly))
             self._known[key] = variable
             self._known[frozenset(polynomial.scaled(poly, -1.0).items())] = polynomial.scaled(variable, -1.0)
         return self._known[key]
+
+    def definitions(self, outputs: list[list[Any]]) -> list[tuple[Any, Any]]:
+        """Symbol and expression of those that the outputs use, directly or not."""
+        used = set().union(*(expression.free_symbols for output in outputs for expression in output))
+        kept = []
+        for symbol, poly in reversed(self.polynomials):
+            if symbol in used:
+                expression = self.collector.plain(poly)
+                used |= expression.free_symbols
+                kept.append((symbol, expression))
+        return kept[::-1]
 
 
 @dataclass(frozen=True)
@@ -245,14 +257,15 @@ def readable(
             if poly is not None:
                 poly = ring.reduce(poly, LONGEST)
             if poly is None or len(poly) > SHORT:
-                poly = naming.value(number) or {}
-            shown[number] = collector.shortest(poly)
+                shown[number] = collector.expression(polynomial.without_dust(naming.value(number) or {}))
+            else:
+                shown[number] = collector.shortest(polynomial.without_dust(poly))
         return shown[number]
 
     outputs = [[expression(number) for number in output] for output in program.outputs]
     if constraints is not None:
         outputs.append([collector.expression(poly) for poly in zeros])
-    return Readable(outputs, _needed(names.definitions, outputs))
+    return Readable(outputs, names.definitions(outputs))
 
 
 def relate_rotation(ring: Ring, entries: Sequence[Poly]) -> None:
@@ -268,17 +281,6 @@ def relate_rotation(ring: Ring, entries: Sequence[Poly]) -> None:
             (a, b), (c, d) = ((i + 1) % 3, (i + 2) % 3), ((j + 1) % 3, (j + 2) % 3)
             minor = polynomial.add(polynomial.multiply(R[a][c], R[b][d]), polynomial.multiply(R[a][d], R[b][c]), -1.0)
             ring.relate(polynomial.add(minor, R[i][j], -1.0).items())
-
-
-def _needed(definitions: list[tuple[Any, Any]], outputs: list[list[Any]]) -> list[tuple[Any, Any]]:
-    """The definitions that the outputs use, directly or not."""
-    used = set().union(*(expression.free_symbols for output in outputs for expression in output))
-    kept = []
-    for symbol, expression in reversed(definitions):
-        if symbol in used:
-            used |= expression.free_symbols
-            kept.append((symbol, expression))
-    return kept[::-1]
 
 
 def sympy_operation(op: Op) -> Callable[..., Any]:
