@@ -110,6 +110,8 @@ class Dynamics:
         for K, m, rest, least in self.spring_offsets():
             offset = m.pose - rest
             total = total + 0.5 * np.trace(offset @ K @ transpose(offset)) + least
+        for strut in self.description.struts:
+            total = total + strut.energy(self.kinematics.motion(strut.a, strut.b))
         return total + sum(self._scalar(fn(self.q), "potential") for fn in self.description.potentials)
 
     @cached_property
@@ -119,6 +121,9 @@ class Dynamics:
         for K, m, rest, _ in self.spring_offsets():
             wrench = se3.vee2((np.eye(4) - se3.inverse(m.pose) @ rest) @ K)
             total = total + np.matvec(transpose(m.jacobian), wrench)
+        for strut in self.description.struts:
+            m = self.kinematics.motion(strut.a, strut.b)
+            total = total + np.matvec(transpose(m.jacobian), strut.stiffness_wrench(m))
         return total + self._potential_force
 
     @cached_property
@@ -147,6 +152,9 @@ class Dynamics:
         for damper in self.description.dampers:
             J = self.kinematics.jacobian(damper.a, damper.b)
             total = total + transpose(J) @ damper.damping.matrix @ J
+        for strut in self.description.struts:
+            m = self.kinematics.motion(strut.a, strut.b)
+            total = total + transpose(m.jacobian) @ strut.damping_matrix(m) @ m.jacobian
         for fn in self.description.dissipations:
             hessian = self._dissipation_hessian(fn)
             if hessian is not None:
@@ -162,13 +170,16 @@ class Dynamics:
         return jacobian(np.reshape(R, (1,)), self.v)[0, :] if is_symbolic(R) else np.zeros(self.nv)
 
     @cached_property
-    def nonlinear_dissipation_force(self) -> Array:
-        """Gradients dR/dv of the user's dissipation functions that are not quadratic in v."""
+    def dissipation_force(self) -> Array:
+        """f^D = sum_ab J^T D_ab xi_ab (eq. 3.122) and dR/dv of the user's dissipation functions."""
         total = np.zeros(self.nv)
-        for fn in self.description.dissipations:
-            if self._dissipation_hessian(fn) is None:
-                total = total + self._dissipation_gradient(fn)
-        return total
+        for damper in self.description.dampers:
+            motion = self.kinematics.motion(damper.a, damper.b)
+            total = total + np.matvec(transpose(motion.jacobian), np.matvec(damper.damping.matrix, motion.twist))
+        for strut in self.description.struts:
+            motion = self.kinematics.motion(strut.a, strut.b)
+            total = total + np.matvec(transpose(motion.jacobian), strut.damping_wrench(motion))
+        return sum((self._dissipation_gradient(fn) for fn in self.description.dissipations), total)
 
     @cached_property
     def applied_force(self) -> Array:
@@ -197,8 +208,7 @@ class Dynamics:
         """Everything that resists: c + D v + dR/dv + fK + fG - f."""
         return (
             self.bias
-            + np.matvec(self.damping_matrix, self.v)
-            + self.nonlinear_dissipation_force
+            + self.dissipation_force
             + self.stiffness_force
             + self.gravity_force
             - self.applied_force

@@ -7,12 +7,12 @@ polynomial stays short is written out; in a longer one the subexpressions get na
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from heavytop.compile.program import Op, Program
-from heavytop.errors import CompileError
+from heavytop.compile.program import Instruction, Op, Program
+from heavytop.compile.sympy_expr import convert
 from heavytop.system import polynomial
 from heavytop.system.collect import Collector
 from heavytop.system.polynomial import ONE, Poly, Ring
@@ -135,7 +135,7 @@ class Evaluator:
     def function(self, op: Op, x: list[Poly]) -> Poly:
         """Any other operation: a generator of its own."""
         arguments = [self.collector.expression(self.ring.reduce(poly)) for poly in x]
-        expression = sympy_operation(op)(*arguments)
+        expression = apply(op, arguments)
         if expression.is_Number:
             return polynomial.constant(float(expression))
         return self.ring.variable(expression, max(self.ring.level(poly) for poly in x))
@@ -283,36 +283,8 @@ def relate_rotation(ring: Ring, entries: Sequence[Poly]) -> None:
             ring.relate(polynomial.add(minor, R[i][j], -1.0).items())
 
 
-def sympy_operation(op: Op) -> Callable[..., Any]:
-    """The SymPy function of an operation."""
-    import sympy
-
-    table: dict[Op, Callable[..., Any]] = {
-        Op.ASIN: sympy.asin,
-        Op.ACOS: sympy.acos,
-        Op.ATAN: sympy.atan,
-        Op.ATAN2: sympy.atan2,
-        Op.FABS: sympy.Abs,
-        Op.POW: sympy.Pow,
-        Op.EXPM1: lambda x: sympy.exp(x) - 1,
-        Op.LOG1P: lambda x: sympy.log(1 + x),
-        Op.HYPOT: lambda x, y: sympy.sqrt(x**2 + y**2),
-        Op.CEIL: sympy.ceiling,
-        Op.FMIN: sympy.Min,
-        Op.FMAX: sympy.Max,
-        Op.FMOD: lambda x, y: x - y * sympy.sign(x / y) * sympy.floor(sympy.Abs(x / y)),
-        Op.COPYSIGN: lambda x, y: sympy.Piecewise((-sympy.Abs(x), y < 0), (sympy.Abs(x), True)),
-        Op.LT: lambda x, y: sympy.Piecewise((1, x < y), (0, True)),
-        Op.LE: lambda x, y: sympy.Piecewise((1, x <= y), (0, True)),
-        Op.EQ: lambda x, y: sympy.Piecewise((1, sympy.Eq(x, y)), (0, True)),
-        Op.NE: lambda x, y: sympy.Piecewise((0, sympy.Eq(x, y)), (1, True)),
-        Op.AND: lambda x, y: sympy.Piecewise((1, sympy.Ne(x, 0) & sympy.Ne(y, 0)), (0, True)),
-        Op.OR: lambda x, y: sympy.Piecewise((1, sympy.Ne(x, 0) | sympy.Ne(y, 0)), (0, True)),
-        Op.NOT: lambda x: sympy.Piecewise((1, sympy.Eq(x, 0)), (0, True)),
-        Op.SELECT: lambda c, x, y: sympy.Piecewise((x, sympy.Ne(c, 0)), (y, True)),
-    }
-    function = table.get(op) or getattr(sympy, op.value, None)
-    if function is None:
-        raise CompileError(f"the operation {op.value!r} has no SymPy form.")
-    return function
-
+def apply(op: Op, arguments: Sequence[Any]) -> Any:
+    """One operation on SymPy expressions."""
+    n = len(arguments)
+    code = (*(Instruction(Op.INPUT, (0, i)) for i in range(n)), Instruction(op, tuple(range(n))))
+    return convert(Program(op.value, code, (n,), ((n,),)), [list(arguments)])[0][0]
