@@ -18,11 +18,14 @@ from heavytop.system.symbol_names import rotations, symbol_names
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
-QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f")
+QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f", "Phi")
 
 
 class Equations:
     """The equations ``M a + c + D v + fK + fG = B u + f`` with ``q' = A v`` and ``phi(q) = 0``.
+
+    Loops and velocity constraints that the velocity coordinates do not satisfy by themselves add ``Phi^T lam`` on the right-hand side
+    and demand ``Phi v + b = 0``.
 
     Entries are simplified with trigonometric identities and with the constraints of the coordinates, and collected by
     velocities. The expressions of large systems share named subexpressions (:attr:`definitions`) in text and LaTeX.
@@ -35,7 +38,7 @@ class Equations:
     Attributes
     ----------
     q, v, u, p : SymPy columns of coordinates, velocities, inputs and parameters.
-    M, c, D, fK, fG, B, A, f, phi : SymPy matrices and columns, without named subexpressions. ``f`` holds the forces that functions
+    M, c, D, fK, fG, B, A, f, Phi, phi : SymPy matrices and columns, without named subexpressions. ``f`` holds the forces that functions
         of the user add to the right-hand side: ``force(q, v)`` and dissipation that is not quadratic in v.
 
     Examples
@@ -69,6 +72,7 @@ class Equations:
         """Shape of each quantity."""
         nq, nv, nu = self.model.nq, self.model.nv, self.model.nu
         column = (nv, 1)
+        rows = self._values["Phi"].shape[0]
         return {
             "M": (nv, nv),
             "c": column,
@@ -78,16 +82,17 @@ class Equations:
             "B": (nv, nu),
             "A": (nq, nv),
             "f": column,
+            "Phi": (rows, nv),
         }
 
     @cached_property
-    def readable(self) -> Readable:
-        """The entries of all quantities, row by row, then phi; with their named subexpressions."""
+    def _values(self) -> dict[str, Any]:
+        """The quantities as traced expressions."""
         e = self.model.expressions
         d = e.dynamics
         resistances = self.model.description.dissipations
         nonlinear = [d._dissipation_gradient(fn) for fn in resistances if d._dissipation_hessian(fn) is None]
-        values = {
+        return {
             "M": d.mass_matrix,
             "c": d.bias,
             "D": d.damping_matrix,
@@ -96,18 +101,34 @@ class Equations:
             "B": d.input_matrix,
             "A": e.kinematics.kinematics_matrix,
             "f": d.applied_force - sum(nonlinear, np.zeros(e.nv)),
+            "Phi": e.catalogue["constraint_jacobian"][1]() if e.is_constrained else np.zeros((0, e.nv)),
         }
+
+    @cached_property
+    def instructions(self) -> int:
+        """Number of scalar operations of all quantities together, before any simplification."""
+        return self._program.operations
+
+    @cached_property
+    def _program(self) -> Program:
+        e, values = self.model.expressions, self._values
         symbols = {"q": e.q, "v": e.v, "p": e.p}
         function = make_function(f"{self.name}_equations", symbols, values)
         shapes = {name: tuple(np.shape(value)) for name, value in values.items()}
         traced = Traced("equations", function, {name: tuple(s.shape) for name, s in symbols.items()}, shapes)
+        return Program.from_traced(traced)
+
+    @cached_property
+    def readable(self) -> Readable:
+        """The entries of all quantities, row by row, then phi; with their named subexpressions."""
+        e = self.model.expressions
         inputs = [
             [(symbol, level) for symbol in column]
             for column, level in ((self.q, COORDINATE), (self.v, VELOCITY), (self.p, PARAMETER))
         ]
         constraints = make_function(f"{self.name}_constraints", {"q": e.q}, {"phi": e.coordinates.constraints(e.q)})
         phi = Program.from_traced(Traced("constraints", constraints, {"q": (e.nq,)}, {}))
-        return readable(Program.from_traced(traced), inputs, phi, rotations(self.model))
+        return readable(self._program, inputs, phi, rotations(self.model))
 
     @property
     def definitions(self) -> list[tuple[Any, Any]]:
@@ -180,6 +201,11 @@ class Equations:
         return self._complete["f"]
 
     @property
+    def Phi(self) -> Any:
+        """Rows (m, nv) of loops and constraints: Phi v + b = 0, with reactions Phi^T lam on the right-hand side."""
+        return self._complete["Phi"]
+
+    @property
     def phi(self) -> Any:
         """Constraints of the coordinates (m, 1), zero on the manifold."""
         return self._complete["phi"]
@@ -220,7 +246,7 @@ class Equations:
             "v": [str(s) for s in self.v],
             "u": [str(s) for s in self.u],
             "parameters": {str(s): p.value for s, p in zip(self.p, self.model.description.parameters, strict=True)},
-            "form": "M a + c + D v + fK + fG = B u + f, q' = A v, phi(q) = 0",
+            "form": "M a + c + D v + fK + fG = B u + f + Phi^T lam, q' = A v, phi(q) = 0",
             "definitions": [[str(symbol), str(expression)] for symbol, expression in self.definitions],
             **{name: [[str(entry) for entry in row] for row in compact[name].tolist()] for name in (*QUANTITIES, "phi")},
         }

@@ -83,7 +83,7 @@ def symbol_names(model: Model) -> SymbolNames:
         unique = all(counts[name] == 1 for name in (*q, *v))
         q_names += q if unique else [within(name, label) for name in q]
         v_names += v if unique else [within(name, label) for name in v]
-    if model.description.velocity is not None:
+    if model.description.velocity is not None or model.description.basis is not None:
         v_names = list(model.v_names)
     names = _distinct([*model.parameter_names, *q_names, *v_names, *model.u_names])
     np_, nq, nv = len(model.parameter_names), model.nq, model.nv

@@ -120,7 +120,7 @@ def form(equations: Equations, present: Iterable[str] | None = None) -> str:
 
 
 LEFT = {"c": "c", "D": "D v", "fK": "fK", "fG": "fG"}
-RIGHT = {"B": "B u", "f": "f"}
+RIGHT = {"B": "B u", "f": "f", "Phi": "Phi^T lam"}
 SYMMETRIC = ("M", "D")
 
 
@@ -132,11 +132,12 @@ HEADINGS = {
     "fG": "forces of gravity fG",
     "B": "input matrix B",
     "f": "other forces f",
+    "Phi": "rows Phi of loops and constraints, Phi v + b = 0",
 }
 
 
 def _latex_form(plain: str) -> str:
-    for old, new in (("M a", "M \\dot{v}"), ("fK", "f^K"), ("fG", "f^G"), (" = ", " &= ")):
+    for old, new in (("M a", "M \\dot{v}"), ("fK", "f^K"), ("fG", "f^G"), ("Phi^T lam", "\\Phi^\\top \\lambda"), (" = ", " &= ")):
         plain = plain.replace(old, new)
     return plain
 
@@ -206,7 +207,7 @@ def latex(equations: Equations) -> str:
         if name == "A":
             rows += [f"\\dot{{{names[q]}}} &= {show(rate)}" for q, rate in rates(equations)]
             continue
-        matrix, label = equations.compact[name], {"fK": "f^K", "fG": "f^G", "phi": "\\phi"}.get(name, name)
+        matrix, label = equations.compact[name], {"fK": "f^K", "fG": "f^G", "phi": "\\phi", "Phi": "\\Phi"}.get(name, name)
         if name != "phi" and len(matrix) <= FULL_MATRIX_UP_TO:
             rows.append(f"{label} &= {show(matrix)}")
             continue
