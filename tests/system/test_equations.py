@@ -14,7 +14,9 @@ from heavytop.system.equations import QUANTITIES, Equations
 SYSTEMS = [name.replace(":N", ":3") for name in library.names()] + ["chain:1", "chain:7"]
 
 
-def numbers(equations: Equations, q: np.ndarray, v: np.ndarray, p: np.ndarray, complete: bool = False) -> dict[str, np.ndarray]:
+def numbers(
+    equations: Equations, q: np.ndarray, v: np.ndarray, p: np.ndarray, complete: bool = False
+) -> dict[str, np.ndarray]:
     """The SymPy expressions at a state, through their definitions or written out."""
     arguments = [*equations.q, *equations.v, *equations.p]
     values = dict(zip(map(str, arguments), [*q, *v, *p], strict=True))
@@ -88,7 +90,9 @@ JOINTS = {
 def test_every_coordinate_block(joint: str) -> None:
     system = ht.System(gravity=(0.1, 0.2, -9.8), name=joint)
     m, l = system.parameter("m", 1.2), system.parameter("l", 0.3)
-    system.body("base", joint=JOINTS[joint](), inertia=ht.Inertia(m, com=(l, 0.1, 0.0), moment_at_com=(0.02, 0.03, 0.04)))
+    system.body(
+        "base", joint=JOINTS[joint](), inertia=ht.Inertia(m, com=(l, 0.1, 0.0), moment_at_com=(0.02, 0.03, 0.04))
+    )
     system.body("tip", parent="base", at=(0, 0, l), joint=ht.Revolute("y"), inertia=ht.Inertia(m, com=(0, 0, l)))
     system.damper("world", "tip", ht.Damping(0.3, (0.1, 0, 0)))
     system.spring("base", "tip", ht.Stiffness(2.0, (0, 0.1, 0.2), (0.1, 0.2, 0.2)))
@@ -124,10 +128,10 @@ def operations(matrix: sympy.Matrix) -> int:
 
 def test_pendulum() -> None:
     e = library.pendulum().derive().equations()
-    assert e.M == sympy.Matrix([sympy.sympify("m*l**2")])
+    assert sympy.Matrix([sympy.sympify("m*l**2")]) == e.M
     assert e.fG == sympy.Matrix([sympy.sympify("m*g*l*sin(theta)")])
     assert e.c == e.D == e.fK == e.f == sympy.zeros(1, 1)
-    assert e.B == sympy.ones(1, 1)
+    assert sympy.ones(1, 1) == e.B
 
 
 def test_furuta_is_equation_90() -> None:
@@ -137,7 +141,9 @@ def test_furuta_is_equation_90() -> None:
     s = dict(zip(names.split(), sympy.symbols(names), strict=True))
     a, sin, cos = s["alpha"], sympy.sin, sympy.cos
     parse = lambda text: sympy.sympify(text, locals={**s, "sin": sin, "cos": cos})  # noqa: E731
-    mass = parse("J_p2*sin(alpha)**2 + J_p3*cos(alpha)**2 + J_r3 + L_p**2*m_p*sin(alpha)**2/4 + L_r**2*m_p + L_r**2*m_r/4")
+    mass = parse(
+        "J_p2*sin(alpha)**2 + J_p3*cos(alpha)**2 + J_r3 + L_p**2*m_p*sin(alpha)**2/4 + L_r**2*m_p + L_r**2*m_r/4"
+    )
     assert zero(e.M[0, 0] - mass)
     assert e.M[0, 1] == e.M[1, 0] == parse("-L_p*L_r*m_p*cos(alpha)/2")
     assert zero(e.M[1, 1] - parse("J_p1 + L_p**2*m_p/4"))
@@ -145,8 +151,8 @@ def test_furuta_is_equation_90() -> None:
     assert zero(e.c[0] - square - parse("(J_p2 - J_p3 + L_p**2*m_p/4)*sin(2*alpha)*alphadot*thetadot"))
     assert zero(e.c[1] + parse("(L_p**2*m_p/8 + (J_p2 - J_p3)/2)*sin(2*alpha)*thetadot**2"))
     assert e.fG == sympy.Matrix([0, parse("-L_p*m_p*g/2*sin(alpha)")])
-    assert e.D == sympy.diag(s["B_r"], s["B_p"])
-    assert e.B == sympy.Matrix([1, 0])
+    assert sympy.diag(s["B_r"], s["B_p"]) == e.D
+    assert sympy.Matrix([1, 0]) == e.B
     assert sin(2 * a) in e.c[0].atoms(sympy.sin)
     assert operations(e.M) <= 36
     assert operations(e.c) <= 30
@@ -187,7 +193,9 @@ def test_sleigh_is_equations_68_and_69() -> None:
     right = sympy.Matrix(
         [
             parse("a*m_r*cos(delta)*(deltadot**2 + 2*deltadot*thetadot + thetadot**2) + b*(m_c + m_r)*thetadot**2"),
-            parse("a*b*m_r*sin(delta)*(deltadot**2 + 2*deltadot*thetadot) - (a*m_r*cos(delta) + b*(m_c + m_r))*u*thetadot"),
+            parse(
+                "a*b*m_r*sin(delta)*(deltadot**2 + 2*deltadot*thetadot) - (a*m_r*cos(delta) + b*(m_c + m_r))*u*thetadot"
+            ),
             parse("-a*b*m_r*sin(delta)*thetadot**2 - a*m_r*u*cos(delta)*thetadot - 2*k_1*delta - 4*k_2*delta**3"),
         ]
     )
@@ -206,7 +214,7 @@ def test_free_body_is_equation_3_96() -> None:
     m, g, J = sympy.Symbol("m"), sympy.Symbol("g"), sympy.symbols("J_1:4")
     v, omega = sympy.Matrix(e.v[:3]), sympy.Matrix(e.v[3:])
     Theta = sympy.diag(*J)
-    assert e.M == sympy.diag(m, m, m, *J)
+    assert sympy.diag(m, m, m, *J) == e.M
     expected = sympy.Matrix([m * omega.cross(v), omega.cross(Theta * omega)])
     assert (e.c - expected).applyfunc(sympy.expand) == sympy.zeros(6, 1)
     down = sympy.Matrix(sympy.symbols("R_zx R_zy R_zz"))
@@ -220,7 +228,7 @@ def test_free_body_with_mixed_velocities_loses_its_rotation_matrix() -> None:
     m = system.parameter("m", 1.0)
     system.body("body", joint=ht.Free(velocity="mixed"), inertia=ht.Inertia(m, moment_at_com=(1.0, 2.0, 2.5)))
     e = system.derive().equations()
-    assert e.M == sympy.diag(m_ := sympy.Symbol("m"), m_, m_, 1, 2, sympy.Rational(5, 2))
+    assert sympy.diag(m_ := sympy.Symbol("m"), m_, m_, 1, 2, sympy.Rational(5, 2)) == e.M
     assert e.c[:3] == [0, 0, 0]
     assert zero(e.fG[2] - 9.81 * m_)
     assert e.fG[:2] == [0, 0]
@@ -265,7 +273,15 @@ def test_names() -> None:
     q, v = [str(s) for s in e.q], [str(s) for s in e.v]
     assert q[:4] == ["x_hull", "y_hull", "z_hull", "R_hull_xx"]
     assert q[-8:] == ["theta_2", "theta_3", "c_p_1", "s_p_1", "c_p_2", "s_p_2", "c_p_3", "s_p_3"]
-    assert v[3:10] == ["omega_hull_x", "omega_hull_y", "omega_hull_z", "omega_load_x", "omega_load_y", "omega_load_z", "thetadot_1"]
+    assert v[3:10] == [
+        "omega_hull_x",
+        "omega_hull_y",
+        "omega_hull_z",
+        "omega_load_x",
+        "omega_load_y",
+        "omega_load_z",
+        "thetadot_1",
+    ]
     assert len({*q, *v}) == 45
 
 
@@ -276,7 +292,7 @@ def test_names_that_collide_stay_distinct() -> None:
     system.input("x", ht.JointForce("x"))
     e = system.derive().equations()
     assert len({*e.q, *e.v, *e.u, *e.p}) == 4
-    assert e.M == sympy.Matrix([e.p[0]])
+    assert sympy.Matrix([e.p[0]]) == e.M
 
 
 def test_other_names_and_unknown_ones() -> None:

@@ -91,7 +91,9 @@ def _native() -> str:
         return "switched off: everything is interpreted"
     if not executable_memory():
         return "no: this system forbids executable memory; everything is interpreted"
-    return f"LLVM {machine.llvm} for {machine.cpu}, {machine.lanes} states at a time" + (", fused multiply-add" if machine.fma else "")
+    return f"LLVM {machine.llvm} for {machine.cpu}, {machine.lanes} states at a time" + (
+        ", fused multiply-add" if machine.fma else ""
+    )
 
 
 def _cache() -> str:

@@ -59,7 +59,16 @@ def tricopter() -> Check:
     """Kinetic energy of the tricopter with load."""
     from heavytop import library
 
-    q = [0.0, 0.0, 1.0, 0.9689383464018653, 0.190137281779517, 0.15813378813370513, -0.20504687550662168, 0.9751506771214922]
+    q = [
+        0.0,
+        0.0,
+        1.0,
+        0.9689383464018653,
+        0.190137281779517,
+        0.15813378813370513,
+        -0.20504687550662168,
+        0.9751506771214922,
+    ]
     q += [0.08388644559443, -0.1382543298308989, -0.11370563304863936, 0.9838479401289699, 0.9900499001070715]
     q += [-0.08905289582492666, -0.10895309561078374, 0.10895309561078374, 0.9751247502676786, 0.19303094148924613]
     q += [0.08905289582492666, -0.20298104138217468, 0.9751247502676786, 0.1, -0.2, 0.15, 1.0, 0.0]
@@ -78,7 +87,11 @@ def native_code() -> Check:
     q, v = model.random(rng, (100,)), rng.standard_normal((100, model.nv))
     compiled = model.acceleration(q, v)
     (interpreted,) = model.traced("acceleration").interpret(q, v, np.zeros((100, 0)), np.zeros((100, 0)))
-    return Check("compiled against interpreted code", float(np.max(np.abs(compiled - interpreted)) / np.max(np.abs(compiled))), 1e-11)
+    return Check(
+        "compiled against interpreted code",
+        float(np.max(np.abs(compiled - interpreted)) / np.max(np.abs(compiled))),
+        1e-11,
+    )
 
 
 def equations() -> Check:
@@ -92,4 +105,11 @@ def equations() -> Check:
     return Check("equations of the pendulum", 0.0 if (found.M[0], found.fG[0]) == expected else 1.0, 0.0)
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (exponential_map, rotary_pendulum, heavy_top, tricopter, native_code, equations)
+CHECKS: tuple[Callable[[], Check], ...] = (
+    exponential_map,
+    rotary_pendulum,
+    heavy_top,
+    tricopter,
+    native_code,
+    equations,
+)

@@ -50,7 +50,9 @@ def _title(model: Model) -> Text:
     m = len(model.coordinates.constraint_names)
     sizes = [
         _counted(len(d.inertias), "body", "bodies"),
-        f"{_counted(model.nv, 'degree')} of freedom" if not model.is_constrained else _counted(model.nv, "velocity", "velocities"),
+        f"{_counted(model.nv, 'degree')} of freedom"
+        if not model.is_constrained
+        else _counted(model.nv, "velocity", "velocities"),
         _counted(model.nq, "coordinate") + (f" ({_counted(m, 'constraint')} between them)" if m else ""),
     ]
     counts = (
@@ -120,7 +122,9 @@ def _equations(model: Model, target: str) -> list[RenderableType]:
     equations = model.equations()
     if equations.instructions <= SHOWN_UP_TO and not equations.definitions:
         lines = equations.text(width=98).splitlines()[1:]
-        constraints = next((k for k, line in enumerate(lines) if line.strip().startswith("constraints phi")), len(lines))
+        constraints = next(
+            (k for k, line in enumerate(lines) if line.strip().startswith("constraints phi")), len(lines)
+        )
         if constraints <= LINES_UP_TO:
             from heavytop.system.typeset import form
 
@@ -133,7 +137,7 @@ def _structure(model: Model, instructions: int, target: str) -> list[RenderableT
     """The pattern of the mass matrix and where to find the rest."""
     pattern = Table(box=None, padding=0, show_header=False)
     q = model.coordinates.random(0)
-    M = model.evaluate("mass_matrix", q)
+    (M,) = model.traced("mass_matrix").interpret(q, model.parameter_vector())
     size = np.sqrt(np.diagonal(M))
     filled = np.abs(M) > 1e-12 * np.outer(size, size)
     rows = ["".join("■ " if entry else "· " for entry in row).rstrip() for row in filled]

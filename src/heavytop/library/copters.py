@@ -91,9 +91,7 @@ def tricopter_load() -> System:
     load = Inertia(0.3, com=(0.0, 0.01, -0.4), moment_at_com=_moment(LOAD_MOMENT))
     propeller = Inertia(0.02, com=(0.001, 0.0005, 0.002), moment_at_com=(3e-6, 3.1e-5, 3.2e-5))
     system.body("hull", joint=Free(), inertia=hull)
-    system.body(
-        "load", parent="hull", at=(0.0, 0.0, LOAD_HEIGHT), joint=Spherical(velocity="absolute"), inertia=load
-    )
+    system.body("load", parent="hull", at=(0.0, 0.0, LOAD_HEIGHT), joint=Spherical(velocity="absolute"), inertia=load)
     for k, (angle, moment) in enumerate(zip(ARM_ANGLES, ARM_MOMENTS, strict=True), start=1):
         root = se3.pose(so3.rotation_about("z", angle), ARM_LENGTH * np.array([cos(angle), sin(angle), 0.0]))
         system.body(f"arm{k}", inertia=Inertia(0.12, com=(-0.02, 0.003, 0.015), moment_at_com=_moment(moment)))

@@ -148,8 +148,7 @@ class Equations:
         import sympy
 
         result = {
-            name: sympy.Matrix(*self.shapes[name], entries)
-            for name, entries in zip(QUANTITIES, outputs, strict=False)
+            name: sympy.Matrix(*self.shapes[name], entries) for name, entries in zip(QUANTITIES, outputs, strict=False)
         }
         return {**result, "phi": sympy.Matrix(len(outputs[-1]), 1, outputs[-1])}
 
@@ -239,6 +238,9 @@ class Equations:
 
     def to_dict(self) -> dict[str, Any]:
         """The equations as plain data: names, values of parameters, and Python expressions as strings."""
+        from heavytop.system.typeset import line
+
+        plain = lambda expression: line(expression, unicode=False)  # noqa: E731
         compact = self.compact
         return {
             "name": self.name,
@@ -247,6 +249,9 @@ class Equations:
             "u": [str(s) for s in self.u],
             "parameters": {str(s): p.value for s, p in zip(self.p, self.model.description.parameters, strict=True)},
             "form": "M a + c + D v + fK + fG = B u + f + Phi^T lam, q' = A v, phi(q) = 0",
-            "definitions": [[str(symbol), str(expression)] for symbol, expression in self.definitions],
-            **{name: [[str(entry) for entry in row] for row in compact[name].tolist()] for name in (*QUANTITIES, "phi")},
+            "definitions": [[symbol.name, plain(expression)] for symbol, expression in self.definitions],
+            **{
+                name: [[plain(entry) for entry in row] for row in compact[name].tolist()]
+                for name in (*QUANTITIES, "phi")
+            },
         }

@@ -74,24 +74,24 @@ class Evaluator:
         operands = [self.values[a] for a in args]
         if any(operand is None for operand in operands):
             raise TooLong
-        return self.operate(op, [operand for operand in operands if operand is not None], args)
+        return self.operate(op, [operand for operand in operands if operand is not None])
 
-    def operate(self, op: Op, x: list[Poly], args: Sequence[int]) -> Poly:
+    def operate(self, op: Op, x: list[Poly]) -> Poly:
         """Apply one operation."""
         if op is Op.ADD:
-            return self.sum(x[0], x[1], 1.0, args)
+            return self.sum(x[0], x[1], 1.0)
         if op is Op.SUB:
-            return self.sum(x[0], x[1], -1.0, args)
+            return self.sum(x[0], x[1], -1.0)
         if op is Op.MUL:
-            return self.product(x[0], x[1], args)
+            return self.product(x[0], x[1])
         if op is Op.NEG:
             return polynomial.scaled(x[0], -1.0)
         if op is Op.DIV:
-            return self.product(x[0], self.reciprocal(x[1]), args)
+            return self.product(x[0], self.reciprocal(x[1]))
         if op is Op.POW and set(x[1]) <= {ONE} and x[1].get(ONE, 0.0) in (1.0, 2.0, 3.0, 4.0):
             power = x[0]
             for _ in range(int(x[1][ONE]) - 1):
-                power = self.product(power, x[0], args[:1] * 2)
+                power = self.product(power, x[0])
             return power
         if op in (Op.SIN, Op.COS):
             angle = self.ring.angle_of(self.ring.reduce(x[0]))
@@ -100,12 +100,12 @@ class Evaluator:
                 return {((generator, 1),): sign}
         return self.function(op, x)
 
-    def sum(self, a: Poly, b: Poly, factor: float, args: Sequence[int]) -> Poly:
+    def sum(self, a: Poly, b: Poly, factor: float) -> Poly:
         """a + factor b, simplified."""
         self.spend(len(a) + len(b))
         return self.fit(self.ring.reduce(polynomial.add(a, b, factor), 60))
 
-    def product(self, a: Poly, b: Poly, args: Sequence[int]) -> Poly:
+    def product(self, a: Poly, b: Poly) -> Poly:
         """a b, expanded and simplified."""
         self.spend(len(a) * len(b))
         return self.fit(self.ring.reduce(polynomial.multiply(a, b), 60))
@@ -144,7 +144,9 @@ class Evaluator:
 class NamingEvaluator(Evaluator):
     """An evaluator that names long subexpressions instead of giving up."""
 
-    def __init__(self, program: Program, inputs: Sequence[Sequence[Poly]], ring: Ring, collector: Collector, names: Names):
+    def __init__(
+        self, program: Program, inputs: Sequence[Sequence[Poly]], ring: Ring, collector: Collector, names: Names
+    ):
         super().__init__(program, inputs, ring, collector)
         self.names = names
         self.uses = Counter(a for op, args, _ in program.code if op is not Op.INPUT for a in args)
@@ -153,7 +155,7 @@ class NamingEvaluator(Evaluator):
         poly = super().compute(k)
         return self.names.name(poly) if self.uses[k] > 1 and len(poly) > 3 else poly
 
-    def sum(self, a: Poly, b: Poly, factor: float, args: Sequence[int]) -> Poly:
+    def sum(self, a: Poly, b: Poly, factor: float) -> Poly:
         total = self.ring.reduce(polynomial.add(a, b, factor), 60)
         if len(total) <= NAMED_ABOVE:
             return total
@@ -161,7 +163,7 @@ class NamingEvaluator(Evaluator):
         named = self.names.name(longer)
         return polynomial.add(named, shorter, factor) if longer is a else polynomial.add(shorter, named, factor)
 
-    def product(self, a: Poly, b: Poly, args: Sequence[int]) -> Poly:
+    def product(self, a: Poly, b: Poly) -> Poly:
         for _ in range(2):
             if len(a) * len(b) > NAMED_ABOVE:
                 a, b = (self.names.name(a), b) if len(a) >= len(b) else (a, self.names.name(b))
@@ -216,7 +218,11 @@ class Readable:
         meaning: dict[Any, Any] = {}
         for symbol, expression in self.definitions:
             meaning[symbol] = expression.xreplace(meaning)
-        return [[expression.xreplace(meaning) for expression in output] for output in self.outputs] if meaning else self.outputs
+        return (
+            [[expression.xreplace(meaning) for expression in output] for output in self.outputs]
+            if meaning
+            else self.outputs
+        )
 
 
 def readable(
@@ -245,7 +251,9 @@ def readable(
     for entries in rotations:
         relate_rotation(ring, [variables[0][k] for k in entries])
     taken = {str(symbol) for group in inputs for symbol, _ in group}
-    prefix = next(p for p in ("x", "z", "tmp") if not any(name[: len(p)] == p and name[len(p) :].isdigit() for name in taken))
+    prefix = next(
+        p for p in ("x", "z", "tmp") if not any(name[: len(p)] == p and name[len(p) :].isdigit() for name in taken)
+    )
     names = Names(ring, collector, prefix)
     compact = Evaluator(program, variables, ring, collector)
     naming = NamingEvaluator(program, variables, ring, collector, names)

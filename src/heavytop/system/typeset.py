@@ -15,10 +15,9 @@ FULL_MATRIX_UP_TO = 36
 """Entries of the largest matrix that LaTeX shows as a matrix; larger ones are listed entry by entry."""
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
-).split()
+LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+GREEK = frozenset(f"{LETTERS} {CAPITALS}".split(" "))
 
 
 def _split(name: str) -> tuple[str, bool, str]:
@@ -99,7 +98,11 @@ def _printer() -> Any:
 
 def line(expression: Any, unicode: bool) -> str:
     """An expression on one line."""
-    return _printer().doprint(expression) if unicode else str(expression)
+    if unicode:
+        return _printer().doprint(expression)
+    from sympy import sstr
+
+    return sstr(expression, full_prec=False)
 
 
 def entries(matrix: Any, symmetric: bool) -> Iterator[tuple[tuple[int, ...], Any]]:
@@ -137,7 +140,13 @@ HEADINGS = {
 
 
 def _latex_form(plain: str) -> str:
-    for old, new in (("M a", "M \\dot{v}"), ("fK", "f^K"), ("fG", "f^G"), ("Phi^T lam", "\\Phi^\\top \\lambda"), (" = ", " &= ")):
+    for old, new in (
+        ("M a", "M \\dot{v}"),
+        ("fK", "f^K"),
+        ("fG", "f^G"),
+        ("Phi^T lam", "\\Phi^\\top \\lambda"),
+        (" = ", " &= "),
+    ):
         plain = plain.replace(old, new)
     return plain
 
@@ -149,9 +158,11 @@ def occurring(equations: Equations) -> list[str]:
 
 def rates(equations: Equations) -> list[tuple[Any, Any]]:
     """Coordinates and their rates A v, without those whose rate is a velocity coordinate."""
-    A, v = equations.compact["A"], equations.v
-    pairs = [(equations.q[i], sum((A[i, j] * v[j] for j in range(len(v))), start=0 * v[0])) for i in range(len(equations.q))]
-    return [(q, rate) for q, rate in pairs if rate not in list(v)]
+    A, v = equations.compact["A"], equations.v[:]
+    pairs = [
+        (equations.q[i], sum((A[i, j] * v[j] for j in range(len(v))), start=0 * v[0])) for i in range(len(equations.q))
+    ]
+    return [(q, rate) for q, rate in pairs if rate not in v]
 
 
 def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
@@ -164,7 +175,9 @@ def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
     def paragraph(label: str, content: str) -> None:
         joined = f"{label} = {content}"
         indent = " " * (len(label) + 5 if len(label) < 12 else 8)
-        lines.extend(wrap(joined, width, initial_indent="  ", subsequent_indent=indent, break_long_words=False) or [label])
+        lines.extend(
+            wrap(joined, width, initial_indent="  ", subsequent_indent=indent, break_long_words=False) or [label]
+        )
 
     for label, column in (("q", equations.q), ("v", equations.v), ("u", equations.u)):
         if len(column):
@@ -207,11 +220,16 @@ def latex(equations: Equations) -> str:
         if name == "A":
             rows += [f"\\dot{{{names[q]}}} &= {show(rate)}" for q, rate in rates(equations)]
             continue
-        matrix, label = equations.compact[name], {"fK": "f^K", "fG": "f^G", "phi": "\\phi", "Phi": "\\Phi"}.get(name, name)
+        matrix, label = (
+            equations.compact[name],
+            {"fK": "f^K", "fG": "f^G", "phi": "\\phi", "Phi": "\\Phi"}.get(name, name),
+        )
         if name != "phi" and len(matrix) <= FULL_MATRIX_UP_TO:
             rows.append(f"{label} &= {show(matrix)}")
             continue
         for index, entry in entries(matrix, name in SYMMETRIC):
-            left = show(entry) + " &= 0" if name == "phi" else f"{label}_{{{','.join(map(str, index))}}} &= {show(entry)}"
+            left = (
+                show(entry) + " &= 0" if name == "phi" else f"{label}_{{{','.join(map(str, index))}}} &= {show(entry)}"
+            )
             rows.append(left)
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
