@@ -3,6 +3,7 @@
 from heavytop import coordinates as coordinates
 from heavytop import errors as errors
 from heavytop import geometry as geometry
+from heavytop import library as library
 from heavytop import system as system
 from heavytop._arrays import matrix as matrix
 from heavytop._arrays import vector as vector

@@ -434,8 +434,8 @@ class Model:
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
 
-    def equations(self) -> Equations:
-        """The equations of motion to read: SymPy expressions, text, LaTeX."""
+    def equations(self, names: Mapping[str, str] | None = None) -> Equations:
+        """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""
         from heavytop.system.equations import Equations
 
-        return Equations(self)
+        return Equations(self, names)

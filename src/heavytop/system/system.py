@@ -67,11 +67,21 @@ class System:
         self._loops: list[Loop] = []
         self._constraints: list[Constraint] = []
         self._basis: Basis | None = None
-        self._gravity = as_array(gravity)
-        if self._gravity.shape != (3,):
-            raise wrong_shape(f"gravity of {name!r}", (3,), self._gravity.shape)
-        if not is_symbolic(self._gravity) and not np.all(np.isfinite(self._gravity)):
-            raise ShapeError(f"gravity of {name!r} must be finite, got {self._gravity.tolist()}.")
+        self.gravity = gravity
+
+    @property
+    def gravity(self) -> Array:
+        """Acceleration of free fall (3,) in world axes, m/s^2; it may be set again, also to an expression of parameters."""
+        return self._gravity
+
+    @gravity.setter
+    def gravity(self, value: Any) -> None:
+        gravity = as_array(value)
+        if gravity.shape != (3,):
+            raise wrong_shape(f"gravity of {self.name!r}", (3,), gravity.shape)
+        if not is_symbolic(gravity) and not np.all(np.isfinite(gravity)):
+            raise ShapeError(f"gravity of {self.name!r} must be finite, got {gravity.tolist()}.")
+        self._gravity = gravity
 
     # --- bodies and frames ------------------------------------------------------------------------------------------------
 
