@@ -176,7 +176,9 @@ def test_batches_equal_loops(name):
     model = model_of(name)
     q, v, u = state_of(model, 12, (2, 3))
     v, u = v[0], u[:, :1]
-    values = {key: value * np.array([1.0, 1.1, 1.3]) for key, value in zip(model.parameter_names, (1.2, 3.0), strict=False)}
+    values = {
+        key: value * np.array([1.0, 1.1, 1.3]) for key, value in zip(model.parameter_names, (1.2, 3.0), strict=False)
+    }
     a = model.acceleration(q, v, u, parameters=values)
     M = model.mass_matrix(q, parameters=values)
     G = model.pose("world", model.body_names[-1], q, parameters=values)

@@ -11,40 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, depends_on, directional, jacobian, shape, sparse, substitute, symbol, transpose
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    jacobian,
+    shape,
+    sparse,
+    substitute,
+    symbol,
+    transpose,
+)
+from heavytop.compile import Traced, make_function
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.system.dynamics import Dynamics
+from heavytop.system.description import Constraint, Loop
+from heavytop.system.dynamics import Dynamics, nonideal_force
 from heavytop.system.elimination import SparseLDL
-from heavytop.system.joints import Joint
 from heavytop.system.joints.closure import closure
 from heavytop.system.kinematics import Kinematics
 
-
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """A joint between the frame ``at_a`` of a and the frame ``at_b`` of b that closes a loop of the graph."""
-
-    name: str
-    a: str
-    b: str
-    joint: Joint
-    at_a: Array
-    at_b: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Constraint:
-    """A constraint given by a function: phi(q) = 0 (holonomic) or fn(q, v) = 0, linear in v plus a drift (velocity)."""
-
-    name: str
-    function: Callable[..., Array]
-    holonomic: bool
-    work: Callable[[Array, Array], Array] | None = None
+if TYPE_CHECKING:
+    from heavytop.system.model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +88,9 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
     value = _vector(constraint.function(q, v), constraint.name)
     Phi = jacobian(value, v)
     if depends_on(Phi, v):
-        raise ModelError(f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v.")
+        raise ModelError(
+            f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v."
+        )
     drift = substitute(value, v, np.zeros(shape(v)))
     return Rows(constraint.name, sparse(Phi), drift, directional(value, q, kinematics.rate), None)
 
@@ -103,7 +98,9 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
 def _vector(value: Any, name: str) -> Array:
     value = np.reshape(value, (1,)) if shape(value) == () else value
     if len(shape(value)) != 1:
-        raise ModelError(f"constraint {name!r} must return a vector of equations, got an array of shape {shape(value)}.")
+        raise ModelError(
+            f"constraint {name!r} must return a vector of equations, got an array of shape {shape(value)}."
+        )
     return value
 
 
@@ -113,7 +110,6 @@ class ConstrainedDynamics:
     def __init__(self, dynamics: Dynamics, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
         self.dynamics, self.kinematics = dynamics, dynamics.kinematics
         self.q, self.v = dynamics.q, dynamics.v
-        self.works = tuple(c.work for c in constraints if c.work is not None)
         self.rows = [loop_rows(loop, self.kinematics) for loop in loops]
         self.rows += [function_rows(c, self.kinematics, self.q, self.v) for c in constraints]
 
@@ -150,13 +146,7 @@ class ConstrainedDynamics:
     @cached_property
     def nonideal_force(self) -> Array:
         """Generalised forces (nv,) whose work under virtual displacements the user prescribed for the constraints."""
-        total = np.zeros(self.dynamics.nv)
-        for work in self.works:
-            value = work(self.q, self.v)
-            if shape(value) != (self.dynamics.nv,):
-                raise ModelError(f"work(q, v) of a constraint must return {self.dynamics.nv} generalised forces, got shape {shape(value)}.")
-            total = total + value
-        return total
+        return nonideal_force(self.dynamics.description, self.q, self.v)
 
     def free_acceleration(self, u: Array) -> Array:
         """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""
@@ -192,3 +182,32 @@ class ConstrainedDynamics:
     def velocity_correction(self) -> Array:
         """Least change (nv,) of v in the metric of M that makes Phi v + b vanish."""
         return -np.matvec(self._released, self._compliance.solve(self.velocity_residual))
+
+
+def check_constraints(model: Model) -> None:
+    """Call every function of the constraints once; with a basis, make sure that it satisfies them."""
+    expressions = model.expressions
+    if model.description.basis is None:
+        expressions.constrained.nonideal_force  # noqa: B018  calls the user's functions
+        return
+    q, w = model.random(0, (3,)), np.random.default_rng(1).standard_normal((3, model.nv))
+    joint_v = symbol("joint_v", expressions.coordinates.nv)
+    tree = Kinematics(expressions.coordinates, model.description.graph.edges, expressions.steps, expressions.q, joint_v)
+    rows = [loop_rows(loop, tree) for loop in model.description.loops]
+    rows += [function_rows(c, tree, expressions.q, joint_v) for c in model.description.constraints]
+    v = model.description.basis.function(expressions.q, expressions.v)
+    for row in rows:
+        value = substitute(np.matvec(row.Phi, joint_v) + row.drift, joint_v, v)
+        function = make_function("basis", {"q": expressions.q, "w": expressions.v, "p": expressions.p}, {"miss": value})
+        traced = Traced(
+            "basis",
+            function,
+            {"q": (expressions.nq,), "w": (model.nv,), "p": shape(expressions.p)},
+            {"miss": shape(value)},
+        )
+        miss = np.max(np.abs(traced.interpret(q, w, model.parameter_vector())[0]))
+        if not miss < 1e-9:
+            raise ModelError(
+                f"the basis does not satisfy constraint {row.name!r}: it misses by {miss:.3g} at random configurations. "
+                "v = basis(q, w) must fulfil every constraint for all w."
+            )
