@@ -150,7 +150,9 @@ def scalar(value: Any, what: str) -> Array:
 
 def gradient(value: Array, variables: Array) -> Array:
     """``d value / d variables`` (n,) of a symbolic scalar of shape () or (1,)."""
-    return jacobian(np.reshape(value, (1,)) if is_symbolic(value) else np.reshape(as_array(value), (1,)), variables)[0, :]
+    return jacobian(np.reshape(value, (1,)) if is_symbolic(value) else np.reshape(as_array(value), (1,)), variables)[
+        0, :
+    ]
 
 
 def time_derivative(value: Array, t: Array) -> Array:
