@@ -10,8 +10,9 @@ import typer
 
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
+from heavytop.cli.simulate import simulate
 
-COMMANDS = (derive, doctor)
+COMMANDS = (derive, simulate, doctor)
 
 app = typer.Typer(
     name="heavytop",

@@ -177,9 +177,7 @@ def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> t
         return coordinates.retract(q0, 0.5 * turn), coordinates.retract(q0, turn)
     if isinstance(coordinates, Product):
         sizes = list(zip(coordinates.blocks, coordinates.split_q(q0), coordinates.split_q(q_m), strict=True))
-        parts = [
-            displace(block, a, b, d) for (block, a, b), d in zip(sizes, coordinates.split_v(delta), strict=True)
-        ]
+        parts = [displace(block, a, b, d) for (block, a, b), d in zip(sizes, coordinates.split_v(delta), strict=True)]
         return concatenate(*(m for m, _ in parts)), concatenate(*(e for _, e in parts))
     moved = coordinates.rate(q_m, delta)
     return q0 + 0.5 * moved, q0 + moved
@@ -201,4 +199,3 @@ def cayley(coordinates: Coordinates, delta: Array) -> Array:
 
 def _shorten(x: Array) -> Array:
     return scale(series.arctangent(0.25 * np.vecdot(x, x), 1.0), x, 1)
-
