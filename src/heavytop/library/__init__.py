@@ -11,6 +11,16 @@ from collections.abc import Callable
 from heavytop.errors import ModelError, UnknownNameError, unknown_name
 from heavytop.library.copters import quadcopter as quadcopter
 from heavytop.library.copters import tricopter_load as tricopter_load
+from heavytop.library.mechanisms import andrews as andrews
+from heavytop.library.mechanisms import bricard as bricard
+from heavytop.library.mechanisms import four_bars as four_bars
+from heavytop.library.mechanisms import governor as governor
+from heavytop.library.nonholonomic import car as car
+from heavytop.library.nonholonomic import chaplygin_sleigh as chaplygin_sleigh
+from heavytop.library.nonholonomic import rolling_ball as rolling_ball
+from heavytop.library.nonholonomic import rolling_disc as rolling_disc
+from heavytop.library.nonholonomic import skate as skate
+from heavytop.library.nonholonomic import snakeboard as snakeboard
 from heavytop.library.pendulums import cart_pole as cart_pole
 from heavytop.library.pendulums import chain as chain
 from heavytop.library.pendulums import double_pendulum as double_pendulum
@@ -30,12 +40,25 @@ _BUILDERS: dict[str, Callable[..., System]] = {
     "quadcopter": quadcopter,
     "tricopter-load": tricopter_load,
     "chain": chain,
+    "skate": skate,
+    "chaplygin-sleigh": chaplygin_sleigh,
+    "rolling-disc": rolling_disc,
+    "rolling-ball": rolling_ball,
+    "car": car,
+    "snakeboard": snakeboard,
+    "four-bars": four_bars,
+    "andrews": andrews,
+    "bricard": bricard,
+    "governor": governor,
 }
+
+_COUNTED = ("chain", "four-bars")
+"""Systems that take a number: chain:20, four-bars:5."""
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links."""
-    return tuple("chain:N" if name == "chain" else name for name in _BUILDERS)
+    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links, ``four-bars:N`` for N windows."""
+    return tuple(f"{name}:N" if name in _COUNTED else name for name in _BUILDERS)
 
 
 def load(name: str) -> System:
@@ -48,8 +71,8 @@ def load(name: str) -> System:
         raise UnknownNameError(f"{unknown_name('built-in system', name, names())}")
     if not colon:
         return _BUILDERS[kind]()
-    if kind != "chain":
-        raise ModelError(f"only chain takes a number (chain:20), got {name!r}.")
+    if kind not in _COUNTED:
+        raise ModelError(f"only {' and '.join(_COUNTED)} take a number (chain:20), got {name!r}.")
     if not count.isdecimal():
-        raise ModelError(f"chain:N needs a whole number of links, such as chain:20, got {name!r}.")
-    return chain(int(count))
+        raise ModelError(f"{kind}:N needs a whole number, such as {kind}:20, got {name!r}.")
+    return _BUILDERS[kind](int(count))
