@@ -12,7 +12,9 @@ from heavytop import library
 from heavytop.errors import ModelError, UnknownNameError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-NAMES = [name.replace(":N", ":4") for name in library.names()]
+LOOPS = ("andrews", "bricard", "snakeboard", "four-bars:N")
+NAMES = [name.replace(":N", ":4") for name in library.names() if name not in LOOPS]
+"""Systems whose coordinates satisfy every constraint by themselves."""
 
 
 def golden(name: str) -> dict:
@@ -122,9 +124,9 @@ def test_unknown_name_lists_the_names() -> None:
     ("name", "message"),
     [
         ("chain:0", "1 or more, got 0"),
-        ("chain:x", "chain:N needs a whole number of links, such as chain:20, got 'chain:x'"),
+        ("chain:x", "chain:N needs a whole number, such as chain:20, got 'chain:x'"),
         ("chain:", "chain:N needs a whole number"),
-        ("furuta:3", "only chain takes a number"),
+        ("furuta:3", "'furuta' takes no number, got 'furuta:3'; only chain and four-bars do"),
     ],
 )
 def test_bad_numbers(name: str, message: str) -> None:
