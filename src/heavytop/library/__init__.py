@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from heavytop.errors import ModelError, UnknownNameError, unknown_name
+from heavytop.errors import ModelError, unknown_name
 from heavytop.library.copters import quadcopter as quadcopter
 from heavytop.library.copters import tricopter_load as tricopter_load
 from heavytop.library.mechanisms import andrews as andrews
@@ -30,7 +30,7 @@ from heavytop.library.tops import free_body as free_body
 from heavytop.library.tops import heavy_top as heavy_top
 from heavytop.system import System
 
-_BUILDERS: dict[str, Callable[..., System]] = {
+_BUILDERS: dict[str, Callable[[], System]] = {
     "pendulum": pendulum,
     "double-pendulum": double_pendulum,
     "cart-pole": cart_pole,
@@ -39,26 +39,23 @@ _BUILDERS: dict[str, Callable[..., System]] = {
     "free-body": free_body,
     "quadcopter": quadcopter,
     "tricopter-load": tricopter_load,
-    "chain": chain,
+    "andrews": andrews,
+    "bricard": bricard,
+    "governor": governor,
     "skate": skate,
     "chaplygin-sleigh": chaplygin_sleigh,
     "rolling-disc": rolling_disc,
     "rolling-ball": rolling_ball,
     "car": car,
     "snakeboard": snakeboard,
-    "four-bars": four_bars,
-    "andrews": andrews,
-    "bricard": bricard,
-    "governor": governor,
 }
-
-_COUNTED = ("chain", "four-bars")
-"""Systems that take a number: chain:20, four-bars:5."""
+_COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "four-bars": four_bars}
+_DEFAULT_COUNT = {"chain": 5, "four-bars": 2}
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links, ``four-bars:N`` for N windows."""
-    return tuple(f"{name}:N" if name in _COUNTED else name for name in _BUILDERS)
+    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links."""
+    return (*_BUILDERS, *(f"{name}:N" for name in _COUNTED))
 
 
 def load(name: str) -> System:
@@ -67,12 +64,12 @@ def load(name: str) -> System:
     Raises an UnknownNameError that lists the names.
     """
     kind, colon, count = name.strip().replace("_", "-").partition(":")
-    if kind not in _BUILDERS:
-        raise UnknownNameError(f"{unknown_name('built-in system', name, names())}")
-    if not colon:
+    if kind in _BUILDERS:
+        if colon:
+            raise ModelError(f"{kind!r} takes no number, got {name!r}; only {' and '.join(_COUNTED)} do.")
         return _BUILDERS[kind]()
     if kind not in _COUNTED:
-        raise ModelError(f"only {' and '.join(_COUNTED)} take a number (chain:20), got {name!r}.")
-    if not count.isdecimal():
+        raise unknown_name("built-in system", name, names())
+    if colon and not count.isdecimal():
         raise ModelError(f"{kind}:N needs a whole number, such as {kind}:20, got {name!r}.")
-    return _BUILDERS[kind](int(count))
+    return _COUNTED[kind](int(count) if colon else _DEFAULT_COUNT[kind])
