@@ -93,9 +93,7 @@ def _metadata(run: Run) -> str:
         "outcome": [run.outcome.ending.value, run.outcome.message, run.outcome.time, list(run.outcome.trajectory)],
         "usual_message": usual,
         "messages": {str(k): o.message for k, o in enumerate(flat) if o.message != usual},
-        "events": [
-            [o.name, o.time, list(o.trajectory), o.q.tolist(), o.v.tolist(), o.terminal] for o in run.events
-        ],
+        "events": [[o.name, o.time, list(o.trajectory), o.q.tolist(), o.v.tolist(), o.terminal] for o in run.events],
     }
     return json.dumps(content)
 
@@ -130,16 +128,16 @@ def load(path: str | Path) -> Run:
     text = data.attrs.get("metadata", "{}")
     meta = json.loads(text if isinstance(text, str) else "{}")
     if meta.get("format") != FORMAT:
-        raise FileFormatError(f"{str(source)!r} was not written by Run.save: expected format {FORMAT!r}, got {meta.get('format')!r}.")
+        raise FileFormatError(
+            f"{str(source)!r} was not written by Run.save: expected format {FORMAT!r}, got {meta.get('format')!r}."
+        )
     return _run(data, meta)
 
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
     batch, n = tuple(meta["batch"]), data.sizes["time"]
     names = {part: tuple(meta["names"][part]) for part in PARTS}
-    arrays = {
-        part: data[part].values if names[part] else np.zeros((n, *batch, 0)) for part in PARTS
-    }
+    arrays = {part: data[part].values if names[part] else np.zeros((n, *batch, 0)) for part in PARTS}
     stored: dict[str, Any] = {"invariants": {}}
     for label in meta["invariants"]:
         variable = data[f"invariant_{label.replace(' ', '_')}"]
