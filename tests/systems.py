@@ -157,7 +157,7 @@ SYSTEMS = (*JOINTS, *TREES)
 
 @cache
 def model_of(name: str) -> ht.Model:
-    """The derived model of a named system."""
+    """The derived model of a named system, interpreted: many functions, each called a few times."""
     if name in TREES:
         system, velocity = TREES[name]()
         return system.derive(velocity, native=False)
