@@ -46,7 +46,9 @@ def kinetic_rate(system: ParticleSystem) -> Evaluator:
 
     def rate(q: Array, v: Array, a: Array, t: Array) -> Array:
         inertia = np.vecdot(v, system.inertia_force(q, v, a, t))
-        return inertia + np.sum(system.weighted(system.explicit_velocity(q, t)) * system.acceleration_of_particles(q, v, a, t))
+        return inertia + np.sum(
+            system.weighted(system.explicit_velocity(q, t)) * system.acceleration_of_particles(q, v, a, t)
+        )
 
     return Evaluator(rate, shapes(c, "q v a t"), "kinetic_rate")
 

@@ -101,13 +101,19 @@ def quadratic_lagrangian(metric: Function, linear: Function | None = None, rest:
 
 
 def quadratic_acceleration(
-    coordinates: Coordinates, metric: Function, linear: Function | None = None, rest: Function | None = None
+    coordinates: Coordinates,
+    metric: Function,
+    linear: Function | None = None,
+    rest: Function | None = None,
+    force: Function | None = None,
+    dissipation: Function | None = None,
 ) -> Acceleration:
     """The expanded equation of motion of a quadratic Lagrangian (eq. 2.44b with erratum 0.14).
 
     ``M_ij a^j + (d_k M_ij + gamma^l_ij M_lk - d_i M_kj / 2) v^j v^k
-    + (dM_ij/dt + d_j b_i - d_i b_j + gamma^k_ij b_k) v^j + db_i/dt - d_i c = 0``.
+    + (dM_ij/dt + d_j b_i - d_i b_j + gamma^k_ij b_k) v^j + db_i/dt - d_i c = f_i``.
     """
+    applied_force = applied(coordinates, force, dissipation)
     m, b, c = timed(metric, 1, "a metric"), timed(linear, 1, "a linear term"), timed(rest, 1, "a scalar term")
     n = coordinates.nv
 
@@ -124,6 +130,6 @@ def quadratic_acceleration(
         c_slope = np.matvec(transpose(kinematics), gradient(scalar(c(q, t), "a scalar term"), q))
         turning = gyroscopic(coordinates, q, v, np.matvec(mass, v) + b_vector)
         total = quadratic - np.stack(half) + turning + linear_terms + time_derivative(b_vector, t) - c_slope
-        return mass, -total
+        return mass, applied_force(q, v, t) - total
 
     return Acceleration(system, shapes(coordinates, "q v t"), "quadratic_lagrangian")

@@ -150,7 +150,9 @@ def scalar(value: Any, what: str) -> Array:
 
 def gradient(value: Array, variables: Array) -> Array:
     """``d value / d variables`` (n,) of a symbolic scalar of shape () or (1,)."""
-    return jacobian(np.reshape(value, (1,)) if is_symbolic(value) else np.reshape(as_array(value), (1,)), variables)[0, :]
+    return jacobian(np.reshape(value, (1,)) if is_symbolic(value) else np.reshape(as_array(value), (1,)), variables)[
+        0, :
+    ]
 
 
 def time_derivative(value: Array, t: Array) -> Array:
@@ -182,6 +184,8 @@ def applied(coordinates: Coordinates, force: Function | None, dissipation: Funct
 
     def total(q: Array, v: Array, t: Array) -> Array:
         given = vector_of(external(q, v, t), coordinates.nv, "a generalised force")
+        if dissipation is None:
+            return given
         return given - gradient(scalar(rayleigh(q, v, t), "a dissipation function"), v)
 
     return total

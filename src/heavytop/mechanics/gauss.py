@@ -59,7 +59,9 @@ def quadratic_program(
     options = {"print_iter": False, "print_header": False, "print_info": False, "error_on_fail": False}
     sparsity = {"h": casadi.Sparsity.dense(n, n), "a": casadi.Sparsity.dense(m, n)}
     solver = casadi.conic("gauss", "qrqp", sparsity, options)
-    solution = solver(h=np.eye(n), g=np.zeros(n), a=scaled / size[:, None], lba=(low - offset) / size, uba=(high - offset) / size)
+    solution = solver(
+        h=np.eye(n), g=np.zeros(n), a=scaled / size[:, None], lba=(low - offset) / size, uba=(high - offset) / size
+    )
     if not solver.stats()["success"]:
         raise ConfigurationError("no acceleration satisfies the constraints: they contradict each other there.")
     return free + np.linalg.solve(root, np.asarray(solution["x"]).reshape(-1))

@@ -82,7 +82,9 @@ def tree_frames(parents: Sequence[int], connections: Sequence[Array]) -> list[Ar
     frames: list[Array] = []
     for i, (parent, connection) in enumerate(zip(parents, connections, strict=True)):
         if not -1 <= parent < i:
-            raise ModelError(f"frame {i} has parent {parent}: parents must come before their children, -1 is the world.")
+            raise ModelError(
+                f"frame {i} has parent {parent}: parents must come before their children, -1 is the world."
+            )
         frames.append(connection if parent == -1 else frames[parent] @ connection)
     return frames
 

@@ -45,7 +45,9 @@ def constrained(mass: Array, force: Array, matrix: Array, right: Array) -> Relea
     scaled = transpose(np.linalg.solve(lower, transpose(phi)))  # Phi L^-T
     lack = np.asarray(right, dtype=float) - np.matvec(scaled, free)
     x = np.matvec(linalg.pseudo_inverse(scaled, RANK_TOLERANCE), lack)
-    if np.max(np.abs(np.matvec(scaled, x) - lack), initial=0.0) > 1e-6 * max(1.0, float(np.max(np.abs(lack), initial=0.0))):
+    if np.max(np.abs(np.matvec(scaled, x) - lack), initial=0.0) > 1e-6 * max(
+        1.0, float(np.max(np.abs(lack), initial=0.0))
+    ):
         raise ConfigurationError(
             "no acceleration satisfies the constraints: they contradict each other there. Check the velocities (the rates of "
             "the constraints must vanish) and the configuration."
@@ -96,7 +98,9 @@ class Constraints:
         in v, differentiated once.
     """
 
-    def __init__(self, coordinates: Coordinates, position: Function | None = None, velocity: Function | None = None) -> None:
+    def __init__(
+        self, coordinates: Coordinates, position: Function | None = None, velocity: Function | None = None
+    ) -> None:
         if position is None and velocity is None:
             raise ModelError("give constraints of positions, of velocities, or both.")
         c = None if position is None else timed(position, 1, "a constraint")

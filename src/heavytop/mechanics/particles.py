@@ -302,7 +302,9 @@ class ParticleSystem:
             kinematics = as_array(self.coordinates.kinematics_matrix(q))
             weighted = np.repeat(self.masses, 3)[:, None] * j
             # columns of d_j r, then their directional derivatives d_k
-            second = [jacobian(j[:, i], q) @ kinematics if is_symbolic(j) else np.zeros((3 * self.count, n)) for i in range(n)]
+            second = [
+                jacobian(j[:, i], q) @ kinematics if is_symbolic(j) else np.zeros((3 * self.count, n)) for i in range(n)
+            ]
             return transpose(weighted) @ np.concatenate(second, axis=1)
 
         return self._evaluator(coefficients, "q t", "particle_connection")

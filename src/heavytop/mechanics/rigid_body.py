@@ -189,7 +189,7 @@ class Springs(NamedTuple):
 
     def minimum(self) -> StiffnessForm:
         """The configuration of least energy and the energy about it (eqs 3.69 to 3.73). Numbers only."""
-        k, h, p, moment, constant = self
+        k, h, p, moment, _ = self
         decomposition = polar.special_polar((moment - k * np.outer(h, p)).T)  # P_s^T = R_R Wed(Pi_s)
         rotation = decomposition.R
         rest = se3.pose(rotation, p - rotation @ h)

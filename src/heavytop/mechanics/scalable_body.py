@@ -96,7 +96,9 @@ def loads(rotation: Array, points: Array, forces: Array) -> Loads:
     """The loads of forces (..., n, 3) in world coordinates on body points (n, 3) (eq. 75). Numbers only."""
     rho, f = np.asarray(points, dtype=float), np.asarray(forces, dtype=float)
     turned = f @ np.asarray(rotation, dtype=float)  # rows R^T F
-    return Loads(f.sum(axis=-2), np.sum(rho * turned, axis=(-2, -1)), np.sum(np.cross(rho + 0 * turned, turned), axis=-2))
+    return Loads(
+        f.sum(axis=-2), np.sum(rho * turned, axis=(-2, -1)), np.sum(np.cross(rho + 0 * turned, turned), axis=-2)
+    )
 
 
 def coordinate_force(q: Array, loads: Loads) -> Array:

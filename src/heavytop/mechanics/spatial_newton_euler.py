@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, block, concatenate, entry, is_symbolic, part, scale, transpose
+from heavytop._arrays import Array, as_array, block, concatenate, entry, scale, transpose
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3, so3, spatial
 from heavytop.mechanics.functions import solve
@@ -180,7 +180,9 @@ def inverse_dynamics(
 def _check(links: Sequence[Link]) -> None:
     for i, link in enumerate(links):
         if not -1 <= link.parent < i:
-            raise ModelError(f"link {i} has parent {link.parent}: parents must come before their children, -1 is the ground.")
+            raise ModelError(
+                f"link {i} has parent {link.parent}: parents must come before their children, -1 is the ground."
+            )
 
 
 def mass_matrix(links: Sequence[Link], q: Array) -> Array:
@@ -210,5 +212,4 @@ def from_linear_angular(inertia: Array) -> Array:
 
 def body_wrench(inertia: Array, xi: Array, xi_rate: Array) -> Array:
     """``f^M`` (..., 6) in (linear, angular) ordering by way of spatial vectors: the same as ``M xi' - ad(xi)^T M xi`` (eq. 3.95a)."""
-    wrench = newton_euler(spatial.swap_matrix(inertia), spatial.swap(xi), spatial.swap(xi_rate))
-    return wrench if is_symbolic(wrench) and wrench.shape == () else concatenate(part(wrench, 3, 6), part(wrench, 0, 3))
+    return spatial.swap(newton_euler(spatial.swap_matrix(inertia), spatial.swap(xi), spatial.swap(xi_rate)))

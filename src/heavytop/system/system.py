@@ -48,7 +48,7 @@ class System:
     >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(mass=1.0, com=(0, 0, -0.5), moment_at_com=(1 / 12, 1 / 12, 0)))
     >>> model = system.derive()
     >>> model.acceleration([0.1], [0.0]).round(6)
-    array([-1.469053])
+    array([-1.469049])
     """
 
     def __init__(self, gravity: Any = (0.0, 0.0, -9.81), name: str = "system") -> None:
