@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import sympy
+from sympy.printing.pycode import PythonCodePrinter
 
 import heavytop as ht
 from heavytop import library
@@ -30,9 +33,11 @@ def numbers(
     }
 
 
+PYTHON = PythonCodePrinter()
+
+
 def evaluate(expression: sympy.Expr, values: dict[str, float]) -> float:
-    symbols = sorted(expression.free_symbols, key=str)
-    return float(sympy.lambdify(symbols, expression, "math")(*(values[str(s)] for s in symbols)))
+    return float(eval(PYTHON.doprint(expression), {"math": math}, values))
 
 
 def assert_equal(model: ht.Model, equations: Equations, seed: int = 0, complete: bool = False) -> None:
