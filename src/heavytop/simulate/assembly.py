@@ -81,6 +81,9 @@ class Plant:
                 self.buffers["z"] = (law.state_size,)
                 if control.kind == "continuous":
                     self.flats.append(Flat("z", law.state_size))
+        projection = dynamics.projection()
+        if projection is not None:
+            self.functions["constrain"] = projection
         power = dynamics.power() if balance else None
         if power is not None:
             self.functions["power"] = power
@@ -200,6 +203,8 @@ def schedule(plant: Plant, method: Method) -> Schedule:
     sample: list[Call] = []
     observe: list[Call] = list(method.observe)
     advance: list[Call] = list(method.advance)
+    if "constrain" in plant.functions:  # back onto loops and constraints, least in the metric of the mass matrix
+        advance.append(Call("constrain", ("q", "v", "p"), ("q", "v")))
     tables: list[str] = []
     channels: list[str] = []
     if control.kind == "table":

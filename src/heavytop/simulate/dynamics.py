@@ -88,6 +88,10 @@ class Dynamics(ABC):
         """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
         return None
 
+    def projection(self) -> Traced | None:
+        """(q, v, p) -> (q, v) nearest to them on the loops and constraints; None if there are none to enforce."""
+        return None
+
     def force(self) -> Traced | None:
         """(q, v, u, p) -> generalised force (nv,) that is no gradient of a potential; None if there is none."""
         return None
@@ -172,6 +176,9 @@ class ModelDynamics(Dynamics):
 
     def motion(self) -> Traced:
         return self.model.traced("motion")
+
+    def projection(self) -> Traced | None:
+        return self.model.traced("project") if self.model.is_constrained else None
 
     def energies(self) -> Traced:
         e = self.model.expressions

@@ -29,7 +29,7 @@ from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Produ
 from heavytop.errors import SimulationError
 from heavytop.geometry import series
 from heavytop.simulate.assembly import Method, Plant
-from heavytop.simulate.integrators.base import SLOW, Integrator, project, relative_size, stage_names
+from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, project, relative_size, stage_names
 
 REST = 1e-13
 """Fraction of the energy scale below which kinetic energy counts as none: nothing to correct along."""
@@ -55,6 +55,7 @@ class EnergyMomentum(Integrator):
         return f"EnergyMomentum(iterations={self.iterations})"
 
     def build(self, plant: Plant) -> Method:
+        need_unconstrained(plant, "EnergyMomentum")
         energy = _energy_with_slope(plant)
         if energy is None:
             raise SimulationError(

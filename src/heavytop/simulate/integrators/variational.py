@@ -24,7 +24,7 @@ from heavytop.compile import Call, Traced, make_function
 from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import Method, Plant
 from heavytop.simulate.dynamics import velocity_map
-from heavytop.simulate.integrators.base import SLOW, Integrator, need_group, project, relative_size
+from heavytop.simulate.integrators.base import SLOW, Integrator, need_group, need_unconstrained, project, relative_size
 from heavytop.system.solve import solve_definite
 
 
@@ -49,6 +49,7 @@ class Variational(Integrator):
 
     def build(self, plant: Plant) -> Method:
         need_group(plant, "Variational")
+        need_unconstrained(plant, "Variational")
         if len(plant.flats) > 1 and any(f.name == "z" for f in plant.flats):
             raise SimulationError(
                 "Variational does not integrate the memory of a continuous law; take hold='zero-order'."
