@@ -30,14 +30,21 @@ def run() -> ht.Run:
     model = crane()
     law = ht.Feedback(lambda q, v: {"u": -2 * q[:1] - 3 * v[:1], "track_error": q[:1]}, ("q", "v"))
     event = ht.Event(lambda t, q, v: v[0], name="turn", terminal=False)
-    return ht.simulate(model, (model.neutral() + [0.5, 0, 0, 0, 0], [1.0, 0.3, 2.0, 0.5]), 3.0, 0.01, control=law, events=event)
+    return ht.simulate(
+        model,
+        (model.neutral() + np.array([0.5, 0, 0, 0, 0]), [1.0, 0.3, 2.0, 0.5]),
+        3.0,
+        0.01,
+        control=law,
+        events=event,
+    )
 
 
 @pytest.fixture(scope="module")
 def batch() -> ht.Run:
     model = crane()
     q = np.broadcast_to(model.neutral(), (3, 2, 5))
-    v = np.random.default_rng(0).standard_normal((3, 2, 4)) + [1.0, 0, 0, 0]
+    v = np.random.default_rng(0).standard_normal((3, 2, 4)) + np.array([1.0, 0, 0, 0])
     loads = np.array([1.0, 3.0])
     stop = ht.Event(lambda t, q, v: q[0] - 0.2, name="wall")
     return ht.simulate(model, (q, v), 1.0, 0.01, record_every=10, parameters={"load": loads}, events=stop, balance=True)
@@ -53,9 +60,17 @@ def test_signals_by_name(run: ht.Run) -> None:
     np.testing.assert_array_equal(run["energy"], run.energy)
     assert "hook/omega_x" in run
     assert "hok" not in run
-    with pytest.raises(UnknownNameError, match="unknown signal of run 'crane' 'hook.omega'. Did you mean 'hook.omega_"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown signal of run 'crane' 'hook.omega'. Did you mean 'hook.omega_"
+    ):
         run["hook.omega"]
-    assert [run.unit(n) for n in ("trolley.x", "hook.w", "hook.omega_x", "motor", "energy")] == ["m", "1", "rad/s", "N", "J"]
+    assert [run.unit(n) for n in ("trolley.x", "hook.w", "hook.omega_x", "motor", "energy")] == [
+        "m",
+        "1",
+        "rad/s",
+        "N",
+        "J",
+    ]
 
 
 def test_energies_are_those_of_the_model(run: ht.Run) -> None:
@@ -77,9 +92,7 @@ def test_energy_balance(run: ht.Run) -> None:
 def test_energy_balance_is_of_the_order_of_the_method() -> None:
     model = crane()
     start = model.neutral(), np.array([1.0, 0.3, 2.0, 0.5])
-    drifts = [
-        ht.simulate(model, start, 1.0, h, inputs=[1.0]).invariants["energy"].drift for h in (0.04, 0.02, 0.01)
-    ]
+    drifts = [ht.simulate(model, start, 1.0, h, inputs=[1.0]).invariants["energy"].drift for h in (0.04, 0.02, 0.01)]
     assert np.polyfit(np.log([4, 2, 1]), np.log(drifts), 1)[0] > 3.7
 
 
@@ -129,7 +142,18 @@ def same(a: ht.Run, b: ht.Run) -> None:
     assert a.outcome == b.outcome
     assert a.outcomes.shape == b.outcomes.shape
     assert all(x == y for x, y in zip(a.outcomes.reshape(-1), b.outcomes.reshape(-1), strict=True))
-    for name in ("name", "integrator", "q_names", "v_names", "u_names", "q_units", "v_units", "u_units", "settings", "timing"):
+    for name in (
+        "name",
+        "integrator",
+        "q_names",
+        "v_names",
+        "u_names",
+        "q_units",
+        "v_units",
+        "u_units",
+        "settings",
+        "timing",
+    ):
         assert getattr(a, name) == getattr(b, name)
     assert a.channels.keys() == b.channels.keys()
     for name, values in a.channels.items():
@@ -197,9 +221,11 @@ def test_bad_files_are_told(run: ht.Run, tmp_path: Path) -> None:
     import xarray
 
     xarray.Dataset({"x": ("t", [1.0])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
-    with pytest.raises(FileFormatError, match="was not written by Run.save: expected format 'heavytop run 1', got None"):
+    with pytest.raises(
+        FileFormatError, match=r"was not written by Run.save: expected format 'heavytop run 1', got None"
+    ):
         ht.Run.load(tmp_path / "other.nc")
-    with pytest.raises(FileFormatError, match="the folder .* does not exist"):
+    with pytest.raises(FileFormatError, match=r"the folder .* does not exist"):
         run.save(tmp_path / "nowhere" / "run.nc")
 
 
@@ -218,7 +244,7 @@ def test_run_without_energy_says_so() -> None:
     )
     assert not fall.has_energy
     assert fall.invariants == {}
-    with pytest.raises(SimulationError, match="the energy of 'thing' is unknown. Give kinetic="):
+    with pytest.raises(SimulationError, match=r"the energy of 'thing' is unknown. Give kinetic="):
         _ = fall.energy
     assert "energy" not in fall.report(show=False)
 
