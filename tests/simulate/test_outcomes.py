@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import threading
 import time
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from heavytop.simulate.progress import Progress
 G = 9.81
 
 
+@cache
 def stone() -> ht.UserDynamics:
     return ht.UserDynamics(
         ht.coordinates.Vector(3),
@@ -28,6 +30,7 @@ def stone() -> ht.UserDynamics:
     )
 
 
+@cache
 def stiff_spring(stiffness: float = 1e6) -> ht.Model:
     system = ht.System(name="stiff")
     system.body("mass", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, 
 from heavytop.simulate import Ending, Invariant
 
 
+@cache
 def crane() -> ht.Model:
     """A trolley with a spherical pendulum, damped, with a motor and a parameter."""
     system = ht.System(name="crane")
