@@ -282,7 +282,8 @@ class Packed:
     def fill(self, *arguments: Array) -> None:
         """Fill the inputs from arrays (batches * lanes, size) or one row for all."""
         for place, argument in zip(self.inputs, arguments, strict=True):
-            rows = np.asarray(argument, dtype=float).reshape(-1, place.shape[1])
+            size = place.shape[1]
+            rows = np.asarray(argument, dtype=float).reshape(-1, size) if size else np.zeros((1, 0))
             full = np.broadcast_to(rows, (place.shape[0] * place.shape[2], place.shape[1]))
             place[...] = full.reshape(place.shape[0], place.shape[2], place.shape[1]).transpose(0, 2, 1)
 
