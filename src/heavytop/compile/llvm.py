@@ -85,10 +85,12 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
     inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
     outputs = [f"%out{i}" for i in range(len(program.outputs))]
     head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
+    # spilled vectors must not straddle cache lines: without the attribute the stack is aligned to 16 bytes only
+    attributes = f"nounwind noinline alignstack({max(lanes.alignment, 16)})"
     parts = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
         body = _Body(program, lanes, slots, turned).emit(start, stop)
-        parts.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
+        parts.append(f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n")
     if len(parts) == 1 and not turned:
         whole = parts.pop().replace(f"internal void @{name}_part0", f"void @{name}", 1)
     else:
