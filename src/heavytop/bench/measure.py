@@ -25,7 +25,7 @@ class Effort:
     seconds: float = 4.0
     block: float = 1e-3
     rounds: int = 20
-    batch: int = 1024
+    batch: int = 4096
     lengths: tuple[int, ...] = (5, 10, 20, 40, 80)
 
     @classmethod
