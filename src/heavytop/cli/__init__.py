@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import typer
 
+from heavytop.cli.bench import bench
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 
-COMMANDS = (derive, doctor)
+COMMANDS = (bench, derive, doctor)
 
 app = typer.Typer(
     name="heavytop",
