@@ -15,7 +15,7 @@ from heavytop.bench.trees import tricopter_load
 
 TITLE = "a large batch on one and on two threads, time per state"
 TARGET = 1.8
-BATCHES = 8
+BATCHES = 32
 """The batch is so many times longer than that of the other benchmarks."""
 
 
