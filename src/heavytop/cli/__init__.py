@@ -10,8 +10,9 @@ import typer
 
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
+from heavytop.cli.export import export
 
-COMMANDS = (derive, doctor)
+COMMANDS = (derive, export, doctor)
 
 app = typer.Typer(
     name="heavytop",
