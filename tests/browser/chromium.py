@@ -33,7 +33,9 @@ FLAGS = (
 
 def find_chromium() -> str | None:
     """Path of an installed Chromium or Chrome."""
-    return next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    return next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
 
 
 class Tab:
@@ -75,7 +77,9 @@ class Tab:
 
     def size(self, width: int, height: int, scale: float = 1.0, mobile: bool = False) -> None:
         """Size of the window in CSS pixels."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=mobile)
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=mobile
+        )
 
     def media(self, **features: str) -> None:
         """Media features, for example ``prefers_color_scheme="dark"``."""
@@ -111,7 +115,15 @@ class Tab:
 
     def mouse(self, kind: str, x: float, y: float, button: str = "none", buttons: int = 0) -> None:
         """A mouse event: ``mousePressed``, ``mouseMoved`` or ``mouseReleased``."""
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=int(button != "none"))
+        self.call(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=x,
+            y=y,
+            button=button,
+            buttons=buttons,
+            clickCount=int(button != "none"),
+        )
 
     def picture(self, path: Path, whole: bool = False) -> Path:
         """Save a screenshot, of the whole page if asked."""

@@ -44,7 +44,11 @@ def looping(duration: float = 5.0, rate: float = 400.0, load: bool = False) -> R
     """The flight as a report."""
     t = np.linspace(0.0, duration, round(duration * rate) + 1)
     wanted = reference_path(t)
-    error = 0.16 * np.exp(-0.5 * ((t - 2.2) / 0.7) ** 2)[:, None] * np.stack([np.cos(5 * t), 0.5 * np.sin(3 * t), np.sin(4 * t)], -1)
+    error = (
+        0.16
+        * np.exp(-0.5 * ((t - 2.2) / 0.7) ** 2)[:, None]
+        * np.stack([np.cos(5 * t), 0.5 * np.sin(3 * t), np.sin(4 * t)], -1)
+    )
     path = wanted + error
     poses, ghost = poses_along(t, path), poses_along(t, wanted)
     acceleration = np.gradient(np.gradient(path, t, axis=0), t, axis=0)
@@ -79,7 +83,9 @@ def looping(duration: float = 5.0, rate: float = 400.0, load: bool = False) -> R
     angle_error = np.degrees(np.arccos(np.clip(cosine, -1, 1)))
     distance = np.linalg.norm(error, axis=-1)
     panels = (
-        Panel("Position", "m", dict(zip("xyz", path.T, strict=True)), references=dict(zip("xyz", wanted.T, strict=True))),
+        Panel(
+            "Position", "m", dict(zip("xyz", path.T, strict=True)), references=dict(zip("xyz", wanted.T, strict=True))
+        ),
         Panel("Tracking error", "m", {"distance": distance}),
         Panel("Attitude error", "°", {"angle": angle_error}),
         Panel("Thrusts", "N", {f"rotor {k + 1}": thrust[:, k] for k in range(4)}, limits=LIMITS),
@@ -116,6 +122,8 @@ def looping(duration: float = 5.0, rate: float = 400.0, load: bool = False) -> R
             ("largest thrust", f"{100 * thrust.max() / LIMITS[1]:.0f} % of limit"),
         ),
         tables=(numbers, parameters),
-        notes=("The reference is feasible. The wobble is added by hand, so that the ghost can be told from the vehicle.",),
+        notes=(
+            "The reference is feasible. The wobble is added by hand, so that the ghost can be told from the vehicle.",
+        ),
         markers=(Marker(0.9, "loop begins"), Marker(2.1, "upside down"), Marker(3.3, "loop ends")),
     )

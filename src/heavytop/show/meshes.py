@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.show.palette import ROLES
@@ -108,7 +109,7 @@ def _grid_faces(rows: int, columns: int) -> np.ndarray:
     return quads.reshape(-1, 3)
 
 
-def box(size: Sequence[float], role: str = "body") -> Mesh:
+def box(size: ArrayLike, role: str = "body") -> Mesh:
     """A box with edge lengths ``size`` around the origin.
 
     >>> box((1, 2, 3)).vertices.shape
@@ -130,7 +131,7 @@ def box(size: Sequence[float], role: str = "body") -> Mesh:
     return Mesh(np.array(vertices), np.array(normals), np.array(faces), role)
 
 
-def revolve(profile: Sequence[Sequence[float]], sides: int = 28, role: str = "body", smooth: bool = False) -> Mesh:
+def revolve(profile: ArrayLike, sides: int = 28, role: str = "body", smooth: bool = False) -> Mesh:
     """A solid of revolution about z from a profile of (radius, height) points, bottom to top.
 
     Every straight piece of the profile gets its own normals (sharp edges) unless ``smooth``.
@@ -170,7 +171,7 @@ def cone(radius: float, height: float, role: str = "body", sides: int = 28) -> M
     return revolve([(0, 0), (radius, 0), (0, height)], sides, role)
 
 
-def sphere(radius: float, role: str = "load", sides: int = 28) -> Mesh:
+def sphere(radius: float, role: str = "load", sides: int = 24) -> Mesh:
     """A sphere around the origin."""
     angle = np.linspace(-np.pi / 2, np.pi / 2, sides // 2 + 1)
     return revolve(radius * np.column_stack([np.cos(angle), np.sin(angle)]), sides, role, smooth=True)
@@ -188,7 +189,7 @@ def ring(radius: float, thickness: float, role: str = "arm", sides: int = 40) ->
     return revolve(profile, sides, role, smooth=True)
 
 
-def tube(start: Sequence[float], end: Sequence[float], radius: float, role: str = "arm", sides: int = 16) -> Mesh:
+def tube(start: ArrayLike, end: ArrayLike, radius: float, role: str = "arm", sides: int = 12) -> Mesh:
     """A straight tube from one point to another: arms, legs, cables.
 
     >>> tube((0, 0, 0), (0.3, 0, 0), 0.01).radius < 0.31
@@ -204,7 +205,7 @@ def tube(start: Sequence[float], end: Sequence[float], radius: float, role: str 
     return cylinder(radius, length, role, sides).moved(pose)
 
 
-def hull(size: Sequence[float], role: str = "body", roundness: float = 0.35, sides: int = 32) -> Mesh:
+def hull(size: ArrayLike, role: str = "body", roundness: float = 0.35, sides: int = 24) -> Mesh:
     """A box with rounded edges (superellipsoid) with edge lengths ``size``; roundness 1 gives an ellipsoid."""
     half = frozen_array(size, "size of a hull", (3,)) / 2
 

@@ -26,7 +26,7 @@ TRAIL_SIDES = 6
 
 @dataclass(frozen=True)
 class Extent:
-    """Where the motion takes place: sphere around it, size of the largest body, and from where to look."""
+    """Where the motion takes place: sphere around it, size of the followed body, and from where to look."""
 
     center: tuple[float, float, float]
     radius: float
@@ -36,21 +36,20 @@ class Extent:
 
 def extent_of(scene: Scene) -> Extent:
     """Sphere around all bodies and trails, and the horizontal direction from which the motion spreads widest."""
-    moving = [body for body in (*scene.bodies.values(), *scene.ghosts.values()) if not isinstance(body.motion, Spin)]
-    size = max(body.radius for body in moving)
-    points = np.concatenate(
-        [b.motion[:, :3, 3] for b in moving if not isinstance(b.motion, Spin)]
-        + [t.points for t in scene.trails.values()]
-    )
-    low, high = points.min(axis=0), points.max(axis=0)
-    center = (low + high) / 2
-    radius = float(np.max(np.linalg.norm(points - center, axis=-1))) + size
+    moving = [
+        (b.motion, b.radius) for b in (*scene.bodies.values(), *scene.ghosts.values()) if not isinstance(b.motion, Spin)
+    ]
+    points = np.concatenate([poses[:, :3, 3] for poses, _ in moving] + [t.points for t in scene.trails.values()])
+    margin = max(radius for _, radius in moving)
+    center = (points.min(axis=0) + points.max(axis=0)) / 2
+    radius = float(np.max(np.linalg.norm(points - center, axis=-1))) + margin
     # look across the principal horizontal direction, a quarter of a right angle off, so that depth can be seen
-    spread = np.cov((points - center)[:, :2].T)
-    x, y = np.linalg.eigh(spread)[1][:, -1]
+    x, y = np.linalg.eigh(np.cov((points - center)[:, :2].T))[1][:, -1]
     sign = -1.0 if x > 0 or (x == 0 and y > 0) else 1.0
     across = np.arctan2(sign * x, -sign * y)
-    return Extent(tuple(center.tolist()), radius, size, float(across + np.deg2rad(24)))
+    followed = scene.bodies[scene.follow] if scene.follow is not None else next(iter(scene.bodies.values()))
+    size = followed.radius or margin or 1.0
+    return Extent(tuple(center.tolist()), max(radius, size), size, float(across + np.deg2rad(24)))
 
 
 def scene_meshes(scene: Scene) -> dict[str, Mesh]:
@@ -188,6 +187,8 @@ def snapshot(meshes: dict[str, Mesh]) -> bytes:
             roughness=0.62,
             name=name,
         )
+    # the page borrows the unlit material of this line for ground, shadows and paths
+    plot += k3d.line(np.zeros((2, 3), dtype=np.float32), shader="simple", name="plain")
     return plot.get_binary_snapshot(compression_level=9)
 
 

@@ -149,7 +149,20 @@ const main = async () => {
     byId("ticks").append(tick);
   }
 
-  const redraw = () => drawAll(plots);
+  // names of moments are left out where they would overlap
+  const tidyTicks = () => {
+    let end = -Infinity;
+    for (const name of byId("ticks").querySelectorAll("b")) {
+      name.hidden = false;
+      const box = name.getBoundingClientRect();
+      name.hidden = box.left < end + 4;
+      if (!name.hidden) end = box.right;
+    }
+  };
+  const redraw = () => {
+    drawAll(plots);
+    tidyTicks();
+  };
   new ResizeObserver(redraw).observe(byId("panels"));
   window.addEventListener("beforeprint", redraw);
   dark.addEventListener("change", () => { paintPage(); stage.paint(theme()); });

@@ -54,6 +54,14 @@ class Plot {
       this.legend.append(curve.button);
     }
     this.picture = svg("svg", { class: "plot", role: "img", tabindex: "-1" });
+    // what moves with time lies above the picture in layers of its own, so that curves are painted once and not in every frame
+    this.cursor = element("div", { class: "cursor" });
+    this.ghostCursor = element("div", { class: "cursor hover", hidden: "" });
+    this.overlay = element("div", { class: "overlay", "aria-hidden": "true" }, this.ghostCursor, this.cursor);
+    this.series.forEach((curve, k) => {
+      curve.dot = element("div", { class: "dot", style: `--curve: var(--series-${k % 8})` });
+      this.overlay.append(curve.dot);
+    });
     const names = this.series.map((curve) => curve.name).join(", ");
     this.picture.setAttribute("aria-label", `${panel.title} in ${panel.unit} over time: ${names}`);
     const heading = element("h2", {}, panel.title, element("span", { class: "unit" }, panel.unit));
@@ -61,7 +69,7 @@ class Plot {
     if (this.series.some((curve) => curve.wanted)) extras.push("dashed: reference");
     if (panel.limits) extras.push("hatched: beyond the limits");
     const hint = element("span", { class: "hint" }, extras.join(" · "));
-    this.node = element("figure", { class: "panel" }, element("figcaption", {}, heading, hint), this.legend, this.picture);
+    this.node = element("figure", { class: "panel" }, element("figcaption", {}, heading, hint), this.legend, element("div", { class: "plot-box" }, this.picture, this.overlay));
     const timeOf = (event) => {
       const box = this.picture.getBoundingClientRect();
       const x = ((event.clientX - box.left) / box.width) * this.width;
@@ -149,7 +157,7 @@ class Plot {
     }
     const group = svg("g", { "clip-path": `url(#${id}-clip)` });
     this.series.forEach((curve, k) => {
-      curve.dot = null;
+      curve.dot.hidden = curve.hidden;
       if (curve.hidden) return;
       const style = `--curve: var(--series-${k % 8})`;
       if (curve.wanted) group.append(svg("path", { class: "curve wanted", style, d: this.path(curve.wanted) }));
@@ -162,14 +170,10 @@ class Plot {
     });
     nodes.push(group);
     if (named) this.endLabels(nodes, py, top, bottom);
-    this.cursor = svg("line", { class: "cursor", y1: top, y2: bottom, x1: 0, x2: 0 });
-    this.ghostCursor = svg("line", { class: "cursor hover", y1: top, y2: bottom, x1: 0, x2: 0, visibility: "hidden" });
-    nodes.push(this.ghostCursor, this.cursor);
-    this.series.forEach((curve, k) => {
-      if (curve.hidden) return;
-      curve.dot = svg("circle", { class: "dot", r: 4, style: `--curve: var(--series-${k % 8})` });
-      nodes.push(curve.dot);
-    });
+    for (const line of [this.cursor, this.ghostCursor]) {
+      line.style.top = `${top}px`;
+      line.style.height = `${bottom - top}px`;
+    }
     this.series.forEach((curve, k) => curve.button.style.setProperty("--curve", `var(--series-${k % 8})`));
     this.picture.replaceChildren(...nodes);
     this.cursorAt(this.now);
@@ -193,17 +197,17 @@ class Plot {
 
   cursorAt(t) {
     this.now = t;
-    if (!this.cursor) return;
-    const x = this.px(t);
-    this.cursor.setAttribute("transform", `translate(${x} 0)`);
+    if (!this.px) return;
+    this.cursor.style.transform = `translateX(${this.px(t)}px)`;
     const hovering = this.hover !== null;
-    this.ghostCursor.setAttribute("visibility", hovering ? "visible" : "hidden");
+    this.ghostCursor.hidden = !hovering;
     const at = hovering ? this.hover : t;
-    if (hovering) this.ghostCursor.setAttribute("transform", `translate(${this.px(at)} 0)`);
+    if (hovering) this.ghostCursor.style.transform = `translateX(${this.px(at)}px)`;
     for (const curve of this.series) {
       const y = valueAt(this.times, curve.values, at);
-      curve.value.textContent = formatNumber(y);
-      if (curve.dot) curve.dot.setAttribute("transform", `translate(${this.px(at)} ${this.py(y)})`);
+      const text = formatNumber(y);
+      if (curve.value.textContent !== text) curve.value.textContent = text;
+      curve.dot.style.transform = `translate(${this.px(at)}px, ${this.py(y)}px)`;
     }
   }
 }

@@ -45,6 +45,24 @@ class Stage {
 
   onGrab() {}
 
+  // Ground, shadows and paths have their own colour, whatever the light. K3D gives every mesh a lit material and does not hand out
+  // three.js; its lines have the plain material, so one short line comes with the snapshot and lends its material's class.
+  flatten() {
+    const lender = this.objects.get("plain");
+    const Plain = lender.material.constructor;
+    lender.visible = false;
+    this.objects.delete("plain");
+    for (const [name, object] of this.objects) {
+      if (!/^(ground|shadow|trail)[/]/.test(name)) continue;
+      object.traverse((part) => {
+        if (!part.material) return;
+        const { side } = part.material;
+        part.material.dispose();
+        part.material = new Plain({ side });
+      });
+    }
+  }
+
   // Find the objects by the names given when the page was written and prepare them.
   adopt() {
     this.objects = new Map();
@@ -55,6 +73,7 @@ class Stage {
       object.traverse((part) => { part.frustumCulled = false; });
       this.objects.set(json.name, object);
     }
+    this.flatten();
     // flat things on the ground: drawn first, in this order, without depth, so they can neither flicker nor hide anything
     const order = { "ground/platform": -5, "ground/grid": -4, "ground/axis": -3 };
     for (const [name, object] of this.objects) {
@@ -122,11 +141,12 @@ class Stage {
         part.material.color.r = rgb[0];
         part.material.color.g = rgb[1];
         part.material.color.b = rgb[2];
-        // ground, shadows and paths have their own colour, whatever the light; arrows and ghosts half of it
-        const own = { ground: 1, shadow: 1, trail: 1, arrow: 0.5, ghost: 0.5, blur: 0.6 }[name.split("/")[0]] || 0;
+        // arrows and ghosts shine a little by themselves, so that they are seen from their dark side too
+        const own = { arrow: 0.5, ghost: 0.5, blur: 0.6 }[name.split("/")[0]] || 0;
+        if (!part.material.emissive) return;
         part.material.emissive.copy(part.material.color).multiplyScalar(own);
         part.material.color.multiplyScalar(1 - own);
-        part.material.roughness = own === 1 ? 1 : 0.55;
+        part.material.roughness = 0.55;
       });
     }
     this.draw();
@@ -156,6 +176,39 @@ class Stage {
     return radius / Math.sin(Math.min(vertical, horizontal));
   }
 
+  // Where to look and from how far, so that every position of a body is in the picture and as large as possible.
+  fit(azimuth, elevation) {
+    const { center, radius, body } = this.scene.view;
+    const { ground } = this.scene;
+    const points = [];
+    for (const { data, parent } of [...this.bodies, ...this.ghosts]) {
+      if (parent !== undefined) continue;
+      const step = 7 * Math.max(1, Math.floor(data.length / 7 / 400));
+      for (let k = 4; k < data.length; k += step) points.push([data[k], data[k + 1], data[k + 2]]);
+    }
+    // the ground below, unless it is far away
+    if (ground !== null && center[2] - ground < 2 * radius) points.push([center[0], center[1], ground]);
+    const back = [Math.cos(elevation) * Math.cos(azimuth), Math.cos(elevation) * Math.sin(azimuth), Math.sin(elevation)];
+    const right = [-Math.sin(azimuth), Math.cos(azimuth), 0];
+    const up = cross(back, right);
+    const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+    const along = (axis) => points.map((p) => dot(p, axis));
+    const middle = (list) => (Math.min(...list) + Math.max(...list)) / 2;
+    const [x, y, z] = [along(right), along(up), along(back)];
+    const [x0, y0, z0] = [middle(x), middle(y), dot(center, back)];
+    const tangent = Math.tan((this.world.camera.fov * Math.PI) / 360);
+    const aspect = this.host.clientWidth / Math.max(this.host.clientHeight, 1);
+    const room = 0.93;
+    let distance = 4 * body;
+    for (let k = 0; k < points.length; k++) {
+      const forward = z[k] - z0;
+      const wide = (Math.abs(x[k] - x0) + body) / (tangent * aspect * room);
+      const high = (Math.abs(y[k] - y0) + body) / (tangent * room);
+      distance = Math.max(distance, forward + wide, forward + high);
+    }
+    return { target: [0, 1, 2].map((i) => right[i] * x0 + up[i] * y0 + back[i] * z0), distance };
+  }
+
   setCamera(mode) {
     this.mode = mode;
     if (!this.world) return;
@@ -171,9 +224,8 @@ class Stage {
       controls.target.set(...target);
     };
     if (mode === "overview") {
-      // aim a little low so that the ground stays in the picture
-      const low = this.scene.ground === null ? 0 : Math.min(0.18 * radius, Math.max(center[2] - this.scene.ground, 0));
-      look([center[0], center[1], center[2] - low], 0.98 * this.distanceFor(radius + 0.5 * low), 0.2);
+      const { target, distance } = this.fit(azimuth, 0.2);
+      look(target, distance, 0.2);
     } else if (mode === "follow") {
       look(this.followed(), this.distanceFor(3.4 * body), 0.24);
     }
@@ -198,7 +250,7 @@ class Stage {
     const part = (t - this.frames.first) / (this.frames.last - this.frames.first);
     const { trailSegments, trailIndices } = this.scene.view;
     for (const trail of this.trails) {
-      trail.object.visible = this.shown.trails;
+      trail.object.visible = this.shown.trails && (!trail.dashed || this.shown.ghosts);
       if (trail.dashed) continue;
       trail.object.traverse((mesh) => mesh.geometry && mesh.geometry.setDrawRange(0, Math.round(part * trailSegments) * trailIndices));
     }
@@ -301,12 +353,19 @@ class Stage {
     camera.updateMatrixWorld();
     const width = this.host.clientWidth, height = this.host.clientHeight;
     const Vector = camera.position.constructor;
+    const taken = [];
     const put = (node, point, visible) => {
       node.hidden = !visible;
       if (!visible) return;
       const p = new Vector(...point).project(camera);
-      node.hidden = p.z > 1 || Math.abs(p.x) > 1 || Math.abs(p.y) > 1;
-      node.style.transform = `translate(${((p.x + 1) / 2) * width}px, ${((1 - p.y) / 2) * height}px)`;
+      const x = ((p.x + 1) / 2) * width, y = ((1 - p.y) / 2) * height;
+      // a label that would cover an earlier one is left out
+      const box = [x, y, x + 7 * node.textContent.length, y + 15];
+      const covers = taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
+      node.hidden = covers || p.z > 1 || Math.abs(p.x) > 1 || Math.abs(p.y) > 1;
+      if (node.hidden) return;
+      taken.push(box);
+      node.style.transform = `translate(${x}px, ${y}px)`;
     };
     const on = this.shown.labels;
     for (const arrow of this.arrows) {
