@@ -133,10 +133,18 @@ def mixing(q, v):
 
 
 TREES: dict[str, Callable[[], tuple[ht.System, Callable | None]]] = {
-    "tree-free-root": lambda: random_tree(1, ["free-quaternion-body", "revolute-angle", "prismatic", "revolute-circle"]),
-    "tree-spherical": lambda: random_tree(2, ["spherical-matrix-relative", "universal", "spherical-quaternion-absolute", "revolute-angle"]),
-    "tree-absolute-chain": lambda: random_tree(3, ["spherical-matrix-absolute", "prismatic", "spherical-quaternion-absolute", "cylindrical"]),
-    "tree-custom": lambda: random_tree(4, ["planar", "custom-screw", "custom-slider", "revolute-angle", "fixed", "universal"]),
+    "tree-free-root": lambda: random_tree(
+        1, ["free-quaternion-body", "revolute-angle", "prismatic", "revolute-circle"]
+    ),
+    "tree-spherical": lambda: random_tree(
+        2, ["spherical-matrix-relative", "universal", "spherical-quaternion-absolute", "revolute-angle"]
+    ),
+    "tree-absolute-chain": lambda: random_tree(
+        3, ["spherical-matrix-absolute", "prismatic", "spherical-quaternion-absolute", "cylindrical"]
+    ),
+    "tree-custom": lambda: random_tree(
+        4, ["planar", "custom-screw", "custom-slider", "revolute-angle", "fixed", "universal"]
+    ),
     "tree-mixed": lambda: random_tree(5, ["free-matrix-mixed", "spherical-euler-relative", "cylindrical"]),
     "tree-unified": lambda: random_tree(6, ["free-quaternion-unified", "planar", "revolute-circle"]),
     "tree-free-inside": lambda: random_tree(7, ["revolute-angle", "free-matrix-body", "prismatic"]),
@@ -149,11 +157,11 @@ SYSTEMS = (*JOINTS, *TREES)
 
 @cache
 def model_of(name: str) -> ht.Model:
-    """The derived model of a named system."""
+    """The derived model of a named system, interpreted: many functions, each called a few times."""
     if name in TREES:
         system, velocity = TREES[name]()
-        return system.derive(velocity)
-    return sandwich(name).derive()
+        return system.derive(velocity, native=False)
+    return sandwich(name).derive(native=False)
 
 
 def state_of(model: ht.Model, seed: int = 0, shape: tuple[int, ...] = ()) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -127,10 +127,7 @@ class _Printer:
         for first in range(0, self.slots.count, 16):
             names = ", ".join(f"w{i}" for i in range(first, min(first + 16, self.slots.count)))
             lines.append(f"    {self.precision} {names};")
-        homes: dict[int, list[str]] = {}
-        for label, values in zip(self.outputs, self.program.outputs, strict=True):
-            for j, value in enumerate(values):
-                homes.setdefault(value, []).append(f"{label}[{j}]")
+        homes = {value: [f"{self.outputs[i]}[{j}]" for i, j in places] for value, places in self.program.homes.items()}
         lines += self._unused()
         for k, instruction in enumerate(self.program.code):
             if k in self.slots.slot:

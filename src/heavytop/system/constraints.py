@@ -15,12 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, depends_on, directional, jacobian, shape, sparse, substitute, symbol, transpose
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    jacobian,
+    shape,
+    sparse,
+    substitute,
+    symbol,
+    transpose,
+)
 from heavytop.compile import Traced, make_function
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.description import Constraint, Loop
-from heavytop.system.dynamics import Dynamics
+from heavytop.system.dynamics import Dynamics, nonideal_force
 from heavytop.system.elimination import SparseLDL
 from heavytop.system.joints.closure import closure
 from heavytop.system.kinematics import Kinematics
@@ -77,7 +88,9 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
     value = _vector(constraint.function(q, v), constraint.name)
     Phi = jacobian(value, v)
     if depends_on(Phi, v):
-        raise ModelError(f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v.")
+        raise ModelError(
+            f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v."
+        )
     drift = substitute(value, v, np.zeros(shape(v)))
     return Rows(constraint.name, sparse(Phi), drift, directional(value, q, kinematics.rate), None)
 
@@ -85,7 +98,9 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
 def _vector(value: Any, name: str) -> Array:
     value = np.reshape(value, (1,)) if shape(value) == () else value
     if len(shape(value)) != 1:
-        raise ModelError(f"constraint {name!r} must return a vector of equations, got an array of shape {shape(value)}.")
+        raise ModelError(
+            f"constraint {name!r} must return a vector of equations, got an array of shape {shape(value)}."
+        )
     return value
 
 
@@ -95,7 +110,6 @@ class ConstrainedDynamics:
     def __init__(self, dynamics: Dynamics, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
         self.dynamics, self.kinematics = dynamics, dynamics.kinematics
         self.q, self.v = dynamics.q, dynamics.v
-        self.works = tuple(c.work for c in constraints if c.work is not None)
         self.rows = [loop_rows(loop, self.kinematics) for loop in loops]
         self.rows += [function_rows(c, self.kinematics, self.q, self.v) for c in constraints]
 
@@ -132,13 +146,7 @@ class ConstrainedDynamics:
     @cached_property
     def nonideal_force(self) -> Array:
         """Generalised forces (nv,) whose work under virtual displacements the user prescribed for the constraints."""
-        total = np.zeros(self.dynamics.nv)
-        for work in self.works:
-            value = work(self.q, self.v)
-            if shape(value) != (self.dynamics.nv,):
-                raise ModelError(f"work(q, v) of a constraint must return {self.dynamics.nv} generalised forces, got shape {shape(value)}.")
-            total = total + value
-        return total
+        return nonideal_force(self.dynamics.description, self.q, self.v)
 
     def free_acceleration(self, u: Array) -> Array:
         """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""
@@ -179,9 +187,8 @@ class ConstrainedDynamics:
 def check_constraints(model: Model) -> None:
     """Call every function of the constraints once; with a basis, make sure that it satisfies them."""
     expressions = model.expressions
-    constrained = expressions.constrained
-    constrained.nonideal_force  # noqa: B018  calls the user's functions
     if model.description.basis is None:
+        expressions.constrained.nonideal_force  # noqa: B018  calls the user's functions
         return
     q, w = model.random(0, (3,)), np.random.default_rng(1).standard_normal((3, model.nv))
     joint_v = symbol("joint_v", expressions.coordinates.nv)
@@ -192,7 +199,12 @@ def check_constraints(model: Model) -> None:
     for row in rows:
         value = substitute(np.matvec(row.Phi, joint_v) + row.drift, joint_v, v)
         function = make_function("basis", {"q": expressions.q, "w": expressions.v, "p": expressions.p}, {"miss": value})
-        traced = Traced("basis", function, {"q": (expressions.nq,), "w": (model.nv,), "p": shape(expressions.p)}, {"miss": shape(value)})
+        traced = Traced(
+            "basis",
+            function,
+            {"q": (expressions.nq,), "w": (model.nv,), "p": shape(expressions.p)},
+            {"miss": shape(value)},
+        )
         miss = np.max(np.abs(traced.interpret(q, w, model.parameter_vector())[0]))
         if not miss < 1e-9:
             raise ModelError(

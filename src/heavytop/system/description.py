@@ -14,6 +14,7 @@ from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Joint
 from heavytop.system.moments import Damping, Inertia, Stiffness
+from heavytop.system.struts import Strut
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,7 @@ class Description:
     loops: tuple[Loop, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     basis: Basis | None = None
+    struts: tuple[Strut, ...] = ()
 
     @cached_property
     def fingerprint(self) -> str | None:

@@ -48,7 +48,7 @@ class SparseLDL:
                         active[i][j] = updated
                         active[j][i] = updated
 
-    def _inverse(self, pivot, diagonal, guarded: bool):  # noqa: ANN001, ANN202
+    def _inverse(self, pivot, diagonal, guarded: bool):
         import casadi
 
         if pivot.is_zero():

@@ -37,6 +37,7 @@ def fingerprint(description: Description) -> str | None:
                 description.dampers,
                 description.inputs,
                 description.loops,
+                description.struts,
                 [p.name for p in description.parameters],
             ),
             description.parameters,

@@ -23,6 +23,7 @@ from heavytop._arrays import (
     split,
     submatrix,
     symbol,
+    to_sx,
     transpose,
 )
 from heavytop.coordinates import Product
@@ -79,6 +80,22 @@ def adjoint_inverse(pose: Array, x: Array) -> Array:
         return concatenate(np.matvec(R_T, v - np.cross(r, w)), np.matvec(R_T, w))
     v, w = submatrix(x, LINEAR, ALL), submatrix(x, ANGULAR, ALL)
     return np.concatenate([R_T @ (v - se3.so3.wed(r) @ w), R_T @ w], axis=0)
+
+
+def _check_regular(W: Array) -> None:
+    """Raise a ModelError when the velocity map W(q) is singular at random values of its symbols: then it is everywhere."""
+    import casadi
+
+    rng = np.random.default_rng(0)
+    symbols = casadi.symvar(to_sx(W))
+    (values,) = casadi.Function("W", symbols, [to_sx(W)]).call(
+        [casadi.DM(x) for x in rng.uniform(0.2, 1.2, len(symbols))]
+    )
+    singular = np.linalg.svd(values.full().reshape(shape(W)), compute_uv=False)
+    if not singular[-1] > 1e-10 * singular[0]:
+        raise ModelError(
+            "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."
+        )
 
 
 class Kinematics:
@@ -189,6 +206,7 @@ class Kinematics:
         W = linear_part(given, probe)
         if W is None:
             raise ModelError("velocity(q, v) must be linear in v (w = W(q) v), but it is not.")
+        _check_regular(W)
         return self._in_terms_of(np.matvec(inverse_by_elimination(W), w), w)
 
     def with_basis(self, basis: VelocityMap, w: Array) -> Kinematics:

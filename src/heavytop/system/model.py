@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
-from heavytop.compile import Kernel, Traced
+from heavytop.compile import Kernel, Traced, export_c
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.assembly import assemble
+from heavytop.system.checks import check_elements
 from heavytop.system.constraints import check_constraints
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
-from heavytop.system.inputs import check_action
 
 if TYPE_CHECKING:
     from heavytop.system.equations import Equations
@@ -102,12 +103,7 @@ class Model:
 
     def check(self) -> None:
         """Find what is wrong with the description now rather than at the first evaluation."""
-        kinematics, dynamics = self.expressions.kinematics, self.expressions.dynamics
-        for name, element in self.description.inputs.items():
-            for action in element.actions(kinematics):
-                check_action(action, kinematics, f"input {name!r}")
-        if self.description.potentials or self.description.dissipations or self.description.forces:
-            dynamics.user_force  # noqa: B018  calls the user's functions
+        check_elements(self.expressions.dynamics, self.expressions.p)
         if self.description.loops or self.description.constraints:
             check_constraints(self)
 
@@ -123,8 +119,10 @@ class Model:
 
     def integrate(self, q: Array, v: Array, dt: Any) -> np.ndarray:
         """The configuration after moving with constant joint velocities for the time ``dt``; it stays on the manifold."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.coordinates.integrate(q, self._joint_velocity(q, v), np.asarray(dt, dtype=float))
+        q, v, dt = self._configuration(q), self._vector(v, self.nv, "velocity v"), np.asarray(dt, dtype=float)
+        if not np.all(np.isfinite(dt)):
+            raise ShapeError(f"the time dt to move {self.name!r} for must be finite, got {dt[~np.isfinite(dt)][0]}.")
+        return self.coordinates.integrate(q, self._joint_velocity(q, v), dt)
 
     def difference(self, q0: Array, q1: Array) -> np.ndarray:
         """Displacement (..., nv) in the joints' own velocity coordinates that leads from q0 to q1 in unit time."""
@@ -234,7 +232,7 @@ class Model:
 
     def constraints(self, q: Array) -> np.ndarray:
         """phi(q) (..., m): zero on the manifold; unlike the other methods it takes a q off the manifold."""
-        return self.coordinates.constraints(np.asarray(q, dtype=float))
+        return self.coordinates.constraints(self._vector(q, self.nq, "configuration q"))
 
     def commutation(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Commutation coefficients gamma^k_ij (..., nv, nv, nv), indexed [k, i, j] (eq. 2.19)."""
@@ -437,8 +435,37 @@ class Model:
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
 
-    def equations(self) -> Equations:
-        """The equations of motion to read: SymPy expressions, text, LaTeX."""
+    def export_c(
+        self,
+        folder: str | Path,
+        functions: Sequence[str] = ("acceleration", "mass_matrix", "bias"),
+        precision: Literal["double", "float"] = "double",
+        footprint: bool = False,
+    ) -> list[Path]:
+        """Write dependency-free C99 of some functions: source, header, a test with vectors, README and Makefile.
+
+        Parameters
+        ----------
+        folder : made if it does not exist.
+        functions : names of methods, or "pose:a:b" and "jacobian:a:b".
+        precision : type of all numbers in the C code.
+        footprint : measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).
+
+        The test vectors are random states on the manifold. Parameters are the last argument of each function.
+        """
+        rng = np.random.default_rng(0)
+        samples = {
+            "q": self.random(rng, (5,)) if not self.is_constrained else np.stack([self.assemble()[0]] * 5),
+            "p": np.broadcast_to(self.parameter_vector(), (5, len(self.parameter_names))),
+        }
+        for label, size in (("v", self.nv), ("u", self.nu), ("a", self.nv)):
+            samples[label] = rng.standard_normal((5, size))
+        traced = {name: self.traced(name) for name in functions}
+        vectors = {name: [samples[label] for label in t.inputs] for name, t in traced.items()}
+        return export_c(folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint)
+
+    def equations(self, names: Mapping[str, str] | None = None) -> Equations:
+        """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""
         from heavytop.system.equations import Equations
 
-        return Equations(self)
+        return Equations(self, names)
