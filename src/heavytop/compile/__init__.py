@@ -12,8 +12,12 @@ from heavytop.compile.kernel import Packed as Packed
 from heavytop.compile.program import Instruction as Instruction
 from heavytop.compile.program import Op as Op
 from heavytop.compile.program import Program as Program
+from heavytop.compile.schedule import Call as Call
+from heavytop.compile.schedule import Schedule as Schedule
 from heavytop.compile.signature import Shape as Shape
 from heavytop.compile.signature import Signature as Signature
+from heavytop.compile.stepper import Stepper as Stepper
+from heavytop.compile.stepper import Steps as Steps
 from heavytop.compile.trace import Traced as Traced
 from heavytop.compile.trace import make_function as make_function
 from heavytop.compile.trace import trace as trace

@@ -111,7 +111,6 @@ class Kernel:
         cache: Cache | None = None,
         chunk: int | None = None,
     ) -> None:
-        self._traced: Traced | None = traced
         self.threads = threads
         code = None
         if native_allowed():
@@ -124,6 +123,7 @@ class Kernel:
                 code = load(build, _key(fingerprint, count), cache)
             except CompileError as error:
                 warn_interpreted(str(error))
+        self._interpreted: Traced | None = traced if code is None else None
         self._adopt(traced.signature, code)
 
     @classmethod
@@ -140,7 +140,7 @@ class Kernel:
         if code is None:
             return None
         kernel = cls.__new__(cls)
-        kernel._traced = None
+        kernel._interpreted = None
         kernel.threads = threads
         kernel._adopt(Signature.from_description(code.meta["signature"]), code)
         return kernel
@@ -162,8 +162,6 @@ class Kernel:
     def _adopt(self, signature: Signature, code: Code | None) -> None:
         self.signature = signature
         self._code = code
-        if code is None and self._traced is not None:
-            self._interpret = self._traced.interpret
         if code is None:
             return
         self.lanes: int = code.meta["lanes"]
@@ -190,7 +188,7 @@ class Kernel:
     def stats(self) -> KernelStats:
         """Size of the program, lanes, compile time, origin."""
         if self._code is None:
-            return KernelStats(False, self._traced.instructions if self._traced else 0, 0, 0, 0.0, False, 0)
+            return KernelStats(False, self._interpreted.instructions if self._interpreted else 0, 0, 0, 0.0, False, 0)
         meta = self._code.meta
         return KernelStats(
             True,
@@ -204,8 +202,8 @@ class Kernel:
 
     def __call__(self, *arguments: Array) -> tuple[np.ndarray, ...]:
         """Evaluate; leading axes of the arguments are batch axes and broadcast."""
-        if self._code is None:
-            return self._interpret(*arguments)
+        if self._interpreted is not None:
+            return self._interpreted.interpret(*arguments)
         arrays = [np.asarray(a, dtype=float) for a in arguments]
         if [a.shape for a in arrays] == self._shapes:
             return self._one(arrays)

@@ -67,6 +67,18 @@ class Writer:
         self.lines.append(f"  {name} = {expression}")
         return name
 
+    def integer(self, operation: str, a: str | int, b: str | int) -> str:
+        """A 64-bit integer operation (``add``, ``sub``, ``mul``, ``sdiv``, ``srem``)."""
+        return self.let(f"{operation} i64 {a}, {b}")
+
+    def smaller(self, a: str | int, b: str | int) -> str:
+        """The smaller of two 64-bit integers."""
+        return self.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+
+    def test(self, relation: str, a: str | int, b: str | int) -> str:
+        """Compare two 64-bit integers (``eq``, ``ne``, ``slt``, ``sge``); an i1 value."""
+        return self.let(f"icmp {relation} i64 {a}, {b}")
+
     def local(self, kind: str) -> str:
         """A variable in memory, allocated once on entry."""
         name = "%" + self.fresh("m")
@@ -94,7 +106,7 @@ class Writer:
         self.do(f"br i1 {unless(index)}, label %{name}_end, label %{name}_body")
         self.start(f"{name}_body")
         body(index)
-        self.do(f"store i64 {self.let(f'add i64 {index}, {step}')}, ptr {counter}")
+        self.do(f"store i64 {self.integer('add', index, step)}, ptr {counter}")
         self.do(f"br label %{name}_test")
         self.start(f"{name}_end")
 
@@ -295,8 +307,8 @@ def _move(lanes: Lanes, name: str, *, into_buffer: bool) -> str:
 
     def block(i: str) -> None:
         # the last block overlaps the one before it, which writes the same numbers twice
-        i = w.let(f"call i64 @llvm.smin.i64(i64 {i}, i64 %last)")
-        places = [at("%buffer", w.let(f"add i64 {i}, {k}"), t) for k in range(count)]
+        i = w.smaller(i, "%last")
+        places = [at("%buffer", w.integer("add", i, k), t) for k in range(count)]
         sources, targets = ([at(r, i) for r in rows], places) if into_buffer else (places, [at(r, i) for r in rows])
         here, there = (1, lanes.alignment) if into_buffer else (lanes.alignment, 1)
         values = transpose(w, lanes, [w.let(f"load {t}, ptr {s}, align {here}") for s in sources])
@@ -304,7 +316,7 @@ def _move(lanes: Lanes, name: str, *, into_buffer: bool) -> str:
             w.do(f"store {t} {value}, ptr {target}, align {there}")
 
     def done(i: str) -> str:
-        return w.let(f"icmp sge i64 {i}, %size")
+        return w.test("sge", i, "%size")
 
     if count > 1:
         w.do(f"%last = sub i64 %size, {count}")

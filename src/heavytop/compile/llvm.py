@@ -265,16 +265,14 @@ def load_words(w: Writer, count: int, pointers: Sequence[int]) -> list[str]:
 
 def row_addresses(w: Writer, base: str, stride: str, rows: Sequence[str]) -> str:
     """The argument list ``ptr a, ptr b, ...`` of the given rows."""
-    places = [w.let(f"getelementptr i8, ptr {base}, i64 {w.let(f'mul i64 {r}, {stride}')}") for r in rows]
+    places = [w.let(f"getelementptr i8, ptr {base}, i64 {w.integer('mul', r, stride)}") for r in rows]
     return ", ".join(f"ptr {p}" for p in places)
 
 
 def lane_rows(w: Writer, lanes: Lanes, first: str, last: str) -> list[str]:
     """Row numbers of the lanes from ``first``; the lanes beyond the end repeat the last row, so they compute and
     write the same numbers once more."""
-    return [
-        w.let(f"call i64 @llvm.smin.i64(i64 {w.let(f'add i64 {first}, {l}')}, i64 {last})") for l in range(lanes.count)
-    ]
+    return [w.smaller(w.integer("add", first, l), last) for l in range(lanes.count)]
 
 
 def _rows_entry(program: Program, lanes: Lanes, buffers: int) -> str:
@@ -287,11 +285,11 @@ def _rows_entry(program: Program, lanes: Lanes, buffers: int) -> str:
     for size in [*sizes, 0]:
         places.append(w.let(f"getelementptr {lanes.real}, ptr {scratch}, i64 {offset}"))
         offset += size
-    last = w.let(f"sub i64 {count}, 1")
+    last = w.integer("sub", count, 1)
 
     def batch(first: str) -> None:
         rows = lane_rows(w, lanes, first, last)
-        at_start = w.let(f"icmp eq i64 {first}, 0")
+        at_start = w.test("eq", first, 0)
         for i, size in enumerate(program.input_sizes):
             base, stride = words[2 + 2 * i : 4 + 2 * i]
 
@@ -299,13 +297,13 @@ def _rows_entry(program: Program, lanes: Lanes, buffers: int) -> str:
                 w.do(f"call void @gather(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
 
             # a row shared by all states is fetched once
-            w.when(w.let(f"or i1 {at_start}, {w.let(f'icmp ne i64 {stride}, 0')}"), fetch)
+            w.when(w.let(f"or i1 {at_start}, {w.test('ne', stride, 0)}"), fetch)
         w.do(f"call void @f({', '.join(f'ptr {p}' for p in places)})")
         for i, size in enumerate(program.output_sizes, start=inputs):
             base, stride = words[2 + 2 * i : 4 + 2 * i]
             w.do(f"call void @scatter(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
 
-    w.loop("0", lanes.count, lambda i: w.let(f"icmp sge i64 {i}, {count}"), batch)
+    w.loop("0", lanes.count, lambda i: w.test("sge", i, count), batch)
     w.do("ret void")
     return f"define void @rows(ptr %args) nounwind {{\n{w.text()}\n}}\n"
 
@@ -321,6 +319,6 @@ def _packed_entry(program: Program, lanes: Lanes, buffers: int) -> str:
         places = [row_addresses(w, words[2 + 2 * i], words[3 + 2 * i], [index]) for i in range(arrays)]
         w.do(f"call void @f({', '.join([*places, f'ptr {own}'])})")
 
-    w.loop("0", 1, lambda i: w.let(f"icmp sge i64 {i}, {count}"), batch)
+    w.loop("0", 1, lambda i: w.test("sge", i, count), batch)
     w.do("ret void")
     return f"define void @packed(ptr %args) nounwind {{\n{w.text()}\n}}\n"

@@ -220,7 +220,7 @@ def program_from_function(function: casadi.Function, name: str) -> Program:
             slots[out[0]] = values[0]
         else:
             raise CompileError(
-                f"{name} uses the operation {_operation_name(op)}, which has no native form and can only be interpreted."
+                f"{name} uses the operation {_operation_name(op)} without a native form; it can only be interpreted."
             )
     outputs = tuple(tuple(builder.constant(0.0) if v is None else v for v in values) for values in zero_filled)
     inputs = tuple(function.size1_in(i) for i in range(function.n_in()))
