@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, from_columns, is_symbolic, part, scale, symbol, transpose
+from heavytop._arrays import Array, concatenate, directional, from_columns, is_symbolic, part, scale, symbol, transpose
 from heavytop.compile import Traced
 from heavytop.control.curves import Curve, derivatives
 from heavytop.control.reference import Reference, coordinates_of_motion
@@ -137,6 +137,45 @@ def flat_reference(
 
         reference = Reference(model, evaluate, duration=duration, period=period, breaks=zeros)
     _check_attitude(reference, horizon)
+    return reference
+
+
+def oscillation_reference(
+    model: Model,
+    curve: Curve,
+    lever: float,
+    side: Any = None,
+    heading: Any = None,
+    duration: float | None = None,
+    period: float | None = None,
+) -> Reference:
+    """The reference of a vehicle whose lateral force acts above its centre of mass (a bicopter), from its centre of oscillation.
+
+    The centre of oscillation ``c = r - lever b`` moves like a quadcopter: b = unit(c'' - g), r = c + lever b. Exact for motions in a
+    vertical plane with the lever of that plane; otherwise approximate, see :meth:`.Reference.feasibility` and :class:`.VirtualVehicle`.
+
+    Parameters
+    ----------
+    curve : t -> c (3,), six times differentiable. lever : eps of :func:`.lateral_lever`, m. Others: as :func:`flat_reference`.
+    """
+    gravity = model.description.gravity
+
+    def position(t: Array) -> Array:
+        c = curve(t)
+        one = np.asarray(1.0)
+        a = directional(directional(c, t, one), t, one) - gravity
+        return c + scale(lever / np.sqrt(np.vecdot(a, a)), a, 1)
+
+    if side is None and heading is None:
+        heading = (1.0, 0.0, 0.0)
+    path, rates = derivatives(position, 2), derivatives(curve, 4)
+    t = symbol("t")
+    (r, r1, r2), (_, _, c2, c3, c4) = path.expressions(t), rates.expressions(t)
+    axis = unit_vector(c2 - gravity, c3, c4)
+    q, v, a = coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
+    traced = trace_of("oscillation_reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a})
+    reference = Reference(model, traced=traced, duration=duration, period=period)
+    _check_attitude(reference, duration or period or 10.0)
     return reference
 
 
