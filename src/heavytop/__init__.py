@@ -3,9 +3,11 @@
 from heavytop import coordinates as coordinates
 from heavytop import errors as errors
 from heavytop import geometry as geometry
+from heavytop import library as library
 from heavytop import system as system
 from heavytop._arrays import matrix as matrix
 from heavytop._arrays import vector as vector
+from heavytop._version import __version__ as __version__
 from heavytop.system import Custom as Custom
 from heavytop.system import Cylindrical as Cylindrical
 from heavytop.system import Damping as Damping
@@ -23,5 +25,3 @@ from heavytop.system import System as System
 from heavytop.system import Thruster as Thruster
 from heavytop.system import Universal as Universal
 from heavytop.system import Wrench as Wrench
-
-__version__ = "0.1.0"

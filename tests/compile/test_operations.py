@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from heavytop._arrays import from_sx, to_sx
 from heavytop.compile import Kernel, Op, Program, trace
-from heavytop.compile.lanes import SINCOS_LIMIT
+from heavytop.compile.vector_math import SINCOS_LIMIT
 
 SPECIAL = np.array(
     [-np.inf, -1e300, -7.3, -2.5, -1.0, -0.5, -1e-300, -0.0, 0.0, 1e-300, 0.3, 1.0, 2.5, 9.0, 1e300, np.inf, np.nan]
@@ -135,8 +135,27 @@ def test_sincos_beyond_the_limit():
     with np.errstate(invalid="ignore"):
         expected = np.sin(x), np.cos(x)
     s, c = Kernel(trace(lambda x: (np.sin(x), np.cos(x)), {"x": ()}, name="sc"))(x)
-    np.testing.assert_allclose(s, expected[0], atol=2.2e-16)
-    np.testing.assert_allclose(c, expected[1], atol=2.2e-16)
+    np.testing.assert_allclose(s, expected[0], rtol=0, atol=4e-16)
+    np.testing.assert_allclose(c, expected[1], rtol=0, atol=4e-16)
+
+
+def test_sincos_of_computed_angles():
+    """Angles that are no inputs take a branch of their own."""
+    f = trace(lambda x: np.sin(x * x) + np.cos(3 * x) * np.sin(x), {"x": ()}, name="f")
+    x = np.array([0.3, 1e6, 1e12, -4.0, np.nan, 2.0, 5e9])
+    np.testing.assert_allclose(Kernel(f)(x)[0], np.sin(x * x) + np.cos(3 * x) * np.sin(x), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(Kernel(f, chunk=2)(x)[0], Kernel(f)(x)[0], rtol=0, atol=1e-15)
+
+
+def test_sincos_without_fused_multiply_add(monkeypatch):
+    """A processor without the instruction gets the C library, also for large arguments."""
+    from heavytop.compile import jit
+
+    monkeypatch.setattr(jit.Machine, "fma", False)
+    x = np.array([0.3, 1e6, 1e12, -4.0, np.nan])
+    s, c = Kernel(trace(lambda x: (np.sin(x), np.cos(x)), {"x": ()}, name="sc"))(x)
+    np.testing.assert_allclose(s, np.sin(x), rtol=0, atol=1.2e-16)
+    np.testing.assert_allclose(c, np.cos(x), rtol=0, atol=1.2e-16)
 
 
 def test_large_neighbour_does_not_change_a_lane():

@@ -197,6 +197,10 @@ def test_errors(stepper):
         stepper.run({"x": [1.0, 0.0], "z": 1.0}, good, {"u": [0.0]}, steps=1)
     with pytest.raises(ShapeError, match=r"'x' must have shape \(..., 2\), got \(3,\)"):
         stepper.run({"x": [1.0, 0.0, 0.0]}, good, {"u": [0.0]}, steps=1)
+    with pytest.raises(ShapeError, match=r"held for at least one step, got hold=\{'u': 0\}"):
+        stepper.run({"x": [1.0, 0.0]}, good, {"u": [0.0]}, steps=1, hold={"u": 0})
+    with pytest.raises(ShapeError, match="must not be negative, got -1, 1 and 0"):
+        stepper.run({"x": [1.0, 0.0]}, good, {"u": [0.0]}, steps=-1)
     with pytest.raises(ShapeError, match="has no samples"):
         stepper.run({"x": [1.0, 0.0]}, good, {"u": []}, steps=1)
     with pytest.raises(ShapeError, match="do not broadcast"):
@@ -212,3 +216,16 @@ def test_errors(stepper):
         Schedule({"f": f}, {"x": 2}, ("x",), [Call("g", ("x",), ("x",))])
     with pytest.raises(ModelError, match="cannot be recorded"):
         Schedule({"f": f}, {"x": 2, "y": 2}, ("x",), [Call("f", ("x",), ("y",))], record=("y",))
+
+
+def test_decayed_states_rest_at_zero_and_the_mode_is_restored():
+    from heavytop.compile.jit import host
+
+    half = trace(lambda x: 0.5 * x, {"x": ()}, name="half")
+    run = Stepper(Schedule({"half": half}, {"x": ()}, ("x",), [Call("half", ("x",), ("x",))])).run(
+        {"x": 1.0}, steps=1030
+    )
+    assert run.records["x"][1000] == 2.0**-1000
+    assert run.state["x"] == (0.0 if host().x86 else 2.0**-1030)
+    tiny = np.array([5e-324])
+    assert (tiny * 1.0)[0] > 0

@@ -23,6 +23,7 @@ ORDER = (
     {"copters"},
     {"control"},
     {"simulate"},
+    {"library"},
     {"system"},
     {"mechanics"},
     {"coordinates"},

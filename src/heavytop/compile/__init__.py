@@ -6,9 +6,13 @@
 from heavytop.compile.cache import Cache as Cache
 from heavytop.compile.cache import cache_folder as cache_folder
 from heavytop.compile.code import NativeCodeWarning as NativeCodeWarning
+from heavytop.compile.export import Footprint as Footprint
+from heavytop.compile.export import export_c as export_c
 from heavytop.compile.kernel import Kernel as Kernel
 from heavytop.compile.kernel import KernelStats as KernelStats
 from heavytop.compile.kernel import Packed as Packed
+from heavytop.compile.numpy_source import numpy_function as numpy_function
+from heavytop.compile.numpy_source import numpy_source as numpy_source
 from heavytop.compile.program import Instruction as Instruction
 from heavytop.compile.program import Op as Op
 from heavytop.compile.program import Program as Program
@@ -18,6 +22,7 @@ from heavytop.compile.signature import Shape as Shape
 from heavytop.compile.signature import Signature as Signature
 from heavytop.compile.stepper import Stepper as Stepper
 from heavytop.compile.stepper import Steps as Steps
+from heavytop.compile.sympy_expr import sympy_expressions as sympy_expressions
 from heavytop.compile.trace import Traced as Traced
 from heavytop.compile.trace import make_function as make_function
 from heavytop.compile.trace import trace as trace

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heavytop.compile.lanes import Lanes, Writer, any_lane, gather, scatter
+from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.llvm import emit, lane_rows, row_addresses, support
+from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
 from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
 
@@ -45,13 +46,17 @@ class DriverText:
     operations: int
 
 
-def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, chunk: int | None = None) -> DriverText:
-    """The module with all functions of a schedule and their loop ``run``."""
+def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, chunk: int | None = None) -> DriverText:
+    """The module with all functions of a schedule and their loop ``run``.
+
+    ``flush`` (x86 only) makes numbers below 2.2e-308 zero while the loop runs: a state that decays to rest would
+    otherwise slow it down by a quarter.
+    """
     used = dict.fromkeys(call.function for call in schedule.calls)
     programs = {name: Program.from_traced(schedule.functions[name]) for name in used}
     symbols = {name: f"f{k}" for k, name in enumerate(programs)}
     emitted = {name: emit(program, symbols[name], lanes, chunk) for name, program in programs.items()}
-    loop = _Loop(schedule, lanes, symbols)
+    loop = _Loop(schedule, lanes, symbols, flush=flush)
     parts = [
         support(list(programs.values()), lanes, fma=fma),
         gather(lanes),
@@ -67,9 +72,12 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, chunk: int | N
 class _Loop:
     """Writes ``void run(args)``."""
 
-    def __init__(self, schedule: Schedule, lanes: Lanes, symbols: dict[str, str]) -> None:
+    def __init__(self, schedule: Schedule, lanes: Lanes, symbols: dict[str, str], *, flush: bool) -> None:
+        self.flush = flush
         self.schedule, self.layout, self.lanes, self.symbols = schedule, schedule.layout, lanes, symbols
         self.w = Writer()
+        read = {name for call in schedule.calls for name in call.inputs}
+        self.clocks = {TIME, STEP} & (read | set(self.layout.record))
         self.offsets: dict[str, int] = {}
         self.size = 0
         for name in self.layout.shapes:
@@ -100,9 +108,22 @@ class _Loop:
         self.next_record = w.local("i64")
         self.next_sample = {name: w.local("i64") for name in self.layout.tables}
         self.last = w.integer("sub", self.words["count"], 1)
+        mode = self._flush_subnormals() if self.flush else None
         w.loop("0", self.lanes.count, lambda i: w.test("sge", i, self.words["count"]), self._trajectories)
+        if mode is not None:
+            w.do(f"call void @llvm.x86.sse.ldmxcsr(ptr {mode})")
         w.do("ret void")
         return f"define void @run(ptr %args) nounwind {{\n{w.text()}\n}}\n"
+
+    def _flush_subnormals(self) -> str:
+        """Set the bits flush-to-zero (15) and denormals-are-zero (6) of MXCSR; return where the old mode is kept."""
+        w = self.w
+        old, new = w.local("i32"), w.local("i32")
+        w.do(f"call void @llvm.x86.sse.stmxcsr(ptr {old})")
+        mode = w.let(f"load i32, ptr {old}")
+        w.do(f"store i32 {w.let(f'or i32 {mode}, {0x8040}')}, ptr {new}")
+        w.do(f"call void @llvm.x86.sse.ldmxcsr(ptr {new})")
+        return old
 
     def _trajectories(self, first: str) -> None:
         """All steps of W trajectories."""
@@ -148,6 +169,8 @@ class _Loop:
         elapsed = w.let(f"fmul double {number}, {self.words['step_size']}")
         time = w.let(f"fadd double {self.words['start_time']}, {elapsed}")
         for name, value in ((STEP, number), (TIME, time)):
+            if name not in self.clocks:
+                continue
             if self.lanes.count > 1:
                 single = w.let(f"insertelement {t} poison, double {value}, i32 0")
                 value = w.let(f"shufflevector {t} {single}, {t} poison, <{self.lanes.count} x i32> zeroinitializer")
@@ -182,12 +205,16 @@ class _Loop:
         for call in self.schedule.advance:
             self._call(call, k)
         zero = self.lanes.constant(0.0)
-        total = zero
+        terms = []
         for name in self.layout.state:
             for j in range(self.layout.size(name)):
                 place = w.let(f"getelementptr {t}, ptr {self.at[name]}, i64 {j}")
                 value = w.let(f"load {t}, ptr {place}, align {self.lanes.alignment}")
-                total = w.let(f"fadd contract {t} {total}, {w.let(f'fmul contract {t} {value}, {zero}')}")
+                terms.append(w.let(f"fmul {t} {value}, {zero}"))
+        while len(terms) > 1:  # pairwise: a chain of additions would wait for each other
+            pairs = [w.let(f"fadd {t} {a}, {b}") for a, b in zip(terms[::2], terms[1::2], strict=False)]
+            terms = pairs + terms[2 * len(pairs) :]
+        total = terms[0] if terms else zero
         bad = w.let(f"fcmp uno {t} {total}, {zero}")
         w.when(any_lane(w, self.lanes, bad), lambda: self._note_failure(bad, k))
 

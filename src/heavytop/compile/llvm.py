@@ -12,17 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from heavytop.compile.lanes import (
-    Lanes,
-    Writer,
+from heavytop.compile.lanes import Lanes, Writer
+from heavytop.compile.moves import gather, scatter
+from heavytop.compile.program import Op, Program
+from heavytop.compile.vector_math import (
+    BRANCH_WEIGHTS,
     each_lane,
-    gather,
     libm_name,
-    scatter,
+    reduce_angle,
     sincos,
     sincos_plain,
+    some_large,
 )
-from heavytop.compile.program import Op, Program
 
 CHUNK_ABOVE = 20_000
 CHUNK_SIZE = 1_000
@@ -80,20 +81,69 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
         chunk = CHUNK_SIZE if total > CHUNK_ABOVE else max(total, 1)
     bounds = [*range(0, total, chunk), total] if total else [0, 0]
     slots, scratch = _scratch_slots(program, bounds)
-    parameters = [f"ptr noalias readonly %in{i}" for i in range(len(program.input_sizes))]
-    parameters += [f"ptr noalias %out{i}" for i in range(len(program.outputs))]
-    head = ", ".join([*parameters, "ptr noalias %scratch"])
-    if len(bounds) == 2:
-        body = _Body(program, lanes, slots).emit(0, total)
-        return Emitted(name, f"define void @{name}({head}) nounwind noinline {{\n{body}\n}}\n", scratch, 1)
-    call = ", ".join(f"ptr {p.rsplit(' ', 1)[1]}" for p in [*parameters, "ptr %scratch"])
-    pieces, calls = [], []
+    turned = _pure_angles(program)
+    inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
+    outputs = [f"%out{i}" for i in range(len(program.outputs))]
+    head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
+    parts = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
-        body = _Body(program, lanes, slots).emit(start, stop)
-        pieces.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
-        calls.append(f"  call void @{name}_part{k}({call})")
-    whole = "\n".join([f"define void @{name}({head}) nounwind noinline {{", *calls, "  ret void", "}", ""])
-    return Emitted(name, "".join(pieces) + whole, scratch, len(pieces))
+        body = _Body(program, lanes, slots, turned).emit(start, stop)
+        parts.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
+    if len(parts) == 1 and not turned:
+        whole = parts.pop().replace(f"internal void @{name}_part0", f"void @{name}", 1)
+    else:
+        w = Writer()
+        if turned:
+            inputs = _with_moderate_angles(w, program, lanes, turned, scratch)
+            scratch += sum(program.input_sizes[i] for i in {program.code[a].args[0] for a in turned})
+        call = ", ".join(f"ptr {p}" for p in [*inputs, *outputs, "%scratch"])
+        for k in range(len(parts)):
+            w.do(f"call void @{name}_part{k}({call})")
+        w.do("ret void")
+        whole = f"define void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
+    return Emitted(name, "".join(parts) + whole, scratch, max(len(parts), 1))
+
+
+def _pure_angles(program: Program) -> list[int]:
+    """Inputs that are used for nothing but sines and cosines."""
+    turned = {i.args[0] for i in program.code if i.op in (Op.SIN, Op.COS) and program.code[i.args[0]].op is Op.INPUT}
+    for op, args, _ in program.code:
+        if op not in (Op.SIN, Op.COS, Op.INPUT):
+            turned.difference_update(args)
+    return sorted(turned.difference(program.homes))
+
+
+def _with_moderate_angles(w: Writer, program: Program, lanes: Lanes, turned: Sequence[int], scratch: int) -> list[str]:
+    """The inputs, or copies of them behind the scratch area where an angle is too large for :func:`.sincos`.
+
+    One check for all angles before the program starts: its own code stays one block, and nothing is kept in registers.
+    """
+    t, alignment = lanes.real, lanes.alignment
+
+    def load(base: str, index: int) -> str:
+        place = w.let(f"getelementptr {t}, ptr {base}, i64 {index}")
+        return w.let(f"load {t}, ptr {place}, align {alignment}")
+
+    angles = {program.code[a].args: load(f"%in{program.code[a].args[0]}", program.code[a].args[1]) for a in turned}
+    here, rare, usual = w.fresh("here"), w.fresh("rare"), w.fresh("usual")
+    some = some_large(w, lanes, list(angles.values()))
+    w.label(here)
+    w.do(f"br i1 {some}, label %{rare}, label %{usual}, !prof !0")
+    w.start(rare)
+    copies: dict[int, str] = {}
+    for i in sorted({i for i, _ in angles}):
+        copies[i] = w.let(f"getelementptr {t}, ptr %scratch, i64 {scratch}")
+        scratch += program.input_sizes[i]
+        for j in range(program.input_sizes[i]):
+            value = load(f"%in{i}", j)
+            value = w.let(f"call {t} @reduced({t} {value})") if (i, j) in angles else value
+            place = w.let(f"getelementptr {t}, ptr {copies[i]}, i64 {j}")
+            w.do(f"store {t} {value}, ptr {place}, align {alignment}")
+    w.label(usual)
+    return [
+        w.let(f"phi ptr [ %in{i}, %{here} ], [ {copies[i]}, %{rare} ]") if i in copies else f"%in{i}"
+        for i in range(len(program.input_sizes))
+    ]
 
 
 def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, int], int]:
@@ -121,35 +171,29 @@ def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, i
 class _Body:
     """Emits one chunk of a program."""
 
-    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int]) -> None:
+    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int], moderate: Sequence[int]) -> None:
         self.program, self.lanes, self.slots = program, lanes, slots
-        self.lines: list[str] = []
+        self.moderate = frozenset(moderate)  # angles already brought into range
+        self.w = Writer()
         self.names: dict[int, str] = {}
         self.sincos: dict[int, str] = {}
 
     def emit(self, start: int, stop: int) -> str:
-        t, alignment = self.lanes.real, self.lanes.alignment
-        homes: dict[int, list[tuple[int, int]]] = {}
-        for i, values in enumerate(self.program.outputs):
-            for j, value in enumerate(values):
-                homes.setdefault(value, []).append((i, j))
+        t, alignment, w = self.lanes.real, self.lanes.alignment, self.w
+        homes = self.program.homes
         for k in range(start, stop):
-            op = self.program.code[k].op
-            if op not in (Op.INPUT, Op.CONST):
+            if self.program.code[k].op not in (Op.INPUT, Op.CONST):
                 self._operation(k)
                 if k in self.slots:
                     place = self._address("%scratch", self.slots[k])
-                    self.lines.append(f"  store {t} {self.names[k]}, ptr {place}, align {alignment}")
+                    w.do(f"store {t} {self.names[k]}, ptr {place}, align {alignment}")
             for i, j in homes.get(k, ()):
-                value = self._value(k)
-                self.lines.append(f"  store {t} {value}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
-        self.lines.append("  ret void")
-        return "\n".join(self.lines)
+                w.do(f"store {t} {self._value(k)}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
+        w.do("ret void")
+        return w.text()
 
     def _address(self, base: str, index: int) -> str:
-        name = f"%p{len(self.lines)}"
-        self.lines.append(f"  {name} = getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
-        return name
+        return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
 
     def _value(self, k: int) -> str:
         """The IR name of value ``k``, loading it where this chunk did not compute it."""
@@ -160,53 +204,56 @@ class _Body:
                 return self.names[k]
             base, index = (f"%in{args[0]}", args[1]) if op is Op.INPUT else ("%scratch", self.slots[k])
             place = self._address(base, index)
-            self.lines.append(f"  %v{k} = load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
-            self.names[k] = f"%v{k}"
+            self.names[k] = self.w.let(f"load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
         return self.names[k]
+
+    def _sine_and_cosine(self, angle: int) -> str:
+        """The pair for an angle, computed once."""
+        if angle not in self.sincos:
+            t = self.lanes.real
+            x = self._value(angle)
+            if angle not in self.moderate:
+                x = reduce_angle(self.w, self.lanes, x)
+            self.sincos[angle] = self.w.let(f"call {{{t}, {t}}} @sincos({t} {x})")
+        return self.sincos[angle]
 
     def _operation(self, k: int) -> None:
         op, args, _ = self.program.code[k]
-        a = [self._value(j) for j in args]
-        lanes, lines, name = self.lanes, self.lines, f"%v{k}"
+        lanes, let = self.lanes, self.w.let
         t, bits = lanes.real, lanes.bits
+        if op in (Op.SIN, Op.COS):
+            pair = self._sine_and_cosine(args[0])
+            self.names[k] = let(f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+            return
+        a = [self._value(j) for j in args]
         zero = lanes.constant(0.0)
 
-        def let(target: str, expression: str) -> str:
-            lines.append(f"  {target} = {expression}")
-            return target
-
-        def truth(value: str, tag: str) -> str:
-            return let(f"{name}{tag}", f"fcmp une {t} {value}, {zero}")
+        def truth(value: str) -> str:
+            return let(f"fcmp une {t} {value}, {zero}")
 
         def number(mask: str) -> str:
-            return let(name, f"uitofp {bits} {mask} to {t}")
+            return let(f"uitofp {bits} {mask} to {t}")
 
         if op in _ARITHMETIC:
-            let(name, f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
+            name = let(f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
         elif op is Op.NEG:
-            let(name, f"fneg contract {t} {a[0]}")
-        elif op in (Op.SIN, Op.COS):
-            pair = self.sincos.get(args[0])
-            if pair is None:
-                pair = self.sincos[args[0]] = let(f"%sc{k}", f"call {{{t}, {t}}} @sincos({t} {a[0]})")
-            let(name, f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+            name = let(f"fneg contract {t} {a[0]}")
         elif op in _INTRINSIC:
-            let(name, f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
+            name = let(f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
         elif op in LIBM:
-            let(name, f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
+            name = let(f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
         elif op in _COMPARE:
-            number(let(f"{name}m", f"fcmp {_COMPARE[op]} {t} {a[0]}, {a[1]}"))
+            name = number(let(f"fcmp {_COMPARE[op]} {t} {a[0]}, {a[1]}"))
         elif op in (Op.AND, Op.OR):
-            number(let(f"{name}m", f"{op} {bits} {truth(a[0], 'a')}, {truth(a[1], 'b')}"))
+            name = number(let(f"{op} {bits} {truth(a[0])}, {truth(a[1])}"))
         elif op is Op.NOT:
-            number(let(f"{name}m", f"fcmp oeq {t} {a[0]}, {zero}"))
+            name = number(let(f"fcmp oeq {t} {a[0]}, {zero}"))
         elif op is Op.SELECT:
-            let(name, f"select {bits} {truth(a[0], 'm')}, {t} {a[1]}, {t} {a[2]}")
+            name = let(f"select {bits} {truth(a[0])}, {t} {a[1]}, {t} {a[2]}")
         else:  # sign: -1, 1, or the argument itself (zero, NaN)
-            positive = let(f"{name}p", f"fcmp ogt {t} {a[0]}, {zero}")
-            negative = let(f"{name}n", f"fcmp olt {t} {a[0]}, {zero}")
-            upper = let(f"{name}u", f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
-            let(name, f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
+            positive, negative = (let(f"fcmp {relation} {t} {a[0]}, {zero}") for relation in ("ogt", "olt"))
+            upper = let(f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
+            name = let(f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
         self.names[k] = name
 
 
@@ -216,8 +263,8 @@ def support(programs: Sequence[Program], lanes: Lanes, *, fma: bool) -> str:
     names = {str(op): arity for op, arity in LIBM.items() if op in used}
     text = ""
     if used & {Op.SIN, Op.COS}:
-        names |= {"sin": 1, "cos": 1}
-        text = sincos(lanes) if fma else sincos_plain(lanes)
+        names |= {"sin": 1, "cos": 1, "atan2": 2}
+        text = (sincos(lanes) if fma else sincos_plain(lanes)) + BRANCH_WEIGHTS
     return text + "".join(each_lane(name, arity, lanes) for name, arity in sorted(names.items()))
 
 

@@ -142,6 +142,15 @@ class Program:
                     last[a] = k
         return tuple(last)
 
+    @cached_property
+    def homes(self) -> dict[int, list[tuple[int, int]]]:
+        """For each value that is an output: where it goes, as (which output, which of its scalars)."""
+        homes: dict[int, list[tuple[int, int]]] = {}
+        for i, values in enumerate(self.outputs):
+            for j, value in enumerate(values):
+                homes.setdefault(value, []).append((i, j))
+        return homes
+
     def __str__(self) -> str:
         sizes = [", ".join(str(n) for n in group) for group in (self.input_sizes, self.output_sizes)]
         lines = [f"{self.name}({sizes[0]}) -> ({sizes[1]})"]

@@ -60,8 +60,11 @@ class Signature:
             if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
                 raise wrong_shape(f"{label} of {self.name}", ("...", *shape), array.shape)
             batches.append(array.shape[: array.ndim - len(shape)])
+        distinct = set(batches) - {()}
+        if len(distinct) < 2:
+            return distinct.pop() if distinct else ()
         try:
-            return np.broadcast_shapes(*batches)
+            return np.broadcast_shapes(*distinct)
         except ValueError:
             got = ", ".join(f"{label} {array.shape}" for label, array in zip(self.inputs, arrays, strict=True))
             raise ShapeError(f"the batch axes of {self.name} do not broadcast: {got}.") from None

@@ -214,8 +214,10 @@ class Stepper:
     ) -> _Job:
         """Check names and shapes, find the batch, flatten."""
         layout = self.layout
-        if steps < 0 or every < 0:
-            raise ShapeError(f"steps and record_every must not be negative, got {steps} and {every}.")
+        if steps < 0 or every < 0 or first < 0:
+            raise ShapeError(f"steps, record_every and first must not be negative, got {steps}, {every} and {first}.")
+        if wrong := {name: n for name, n in hold.items() if n < 1}:
+            raise ShapeError(f"a sample must be held for at least one step, got hold={wrong}.")
         for kind, given, needed, allowed in (
             ("state", state, layout.state, layout.persistent),
             ("constant", constants, layout.constants, layout.constants),
@@ -386,7 +388,7 @@ def _key(fingerprint: str | None, lanes: int) -> str | None:
 
 
 def _text(schedule: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
-    module = driver_module(schedule, Lanes(lanes), fma=host().fma, chunk=chunk)
+    module = driver_module(schedule, Lanes(lanes), fma=host().fma, flush=host().x86, chunk=chunk)
     meta = {
         "layout": schedule.layout.describe(),
         "lanes": lanes,

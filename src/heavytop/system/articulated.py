@@ -24,7 +24,7 @@ UPPER, LOWER = slice(0, 3), slice(3, 6)
 
 
 def is_recursive(dynamics: Dynamics) -> bool:
-    """Whether the recursions apply: joints' own velocity coordinates on a tree."""
+    """Whether the recursions apply: the joints' own velocity coordinates."""
     return dynamics.kinematics.transform is None
 
 
@@ -54,6 +54,9 @@ def collect_actions(dynamics: Dynamics, u: Array | None) -> Actions:
         act(damper.a, damper.b, -np.matvec(damper.damping.matrix, kinematics.motion(damper.a, damper.b).twist))
     for spring, (K, motion, rest, _) in zip(description.springs, dynamics.spring_offsets(), strict=True):
         act(spring.a, spring.b, -se3.vee2((np.eye(4) - se3.inverse(motion.pose) @ rest) @ K))
+    for strut in description.struts:
+        motion = kinematics.motion(strut.a, strut.b)
+        act(strut.a, strut.b, -strut.stiffness_wrench(motion) - strut.damping_wrench(motion))
     for k, element in enumerate(description.inputs.values() if u is not None else ()):
         for action in element.actions(kinematics):
             if isinstance(action, BodyWrench):

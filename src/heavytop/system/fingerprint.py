@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import is_symbolic, to_sx
+from heavytop._version import __version__
 from heavytop.system.description import Description, Parameter
 from heavytop.system.joints import Joint
 from heavytop.system.moments import Moments
@@ -21,10 +22,9 @@ class _Unknown(Exception):
 
 def fingerprint(description: Description) -> str | None:
     """Hash of everything that enters the equations; None if a part cannot be compared (functions, classes of the user)."""
-    if description.potentials or description.dissipations or description.forces or description.velocity is not None:
+    functions = (description.potentials, description.dissipations, description.forces, description.constraints)
+    if any(functions) or description.velocity is not None or description.basis is not None:
         return None
-    from heavytop import __version__
-
     digest = hashlib.sha256(f"heavytop {__version__}".encode())
     try:
         for text in _texts(
@@ -36,6 +36,8 @@ def fingerprint(description: Description) -> str | None:
                 description.springs,
                 description.dampers,
                 description.inputs,
+                description.loops,
+                description.struts,
                 [p.name for p in description.parameters],
             ),
             description.parameters,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose
-from heavytop.errors import HeavytopError, ModelError, unknown_name, wrong_shape
+from heavytop.errors import HeavytopError, ModelError, wrong_shape
 from heavytop.geometry import se3, so3
 from heavytop.system.names import WORLD
 
@@ -58,20 +58,6 @@ def generalised_force(action: BodyWrench | JointAction, kinematics: Kinematics) 
     if isinstance(action, BodyWrench):
         return np.matvec(transpose(kinematics.jacobian(action.relative_to, action.frame)), action.wrench)
     return action.force * kinematics.joint_velocity_row(action.joint, action.index)
-
-
-def check_action(action: BodyWrench | JointAction, kinematics: Kinematics, where: str) -> None:
-    """Raise the error for a frame, joint or index that does not exist."""
-    if isinstance(action, BodyWrench):
-        for name in (action.frame, action.relative_to):
-            if name not in kinematics.chains:
-                raise unknown_name(f"body or frame (in {where})", name, kinematics.chains)
-        return
-    if action.joint not in kinematics.v_of:
-        raise unknown_name(f"joint (in {where}; a joint has the name of the body it carries)", action.joint, kinematics.v_of)
-    size = kinematics.v_of[action.joint].shape[0]
-    if not 0 <= action.index < size:
-        raise ModelError(f"{where}: joint {action.joint!r} has {size} velocity coordinates, index {action.index} does not exist.")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from heavytop._arrays import (
     split,
     submatrix,
     symbol,
+    to_sx,
     transpose,
 )
 from heavytop.coordinates import Product
@@ -30,7 +31,7 @@ from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.graph import Edge, Step, ancestors
 from heavytop.system.names import WORLD
-from heavytop.system.solve import inverse_by_elimination
+from heavytop.system.solve import inverse_by_elimination, linear_part
 
 VelocityMap = Callable[[Array, Array], Array]
 LINEAR, ANGULAR, ALL = slice(0, 3), slice(3, 6), slice(None)
@@ -81,6 +82,22 @@ def adjoint_inverse(pose: Array, x: Array) -> Array:
     return np.concatenate([R_T @ (v - se3.so3.wed(r) @ w), R_T @ w], axis=0)
 
 
+def _check_regular(W: Array) -> None:
+    """Raise a ModelError when the velocity map W(q) is singular at random values of its symbols: then it is everywhere."""
+    import casadi
+
+    rng = np.random.default_rng(0)
+    symbols = casadi.symvar(to_sx(W))
+    (values,) = casadi.Function("W", symbols, [to_sx(W)]).call(
+        [casadi.DM(x) for x in rng.uniform(0.2, 1.2, len(symbols))]
+    )
+    singular = np.linalg.svd(values.full().reshape(shape(W)), compute_uv=False)
+    if not singular[-1] > 1e-10 * singular[0]:
+        raise ModelError(
+            "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."
+        )
+
+
 class Kinematics:
     """Symbolic kinematics of a tree at the configuration ``q`` and the joints' velocities ``v``.
 
@@ -95,6 +112,7 @@ class Kinematics:
     def __init__(self, coordinates: Product, edges: Sequence[Edge], steps: Sequence[Step], q: Array, v: Array) -> None:
         self.coordinates, self.edges, self.steps = coordinates, tuple(edges), tuple(steps)
         self.q, self.v, self.nv = q, v, coordinates.nv
+        self._joint_nv = coordinates.nv
         self.transform: Array | None = None
         self.transform_bias: Array | None = None
         labels = [edge.label for edge in edges]
@@ -112,7 +130,7 @@ class Kinematics:
         """Frame -> (6,) rate of the subspace times that velocity."""
         self.links: dict[str, Motion] = {}
         """Frame -> its motion relative to the parent in the tree."""
-        self.absolute = {WORLD: Motion.none(self.nv)}
+        self.absolute = {WORLD: Motion.none(self._joint_nv)}
         """Frame -> its motion relative to the world."""
         self.chains = ancestors(steps)
         self._step_of = {step.edge.label: step for step in steps}
@@ -121,7 +139,7 @@ class Kinematics:
             self._advance(step)
 
     def _unit_rows(self, label: str) -> Array:
-        return sparse(np.eye(self.nv)[self._rows_at[label]])
+        return sparse(np.eye(self._joint_nv)[self._rows_at[label]])
 
     def _advance(self, step: Step) -> None:
         """Motion of ``step.frame`` from that of its parent."""
@@ -185,13 +203,28 @@ class Kinematics:
             raise ModelError(
                 f"velocity(q, v) must return {self.nv} velocity coordinates, got an array of shape {shape(given)}."
             )
-        W = jacobian(given, probe)
-        if depends_on(W, probe) or depends_on(given - np.matvec(W, probe), probe):
+        W = linear_part(given, probe)
+        if W is None:
             raise ModelError("velocity(q, v) must be linear in v (w = W(q) v), but it is not.")
-        T = inverse_by_elimination(W)
-        changed = Kinematics(self.coordinates, self.edges, self.steps, self.q, np.matvec(T, w))
-        changed.transform = T
-        changed.transform_bias = directional(np.matvec(T, w), self.q, changed.rate)
+        _check_regular(W)
+        return self._in_terms_of(np.matvec(inverse_by_elimination(W), w), w)
+
+    def with_basis(self, basis: VelocityMap, w: Array) -> Kinematics:
+        """The same system in fewer velocity coordinates w with v = basis(q, w), linear in w plus a drift."""
+        v = basis(self.q, w)
+        if shape(v) != (self.nv,):
+            raise ModelError(f"basis(q, w) must return the {self.nv} velocities v, got an array of shape {shape(v)}.")
+        return self._in_terms_of(v, w)
+
+    def _in_terms_of(self, v: Array, w: Array) -> Kinematics:
+        """Kinematics at the velocities v(q, w) = T(q) w + drift, with Jacobians by w."""
+        T = jacobian(v, w)
+        if depends_on(T, w):
+            raise ModelError("basis(q, w) must be linear in w (plus a drift), but its derivative by w depends on w.")
+        changed = Kinematics(self.coordinates, self.edges, self.steps, self.q, v)
+        changed.nv = shape(w)[0]
+        changed.transform = sparse(T)
+        changed.transform_bias = directional(v, self.q, changed.rate)
         return changed
 
     @property
@@ -234,7 +267,7 @@ class Kinematics:
             return self.absolute[b]
         chain_a, chain_b = self.chains[a], self.chains[b]
         common = sum(x == y for x, y in zip(chain_a, chain_b, strict=False))
-        motion = Motion.none(self.nv)
+        motion = Motion.none(self._joint_nv)
         for frame in reversed(chain_a[common:]):
             motion = motion.then(self.links[frame].reversed())
         for frame in chain_b[common:]:

@@ -11,15 +11,20 @@ import numpy as np
 from heavytop._arrays import Array, is_symbolic
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
-from heavytop.errors import ConfigurationError, ShapeError, unknown_name, wrong_shape
+from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.system.assembly import assemble
+from heavytop.system.checks import check_elements
+from heavytop.system.constraints import check_constraints
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
-from heavytop.system.inputs import check_action
 
 if TYPE_CHECKING:
     from heavytop.system.equations import Equations
 
 Parameters = Mapping[str, Any] | None
+
+CLOSED_TOLERANCE = 1e-6
+"""Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
 
 class Model:
@@ -71,6 +76,8 @@ class Model:
     @cached_property
     def v_names(self) -> tuple[str, ...]:
         """Names of the velocity coordinates."""
+        if self.description.basis is not None:
+            return self.description.basis.names
         if self.description.velocity is not None:
             return tuple(f"w_{i + 1}" for i in range(self.nv))
         return self.coordinates.v_names
@@ -95,12 +102,9 @@ class Model:
 
     def check(self) -> None:
         """Find what is wrong with the description now rather than at the first evaluation."""
-        kinematics, dynamics = self.expressions.kinematics, self.expressions.dynamics
-        for name, element in self.description.inputs.items():
-            for action in element.actions(kinematics):
-                check_action(action, kinematics, f"input {name!r}")
-        if self.description.potentials or self.description.dissipations or self.description.forces:
-            dynamics.user_force  # noqa: B018  calls the user's functions
+        check_elements(self.expressions.dynamics, self.expressions.p)
+        if self.description.loops or self.description.constraints:
+            check_constraints(self)
 
     # --- configurations ---------------------------------------------------------------------------------------------------
 
@@ -114,8 +118,10 @@ class Model:
 
     def integrate(self, q: Array, v: Array, dt: Any) -> np.ndarray:
         """The configuration after moving with constant joint velocities for the time ``dt``; it stays on the manifold."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.coordinates.integrate(q, self._joint_velocity(q, v), np.asarray(dt, dtype=float))
+        q, v, dt = self._configuration(q), self._vector(v, self.nv, "velocity v"), np.asarray(dt, dtype=float)
+        if not np.all(np.isfinite(dt)):
+            raise ShapeError(f"the time dt to move {self.name!r} for must be finite, got {dt[~np.isfinite(dt)][0]}.")
+        return self.coordinates.integrate(q, self._joint_velocity(q, v), dt)
 
     def difference(self, q0: Array, q1: Array) -> np.ndarray:
         """Displacement (..., nv) in the joints' own velocity coordinates that leads from q0 to q1 in unit time."""
@@ -123,7 +129,7 @@ class Model:
 
     def _joint_velocity(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """The joints' own (parent-relative) velocities."""
-        return self._evaluate("joint_velocity", q, v)
+        return self.evaluate("joint_velocity", q, v)
 
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
@@ -149,7 +155,8 @@ class Model:
                 self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
         return self._kernels[key]
 
-    def _evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
+    def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at the given arrays, natively for numbers; only shapes are checked."""
         p = self.parameter_vector(parameters)
         if is_symbolic(*arguments, p) or not self.native:
             results = self.traced(name)(*arguments, p)
@@ -171,7 +178,7 @@ class Model:
                 raise ShapeError(f"parameter {p.name!r} of {self.name!r} must be finite.")
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
 
-    def _configuration(self, q: Array) -> Array:
+    def _configuration(self, q: Array, closed: bool = False) -> Array:
         if is_symbolic(q):
             return q
         q = np.asarray(q, dtype=float)
@@ -182,7 +189,18 @@ class Model:
                     f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
                 )
             raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
-        return self.coordinates.check(q, f"configuration q of {self.name!r}")
+        q = self.coordinates.check(q, f"configuration q of {self.name!r}")
+        if closed and self.is_constrained and np.any(self.holonomic_rows):
+            self._check_closed(q)
+        return q
+
+    def _check_closed(self, q: np.ndarray) -> None:
+        miss = np.max(np.abs(self.evaluate("position_residual", q)), initial=0.0)
+        if miss > CLOSED_TOLERANCE:
+            raise ConfigurationError(
+                f"configuration q of {self.name!r} does not close its loops: their equations miss by {miss:.3g}, allowed is "
+                f"{CLOSED_TOLERANCE:g}. Get a consistent start from model.assemble(q)."
+            )
 
     def _vector(self, x: Array, size: int, what: str) -> Array:
         if is_symbolic(x):
@@ -204,79 +222,151 @@ class Model:
 
     def kinematics_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """A (..., nq, nv) of q' = A v."""
-        return self._evaluate("kinematics_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("kinematics_matrix", self._configuration(q), parameters=parameters)
 
     def rate(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """q' (..., nq)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("rate", q, v, parameters=parameters)
+        return self.evaluate("rate", q, v, parameters=parameters)
 
     def constraints(self, q: Array) -> np.ndarray:
         """phi(q) (..., m): zero on the manifold; unlike the other methods it takes a q off the manifold."""
-        return self.coordinates.constraints(np.asarray(q, dtype=float))
+        return self.coordinates.constraints(self._vector(q, self.nq, "configuration q"))
 
     def commutation(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Commutation coefficients gamma^k_ij (..., nv, nv, nv), indexed [k, i, j] (eq. 2.19)."""
-        return self._evaluate("commutation", self._configuration(q), parameters=parameters)
+        return self.evaluate("commutation", self._configuration(q), parameters=parameters)
 
     def connection(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Levi-Civita connection coefficients Gamma_ijk (..., nv, nv, nv), c_i = Gamma_ijk v^j v^k (eq. 3.112)."""
-        return self._evaluate("connection", self._configuration(q), parameters=parameters)
+        return self.evaluate("connection", self._configuration(q), parameters=parameters)
 
     def pose(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
         """G_ab (..., 4, 4): pose of frame b in frame a."""
-        return self._evaluate(f"pose:{a}:{b}", self._configuration(q), parameters=parameters)
+        return self.evaluate(f"pose:{a}:{b}", self._configuration(q), parameters=parameters)
 
     def jacobian(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
         """J_ab (..., 6, nv): body twist (linear, angular) of b relative to a is J_ab v."""
-        return self._evaluate(f"jacobian:{a}:{b}", self._configuration(q), parameters=parameters)
+        return self.evaluate(f"jacobian:{a}:{b}", self._configuration(q), parameters=parameters)
+
+    # --- constraints ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether loops or constraints act that the velocity coordinates do not already satisfy."""
+        return self.expressions.is_constrained
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """Names of the loops and constraints."""
+        return tuple(c.name for c in (*self.description.loops, *self.description.constraints))
+
+    @property
+    def holonomic_rows(self) -> np.ndarray:
+        """Which rows of :meth:`constraint_jacobian` belong to equations phi(q) = 0: booleans (m,)."""
+        rows = self.expressions.constrained.rows
+        return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
+
+    def constraint_jacobian(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+        """Phi (..., m, nv): loops and constraints demand Phi v + b = 0. Rows may be redundant."""
+        self._need_constraints("constraint_jacobian")
+        return self.evaluate("constraint_jacobian", self._configuration(q), parameters=parameters)
+
+    def constraint_residuals(self, q: Array, v: Array, parameters: Parameters = None) -> tuple[np.ndarray, np.ndarray]:
+        """How far loops and constraints are missed: phi(q) of the holonomic ones, and Phi v + b."""
+        self._need_constraints("constraint_residuals")
+        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        position = self.evaluate("position_residual", q, parameters=parameters)
+        return position, self.evaluate("velocity_residual", q, v, parameters=parameters)
+
+    def constraint_forces(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> dict[str, np.ndarray]:
+        """Ideal reactions by name: for a loop the wrench (..., 6) (force, moment) on its body b in the axes and at the origin of the
+        joint frame there; for other constraints the generalised force (..., nv). Redundant equations share a reaction arbitrarily.
+        """
+        self._need_constraints("constraint_forces")
+        q, v, u = self._configuration(q, closed=True), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        forces = self.evaluate("constraint_forces", q, v, u, parameters=parameters)
+        return dict(zip(self.constraint_names, forces if isinstance(forces, tuple) else (forces,), strict=True))
+
+    def assemble(
+        self,
+        q: Array | None = None,
+        v: Array | None = None,
+        fixed: tuple[str, ...] = (),
+        parameters: Parameters = None,
+        tolerance: float = 1e-12,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A consistent start near the guess: closed loops and admissible velocities.
+
+        Parameters
+        ----------
+        q, v : guess (nq,), (nv,); None: neutral configuration, at rest.
+        fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
+        """
+        q = self.neutral() if q is None else self._configuration(q)
+        v = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        return assemble(self, q, v, fixed, parameters, tolerance) if self.is_constrained else (q, v)
+
+    def degrees_of_freedom(self, q: Array, parameters: Parameters = None) -> int:
+        """Velocity coordinates less the independent constraints at one configuration ``q``."""
+        if not self.is_constrained:
+            return self.nv
+        return self.nv - int(np.linalg.matrix_rank(self.constraint_jacobian(q, parameters), tol=1e-9))
+
+    def _need_constraints(self, method: str) -> None:
+        if not self.is_constrained:
+            raise ModelError(
+                f"{method}: {self.name!r} has no loops or constraints left to enforce (a basis satisfies them already)."
+            )
 
     # --- equations of motion ----------------------------------------------------------------------------------------------
 
     def mass_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """M (..., nv, nv), symmetric positive definite (eq. 3.125a)."""
-        return self._evaluate("mass_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("mass_matrix", self._configuration(q), parameters=parameters)
 
     def bias(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """c (..., nv): Coriolis and gyroscopic forces (eq. 3.125b)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("bias", q, v, parameters=parameters)
+        return self.evaluate("bias", q, v, parameters=parameters)
 
     def coriolis_matrix(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """C (..., nv, nv) with C v = c and d/dt(M) - 2 C skew-symmetric, in any velocity coordinates."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("coriolis_matrix", q, v, parameters=parameters)
+        return self.evaluate("coriolis_matrix", q, v, parameters=parameters)
 
     def damping_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """D (..., nv, nv) of dampers and quadratic dissipation functions (eq. 3.125c)."""
-        return self._evaluate("damping_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("damping_matrix", self._configuration(q), parameters=parameters)
 
     def dissipation_force(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """f^D = dR/dv (..., nv): D v and the forces of dissipation functions that are not quadratic."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("dissipation_force", q, v, parameters=parameters)
+        return self.evaluate("dissipation_force", q, v, parameters=parameters)
 
     def stiffness_force(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """f^K (..., nv): gradient of the spring energy and of the user's potentials (eq. 3.125d)."""
-        return self._evaluate("stiffness_force", self._configuration(q), parameters=parameters)
+        return self.evaluate("stiffness_force", self._configuration(q), parameters=parameters)
 
     def gravity_force(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """f^G (..., nv): gradient of the gravity energy (eq. 3.125e, erratum 0.41)."""
-        return self._evaluate("gravity_force", self._configuration(q), parameters=parameters)
+        return self.evaluate("gravity_force", self._configuration(q), parameters=parameters)
 
     def applied_force(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """The user's generalised forces f(q, v) (..., nv) on the right-hand side."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("applied_force", q, v, parameters=parameters)
+        return self.evaluate("applied_force", q, v, parameters=parameters)
 
     def input_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """B (..., nv, nu): generalised force per unit of each input."""
-        return self._evaluate("input_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("input_matrix", self._configuration(q), parameters=parameters)
 
     def acceleration(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> np.ndarray:
         """Forward dynamics a (..., nv) (eq. 3.126b); ``u`` None means no input."""
-        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
-        a = self._evaluate("acceleration", q, v, u, parameters=parameters)
+        q, v, u = self._configuration(q, closed=True), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        a = self.evaluate("acceleration", q, v, u, parameters=parameters)
         if not is_symbolic(a) and not np.all(np.isfinite(a)):
             raise ConfigurationError(
                 f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity coordinate moves no mass "
@@ -291,28 +381,28 @@ class Model:
             self._vector(v, self.nv, "velocity v"),
             self._vector(a, self.nv, "acceleration a"),
         )
-        return self._evaluate("inverse_dynamics", q, v, a, parameters=parameters)
+        return self.evaluate("inverse_dynamics", q, v, a, parameters=parameters)
 
     def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """T (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("kinetic_energy", q, v, parameters=parameters)
+        return self.evaluate("kinetic_energy", q, v, parameters=parameters)
 
     def potential_energy(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """V (...,) in J: gravity, springs and the user's potentials."""
-        return self._evaluate("potential_energy", self._configuration(q), parameters=parameters)
+        return self.evaluate("potential_energy", self._configuration(q), parameters=parameters)
 
     def energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """T + V (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("energy", q, v, parameters=parameters)
+        return self.evaluate("energy", q, v, parameters=parameters)
 
     def acceleration_derivatives(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u."""
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
-        return self._evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
+        return self.evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
 
     def linearize(
         self, q: Array, v: Array | None = None, u: Array | None = None, parameters: Parameters = None
@@ -336,11 +426,16 @@ class Model:
         array([[-0.  ,  1.  ],
                [-9.81, -0.  ]])
         """
+        if self.description.loops or self.description.constraints:
+            raise ModelError(
+                f"linearize: {self.name!r} has loops or velocity constraints, for which tangent coordinates of the tree are too many. "
+                "Linearise a model of the tree with minimal coordinates."
+            )
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
-        return self._evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
+        return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
 
-    def equations(self) -> Equations:
-        """The equations of motion to read: SymPy expressions, text, LaTeX."""
+    def equations(self, names: Mapping[str, str] | None = None) -> Equations:
+        """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""
         from heavytop.system.equations import Equations
 
-        return Equations(self)
+        return Equations(self, names)

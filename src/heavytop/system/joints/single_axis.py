@@ -112,6 +112,8 @@ class Universal(Joint):
     """
 
     def __init__(self, axes: tuple[Any, Any] = ("x", "y")) -> None:
+        if len(axes) != 2:
+            raise ModelError(f"Universal joint: it takes two axes, got {axes!r}.")
         self.axes = (unit_axis(axes[0], "Universal joint"), unit_axis(axes[1], "Universal joint"))
         if np.linalg.norm(np.cross(*self.axes)) < 1e-9:
             raise ModelError(f"Universal joint: the two axes must not be parallel, got {axes[0]!r} and {axes[1]!r}.")

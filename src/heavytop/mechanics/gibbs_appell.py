@@ -1,0 +1,84 @@
+"""Gibbs-Appell: the inertia force is the gradient of the acceleration energy (thesis, eqs 3.29, 3.30, errata 0.24, 0.26).
+
+    f^M_i = dS/da^i,      S = 1/2 sum_p m_p |r_p''|^2,      f^M + f^V + f^D = f^E
+
+It needs no commutation coefficients and no distinction between holonomic and nonholonomic velocities: only accelerations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, jacobian, substitute, symbol, transpose
+from heavytop.coordinates import Coordinates
+from heavytop.mechanics.functions import (
+    Acceleration,
+    Evaluator,
+    Function,
+    applied,
+    gradient,
+    scalar,
+    shapes,
+    timed,
+)
+
+
+def potential_force(coordinates: Coordinates, potential: Function | None) -> Function:
+    """``f^V_i = d_i V`` as a symbolic function of (q, t) (erratum 0.25)."""
+    energy = timed(potential, 1, "a potential energy")
+
+    def slope(q: Array, t: Array) -> Array:
+        value = scalar(energy(q, t), "a potential energy")
+        return np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
+
+    return slope
+
+
+def inertia_force(coordinates: Coordinates, acceleration_energy: Function) -> Evaluator:
+    """``f^M = dS/da`` as a function of (q, v, a, t) (eq. 3.30).
+
+    Parameters
+    ----------
+    acceleration_energy : ``S(q, v, a)`` or ``S(q, v, a, t)``; terms without ``a`` do not matter.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Vector
+    >>> inertia_force(Vector(1), lambda q, v, a: 0.5 * a[0] ** 2)([0.0], [0.0], [3.0])
+    array([3.])
+    """
+    energy = timed(acceleration_energy, 3, "an acceleration energy")
+
+    def force(q: Array, v: Array, a: Array, t: Array) -> Array:
+        return gradient(scalar(energy(q, v, a, t), "an acceleration energy"), a)
+
+    return Evaluator(force, shapes(coordinates, "q v a t"), "gibbs_appell")
+
+
+def acceleration(
+    coordinates: Coordinates,
+    acceleration_energy: Function,
+    potential: Function | None = None,
+    force: Function | None = None,
+    dissipation: Function | None = None,
+) -> Acceleration:
+    """The acceleration ``a(q, v, t)`` of ``dS/da + dV + dR/dv = f^E``.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Circle
+    >>> circle = acceleration(Circle(), lambda q, v, a: 0.5 * (a[0] ** 2 + v[0] ** 4), lambda q: -9.81 * q[0])
+    >>> circle([0.0, 1.0], [3.0])
+    array([-9.81])
+    """
+    inertia = inertia_force(coordinates, acceleration_energy)
+    slope, applied_force = potential_force(coordinates, potential), applied(coordinates, force, dissipation)
+    n = coordinates.nv
+
+    def system(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+        a = symbol("a", n)
+        f = inertia(q, v, a, t)
+        mass = substitute(jacobian(f, a), a, np.zeros(n))  # S is quadratic in a
+        return mass, applied_force(q, v, t) - slope(q, t) - substitute(f, a, np.zeros(n))
+
+    return Acceleration(system, shapes(coordinates, "q v t"), "gibbs_appell")

@@ -1,0 +1,256 @@
+"""Legendre transformation and Hamilton's equations in any coordinates (thesis, section 2.2.5).
+
+    p_i = dL/dv^i,     H = p_i v^i - L,                                            (eqs 2.34, 2.35)
+    q' = A dH/dp,      p_i' + gamma^k_ij dH/dp_j p_k + d_i H = f_i                 (eq. 2.37)
+
+Nothing is assumed about L except that the momentum determines the velocity. H is constant on motions without forces when L does not
+depend on the time (eq. 2.39).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, column, is_symbolic, jacobian, scale, transpose
+from heavytop.coordinates import Coordinates
+from heavytop.errors import ConfigurationError, ModelError
+from heavytop.mechanics.functions import (
+    Evaluator,
+    Function,
+    along,
+    applied,
+    gradient,
+    gyroscopic,
+    is_constant_in,
+    scalar,
+    shapes,
+    solve,
+    time_derivative,
+    timed,
+)
+
+MAX_ITERATIONS = 50
+"""Newton steps after which the inversion of the momentum counts as failed."""
+
+
+class Legendre:
+    """The Legendre transform ``H(q, p, t) = p . v - L(q, v, t)`` at ``p = dL/dv`` (eqs 2.34, 2.35).
+
+    A function like any energy, so it can be transformed again: the transformation is its own inverse. It takes numbers for any
+    smooth convex L (Newton's method) and symbols where L is quadratic in v (one exact step).
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Vector
+    >>> H = Legendre(Vector(1), lambda q, v: v[0] ** 2)
+    >>> float(H(np.zeros(1), np.array([3.0])))
+    2.25
+    """
+
+    takes_time = True
+
+    def __init__(self, coordinates: Coordinates, energy: Function) -> None:
+        function = timed(energy, 2, "a function to transform")
+        self.coordinates = coordinates
+        self._symbolic_ok = True
+
+        def derivatives(q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
+            value = scalar(function(q, v, t), "a function to transform")
+            slope = gradient(value, v)
+            curvature = jacobian(slope, v)
+            self._symbolic_ok = is_constant_in(curvature, v)
+            return value[0], slope, curvature
+
+        self._derivatives = Evaluator(derivatives, shapes(coordinates, "q v t"), "legendre")
+
+    def momentum(self, q: Array, v: Array, t: Array = 0.0) -> Array:
+        """``p = dL/dv`` (..., nv) (eq. 2.34)."""
+        return self._derivatives(q, v, t)[1]
+
+    def velocity(self, q: Array, p: Array, t: Array = 0.0, guess: Array | None = None) -> Array:
+        """The velocity (..., nv) of a momentum: the inverse of :meth:`momentum`.
+
+        Raises
+        ------
+        ConfigurationError
+            Newton's method does not converge: no velocity has this momentum, or the guess (zero by default) is too far.
+        """
+        if is_symbolic(q, p, t):
+            if not self._symbolic_ok:
+                raise ModelError("the momentum is not linear in the velocity, so it can be inverted with numbers only.")
+            zero = np.zeros(self.coordinates.nv)
+            _, offset, mass = self._derivatives(q, zero, t)
+            return solve(mass, p - offset)
+        p = np.asarray(p, dtype=float)
+        v = np.zeros(p.shape) if guess is None else np.asarray(guess, dtype=float) + np.zeros(p.shape)
+        for _ in range(MAX_ITERATIONS):
+            value, slope, mass = self._derivatives(q, v, t)
+            step = solve(mass, p - slope, "the second derivative of the Lagrangian")
+            # p . v - L is concave: shorten the step until it does not decrease
+            size = np.ones(np.shape(value))
+            objective = np.vecdot(p, v) - value
+            for _ in range(30):
+                trial = v + scale(size, step, 1)
+                with np.errstate(all="ignore"):
+                    gain = np.vecdot(p, trial) - self._derivatives(q, trial, t)[0] - objective
+                bad = ~(gain >= -1e-12 * (1 + np.abs(objective)))
+                if not np.any(bad):
+                    break
+                size = np.where(bad, 0.5 * size, size)
+            v = v + scale(size, step, 1)
+            if np.all(np.abs(step) <= 1e-14 * (1 + np.abs(v))) or self._symbolic_ok:
+                return v
+        raise ConfigurationError(
+            f"the momentum could not be inverted within {MAX_ITERATIONS} Newton steps: no velocity has it, or a guess is needed."
+        )
+
+    def __call__(self, q: Array, p: Array, t: Array = 0.0) -> Array:
+        """``H(q, p, t)`` (...)."""
+        v = self.velocity(q, p, t)
+        return np.vecdot(p, v) - self._derivatives(q, v, t)[0]
+
+
+def momentum(coordinates: Coordinates, lagrangian: Function) -> Evaluator:
+    """The generalised momentum ``p = dL/dv`` as a function of (q, v, t) (eq. 2.34)."""
+    energy = timed(lagrangian, 2, "a Lagrangian")
+
+    def expression(q: Array, v: Array, t: Array) -> Array:
+        return gradient(scalar(energy(q, v, t), "a Lagrangian"), v)
+
+    return Evaluator(expression, shapes(coordinates, "q v t"), "momentum")
+
+
+def energy_of(coordinates: Coordinates, lagrangian: Function) -> Evaluator:
+    """``p . v - L``: the Hamiltonian in terms of velocities, a function of (q, v, t) (eqs 2.35, 2.45).
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Vector
+    >>> float(energy_of(Vector(1), lambda q, v: v[0] ** 2 - q[0])([1.0], [3.0]))
+    10.0
+    """
+    energy = timed(lagrangian, 2, "a Lagrangian")
+
+    def expression(q: Array, v: Array, t: Array) -> Array:
+        value = scalar(energy(q, v, t), "a Lagrangian")
+        return np.vecdot(gradient(value, v), v) - value[0]
+
+    return Evaluator(expression, shapes(coordinates, "q v t"), "hamiltonian")
+
+
+class Rates(NamedTuple):
+    """``q'`` (..., nq) and ``p'`` (..., nv)."""
+
+    q: Array
+    p: Array
+
+
+class CanonicalEquations(Evaluator):
+    """Hamilton's equations: :class:`Rates` at ``(q, p, t)``."""
+
+    def __call__(self, *arguments: Array) -> Rates:
+        return Rates(*super().__call__(*arguments))
+
+
+def equations(coordinates: Coordinates, hamiltonian: Function, force: Function | None = None) -> CanonicalEquations:
+    """Hamilton's equations (2.37) of a Hamiltonian ``H(q, p, t)`` that takes symbols.
+
+    Parameters
+    ----------
+    force : generalised force ``f(q, v, t)`` (nv,), added to ``p'``; the velocity is ``dH/dp``.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Vector
+    >>> oscillator = equations(Vector(1), lambda q, p: 0.5 * p[0] ** 2 + 0.5 * q[0] ** 2)
+    >>> oscillator([1.0], [2.0])
+    Rates(q=array([2.]), p=array([-1.]))
+    """
+    energy, applied_force = timed(hamiltonian, 2, "a Hamiltonian"), applied(coordinates, force, None)
+
+    def expression(q: Array, p: Array, t: Array) -> tuple[Array, Array]:
+        value = scalar(energy(q, p, t), "a Hamiltonian")
+        v = gradient(value, p)
+        slope = np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
+        rate = applied_force(q, v, t) - gyroscopic(coordinates, q, v, p) - slope
+        return coordinates.rate(q, v), rate
+
+    return CanonicalEquations(expression, shapes(coordinates, "q p t"), "hamilton")
+
+
+class LagrangianFlow:
+    """Hamilton's equations of a Lagrangian, without a symbolic inverse: ``d_i H = -d_i L``, ``dH/dp = v`` (eqs 2.36)."""
+
+    def __init__(
+        self, coordinates: Coordinates, lagrangian: Function, force: Function | None, dissipation: Function | None
+    ) -> None:
+        energy, applied_force = timed(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
+        self.transform = Legendre(coordinates, lagrangian)
+
+        def rates(q: Array, v: Array, p: Array, t: Array) -> tuple[Array, Array]:
+            value = scalar(energy(q, v, t), "a Lagrangian")
+            slope = np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
+            return coordinates.rate(q, v), applied_force(q, v, t) - gyroscopic(coordinates, q, v, p) + slope
+
+        def change(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+            p = gradient(scalar(energy(q, v, t), "a Lagrangian"), v)
+            return jacobian(p, v), along(p, q, coordinates.rate(q, v)) + time_derivative(p, t)
+
+        self._rates = Evaluator(rates, shapes(coordinates, "q v p t"), "hamilton")
+        self._change = Evaluator(change, shapes(coordinates, "q v t"), "momentum_rate")
+
+    def __call__(self, q: Array, p: Array, t: Array = 0.0) -> Rates:
+        """:class:`Rates` at a momentum."""
+        return Rates(*self._rates(q, self.transform.velocity(q, p, t), p, t))
+
+    def acceleration(self, q: Array, v: Array, t: Array = 0.0) -> Array:
+        """``v'`` (..., nv): the momentum rate of (2.37b), taken back to velocities."""
+        p = self.transform.momentum(q, v, t)
+        mass, drift = self._change(q, v, t)
+        return solve(mass, self(q, p, t).p - drift)
+
+
+def flow(
+    coordinates: Coordinates, lagrangian: Function, force: Function | None = None, dissipation: Function | None = None
+) -> LagrangianFlow:
+    """Hamilton's equations (2.37) of any Lagrangian ``L(q, v, t)``: a function of (q, p, t) that gives :class:`Rates`.
+
+    Examples
+    --------
+    A relativistic particle, whose momentum is not linear in the velocity:
+
+    >>> from heavytop.coordinates import Vector
+    >>> particle = flow(Vector(1), lambda q, v: -np.sqrt(1 - v[0] ** 2) - q[0])
+    >>> particle([0.0], [0.75]).q.round(12)
+    array([0.6])
+    """
+    return LagrangianFlow(coordinates, lagrangian, force, dissipation)
+
+
+def quadratic_equations(
+    coordinates: Coordinates, metric: Function, linear: Function | None = None, rest: Function | None = None
+) -> Evaluator:
+    """Hamilton's equations of ``L = M v v / 2 + b v + c`` written out (eq. 2.43 with erratum 0.13): (q, p, t) to (q', p').
+
+    ``p_i' + (gamma^k_il M^lj p_k + d_i M^kj (p_k - b_k) / 2 - M^kj d_i b_k) (p_j - b_j) - d_i c = 0``.
+    """
+    m, b, c = timed(metric, 1, "a metric"), timed(linear, 1, "a linear term"), timed(rest, 1, "a scalar term")
+    n = coordinates.nv
+
+    def expression(q: Array, p: Array, t: Array) -> tuple[Array, Array]:
+        kinematics = as_array(coordinates.kinematics_matrix(q))
+        mass, b_vector = as_array(m(q, t)), as_array(b(q, t)) + np.zeros(n)
+        v = np.linalg.solve(mass, p - b_vector)  # M^jk (p_k - b_k)
+        c_slope = np.matvec(transpose(kinematics), gradient(scalar(c(q, t), "a scalar term"), q))
+        turning = gyroscopic(coordinates, q, v, p)
+        rate = []
+        for i in range(n):
+            direction = column(kinematics, i)
+            # d_i M^kj = -(M^-1 d_i M M^-1)^kj
+            inverse_slope = -np.vecdot(v, np.matvec(along(mass, q, direction), v))
+            rate.append(0.5 * inverse_slope - np.vecdot(v, along(b_vector, q, direction)))
+        return coordinates.rate(q, v), c_slope - turning - np.stack(rate)
+
+    return CanonicalEquations(expression, shapes(coordinates, "q p t"), "quadratic_hamiltonian")
