@@ -10,13 +10,14 @@ import numpy as np
 
 from heavytop._arrays import Array, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
 from heavytop.compile import Traced
-from heavytop.control.closed_loop import ClosedLoop, Flight
+from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
 from heavytop.control.reference import Reference
 from heavytop.control.setting import trace_of
 from heavytop.control.tracking import Controller, Tracking
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
+from heavytop.simulate import Run
 from heavytop.system.connection import commutation
 from heavytop.system.model import Model
 
@@ -163,13 +164,14 @@ class EnergyBalance:
     imbalance: np.ndarray
 
 
-def energy_balance(controller: Tracking, flight: Flight) -> EnergyBalance:
-    """W along a flight and how far W' = -dissipation is from true (Simpson's rule where the number of samples is odd)."""
+def energy_balance(controller: Tracking, flight: Run) -> EnergyBalance:
+    """W along a simulated motion and how far W' = -dissipation is from true. For laws without integral action."""
+    if controller.state_size:
+        raise ControlError("the energy balance is that of the prototype alone; derive the law without integral action.")
     q_R, v_R, a_R = controller.reference(flight.t)
     lead = (len(flight.t), *(1,) * (flight.q.ndim - 2))
     desired = [x.reshape(*lead, x.shape[-1]) for x in (q_R, v_R, a_R)]
-    z = flight.z if controller.state_size else None
-    values = controller.law.diagnostics(flight.q, flight.v, *desired, z)
+    values = controller.law.diagnostics(flight.q, flight.v, *desired)
     W, loss = values["W"], values["dissipation"]
     lost = _integral(flight.t, loss)
     return EnergyBalance(flight.t, W, loss, values["defect"], W - W[0] + lost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +27,119 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Any] | None
 
 
-class Law:
+class FeedbackLaw(ABC):
+    """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`."""
+
+    kind: str
+    model: Model
+    state_size: int = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kind!r} of {self.model.name!r}: {self.model.nu} inputs, {self.state_size} states)"
+
+    @property
+    @abstractmethod
+    def traced_law(self) -> Traced:
+        """Traced function of q, v, q_R, v_R, a_R, p and, with states, z; outputs u and, with states, z_rate."""
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return Kernel(self.traced_law)
+
+    def __call__(
+        self,
+        q: Array,
+        v: Array,
+        q_R: Array,
+        v_R: Array | None = None,
+        a_R: Array | None = None,
+        z: Array | None = None,
+        parameters: Parameters = None,
+    ) -> Array:
+        """Inputs u (..., nu) at the state (q, v) for the reference (q_R, v_R, a_R); all broadcast. Symbols give symbols.
+
+        ``v_R`` and ``a_R`` default to rest, ``z`` to the initial state of the integrals.
+        """
+        arguments = self._arguments(q, v, q_R, v_R, a_R, z, parameters)
+        if is_symbolic(*arguments):
+            return self.traced_law(*arguments)[0]
+        return self._numbers(arguments)
+
+    def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:
+        return self._kernel(*arguments)[0]
+
+    def _arguments(self, q, v, q_R, v_R, a_R, z, parameters) -> list[Array]:
+        model, zero = self.model, np.zeros(self.model.nv)
+        arguments = [
+            model.coordinates.check(q, "q") if not is_symbolic(q) else q,
+            self._vector(v, "v", model.nv),
+            model.coordinates.check(q_R, "q_R") if not is_symbolic(q_R) else q_R,
+            zero if v_R is None else self._vector(v_R, "v_R", model.nv),
+            zero if a_R is None else self._vector(a_R, "a_R", model.nv),
+            model.parameter_vector(parameters),
+        ]
+        if self.state_size:
+            arguments.append(self.initial_state() if z is None else self._vector(z, "z", self.state_size))
+        return arguments
+
+    def _vector(self, x: Array, what: str, size: int) -> Array:
+        if is_symbolic(x):
+            return x
+        x = np.asarray(x, dtype=float)
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise wrong_shape(f"{what} of {self!r}", ("...", size), x.shape)
+        return x
+
+    def initial_state(self) -> np.ndarray:
+        """The integrals at the start (state_size,): zero."""
+        return np.zeros(self.state_size)
+
+    # --- use --------------------------------------------------------------------------------------------------------------
+
+    def with_reference(
+        self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
+    ) -> Tracking:
+        """The law together with what it shall follow: a controller that a simulation can call.
+
+        Parameters
+        ----------
+        reference : a :class:`.Reference`, or a configuration (nq,) to hold.
+        knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
+        sample_time : period (s) at which a law with integral action is sampled; None: it runs continuously.
+        """
+        from heavytop.control.reference import Reference
+        from heavytop.control.tracking import Tracking
+
+        if not isinstance(reference, Reference):
+            reference = Reference.set_point(self.model, reference)
+        return Tracking(self, reference, knows_parameters, sample_time)
+
+    def export_c(self, folder: str | Path, precision: str = "double", footprint: bool = False) -> list[Path]:
+        """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
+
+        The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate.
+        """
+        from heavytop.compile import export_c
+
+        rng = np.random.default_rng(0)
+        count, model = 16, self.model
+        vectors = [
+            model.random(rng, (count,)),
+            rng.standard_normal((count, model.nv)),
+            model.random(rng, (count,)),
+            rng.standard_normal((count, model.nv)),
+            rng.standard_normal((count, model.nv)),
+            np.broadcast_to(model.parameter_vector(), (count, len(model.parameter_names))),
+        ]
+        if self.state_size:
+            vectors.append(rng.standard_normal((count, self.state_size)))
+        name = f"{self.kind}_law"
+        return export_c(
+            folder, {name: self.traced_law}, precision, name=name, vectors={name: vectors}, footprint=footprint
+        )
+
+
+class Law(FeedbackLaw):
     """A tracking law of a model, derived from a prototype.
 
     Made by :func:`.particle_law`, :func:`.body_law` and :func:`.energy_law`.
@@ -61,9 +174,6 @@ class Law:
         self._bias, self._z_rate = bias, rates
         self._bounds = None if limits is None else limits.bounds(self.model)
         check_law(self)
-
-    def __repr__(self) -> str:
-        return f"Law({self.kind!r} of {self.model.name!r}: {self.model.nu} inputs, {self.state_size} states)"
 
     # --- traced functions -------------------------------------------------------------------------------------------------
 
@@ -113,10 +223,6 @@ class Law:
         return trace_of(f"{self.kind}_diagnostics", self.symbols(), outputs)
 
     @cached_property
-    def _kernel(self) -> Kernel:
-        return Kernel(self.traced_law)
-
-    @cached_property
     def _diagnostics_kernel(self) -> Kernel:
         return Kernel(self.traced_diagnostics)
 
@@ -133,25 +239,9 @@ class Law:
 
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
-    def __call__(
-        self,
-        q: Array,
-        v: Array,
-        q_R: Array,
-        v_R: Array | None = None,
-        a_R: Array | None = None,
-        z: Array | None = None,
-        parameters: Parameters = None,
-    ) -> Array:
-        """Inputs u (..., nu) at the state (q, v) for the reference (q_R, v_R, a_R); all broadcast. Symbols give symbols.
-
-        ``v_R`` and ``a_R`` default to rest, ``z`` to the initial state of the integrals.
-        """
-        arguments = self._arguments(q, v, q_R, v_R, a_R, z, parameters)
-        if is_symbolic(*arguments):
-            return self.traced_law(*arguments)[0]
+    def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:
         if self.inside or self._bounds is None:
-            return self._kernel(*arguments)[0]
+            return super()._numbers(arguments)
         target, metric, *_ = self._program(*arguments)
         return box_qp_outside(metric, target, *self._bounds)
 
@@ -173,69 +263,3 @@ class Law:
         values = self._diagnostics_kernel(*self._arguments(q, v, q_R, v_R, a_R, z, parameters))
         return dict(zip(self.traced_diagnostics.outputs, values, strict=True))
 
-    def _arguments(self, q, v, q_R, v_R, a_R, z, parameters) -> list[Array]:
-        model, zero = self.model, np.zeros(self.model.nv)
-        arguments = [
-            model.coordinates.check(q, "q") if not is_symbolic(q) else q,
-            self._vector(v, "v", model.nv),
-            model.coordinates.check(q_R, "q_R") if not is_symbolic(q_R) else q_R,
-            zero if v_R is None else self._vector(v_R, "v_R", model.nv),
-            zero if a_R is None else self._vector(a_R, "a_R", model.nv),
-            model.parameter_vector(parameters),
-        ]
-        if self.state_size:
-            arguments.append(self.initial_state() if z is None else self._vector(z, "z", self.state_size))
-        return arguments
-
-    def _vector(self, x: Array, what: str, size: int) -> Array:
-        if is_symbolic(x):
-            return x
-        x = np.asarray(x, dtype=float)
-        if x.ndim == 0 or x.shape[-1] != size:
-            raise wrong_shape(f"{what} of {self!r}", ("...", size), x.shape)
-        return x
-
-    def initial_state(self) -> np.ndarray:
-        """The integrals at the start (state_size,): zero."""
-        return np.zeros(self.state_size)
-
-    # --- use --------------------------------------------------------------------------------------------------------------
-
-    def with_reference(self, reference: Reference | Array, knows_parameters: bool = False) -> Tracking:
-        """The law together with what it shall follow: a controller that a simulation can call.
-
-        Parameters
-        ----------
-        reference : a :class:`.Reference`, or a configuration (nq,) to hold.
-        knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
-        """
-        from heavytop.control.reference import Reference
-        from heavytop.control.tracking import Tracking
-
-        if not isinstance(reference, Reference):
-            reference = Reference.set_point(self.model, reference)
-        return Tracking(self, reference, knows_parameters)
-
-    def export_c(self, folder: str | Path, precision: str = "double", footprint: bool = False) -> list[Path]:
-        """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
-
-        The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate.
-        """
-        from heavytop.compile import export_c
-
-        rng = np.random.default_rng(0)
-        count, model = 16, self.model
-        vectors = [
-            model.random(rng, (count,)),
-            rng.standard_normal((count, model.nv)),
-            model.random(rng, (count,)),
-            rng.standard_normal((count, model.nv)),
-            rng.standard_normal((count, model.nv)),
-            np.broadcast_to(model.parameter_vector(), (count, len(model.parameter_names))),
-        ]
-        if self.state_size:
-            vectors.append(rng.standard_normal((count, self.state_size)))
-        name = f"{self.kind}_law"
-        return export_c(
-            folder, {name: self.traced_law}, precision, name=name, vectors={name: vectors}, footprint=footprint
-        )

@@ -18,7 +18,7 @@ from heavytop.errors import ControlError
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
-    from heavytop.control.law import Law
+    from heavytop.control.law import FeedbackLaw
     from heavytop.control.reference import Reference
 
 
@@ -48,14 +48,22 @@ class Tracking:
     A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R).
     """
 
-    def __init__(self, law: Law, reference: Reference, knows_parameters: bool = False) -> None:
+    def __init__(
+        self,
+        law: FeedbackLaw,
+        reference: Reference,
+        knows_parameters: bool = False,
+        sample_time: float | None = None,
+    ) -> None:
+        if sample_time is not None and not sample_time > 0:
+            raise ControlError(f"the sample time must be positive, got {sample_time}.")
         for what in ("nq", "nv"):
             if getattr(reference.model, what) != getattr(law.model, what):
                 raise ControlError(
                     f"the reference is made for {reference.model.name!r} with {what} = {getattr(reference.model, what)}, "
                     f"the law for {law.model.name!r} with {what} = {getattr(law.model, what)}. Make both for one model."
                 )
-        self.law, self.reference, self.knows_parameters = law, reference, knows_parameters
+        self.law, self.reference, self.knows_parameters, self.sample_time = law, reference, knows_parameters, sample_time
         self.state_size = law.state_size
         self.signal_size = 0 if reference.traced is not None else law.model.nq + 2 * law.model.nv
 
@@ -92,7 +100,10 @@ class Tracking:
             symbols["z"] = symbol("z", self.state_size)
             arguments.append(symbols["z"])
         traced = self.law.traced_law
-        return trace_of("controller", symbols, dict(zip(traced.outputs, traced.expressions(*arguments), strict=True)))
+        outputs = dict(zip(traced.outputs, traced.expressions(*arguments), strict=True))
+        if self.state_size and self.sample_time is not None:
+            outputs["z_next"] = symbols["z"] + self.sample_time * outputs.pop("z_rate")
+        return trace_of("controller", symbols, outputs)
 
     def check_plant(self, model: Model) -> None:
         """Raise a ControlError unless the plant has the coordinates and inputs the law was made for."""

@@ -68,7 +68,8 @@ class VirtualVehicle:
         arguments = [symbols["q"], symbols["v"], q_v, v_v, a_v, self.law.model.parameter_vector()]
         results = self.law.traced_law.expressions(*arguments, *([z] if nz else []))
         z_rate = concatenate(rate, a_v, *results[1:])
-        return trace_of("virtual_vehicle", symbols, {"u": results[0], "z_rate": z_rate})
+        outputs = {"u": results[0], "z_rate": z_rate, "q_virtual": q_v, "v_virtual": v_v}
+        return trace_of("virtual_vehicle", symbols, outputs)
 
 
 def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: float | None = None) -> Reference:
