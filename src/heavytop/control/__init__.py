@@ -1,5 +1,8 @@
 """Tracking control of rigid-body systems by a mechanical prototype: laws, references, limits, analysis."""
 
+from heavytop.control.actuators import Actuated as Actuated
+from heavytop.control.actuators import Propellers as Propellers
+from heavytop.control.actuators import TiltingPropellers as TiltingPropellers
 from heavytop.control.allocation import Limits as Limits
 from heavytop.control.analysis import energy_balance as energy_balance
 from heavytop.control.analysis import floquet_exponents as floquet_exponents
@@ -15,6 +18,15 @@ from heavytop.control.curves import looping as looping
 from heavytop.control.curves import minimum_snap as minimum_snap
 from heavytop.control.curves import rest_to_rest as rest_to_rest
 from heavytop.control.curves import smoothstep as smoothstep
+from heavytop.control.disturbances import ConstantWind as ConstantWind
+from heavytop.control.disturbances import Delayed as Delayed
+from heavytop.control.disturbances import Gust as Gust
+from heavytop.control.disturbances import Noisy as Noisy
+from heavytop.control.disturbances import VonKarman as VonKarman
+from heavytop.control.disturbances import Winds as Winds
+from heavytop.control.disturbances import Windy as Windy
+from heavytop.control.disturbances import add_rotor_drag as add_rotor_drag
+from heavytop.control.disturbances import add_wind as add_wind
 from heavytop.control.energy import AttitudeBlock as AttitudeBlock
 from heavytop.control.energy import JointBlock as JointBlock
 from heavytop.control.energy import PointBlock as PointBlock
