@@ -156,6 +156,24 @@ def test_tangent_inverse_moves_with_the_given_velocity(c):
     assert np.abs(c.tangent_inverse(0 * delta, v) - v).max() < 1e-14
 
 
+@groups
+def test_bracket_is_the_contraction_of_commutation_coefficients(c):
+    a, b = velocities(c, seed=20), velocities(c, seed=21)
+    expected = np.einsum("kij,...i,...j->...k", c.commutation(c.neutral()), a, b)
+    assert np.abs(c.bracket(a, b) - expected).max() < 1e-14
+    assert np.abs(c.bracket(a, b) + c.bracket(b, a)).max() < 1e-14
+
+
+@groups
+def test_truncated_tangent_inverse_is_exact_to_fourth_order(c):
+    delta, v = velocities(c, size=1.0), velocities(c, seed=9)
+    errors = [
+        np.abs(c.tangent_inverse_truncated(s * delta, v) - c.tangent_inverse(s * delta, v)).max() for s in (1, 0.5)
+    ]
+    assert errors[0] <= np.abs(v).max() / 100
+    assert errors[0] < 1e-14 or 14 < errors[0] / errors[1] < 18
+
+
 @every
 def test_project_removes_drift_and_keeps_good_points(c):
     q = points(c)
@@ -191,6 +209,7 @@ def test_symbols_give_the_numbers(c):
         operations["constraint_jacobian"] = ((q,), c.constraint_jacobian)
     if c.is_group:
         operations["tangent_inverse"] = ((v, w), c.tangent_inverse)
+        operations["tangent_inverse_truncated"] = ((v, w), c.tangent_inverse_truncated)
     for name, (arguments, f) in operations.items():
         traced = trace(f, {f"x{k}": a.shape[1:] for k, a in enumerate(arguments)}, name=name)
         (out,) = traced(*arguments)

@@ -17,18 +17,20 @@ PACKAGE = SOURCE / "heavytop"
 ORDER = (
     {"heavytop", "__main__"},
     {"cli"},
+    {"bench"},
     {"show"},
     {"sweep"},
     {"io"},
     {"copters"},
     {"control"},
     {"simulate"},
+    {"library"},
     {"system"},
     {"mechanics"},
     {"coordinates"},
     {"compile"},
     {"geometry"},
-    {"_arrays", "errors"},
+    {"_arrays", "_version", "errors"},
 )
 RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 

@@ -50,8 +50,8 @@ def load(
     if fingerprint is not None:
         pointer = store.get(_fingerprint_key(fingerprint))
         entry = store.get(pointer.meta["points_to"]) if pointer is not None else None
-        if entry is not None:
-            return _loaded(entry.meta, entry.data, hit=True)
+        if pointer is not None and entry is not None:
+            return _loaded({**entry.meta, **pointer.meta["meta"]}, entry.data, hit=True)
     if build is None:
         return None
     text, meta = build()
@@ -65,7 +65,8 @@ def load(
     else:
         result = _loaded({**entry.meta, **meta}, entry.data, hit=True)
     if fingerprint is not None:
-        store.put(_fingerprint_key(fingerprint), {"points_to": key}, b"")
+        # equal code may belong to functions with other names and shapes: those are the pointer's
+        store.put(_fingerprint_key(fingerprint), {"points_to": key, "meta": meta}, b"")
     return result
 
 

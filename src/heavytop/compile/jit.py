@@ -34,6 +34,11 @@ class Machine:
         return "+fma" in self.features.split(",") or self.triple.startswith(("aarch64", "arm64"))
 
     @property
+    def x86(self) -> bool:
+        """Whether this is a 64-bit processor of the x86 family."""
+        return self.triple.startswith("x86_64")
+
+    @property
     def lanes(self) -> int:
         """Number of states evaluated together: 8 with AVX-512, else 4."""
         return 8 if "+avx512f" in self.features.split(",") else 4
@@ -135,6 +140,10 @@ def executable_memory() -> bool:
             area.close()
 
 
+_ALWAYS = ("memcpy", "memset", "floor", "ceil", "fmin", "fmax")
+"""Functions that LLVM may call on its own account."""
+
+
 @cache
 def _c_library() -> Any:
     if sys.platform == "win32":
@@ -169,7 +178,7 @@ class Library:
             raise CompileError("this process may not make memory executable (operating system policy).")
         llvm = _binding()
         host()
-        for symbol in externals:
+        for symbol in (*externals, *_ALWAYS):
             _provide(symbol)
         try:
             self._backing = llvm.parse_assembly("")

@@ -1,4 +1,4 @@
-"""Program -> LLVM IR: one straight-line function over W lanes, and the loops over states around it.
+"""Program -> LLVM IR: one straight-line function over W lanes.
 
 The function of a program ``f`` has the signature ``void f(inputs..., outputs..., scratch)``; every argument points
 to aligned vectors ``[variable][lane]``. A large program becomes a sequence of functions of about a thousand
@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from heavytop.compile.lanes import (
-    Lanes,
-    Writer,
+from heavytop.compile.lanes import Lanes, Writer
+from heavytop.compile.program import Op, Program
+from heavytop.compile.vector_math import (
+    BRANCH_WEIGHTS,
     each_lane,
-    gather,
     libm_name,
-    scatter,
+    reduce_angle,
     sincos,
     sincos_plain,
+    some_large,
 )
-from heavytop.compile.program import Op, Program
 
 CHUNK_ABOVE = 20_000
 CHUNK_SIZE = 1_000
@@ -65,12 +65,20 @@ LIBM = {
 
 @dataclass(frozen=True)
 class Emitted:
-    """IR text of a function and the number of scratch vectors it needs."""
+    """IR text of a function.
+
+    Attributes
+    ----------
+    scratch : number of scratch vectors it needs.
+    chunks : number of parts ``@name_part0``, ``@name_part1``, ... that make up the function.
+    guarded : whether the parts must not be called where ``i1 @name_large(inputs...)`` is true.
+    """
 
     name: str
     text: str
     scratch: int
     chunks: int
+    guarded: bool = False
 
 
 def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) -> Emitted:
@@ -78,22 +86,104 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
     total = len(program.code)
     if chunk is None:
         chunk = CHUNK_SIZE if total > CHUNK_ABOVE else max(total, 1)
-    bounds = [*range(0, total, chunk), total] if total else [0, 0]
+    bounds = _bounds(program, chunk)
     slots, scratch = _scratch_slots(program, bounds)
-    parameters = [f"ptr noalias readonly %in{i}" for i in range(len(program.input_sizes))]
-    parameters += [f"ptr noalias %out{i}" for i in range(len(program.outputs))]
-    head = ", ".join([*parameters, "ptr noalias %scratch"])
-    if len(bounds) == 2:
-        body = _Body(program, lanes, slots).emit(0, total)
-        return Emitted(name, f"define void @{name}({head}) nounwind noinline {{\n{body}\n}}\n", scratch, 1)
-    call = ", ".join(f"ptr {p.rsplit(' ', 1)[1]}" for p in [*parameters, "ptr %scratch"])
-    pieces, calls = [], []
+    turned = _pure_angles(program)
+    inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
+    outputs = [f"%out{i}" for i in range(len(program.outputs))]
+    head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
+    # spilled vectors must not straddle cache lines: without the attribute the stack is aligned to 16 bytes only
+    attributes = f"nounwind noinline alignstack({max(lanes.alignment, 16)})"
+    parts = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
-        body = _Body(program, lanes, slots).emit(start, stop)
-        pieces.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
-        calls.append(f"  call void @{name}_part{k}({call})")
-    whole = "\n".join([f"define void @{name}({head}) nounwind noinline {{", *calls, "  ret void", "}", ""])
-    return Emitted(name, "".join(pieces) + whole, scratch, len(pieces))
+        body = _Body(program, lanes, slots, turned).emit(start, stop)
+        parts.append(f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n")
+    if len(parts) == 1 and not turned:
+        whole = parts.pop().replace(f"internal void @{name}_part0", f"void @{name}", 1)
+    else:
+        w = Writer()
+        if turned:
+            inputs = _with_moderate_angles(w, program, lanes, turned, scratch)
+            scratch += sum(program.input_sizes[i] for i in {program.code[a].args[0] for a in turned})
+        call = ", ".join(f"ptr {p}" for p in [*inputs, *outputs, "%scratch"])
+        for k in range(len(parts)):
+            w.do(f"call void @{name}_part{k}({call})")
+        w.do("ret void")
+        whole = f"define void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
+    text = "".join(parts) + whole
+    if turned and len(parts) > 1:
+        text += _large_angles(program, name, lanes, turned)
+    return Emitted(name, text, scratch, max(len(parts), 1), bool(turned))
+
+
+def _bounds(program: Program, chunk: int) -> list[int]:
+    """Where to cut a program into equal parts of at most about ``chunk`` instructions, with few values alive at each cut."""
+    total = len(program.code)
+    parts = max(-(-total // chunk), 1)
+    change = [0] * (total + 2)
+    for k, last in enumerate(program.last_use):
+        if program.code[k].op not in (Op.INPUT, Op.CONST):
+            change[k + 1] += 1
+            change[last + 1] -= 1
+    alive = list(accumulate(change))
+    window = total // parts // 6
+    cuts = [total * j // parts for j in range(1, parts)]
+    return [0, *(min(range(c - window, c + window + 1), key=lambda i: (alive[i], i)) for c in cuts), total]
+
+
+def _large_angles(program: Program, name: str, lanes: Lanes, turned: Sequence[int]) -> str:
+    """IR of ``i1 @name_large(inputs...)``: whether an angle is too large for :func:`.sincos`."""
+    w = Writer()
+    angles = []
+    for a in turned:
+        i, j = program.code[a].args
+        place = w.let(f"getelementptr {lanes.real}, ptr %in{i}, i64 {j}")
+        angles.append(w.let(f"load {lanes.real}, ptr {place}, align {lanes.alignment}"))
+    w.do(f"ret i1 {some_large(w, lanes, angles)}")
+    head = ", ".join(f"ptr noalias readonly %in{i}" for i in range(len(program.input_sizes)))
+    return f"define internal i1 @{name}_large({head}) nounwind noinline {{\n{w.text()}\n}}\n"
+
+
+def _pure_angles(program: Program) -> list[int]:
+    """Inputs that are used for nothing but sines and cosines."""
+    turned = {i.args[0] for i in program.code if i.op in (Op.SIN, Op.COS) and program.code[i.args[0]].op is Op.INPUT}
+    for op, args, _ in program.code:
+        if op not in (Op.SIN, Op.COS, Op.INPUT):
+            turned.difference_update(args)
+    return sorted(turned.difference(program.homes))
+
+
+def _with_moderate_angles(w: Writer, program: Program, lanes: Lanes, turned: Sequence[int], scratch: int) -> list[str]:
+    """The inputs, or copies of them behind the scratch area where an angle is too large for :func:`.sincos`.
+
+    One check for all angles before the program starts: its own code stays one block, and nothing is kept in registers.
+    """
+    t, alignment = lanes.real, lanes.alignment
+
+    def load(base: str, index: int) -> str:
+        place = w.let(f"getelementptr {t}, ptr {base}, i64 {index}")
+        return w.let(f"load {t}, ptr {place}, align {alignment}")
+
+    angles = {program.code[a].args: load(f"%in{program.code[a].args[0]}", program.code[a].args[1]) for a in turned}
+    here, rare, usual = w.fresh("here"), w.fresh("rare"), w.fresh("usual")
+    some = some_large(w, lanes, list(angles.values()))
+    w.label(here)
+    w.do(f"br i1 {some}, label %{rare}, label %{usual}, !prof !0")
+    w.start(rare)
+    copies: dict[int, str] = {}
+    for i in sorted({i for i, _ in angles}):
+        copies[i] = w.let(f"getelementptr {t}, ptr %scratch, i64 {scratch}")
+        scratch += program.input_sizes[i]
+        for j in range(program.input_sizes[i]):
+            value = load(f"%in{i}", j)
+            value = w.let(f"call {t} @reduced({t} {value})") if (i, j) in angles else value
+            place = w.let(f"getelementptr {t}, ptr {copies[i]}, i64 {j}")
+            w.do(f"store {t} {value}, ptr {place}, align {alignment}")
+    w.label(usual)
+    return [
+        w.let(f"phi ptr [ %in{i}, %{here} ], [ {copies[i]}, %{rare} ]") if i in copies else f"%in{i}"
+        for i in range(len(program.input_sizes))
+    ]
 
 
 def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, int], int]:
@@ -121,35 +211,29 @@ def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, i
 class _Body:
     """Emits one chunk of a program."""
 
-    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int]) -> None:
+    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int], moderate: Sequence[int]) -> None:
         self.program, self.lanes, self.slots = program, lanes, slots
-        self.lines: list[str] = []
+        self.moderate = frozenset(moderate)  # angles already brought into range
+        self.w = Writer()
         self.names: dict[int, str] = {}
         self.sincos: dict[int, str] = {}
 
     def emit(self, start: int, stop: int) -> str:
-        t, alignment = self.lanes.real, self.lanes.alignment
-        homes: dict[int, list[tuple[int, int]]] = {}
-        for i, values in enumerate(self.program.outputs):
-            for j, value in enumerate(values):
-                homes.setdefault(value, []).append((i, j))
+        t, alignment, w = self.lanes.real, self.lanes.alignment, self.w
+        homes = self.program.homes
         for k in range(start, stop):
-            op = self.program.code[k].op
-            if op not in (Op.INPUT, Op.CONST):
+            if self.program.code[k].op not in (Op.INPUT, Op.CONST):
                 self._operation(k)
                 if k in self.slots:
                     place = self._address("%scratch", self.slots[k])
-                    self.lines.append(f"  store {t} {self.names[k]}, ptr {place}, align {alignment}")
+                    w.do(f"store {t} {self.names[k]}, ptr {place}, align {alignment}")
             for i, j in homes.get(k, ()):
-                value = self._value(k)
-                self.lines.append(f"  store {t} {value}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
-        self.lines.append("  ret void")
-        return "\n".join(self.lines)
+                w.do(f"store {t} {self._value(k)}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
+        w.do("ret void")
+        return w.text()
 
     def _address(self, base: str, index: int) -> str:
-        name = f"%p{len(self.lines)}"
-        self.lines.append(f"  {name} = getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
-        return name
+        return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
 
     def _value(self, k: int) -> str:
         """The IR name of value ``k``, loading it where this chunk did not compute it."""
@@ -160,53 +244,56 @@ class _Body:
                 return self.names[k]
             base, index = (f"%in{args[0]}", args[1]) if op is Op.INPUT else ("%scratch", self.slots[k])
             place = self._address(base, index)
-            self.lines.append(f"  %v{k} = load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
-            self.names[k] = f"%v{k}"
+            self.names[k] = self.w.let(f"load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
         return self.names[k]
+
+    def _sine_and_cosine(self, angle: int) -> str:
+        """The pair for an angle, computed once."""
+        if angle not in self.sincos:
+            t = self.lanes.real
+            x = self._value(angle)
+            if angle not in self.moderate:
+                x = reduce_angle(self.w, self.lanes, x)
+            self.sincos[angle] = self.w.let(f"call {{{t}, {t}}} @sincos({t} {x})")
+        return self.sincos[angle]
 
     def _operation(self, k: int) -> None:
         op, args, _ = self.program.code[k]
-        a = [self._value(j) for j in args]
-        lanes, lines, name = self.lanes, self.lines, f"%v{k}"
+        lanes, let = self.lanes, self.w.let
         t, bits = lanes.real, lanes.bits
+        if op in (Op.SIN, Op.COS):
+            pair = self._sine_and_cosine(args[0])
+            self.names[k] = let(f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+            return
+        a = [self._value(j) for j in args]
         zero = lanes.constant(0.0)
 
-        def let(target: str, expression: str) -> str:
-            lines.append(f"  {target} = {expression}")
-            return target
-
-        def truth(value: str, tag: str) -> str:
-            return let(f"{name}{tag}", f"fcmp une {t} {value}, {zero}")
+        def truth(value: str) -> str:
+            return let(f"fcmp une {t} {value}, {zero}")
 
         def number(mask: str) -> str:
-            return let(name, f"uitofp {bits} {mask} to {t}")
+            return let(f"uitofp {bits} {mask} to {t}")
 
         if op in _ARITHMETIC:
-            let(name, f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
+            name = let(f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
         elif op is Op.NEG:
-            let(name, f"fneg contract {t} {a[0]}")
-        elif op in (Op.SIN, Op.COS):
-            pair = self.sincos.get(args[0])
-            if pair is None:
-                pair = self.sincos[args[0]] = let(f"%sc{k}", f"call {{{t}, {t}}} @sincos({t} {a[0]})")
-            let(name, f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+            name = let(f"fneg contract {t} {a[0]}")
         elif op in _INTRINSIC:
-            let(name, f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
+            name = let(f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
         elif op in LIBM:
-            let(name, f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
+            name = let(f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
         elif op in _COMPARE:
-            number(let(f"{name}m", f"fcmp {_COMPARE[op]} {t} {a[0]}, {a[1]}"))
+            name = number(let(f"fcmp {_COMPARE[op]} {t} {a[0]}, {a[1]}"))
         elif op in (Op.AND, Op.OR):
-            number(let(f"{name}m", f"{op} {bits} {truth(a[0], 'a')}, {truth(a[1], 'b')}"))
+            name = number(let(f"{op} {bits} {truth(a[0])}, {truth(a[1])}"))
         elif op is Op.NOT:
-            number(let(f"{name}m", f"fcmp oeq {t} {a[0]}, {zero}"))
+            name = number(let(f"fcmp oeq {t} {a[0]}, {zero}"))
         elif op is Op.SELECT:
-            let(name, f"select {bits} {truth(a[0], 'm')}, {t} {a[1]}, {t} {a[2]}")
+            name = let(f"select {bits} {truth(a[0])}, {t} {a[1]}, {t} {a[2]}")
         else:  # sign: -1, 1, or the argument itself (zero, NaN)
-            positive = let(f"{name}p", f"fcmp ogt {t} {a[0]}, {zero}")
-            negative = let(f"{name}n", f"fcmp olt {t} {a[0]}, {zero}")
-            upper = let(f"{name}u", f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
-            let(name, f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
+            positive, negative = (let(f"fcmp {relation} {t} {a[0]}, {zero}") for relation in ("ogt", "olt"))
+            upper = let(f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
+            name = let(f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
         self.names[k] = name
 
 
@@ -216,42 +303,9 @@ def support(programs: Sequence[Program], lanes: Lanes, *, fma: bool) -> str:
     names = {str(op): arity for op, arity in LIBM.items() if op in used}
     text = ""
     if used & {Op.SIN, Op.COS}:
-        names |= {"sin": 1, "cos": 1}
-        text = sincos(lanes) if fma else sincos_plain(lanes)
+        names |= {"sin": 1, "cos": 1, "atan2": 2}
+        text = (sincos(lanes) if fma else sincos_plain(lanes)) + BRANCH_WEIGHTS
     return text + "".join(each_lane(name, arity, lanes) for name, arity in sorted(names.items()))
-
-
-@dataclass(frozen=True)
-class KernelText:
-    """IR of a kernel module and the sizes of its scratch area, counted in vectors of W doubles.
-
-    The scratch area holds first the inputs and outputs of W states, then the scratch of the program.
-    """
-
-    text: str
-    scratch: int
-    chunks: int
-
-
-def kernel_module(program: Program, lanes: Lanes, *, fma: bool, chunk: int | None = None) -> KernelText:
-    """A module with ``f`` and its two loops over states.
-
-    ``rows(args)``: arrays of the user, one state per row. ``args`` is an array of 64-bit words: number of states,
-    scratch, then for every input and output its address and the distance of its rows in bytes (zero: the same row
-    for all). ``packed(args)``: arrays ``[batch][variable][lane]``, aligned. ``args``: number of batches, scratch,
-    then addresses and distances of the batches in bytes.
-    """
-    emitted = emit(program, "f", lanes, chunk)
-    sizes = [*program.input_sizes, *program.output_sizes]
-    parts = [
-        support([program], lanes, fma=fma),
-        gather(lanes),
-        scatter(lanes),
-        emitted.text,
-        _rows_entry(program, lanes, sum(sizes)),
-        _packed_entry(program, lanes, sum(sizes)),
-    ]
-    return KernelText("".join(parts), sum(sizes) + emitted.scratch, emitted.chunks)
 
 
 def load_words(w: Writer, count: int, pointers: Sequence[int]) -> list[str]:
@@ -265,62 +319,11 @@ def load_words(w: Writer, count: int, pointers: Sequence[int]) -> list[str]:
 
 def row_addresses(w: Writer, base: str, stride: str, rows: Sequence[str]) -> str:
     """The argument list ``ptr a, ptr b, ...`` of the given rows."""
-    places = [w.let(f"getelementptr i8, ptr {base}, i64 {w.let(f'mul i64 {r}, {stride}')}") for r in rows]
+    places = [w.let(f"getelementptr i8, ptr {base}, i64 {w.integer('mul', r, stride)}") for r in rows]
     return ", ".join(f"ptr {p}" for p in places)
 
 
 def lane_rows(w: Writer, lanes: Lanes, first: str, last: str) -> list[str]:
     """Row numbers of the lanes from ``first``; the lanes beyond the end repeat the last row, so they compute and
     write the same numbers once more."""
-    return [
-        w.let(f"call i64 @llvm.smin.i64(i64 {w.let(f'add i64 {first}, {l}')}, i64 {last})") for l in range(lanes.count)
-    ]
-
-
-def _rows_entry(program: Program, lanes: Lanes, buffers: int) -> str:
-    w = Writer()
-    sizes = [*program.input_sizes, *program.output_sizes]
-    inputs = len(program.input_sizes)
-    words = load_words(w, 2 + 2 * len(sizes), [1, *range(2, 2 + 2 * len(sizes), 2)])
-    count, scratch = words[:2]
-    places, offset = [], 0
-    for size in [*sizes, 0]:
-        places.append(w.let(f"getelementptr {lanes.real}, ptr {scratch}, i64 {offset}"))
-        offset += size
-    last = w.let(f"sub i64 {count}, 1")
-
-    def batch(first: str) -> None:
-        rows = lane_rows(w, lanes, first, last)
-        at_start = w.let(f"icmp eq i64 {first}, 0")
-        for i, size in enumerate(program.input_sizes):
-            base, stride = words[2 + 2 * i : 4 + 2 * i]
-
-            def fetch(i: int = i, size: int = size, base: str = base, stride: str = stride) -> None:
-                w.do(f"call void @gather(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
-
-            # a row shared by all states is fetched once
-            w.when(w.let(f"or i1 {at_start}, {w.let(f'icmp ne i64 {stride}, 0')}"), fetch)
-        w.do(f"call void @f({', '.join(f'ptr {p}' for p in places)})")
-        for i, size in enumerate(program.output_sizes, start=inputs):
-            base, stride = words[2 + 2 * i : 4 + 2 * i]
-            w.do(f"call void @scatter(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
-
-    w.loop("0", lanes.count, lambda i: w.let(f"icmp sge i64 {i}, {count}"), batch)
-    w.do("ret void")
-    return f"define void @rows(ptr %args) nounwind {{\n{w.text()}\n}}\n"
-
-
-def _packed_entry(program: Program, lanes: Lanes, buffers: int) -> str:
-    w = Writer()
-    arrays = len(program.input_sizes) + len(program.output_sizes)
-    words = load_words(w, 2 + 2 * arrays, [1, *range(2, 2 + 2 * arrays, 2)])
-    count, scratch = words[:2]
-    own = w.let(f"getelementptr {lanes.real}, ptr {scratch}, i64 {buffers}")
-
-    def batch(index: str) -> None:
-        places = [row_addresses(w, words[2 + 2 * i], words[3 + 2 * i], [index]) for i in range(arrays)]
-        w.do(f"call void @f({', '.join([*places, f'ptr {own}'])})")
-
-    w.loop("0", 1, lambda i: w.let(f"icmp sge i64 {i}, {count}"), batch)
-    w.do("ret void")
-    return f"define void @packed(ptr %args) nounwind {{\n{w.text()}\n}}\n"
+    return [w.smaller(w.integer("add", first, l), last) for l in range(lanes.count)]

@@ -12,6 +12,8 @@ import numpy as np
 
 from heavytop.compile.signature import Shape
 
+_NEVER = threading.Event()  # never set: a single thread is interrupted directly
+
 
 def rows_of(array: np.ndarray, shape: Shape, batch: Shape) -> tuple[np.ndarray, int]:
     """View (or copy, where needed) ``array`` of shape ``(..., *shape)`` as rows for the broadcast batch.
@@ -47,12 +49,12 @@ def in_parallel(count: int, grain: int, threads: int, work: Callable[[int, int, 
     interrupted, the others are told through ``cancelled`` and awaited. The first exception of any thread is raised
     here.
     """
-    cancelled = threading.Event()
     pieces = -(-count // grain)
     threads = min(threads, pieces)
     if threads <= 1:
-        work(0, count, cancelled)
+        work(0, count, _NEVER)
         return
+    cancelled = threading.Event()
     bounds = [min(count, grain * (pieces * k // threads)) for k in range(threads + 1)]
     failures: list[BaseException] = []
 

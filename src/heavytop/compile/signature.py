@@ -46,11 +46,15 @@ class Signature:
         """Number of scalars of each output."""
         return tuple(prod(shape) for shape in self.outputs.values())
 
-    def arrays(self, arguments: Sequence[Array]) -> list[np.ndarray]:
-        """The arguments as float arrays, counted."""
+    def check_count(self, arguments: Sequence[Array]) -> None:
+        """Raise a ShapeError for a wrong number of arguments."""
         if len(arguments) != len(self.inputs):
             names = ", ".join(self.inputs)
             raise ShapeError(f"{self.name}({names}) takes {len(self.inputs)} arrays, got {len(arguments)}.")
+
+    def arrays(self, arguments: Sequence[Array]) -> list[np.ndarray]:
+        """The arguments as float arrays, counted."""
+        self.check_count(arguments)
         return [np.asarray(a, dtype=float) for a in arguments]
 
     def batch(self, arrays: Sequence[np.ndarray]) -> Shape:
@@ -60,8 +64,11 @@ class Signature:
             if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
                 raise wrong_shape(f"{label} of {self.name}", ("...", *shape), array.shape)
             batches.append(array.shape[: array.ndim - len(shape)])
+        distinct = set(batches) - {()}
+        if len(distinct) < 2:
+            return distinct.pop() if distinct else ()
         try:
-            return np.broadcast_shapes(*batches)
+            return np.broadcast_shapes(*distinct)
         except ValueError:
             got = ", ".join(f"{label} {array.shape}" for label, array in zip(self.inputs, arrays, strict=True))
             raise ShapeError(f"the batch axes of {self.name} do not broadcast: {got}.") from None

@@ -64,6 +64,9 @@ class Attitude(Coordinates):
     def difference(self, q0: Array, q1: Array) -> Array:
         return so3.log(transpose(self.rotation_matrix(q0)) @ self.rotation_matrix(q1))
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        return np.cross(a, b)
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         # T^-1 v = v + d x v / 2 + k1 d x (d x v) (doc 002, eq. 16, erratum 2.3)
         turned = np.cross(delta, v)
@@ -234,6 +237,9 @@ class EulerAngles(Attitude):
 
     def difference(self, q0: Array, q1: Array) -> Array:
         return q1 - q0 if self.velocity == "rates" else super().difference(q0, q1)
+
+    def bracket(self, a: Array, b: Array) -> Array:
+        return 0 * (a + b) if self.velocity == "rates" else super().bracket(a, b)
 
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         return v + 0 * delta if self.velocity == "rates" else super().tangent_inverse(delta, v)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, jacobian, scale, transpose
+from heavytop._arrays import Array, is_symbolic, jacobian, scale
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
+from heavytop.geometry import linalg
 
 
 class Coordinates(ABC):
@@ -24,7 +25,7 @@ class Coordinates(ABC):
     q_names, v_names : short names of the components.
     constraint_names : what each entry of ``constraints(q)`` says.
     is_group : whether ``retract`` is the displacement of a Lie group whose left-invariant velocities are ``v``;
-        Munthe-Kaas integrators need it (``tangent_inverse``). Otherwise ``retract`` is any smooth step that stays on the manifold.
+        Munthe-Kaas integrators need it (``tangent_inverse``). Otherwise ``retract`` is any smooth step on the manifold.
     """
 
     @property
@@ -71,9 +72,7 @@ class Coordinates(ABC):
 
     def left_inverse(self, q: Array) -> Array:
         """``Y(q)`` (..., nv, nq), the pseudoinverse of ``A``: ``Y A = I``, ``v = Y q'`` (below eq. 2.9)."""
-        a = self.kinematics_matrix(q)
-        at = transpose(a)
-        return np.linalg.solve(at @ a, at)
+        return linalg.left_inverse(self.kinematics_matrix(q))
 
     def rate(self, q: Array, v: Array) -> Array:
         """``q' = A(q) v`` (..., nq)."""
@@ -85,7 +84,7 @@ class Coordinates(ABC):
 
     @abstractmethod
     def retract(self, q: Array, delta: Array) -> Array:
-        """Move from ``q`` by the velocity coordinates ``delta``, on the manifold for any size; groups: ``q o exp(delta)``."""
+        """Move from ``q`` by the velocity coordinates ``delta`` of any size; on groups ``q o exp(delta)``."""
 
     def integrate(self, q: Array, v: Array, dt: Array) -> Array:
         """Move with constant velocity coordinates ``v`` for the time ``dt``: ``retract(q, v dt)``."""
@@ -95,10 +94,25 @@ class Coordinates(ABC):
     def difference(self, q0: Array, q1: Array) -> Array:
         """``delta`` (..., nv) with ``retract(q0, delta) = q1``: the shortest one."""
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        """The Lie bracket ``[a, b]^k = gamma^k_ij a^i b^j`` (..., nv) of two velocities. Groups only."""
+        raise self._no_group("bracket")
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         """``delta'`` such that ``retract(q, delta(t))`` moves with velocity ``v`` (Munthe-Kaas). Groups only."""
-        raise ModelError(
-            f"{self!r} is no Lie group with left-invariant velocities, so it has no tangent_inverse. "
+        raise self._no_group("tangent_inverse")
+
+    def tangent_inverse_truncated(self, delta: Array, v: Array) -> Array:
+        """``v + [delta, v] / 2 + [delta, [delta, v]] / 12``: :meth:`tangent_inverse` up to a relative error ``|delta|^4 / 720``.
+
+        It costs a few products and is enough inside one step of a Munthe-Kaas integrator of order four or less. Groups only.
+        """
+        once = self.bracket(delta, v)
+        return v + 0.5 * once + self.bracket(delta, once) / 12
+
+    def _no_group(self, operation: str) -> ModelError:
+        return ModelError(
+            f"{self!r} is no Lie group with left-invariant velocities, so it has no {operation}. "
             "Use an integrator that projects (for example 'projected_rk4')."
         )
 

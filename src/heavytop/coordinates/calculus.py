@@ -1,7 +1,8 @@
-"""Calculus on coordinates (thesis, sections 2.1 and 2.2): projectors, directional derivatives, commutation, linearisation.
+"""Calculus on coordinates (thesis, section 2.2): directional derivatives, Hessians, commutation, connection.
 
-Functions of the configuration (``potential(q)``, ``metric(q)``, ``f(q, v, a)``) are written in NumPy notation so that they run on
-symbols; derivatives are exact. Configurations may be numbers with leading batch axes or symbols.
+Functions of the configuration (``potential(q)``, ``metric(q)``) are written in NumPy notation, so that they run on
+symbols and their derivatives are exact. Configurations may be numbers with leading batch axes or symbols. The tools of
+the manifold and the linearisation about a trajectory, from their own modules, are importable from here too.
 """
 
 from __future__ import annotations
@@ -11,130 +12,24 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, directional, is_symbolic, jacobian, to_sx, transpose
+from heavytop._arrays import Array, as_array, is_symbolic, transpose
 from heavytop.compile.trace import trace
 from heavytop.coordinates.base import Coordinates
-from heavytop.coordinates.derivatives import (
-    connection_matrices,
-    contract_second,
-    derivative_along,
-    evaluate_stacked,
-    stack_flat,
-)
-from heavytop.errors import ConfigurationError, ModelError
+from heavytop.coordinates.derivatives import connection_matrices, derivative_along, evaluate_stacked, stack_flat
+from heavytop.coordinates.linearization import LinearCoefficients as LinearCoefficients
+from heavytop.coordinates.linearization import deviation as deviation
+from heavytop.coordinates.linearization import linear_coefficients as linear_coefficients
+from heavytop.coordinates.linearization import velocity_deviation as velocity_deviation
+from heavytop.coordinates.manifold import ConstraintDerivatives as ConstraintDerivatives
+from heavytop.coordinates.manifold import Projectors as Projectors
+from heavytop.coordinates.manifold import constraint_derivatives as constraint_derivatives
+from heavytop.coordinates.manifold import contains as contains
+from heavytop.coordinates.manifold import dimension as dimension
+from heavytop.coordinates.manifold import projectors as projectors
+from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
 Function = Callable[[Array], Array]
 """A function of the configuration ``q`` in NumPy notation."""
-
-
-# --- the manifold -------------------------------------------------------------------------------------------------------------
-
-
-def contains(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> np.ndarray:
-    """Whether ``q`` (..., nq) satisfies ``phi(q) = 0`` (eq. 2.1): booleans (...). Numbers only.
-
-    Examples
-    --------
-    >>> from heavytop.coordinates import Circle
-    >>> contains(Circle(), [[0.6, 0.8], [0.6, 0.7]])
-    array([ True, False])
-    """
-    return np.all(np.abs(coordinates.constraints(np.asarray(q, dtype=float))) <= tolerance, axis=-1)
-
-
-def dimension(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> np.ndarray:
-    """``n = nq - rank dphi/dq`` (eq. 2.2) at ``q``: integers (...). Numbers only.
-
-    Examples
-    --------
-    >>> from heavytop.coordinates import Rotation
-    >>> int(dimension(Rotation(), Rotation().neutral()))
-    3
-    """
-    phi = coordinates.constraint_jacobian(np.asarray(q, dtype=float))
-    return coordinates.nq - _rank(phi, tolerance)
-
-
-def _rank(matrix: np.ndarray, tolerance: float) -> np.ndarray:
-    if 0 in matrix.shape[-2:]:
-        return np.zeros(matrix.shape[:-2], dtype=int)
-    return np.linalg.matrix_rank(matrix, rtol=tolerance)
-
-
-class ConstraintDerivatives(NamedTuple):
-    """``phi``, ``phi'`` and ``phi''`` (..., m): the constraint and its hidden forms."""
-
-    value: Array
-    rate: Array
-    acceleration: Array
-
-
-def constraint_derivatives(coordinates: Coordinates, q: Array, v: Array, a: Array) -> ConstraintDerivatives:
-    """The constraint with its first and second time derivative along ``q' = A v``, ``v' = a`` (eq. 2.3)."""
-
-    def derivatives(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
-        rate = coordinates.rate(q, v)
-        phi = coordinates.constraints(q)
-        first = _directional(phi, q, rate)
-        second = _directional(first, q, rate) + _directional(first, v, a)
-        return phi, first, second
-
-    n = coordinates.nv
-    traced = trace(derivatives, {"q": (coordinates.nq,), "v": (n,), "a": (n,)}, name="constraint_derivatives")
-    return ConstraintDerivatives(*traced(q, v, a))
-
-
-def _directional(expression: Array, variables: Array, direction: Array) -> Array:
-    return directional(expression, variables, direction) if is_symbolic(expression) else 0 * expression
-
-
-class Projectors(NamedTuple):
-    """Projectors (..., nq, nq) of identity (2.10): ``tangent + complement = I``."""
-
-    tangent: Array
-    complement: Array
-
-
-def projectors(coordinates: Coordinates, q: Array) -> Projectors:
-    """``P = A Y`` onto the tangent space and ``Psi Phi`` onto its complement, ``Psi`` the pseudoinverse of ``Phi`` (eq. 2.10).
-
-    Numbers only: the constraints may be dependent, so ``Psi`` needs a singular value decomposition.
-    """
-    q = np.asarray(q, dtype=float)
-    phi = coordinates.constraint_jacobian(q)
-    return Projectors(
-        coordinates.kinematics_matrix(q) @ coordinates.left_inverse(q),
-        pseudoinverse(phi) @ phi,
-    )
-
-
-def pseudoinverse(matrix: Array, rank: Literal["column", "row"] | None = None, tolerance: float = 1e-12) -> Array:
-    """Moore-Penrose pseudoinverse (eq. 2.9) of ``matrix`` (..., m, n).
-
-    Parameters
-    ----------
-    rank : "column": full column rank, ``(A^T A)^-1 A^T``; "row": full row rank, ``A^T (A A^T)^-1``; both also run on symbols.
-        None: any rank, by singular values, numbers only.
-    tolerance : singular values below ``tolerance`` times the largest count as zero (rank None).
-
-    Examples
-    --------
-    >>> pseudoinverse(np.array([[1.0], [1.0]]), "column")
-    array([[0.5, 0.5]])
-    """
-    transposed = transpose(matrix)
-    if rank == "column":
-        return np.linalg.solve(transposed @ matrix, transposed)
-    if rank == "row":
-        return transpose(np.linalg.solve(matrix @ transposed, matrix))
-    if is_symbolic(matrix):
-        raise ModelError(
-            "the pseudoinverse of symbols needs rank='column' or rank='row': a full rank that you know of."
-        )
-    return np.linalg.pinv(matrix, rtol=tolerance)
-
-
-# --- derivatives of functions -------------------------------------------------------------------------------------------------
 
 
 def _scalar(function: Function, q: Array) -> Array:
@@ -147,12 +42,8 @@ def _scalar(function: Function, q: Array) -> Array:
 def _gradient(coordinates: Coordinates, potential: Function, q: Array) -> Array:
     value = _scalar(potential, q)
     if not is_symbolic(value):
-        return 0 * _first(coordinates.kinematics_matrix(q))
+        return np.zeros(coordinates.nv)
     return derivative_along(value, q, coordinates.kinematics_matrix(q))[0, :]
-
-
-def _first(matrix: Array) -> Array:
-    return matrix[0, :]
 
 
 def directional_derivatives(coordinates: Coordinates, potential: Function, q: Array) -> Array:
@@ -214,7 +105,8 @@ def critical_point(
     Parameters
     ----------
     tolerance : largest entry of the gradient that still counts as zero.
-    zero : eigenvalues smaller than this times the largest count as zero: the point is then "degenerate", unless it is a saddle.
+    zero : eigenvalues smaller than this times the largest count as zero: the point is then "degenerate", unless it is a
+        saddle.
 
     Examples
     --------
@@ -245,14 +137,11 @@ def _classify(eigenvalues: np.ndarray, limit: float) -> Kind:
     return "minimum" if positive else "maximum"
 
 
-# --- commutation and connection -----------------------------------------------------------------------------------------------
-
-
 def commutation_coefficients(coordinates: Coordinates, q: Array) -> Array | tuple[Array, ...]:
     """``gamma^k_ij`` of ``d_i d_j - d_j d_i = gamma^k_ij d_k`` (eq. 2.19), (..., nv, nv, nv) indexed [k, i, j].
 
-    By differentiation of ``A``, also where the block knows a closed form (``coordinates.commutation``). On symbols a tuple of
-    matrices, so ``gamma[k][i, j]`` reads the same.
+    By differentiation of ``A``, also where the block knows a closed form (``coordinates.commutation``). On symbols a
+    tuple of matrices, so ``gamma[k][i, j]`` reads the same.
 
     Examples
     --------
@@ -264,7 +153,7 @@ def commutation_coefficients(coordinates: Coordinates, q: Array) -> Array | tupl
 
 
 def is_integrable(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> bool:
-    """Whether the velocities are rates of some coordinates: ``gamma = 0`` (eq. 2.21) at every ``q`` (..., nq). Numbers only."""
+    """Whether the velocities are rates of coordinates: ``gamma = 0`` at all ``q`` (..., nq), eq. 2.21. Numbers only."""
     gamma = np.asarray(coordinates.commutation(np.asarray(q, dtype=float)))
     return bool(np.max(np.abs(gamma), initial=0.0) <= tolerance)
 
@@ -272,18 +161,17 @@ def is_integrable(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -
 def connection_coefficients(coordinates: Coordinates, metric: Function, q: Array) -> Array | tuple[Array, ...]:
     """Levi-Civita connection ``Gamma_ijk`` of a metric ``M(q)`` (eq. 3.35), (..., nv, nv, nv) indexed [i, j, k].
 
-    ``M v' + Gamma_ijk v^j v^k`` is the inertia force of the kinetic energy ``v^T M v / 2``. On symbols a tuple of matrices.
+    ``M v' + Gamma_ijk v^j v^k`` is the inertia force of the kinetic energy ``v^T M v / 2``. With ``A = I`` these are
+    the Christoffel symbols (eq. 3.36). On symbols a tuple of matrices.
     """
 
     def coefficients(q: Array) -> Array:
         a, m = coordinates.kinematics_matrix(q), as_array(metric(q))
-        return stack_flat(connection_matrices(m, _symbolic_gamma(coordinates, q), a, q))
+        if tuple(m.shape) != (coordinates.nv, coordinates.nv):
+            raise wrong_shape("the metric M(q)", (coordinates.nv, coordinates.nv), tuple(m.shape))
+        return stack_flat(connection_matrices(m, tuple(coordinates.commutation(q)), a, q))
 
     return evaluate_stacked(trace(coefficients, {"q": (coordinates.nq,)}, name="connection"), q)
-
-
-def _symbolic_gamma(coordinates: Coordinates, q: Array) -> tuple[Array, ...]:
-    return tuple(coordinates.commutation(q))
 
 
 def raise_first_index(metric: Array, connection: Array) -> Array:
@@ -303,64 +191,3 @@ def riemannian_hessian(coordinates: Coordinates, potential: Function, connection
     gradient = directional_derivatives(coordinates, potential, q)
     second = second_derivatives(coordinates, potential, q)
     return second - np.einsum("...kji,...k->...ij", connection, gradient)
-
-
-# --- linearisation about a trajectory -----------------------------------------------------------------------------------------
-
-
-def deviation(coordinates: Coordinates, reference: Array, q: Array) -> Array:
-    """``eps = A^+(qr) (q - qr)`` (..., nv), the linear deviation from the reference ``qr`` (eq. 2.23)."""
-    return np.matvec(coordinates.left_inverse(reference), q - reference)
-
-
-def velocity_deviation(coordinates: Coordinates, q: Array, v: Array, eps: Array, eps_rate: Array) -> Array:
-    """``delta v^i = eps'^i + gamma^i_kj v^k eps^j`` (..., nv) about the reference ``(q, v)`` (eq. 2.24, erratum 0.10)."""
-    n = coordinates.nv
-
-    def deviate(q: Array, v: Array, eps: Array, eps_rate: Array) -> Array:
-        return eps_rate + np.matvec(contract_second(_symbolic_gamma(coordinates, q), v), eps)
-
-    shapes = {"q": (coordinates.nq,), "v": (n,), "eps": (n,), "eps_rate": (n,)}
-    return trace(deviate, shapes, name="velocity_deviation")(q, v, eps, eps_rate)[0]
-
-
-class LinearCoefficients(NamedTuple):
-    """``f = value + F0 eps + F1 eps' + F2 eps''`` to first order; value (..., m), matrices (..., m, nv)."""
-
-    value: Array
-    F0: Array
-    F1: Array
-    F2: Array
-
-
-def linear_coefficients(
-    coordinates: Coordinates, f: Callable[[Array, Array, Array], Array], q: Array, v: Array, a: Array
-) -> LinearCoefficients:
-    """Linearise ``f(q, v, v')`` (m,) about a trajectory through ``(q, v, a)`` (eq. 2.25, erratum 0.11).
-
-    Examples
-    --------
-    >>> from heavytop.coordinates import Angle
-    >>> pendulum = lambda q, v, a: a + np.sin(q)
-    >>> linear_coefficients(Angle(), pendulum, [np.pi], [0.0], [0.0]).F0
-    array([[-1.]])
-    """
-    n = coordinates.nv
-
-    def coefficients(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
-        value = as_array(f(q, v, a))
-        value = np.reshape(value, (to_sx(value).shape[0],))
-        gamma = _symbolic_gamma(coordinates, q)
-        by_v, by_a = jacobian(value, v), jacobian(value, a)
-        turning = contract_second(gamma, v)  # gamma^i_kj v^k, row i, column j
-        # gamma^i_kj a^k + (d_l gamma^i_kj) v^l v^k: the time derivative of the line above
-        turning_rate = contract_second(gamma, a) + _directional_or_zero(turning, q, coordinates.rate(q, v))
-        f0 = derivative_along(value, q, coordinates.kinematics_matrix(q)) + by_v @ turning + by_a @ turning_rate
-        return value, f0, by_v + by_a @ turning, by_a
-
-    shapes = {"q": (coordinates.nq,), "v": (n,), "a": (n,)}
-    return LinearCoefficients(*trace(coefficients, shapes, name="linear_coefficients")(q, v, a))
-
-
-def _directional_or_zero(expression: Array, q: Array, direction: Array) -> Array:
-    return directional(expression, q, direction) if is_symbolic(expression) else np.zeros(np.shape(expression))

@@ -1,8 +1,8 @@
 """Exact derivatives along velocity coordinates: the symbolic core of the calculus.
 
 Everything here takes and gives symbols. Objects with three indices are tuples of matrices, ``gamma[k][i, j]``, because
-symbolic arrays have at most two axes; :func:`evaluate_stacked` turns them into arrays with three trailing axes when numbers
-come in.
+symbolic arrays have at most two axes; :func:`evaluate_stacked` turns them into arrays with three trailing axes when
+numbers come in.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def connection_matrices(metric: Array, gamma: Sequence[Array], kinematics_matrix
     """
     n = kinematics_matrix.shape[1]
     # rates[k][i, j] = d_k M_ij;  lowered[i][j, k] = gamma^s_ij M_sk
-    rates = [_directional_or_zero(metric, q, column(kinematics_matrix, k)) for k in range(n)]
+    rates = [derivative_or_zero(metric, q, column(kinematics_matrix, k)) for k in range(n)]
     lowered = [from_columns(*(row_of(gamma[s], i) for s in range(n))) @ metric for i in range(n)]
 
     def coefficient(i: int, j: int, k: int) -> Array:
@@ -59,10 +59,11 @@ def connection_matrices(metric: Array, gamma: Sequence[Array], kinematics_matrix
     return tuple(matrix([[coefficient(i, j, k) for k in range(n)] for j in range(n)]) for i in range(n))
 
 
-def _directional_or_zero(expression: Array, q: Array, direction: Array) -> Array:
-    if not is_symbolic(expression):  # a constant metric
+def derivative_or_zero(expression: Array, variables: Array, direction: Array) -> Array:
+    """Derivative of ``expression`` along ``direction``; zeros for an expression without symbols."""
+    if not is_symbolic(expression):
         return np.zeros(np.shape(expression))
-    return directional(expression, q, direction)
+    return directional(expression, variables, direction)
 
 
 def row_of(m: Array, i: int) -> Array:

@@ -144,6 +144,11 @@ class Pose(Coordinates):
             linear = np.matvec(transpose(so3.tangent_inverse(angular)), linear)
         return concatenate(linear, angular)
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        m, n, v, w = part(a, 0, 3), part(a, 3, 6), part(b, 0, 3), part(b, 3, 6)
+        linear = np.cross(n, v) + np.cross(m, w) if self.velocity == "body" else 0 * (m + v)
+        return concatenate(linear, np.cross(n, w))
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         m, n = part(delta, 0, 3), part(delta, 3, 6)
         linear, angular = part(v, 0, 3), part(v, 3, 6)

@@ -122,6 +122,9 @@ class Product(Coordinates):
     def difference(self, q0: Array, q1: Array) -> Array:
         return self._map(lambda b, x, y: b.difference(x, y), self.split_q(q0), self.split_q(q1))
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        return self._map(lambda c, x, y: c.bracket(x, y), self.split_v(a), self.split_v(b))
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         return self._map(lambda b, d, w: b.tangent_inverse(d, w), self.split_v(delta), self.split_v(v))
 

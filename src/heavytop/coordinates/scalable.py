@@ -19,8 +19,8 @@ class ScalablePose(Coordinates):
 
     The body point ``y`` is at ``r + s R y`` with ``s = |A|^2``. The seven velocities are ``u = (v, nu, omega) = Q q'``
     (eq. 38) with ``v = r'``, ``nu = s'`` and ``omega = s R^T Omega``, Omega the angular velocity in world coordinates
-    (eqs 44-49). There is no constraint: the kinematics matrix is the square ``Q^-1`` (eq. 85). The velocities scale with s,
-    they are not left-invariant, so this is no group.
+    (eqs 44-49). There is no constraint: the kinematics matrix is the square ``Q^-1`` (eq. 85). The velocities
+    scale with s, they are not left-invariant, so this is no group.
 
     Examples
     --------

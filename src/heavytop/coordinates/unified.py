@@ -114,6 +114,9 @@ class LinearVelocities(Coordinates):
     def difference(self, q0: Array, q1: Array) -> Array:
         return np.matvec(self._matrix, self._base.difference(q0, q1))
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        return np.matvec(self._matrix, self._base.bracket(self._original(a), self._original(b)))
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         # doc 002, eq. 72 with errata 2.2, 2.11: D T^-1(D^-1 delta) D^-1 w
         return np.matvec(self._matrix, self._base.tangent_inverse(self._original(delta), self._original(v)))
@@ -129,7 +132,8 @@ class UnifiedPose(LinearVelocities):
     """A pose with six unified velocities: the speeds ``w_i = b_i . v(y_i)`` of six body points along six directions.
 
     No distinction of translation and rotation (doc 002, eqs 18-31). ``w = D xi`` with the body velocity
-    ``xi = (v, omega)`` and rows ``(b_i, y_i x b_i)`` of ``D``, so ``xi = D^-1 w`` (``D^T w`` only for orthogonal D, erratum 2.11).
+    ``xi = (v, omega)`` and rows ``(b_i, y_i x b_i)`` of ``D``, so ``xi = D^-1 w`` (``D^T w`` only for
+    orthogonal D, erratum 2.11).
 
     Parameters
     ----------
@@ -164,6 +168,8 @@ class UnifiedPose(LinearVelocities):
                 raise wrong_shape(f"{what} of unified velocities", (6, 3), array.shape)
         pose: Any = Pose(attitude=attitude, velocity="body")  # type: ignore[arg-type]
         super().__init__(pose, np.concatenate([b, np.cross(y, b)], axis=1))  # eq. 54
+        for array in (y, b):
+            array.flags.writeable = False
         self.points, self.directions = y, b
 
     @classmethod

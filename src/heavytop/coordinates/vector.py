@@ -35,6 +35,9 @@ class _Flat(Coordinates):
     def difference(self, q0: Array, q1: Array) -> Array:
         return q1 - q0
 
+    def bracket(self, a: Array, b: Array) -> Array:
+        return 0 * (a + b)
+
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         return v + 0 * delta
 
@@ -154,6 +157,9 @@ class Circle(Coordinates):
     def difference(self, q0: Array, q1: Array) -> Array:
         (c0, s0), (c1, s1) = components(q0), components(q1)
         return vector(np.arctan2(c0 * s1 - s0 * c1, c0 * c1 + s0 * s1))
+
+    def bracket(self, a: Array, b: Array) -> Array:
+        return 0 * (a + b)
 
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         return v + 0 * delta

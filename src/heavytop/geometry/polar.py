@@ -1,8 +1,8 @@
 """Special polar decomposition ``M = R Wed(K)`` and the problems it solves (section 2.4).
 
-Any 3x3 matrix is a rotation times a symmetric matrix ``Wed(K)`` with ``K`` positive semidefinite. The rotation minimises
-``-tr(M^T R)`` over SO(3) and ``K`` is the Hessian of that function there: Wahba's problem, the closest rotation and the
-rest attitude of springs are all of this kind. Numeric, with leading batch axes.
+Any 3x3 matrix is a rotation times a symmetric matrix ``Wed(K)`` with ``K`` positive semidefinite. The rotation has the
+least ``-tr(M^T R)`` in SO(3) and ``K`` is the Hessian of that function there: Wahba's problem, the closest rotation and
+the rest attitude of springs are all of this kind. Numeric, with leading batch axes.
 """
 
 from __future__ import annotations

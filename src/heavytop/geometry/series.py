@@ -2,8 +2,9 @@
 
 Each is entire in z (or has its first pole at z = 4 pi^2), so no square root of a vanishing angle appears. Below a limit
 a short power series is summed, above it the closed form is used; both agree to about 1e-15 at the limit. Both branches
-stay finite where they are not selected, together with their derivatives (arguments and denominators are clipped to the
-branch), so values and derivatives of any order exist at z = 0, for numbers and for symbols.
+stay finite where they are not selected, together with their derivatives (arguments and denominators are clipped, the
+closed form at half the limit, as clipping has no derivative where it sets in), so values and derivatives of any order
+exist at z = 0 and at the limits, for numbers and for symbols.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def half_angle(z: Array) -> tuple[Array, Array]:
     """``sin(theta/2) / (theta/2)`` and ``cos(theta/2)``."""
     small = z < _EXP_LIMIT
     near = np.minimum(z, _EXP_LIMIT)
-    half = 0.5 * np.sqrt(np.maximum(z, _EXP_LIMIT))
+    half = 0.5 * np.sqrt(np.maximum(z, 0.5 * _EXP_LIMIT))
     sine = np.where(small, polynomial(near, _HALF_SINE), np.sin(half) / half)
     cosine = np.where(small, polynomial(near, _HALF_COSINE), np.cos(half))
     return sine, cosine
@@ -80,7 +81,7 @@ def cubic(z: Array) -> Array:
     """``(theta - sin(theta)) / theta^3``: second coefficient of the tangent operator."""
     sine, _ = sine_versine(z)
     series = polynomial(np.minimum(z, _LIMIT), _CUBIC)
-    return np.where(z < _LIMIT, series, (1.0 - sine) / np.maximum(z, _LIMIT))
+    return np.where(z < _LIMIT, series, (1.0 - sine) / np.maximum(z, 0.5 * _LIMIT))
 
 
 def cotangent(z: Array) -> Array:
@@ -91,20 +92,20 @@ def cotangent(z: Array) -> Array:
     half_sine, half_cosine = half_angle(z)
     near = np.minimum(z, _LIMIT)
     series = 2.0 / (_FIRST_POLE - near) + polynomial(near, _COTANGENT)
-    return np.where(z < _LIMIT, series, (1.0 - half_cosine / half_sine) / np.maximum(z, _LIMIT))
+    return np.where(z < _LIMIT, series, (1.0 - half_cosine / half_sine) / np.maximum(z, 0.5 * _LIMIT))
 
 
 def versine_slope(z: Array) -> Array:
     """``(sin(theta)/theta - 2 (1 - cos(theta))/theta^2) / theta^2``: twice the derivative of the versine by z."""
     sine, versine = sine_versine(z)
     series = polynomial(np.minimum(z, _SLOPE_LIMIT), _VERSINE_SLOPE)
-    return np.where(z < _SLOPE_LIMIT, series, (sine - 2.0 * versine) / np.maximum(z, _SLOPE_LIMIT))
+    return np.where(z < _SLOPE_LIMIT, series, (sine - 2.0 * versine) / np.maximum(z, 0.5 * _SLOPE_LIMIT))
 
 
 def cubic_slope(z: Array) -> Array:
     """``((1 - cos(theta))/theta^2 - 3 (theta - sin(theta))/theta^3) / theta^2``: twice the derivative of ``cubic``."""
     sine, versine = sine_versine(z)
-    far = np.maximum(z, _SLOPE_LIMIT)
+    far = np.maximum(z, 0.5 * _SLOPE_LIMIT)
     series = polynomial(np.minimum(z, _SLOPE_LIMIT), _CUBIC_SLOPE)
     return np.where(z < _SLOPE_LIMIT, series, (versine - 3.0 * (1.0 - sine) / far) / far)
 
@@ -115,7 +116,7 @@ def cotangent_slope(z: Array) -> Array:
     Second coefficient of the inverse tangent operator of SE(3) (002 eq. 77, erratum 2.5).
     """
     half_sine, half_cosine = half_angle(z)
-    near, far = np.minimum(z, _SLOPE_LIMIT), np.maximum(z, _SLOPE_LIMIT)
+    near, far = np.minimum(z, _SLOPE_LIMIT), np.maximum(z, 0.5 * _SLOPE_LIMIT)
     distance = _FIRST_POLE - near
     series = 4.0 / (distance * distance) + polynomial(near, _COTANGENT_SLOPE)
     closed = (1.0 / (half_sine * half_sine) + half_cosine / half_sine - 2.0) / (far * far)
@@ -130,5 +131,5 @@ def arctangent(y: Array, w: Array) -> Array:
     small = y < _LOG_LIMIT
     scale = np.maximum(w, 0.5)
     near = np.minimum(y, _LOG_LIMIT) / (scale * scale)
-    length = np.sqrt(np.maximum(y, _LOG_LIMIT))
+    length = np.sqrt(np.maximum(y, 0.5 * _LOG_LIMIT))
     return np.where(small, polynomial(near, _ARCTANGENT) / scale, np.arctan2(length, w) / length)

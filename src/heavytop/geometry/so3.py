@@ -60,19 +60,25 @@ def vee2(M: Array) -> Array:
 def Vee(M: Array) -> Array:
     """``tr(M) I - M`` (eq. 2.55), defined by ``tr(wed(w) M wed(e)^T) = e . Vee(M) w``; second moments to inertia.
 
-    >>> Vee(np.diag([1.0, 2.0, 3.0]))
-    array([[5., 0., 0.],
-           [0., 4., 0.],
-           [0., 0., 3.]])
+    >>> Vee(np.ones((3, 3)))
+    array([[ 2., -1., -1.],
+           [-1.,  2., -1.],
+           [-1., -1.,  2.]])
     """
     M = _matrix(M)
-    return scale(trace(M), np.eye(3), 2) - M
+    xx, yy, zz = (entry(M, i, i) for i in range(3))
+    return _minus_with_diagonal(M, yy + zz, zz + xx, xx + yy)
 
 
 def Wed(K: Array) -> Array:
     """``tr(K)/2 I - K`` (eq. 2.56), the inverse of :func:`Vee`; inertia to second moments."""
     K = _matrix(K)
-    return scale(0.5 * trace(K), np.eye(3), 2) - K
+    xx, yy, zz = (entry(K, i, i) for i in range(3))
+    return _minus_with_diagonal(K, 0.5 * (yy + zz - xx), 0.5 * (zz + xx - yy), 0.5 * (xx + yy - zz))
+
+
+def _minus_with_diagonal(M: Array, *diagonal: Array) -> Array:
+    return matrix([[diagonal[i] if i == j else -entry(M, i, j) for j in range(3)] for i in range(3)])
 
 
 def _skew_polynomial(phi: Array, first: Array, second: Array) -> Array:

@@ -132,7 +132,7 @@ def cross_force(V: Array, F: Array) -> Array:
 def derivative_in_frame(rate: Array, frame: Array, V: Array) -> Array:
     """Coordinates in a moving frame of ``dV/dt``: ``rate + frame x V`` for a motion vector.
 
-    ``rate`` is the time derivative of the coordinates ``V``, ``frame`` the motion vector of the frame, all in that frame.
+    ``rate`` is the time derivative of the coordinates ``V`` and ``frame`` the motion vector of the frame, in the frame.
     """
     return rate + cross_motion(frame, V)
 

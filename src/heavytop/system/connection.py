@@ -18,7 +18,7 @@ def commutation(kinematics: Kinematics) -> tuple[Array, ...]:
     """
     own = kinematics.coordinates.commutation(kinematics.q)
     T = sparse(
-        np.concatenate([kinematics.relative_rows[e.label] for e in kinematics.edges if e.joint.coordinates.nv], axis=0)
+        np.concatenate([kinematics.relative_rows(e.label) for e in kinematics.edges if e.joint.coordinates.nv], axis=0)
     )
     T = T if kinematics.transform is None else T @ kinematics.transform
     if not is_symbolic(own[0]) and _is_identity(T):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from heavytop._arrays import Array, is_symbolic
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
+from heavytop.system.joints import Joint
 from heavytop.system.moments import Damping, Inertia, Stiffness
+from heavytop.system.struts import Strut
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,39 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
+class Loop:
+    """A joint between the frame ``at_a`` of a and the frame ``at_b`` of b that closes a loop of the graph."""
+
+    name: str
+    a: str
+    b: str
+    joint: Joint
+    at_a: Array
+    at_b: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """A constraint given by a function: phi(q) = 0 (holonomic) or fn(q, v) = 0, linear in v plus a drift (velocity).
+
+    ``work(q, v)`` gives the nonideal part: a generalised force whose work under virtual displacements is prescribed.
+    """
+
+    name: str
+    function: Callable[..., Array]
+    holonomic: bool
+    work: Callable[[Array, Array], Array] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Minimal velocity coordinates of a constrained system: v = function(q, w) satisfies every constraint."""
+
+    function: Callable[[Array, Array], Array]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Description:
     """A complete system: frame graph, inertias, force elements, inputs, parameters, gravity."""
 
@@ -59,6 +95,17 @@ class Description:
     inputs: Mapping[str, Input]
     parameters: tuple[Parameter, ...]
     velocity: Callable[[Array, Array], Array] | None
+    loops: tuple[Loop, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    basis: Basis | None = None
+    struts: tuple[Strut, ...] = ()
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """A text that determines the equations, or None where functions of the user take part (they cannot be compared)."""
+        from heavytop.system.fingerprint import fingerprint
+
+        return fingerprint(self)
 
     @property
     def joints(self) -> tuple[Edge, ...]:

@@ -12,7 +12,6 @@ import numpy as np
 from heavytop._arrays import (
     Array,
     concatenate,
-    depends_on,
     directional,
     from_columns,
     is_symbolic,
@@ -27,7 +26,7 @@ from heavytop.system.description import Description
 from heavytop.system.inputs import generalised_force
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
-from heavytop.system.solve import symmetric
+from heavytop.system.solve import linear_part, symmetric
 
 
 class Dynamics:
@@ -111,7 +110,9 @@ class Dynamics:
         for K, m, rest, least in self.spring_offsets():
             offset = m.pose - rest
             total = total + 0.5 * np.trace(offset @ K @ transpose(offset)) + least
-        return total + sum(self._scalar(fn(self.q), "potential") for fn in self.description.potentials)
+        for strut in self.description.struts:
+            total = total + strut.energy(self.kinematics.motion(strut.a, strut.b))
+        return total + sum(self.scalar(fn(self.q), "potential") for fn in self.description.potentials)
 
     @cached_property
     def stiffness_force(self) -> Array:
@@ -120,6 +121,9 @@ class Dynamics:
         for K, m, rest, _ in self.spring_offsets():
             wrench = se3.vee2((np.eye(4) - se3.inverse(m.pose) @ rest) @ K)
             total = total + np.matvec(transpose(m.jacobian), wrench)
+        for strut in self.description.struts:
+            m = self.kinematics.motion(strut.a, strut.b)
+            total = total + np.matvec(transpose(m.jacobian), strut.stiffness_wrench(m))
         return total + self._potential_force
 
     @cached_property
@@ -127,7 +131,7 @@ class Dynamics:
         """Gradients A^T dV/dq of the user's potentials."""
         total = np.zeros(self.nv)
         for fn in self.description.potentials:
-            V = self._scalar(fn(self.q), "potential")
+            V = self.scalar(fn(self.q), "potential")
             if is_symbolic(V):
                 slope = jacobian(np.reshape(V, (1,)), self.q)[0, :]
                 total = total + np.matvec(transpose(self.kinematics.kinematics_matrix), slope)
@@ -148,6 +152,9 @@ class Dynamics:
         for damper in self.description.dampers:
             J = self.kinematics.jacobian(damper.a, damper.b)
             total = total + transpose(J) @ damper.damping.matrix @ J
+        for strut in self.description.struts:
+            m = self.kinematics.motion(strut.a, strut.b)
+            total = total + transpose(m.jacobian) @ strut.damping_matrix(m) @ m.jacobian
         for fn in self.description.dissipations:
             hessian = self._dissipation_hessian(fn)
             if hessian is not None:
@@ -156,23 +163,23 @@ class Dynamics:
 
     def _dissipation_hessian(self, fn) -> Array | None:
         """d^2R/dv^2 when R is quadratic in v, else None."""
-        force = self._dissipation_gradient(fn)
-        hessian = jacobian(force, self.v)
-        linear = not depends_on(hessian, self.v) and not depends_on(force - np.matvec(hessian, self.v), self.v)
-        return hessian if linear else None
+        return linear_part(self._dissipation_gradient(fn), self.v)
 
     def _dissipation_gradient(self, fn) -> Array:
-        R = self._scalar(fn(self.q, self.v), "dissipation")
+        R = self.scalar(fn(self.q, self.v), "dissipation")
         return jacobian(np.reshape(R, (1,)), self.v)[0, :] if is_symbolic(R) else np.zeros(self.nv)
 
     @cached_property
-    def nonlinear_dissipation_force(self) -> Array:
-        """Gradients dR/dv of the user's dissipation functions that are not quadratic in v."""
+    def dissipation_force(self) -> Array:
+        """f^D = sum_ab J^T D_ab xi_ab (eq. 3.122) and dR/dv of the user's dissipation functions."""
         total = np.zeros(self.nv)
-        for fn in self.description.dissipations:
-            if self._dissipation_hessian(fn) is None:
-                total = total + self._dissipation_gradient(fn)
-        return total
+        for damper in self.description.dampers:
+            motion = self.kinematics.motion(damper.a, damper.b)
+            total = total + np.matvec(transpose(motion.jacobian), np.matvec(damper.damping.matrix, motion.twist))
+        for strut in self.description.struts:
+            motion = self.kinematics.motion(strut.a, strut.b)
+            total = total + np.matvec(transpose(motion.jacobian), strut.damping_wrench(motion))
+        return sum((self._dissipation_gradient(fn) for fn in self.description.dissipations), total)
 
     @cached_property
     def applied_force(self) -> Array:
@@ -185,6 +192,9 @@ class Dynamics:
                     f"force(q, v) must return {self.nv} generalised forces, got an array of shape {shape(value)}."
                 )
             total = total + value
+        if self.description.basis is not None:
+            nonideal = nonideal_force(self.description, self.q, self.kinematics.v)
+            total = total + np.matvec(transpose(self.kinematics.transform), nonideal)
         return total
 
     @cached_property
@@ -199,21 +209,30 @@ class Dynamics:
     @cached_property
     def passive_force(self) -> Array:
         """Everything that resists: c + D v + dR/dv + fK + fG - f."""
-        return (
-            self.bias
-            + np.matvec(self.damping_matrix, self.v)
-            + self.nonlinear_dissipation_force
-            + self.stiffness_force
-            + self.gravity_force
-            - self.applied_force
-        )
+        return self.bias + self.dissipation_force + self.stiffness_force + self.gravity_force - self.applied_force
 
-    def _scalar(self, value: Array, what: str) -> Array:
+    def scalar(self, value: Array, what: str) -> Array:
+        """The value of a user's energy or power; a ModelError names ``what`` when it is not one number."""
         if shape(value) not in ((), (1,)):
             raise ModelError(
                 f"{what}(...) must return one number (an energy or power), got an array of shape {shape(value)}."
             )
         return np.reshape(value, ()) if shape(value) else value
+
+
+def nonideal_force(description: Description, q: Array, v: Array) -> Array:
+    """Generalised force on the joints' velocities v whose work under virtual displacements the constraints do (friction)."""
+    total = np.zeros(shape(v))
+    for constraint in description.constraints:
+        if constraint.work is None:
+            continue
+        value = constraint.work(q, v)
+        if shape(value) != shape(v):
+            raise ModelError(
+                f"work(q, v) of constraint {constraint.name!r} must return {shape(v)[0]} generalised forces, got shape {shape(value)}."
+            )
+        total = total + value
+    return total
 
 
 def inertia_bias(M: Array, motion: Motion) -> Array:

@@ -13,13 +13,15 @@ from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system import articulated
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
+from heavytop.system.constraints import ConstrainedDynamics
+from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.kinematics import Kinematics
 from heavytop.system.solve import solve_definite
 
-EXPLICIT_UP_TO = 24
-"""Above this many degrees of freedom the explicit matrices are not even tried: their size grows with the cube."""
+EXPLICIT_UP_TO = 8
+"""Above this many degrees of freedom the explicit matrices are not even tried: the recursion is always shorter."""
 
 
 class Expressions:
@@ -30,7 +32,8 @@ class Expressions:
         self.steps = description.graph.spanning_tree()
         joints = description.joints
         self.coordinates = Product([e.joint.coordinates for e in joints], names=[e.label for e in joints])
-        self.nq, self.nv, self.nu = self.coordinates.nq, self.coordinates.nv, len(description.inputs)
+        self.nq, self.nu = self.coordinates.nq, len(description.inputs)
+        self.nv = self.coordinates.nv if description.basis is None else len(description.basis.names)
         self.q, self.v, self.u = symbol("q", self.nq), symbol("v", self.nv), symbol("u", self.nu)
         self.a = symbol("a", self.nv)
         self._traced: dict[str, Traced] = {}
@@ -43,14 +46,28 @@ class Expressions:
     @cached_property
     def kinematics(self) -> Kinematics:
         """Kinematics at (q, v)."""
-        kinematics = Kinematics(self.coordinates, self.description.graph.edges, self.steps, self.q, self.v)
-        velocity = self.description.velocity
-        return kinematics if velocity is None else kinematics.with_velocity(velocity, self.v)
+        velocity, basis = self.description.velocity, self.description.basis
+        if basis is not None:
+            joint_v = symbol("joint_v", self.coordinates.nv)
+            tree = Kinematics(self.coordinates, self.description.graph.edges, self.steps, self.q, joint_v)
+            return tree.with_basis(basis.function, self.v)
+        tree = Kinematics(self.coordinates, self.description.graph.edges, self.steps, self.q, self.v)
+        return tree if velocity is None else tree.with_velocity(velocity, self.v)
 
     @cached_property
     def dynamics(self) -> Dynamics:
         """Dynamics at (q, v)."""
         return Dynamics(self.description, self.kinematics, self.q, self.v)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether constraints act that the velocity coordinates do not already satisfy."""
+        return bool(self.description.loops or self.description.constraints) and self.description.basis is None
+
+    @cached_property
+    def constrained(self) -> ConstrainedDynamics:
+        """Loops and constraints on top of the tree."""
+        return ConstrainedDynamics(self.dynamics, self.description.loops, self.description.constraints)
 
     # --- expressions that are more than one quantity of Dynamics ----------------------------------------------------------
 
@@ -65,7 +82,9 @@ class Expressions:
         return articulated.forward_dynamics(self.dynamics, self.u)
 
     def acceleration(self) -> Array:
-        """The shorter of the two programs."""
+        """The shorter of the two programs; with constraints the one that fulfils them."""
+        if self.is_constrained:
+            return self.constrained.acceleration(self.u)
         candidates = []
         if articulated.is_recursive(self.dynamics):
             candidates.append(self.recursive_acceleration)
@@ -81,17 +100,6 @@ class Expressions:
         if articulated.is_recursive(self.dynamics):
             return articulated.inverse_dynamics(self.dynamics, self.a)
         return np.matvec(self.dynamics.mass_matrix, self.a) + self.dynamics.passive_force
-
-    def force_slopes(self) -> tuple[Array, Array, Array]:
-        """Derivatives of the residual M a + ... - B u: along the velocity coordinates, by v, and by u (= -B).
-
-        The first is d_i = A_i^alpha d/dq^alpha, the derivative in tangent coordinates (eq. 2.13).
-        """
-        residual = self.inverse_dynamics()
-        B = self.dynamics.input_matrix
-        residual_u = residual - np.matvec(B, self.u) if self.nu else residual
-        along = jacobian(residual_u, self.q) @ self.kinematics.kinematics_matrix
-        return along, jacobian(residual_u, self.v), B
 
     # --- catalogue ----------------------------------------------------------------------------------------------------------
 
@@ -111,7 +119,7 @@ class Expressions:
             "bias": (("q", "v"), d("bias")),
             "coriolis_matrix": (("q", "v"), d("coriolis_matrix")),
             "damping_matrix": (("q",), d("damping_matrix")),
-            "dissipation_force": (("q", "v"), self._dissipation_force),
+            "dissipation_force": (("q", "v"), d("dissipation_force")),
             "stiffness_force": (("q",), d("stiffness_force")),
             "gravity_force": (("q",), d("gravity_force")),
             "applied_force": (("q", "v"), d("applied_force")),
@@ -123,12 +131,34 @@ class Expressions:
             "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),
             "recursive_acceleration": (("q", "v", "u"), self.recursive_acceleration),
             "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
-            "force_slopes": (("q", "v", "u", "a"), self.force_slopes),
-            "motion": (("q", "v", "u"), lambda: {"rate": self.kinematics.rate, "acceleration": self.acceleration()}),
+            "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
+            "linearization": (("q", "v", "u"), lambda: linearization(self)),
+            "joint_velocity": (("q", "v"), self._joint_velocity),
+            "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
+            "position_residual": (("q",), lambda: self.constrained.position_residual),
+            "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
+            "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
+            "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
+            "project": (("q", "v"), self._project),
+            "motion": (
+                ("q", "v", "u"),
+                lambda: {"joint_velocity": self._joint_velocity(), "acceleration": self.acceleration()},
+            ),
         }
 
-    def _dissipation_force(self) -> Array:
-        return np.matvec(self.dynamics.damping_matrix, self.v) + self.dynamics.nonlinear_dissipation_force
+    def _joint_velocity(self) -> Array:
+        """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
+        return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
+
+    def _project(self) -> dict[str, Array]:
+        """One Newton step towards phi(q) = 0 and the velocity that satisfies the constraints, both least in the metric of M."""
+        c = self.constrained
+        joint = np.matvec(self._joint_rows(), c.position_correction())
+        return {"q": self.coordinates.retract(self.q, joint), "v": self.v + c.velocity_correction()}
+
+    def _joint_rows(self) -> Array:
+        """Rows (joint velocities, nv): joint_velocity = rows v (without drift)."""
+        return jacobian(self._joint_velocity(), self.v)
 
     def _energy(self) -> Array:
         return self.dynamics.kinetic_energy + self.dynamics.gravity_energy + self.dynamics.stiffness_energy

@@ -47,6 +47,7 @@ class FrameGraph:
         Raises a ModelError for a disconnected graph (naming the frames that cannot be reached) and for a closed loop.
         """
         self._check_names()
+        self._check_loops()
         neighbours: dict[str, list[Step]] = {frame: [] for frame in self.frames}
         for edge in self.edges:
             neighbours[edge.a].append(Step(edge.b, edge.a, edge, True))
@@ -59,11 +60,6 @@ class FrameGraph:
                 if id(step.edge) in used:
                     continue
                 used.add(id(step.edge))
-                if step.frame == root or step.frame in steps:
-                    raise ModelError(
-                        f"joint {step.edge.label!r} between {step.edge.a!r} and {step.edge.b!r} closes a loop: both are already connected. "
-                        "A body has one joint in the tree; close a kinematic loop with system.loop(...)."
-                    )
                 steps[step.frame] = step
                 queue.append(step.frame)
         missing = [frame for frame in self.frames if frame != root and frame not in steps]
@@ -88,6 +84,19 @@ class FrameGraph:
         for frame in self.frames:
             place(frame)
         return tuple(ordered.values())
+
+    def _check_loops(self) -> None:
+        """Raise a ModelError for the first declared edge whose ends are already connected."""
+        group = {frame: {frame} for frame in self.frames}
+        for edge in self.edges:
+            if edge.b in group[edge.a]:
+                raise ModelError(
+                    f"joint {edge.label!r} between {edge.a!r} and {edge.b!r} closes a loop: both are already connected. "
+                    "A body has one joint in the tree; close a kinematic loop with system.loop(...)."
+                )
+            group[edge.a] |= group[edge.b]
+            for frame in group[edge.b]:
+                group[frame] = group[edge.a]
 
     def _check_names(self) -> None:
         for edge in self.edges:

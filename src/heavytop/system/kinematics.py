@@ -8,7 +8,7 @@ Along each edge of the spanning tree (eqs 3.105, 3.107, 3.124 with errata 0.35, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from heavytop._arrays import (
     split,
     submatrix,
     symbol,
+    to_sx,
     transpose,
 )
 from heavytop.coordinates import Product
@@ -30,37 +31,45 @@ from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.graph import Edge, Step, ancestors
 from heavytop.system.names import WORLD
-from heavytop.system.solve import inverse_by_elimination
+from heavytop.system.solve import inverse_by_elimination, linear_part
 
 VelocityMap = Callable[[Array, Array], Array]
 LINEAR, ANGULAR, ALL = slice(0, 3), slice(3, 6), slice(None)
 
 
-@dataclass(frozen=True, eq=False)
 class Motion:
-    """Motion of one frame relative to another: pose (4, 4), body Jacobian (6, nv), body twist (6,), bias d/dt(J) v (6,)."""
+    """Motion of one frame relative to another: pose (4, 4), body twist (6,), bias d/dt(J) v (6,), body Jacobian J (6, nv).
 
-    pose: Array
-    jacobian: Array
-    twist: Array
-    bias: Array
+    The Jacobian is built when first asked for: the recursions over a tree never need it.
+    """
+
+    def __init__(self, pose: Array, twist: Array, bias: Array, jacobian: Callable[[], Array]) -> None:
+        self.pose, self.twist, self.bias, self._jacobian = pose, twist, bias, jacobian
+
+    @cached_property
+    def jacobian(self) -> Array:
+        """J (6, nv): twist = J v."""
+        return sparse(self._jacobian())
+
+    @classmethod
+    def none(cls, nv: int) -> Motion:
+        """A frame relative to itself."""
+        return cls(np.eye(4), np.zeros(6), np.zeros(6), lambda: np.zeros((6, nv)))
 
     def then(self, link: Motion) -> Motion:
         """Motion of c relative to a, from this motion of b relative to a and the ``link`` of c relative to b."""
         twist = adjoint_inverse(link.pose, self.twist) + link.twist
         turning = np.matvec(se3.ad(twist), link.twist)
+        bias = adjoint_inverse(link.pose, self.bias) + turning + link.bias
         return Motion(
-            self.pose @ link.pose,
-            sparse(adjoint_inverse(link.pose, self.jacobian) + link.jacobian),
-            twist,
-            adjoint_inverse(link.pose, self.bias) + turning + link.bias,
+            self.pose @ link.pose, twist, bias, lambda: adjoint_inverse(link.pose, self.jacobian) + link.jacobian
         )
 
     def reversed(self) -> Motion:
         """Motion of a relative to b: J_ba = -Ad(G_ab) J_ab, and the bias alike since ad(xi) xi = 0 (erratum 0.44)."""
         Ad = se3.Ad(self.pose)
         twist, bias = -np.matvec(Ad, self.twist), -np.matvec(Ad, self.bias)
-        return Motion(se3.inverse(self.pose), sparse(-(Ad @ self.jacobian)), twist, bias)
+        return Motion(se3.inverse(self.pose), twist, bias, lambda: -(Ad @ self.jacobian))
 
 
 def adjoint_inverse(pose: Array, x: Array) -> Array:
@@ -71,6 +80,22 @@ def adjoint_inverse(pose: Array, x: Array) -> Array:
         return concatenate(np.matvec(R_T, v - np.cross(r, w)), np.matvec(R_T, w))
     v, w = submatrix(x, LINEAR, ALL), submatrix(x, ANGULAR, ALL)
     return np.concatenate([R_T @ (v - se3.so3.wed(r) @ w), R_T @ w], axis=0)
+
+
+def _check_regular(W: Array) -> None:
+    """Raise a ModelError when the velocity map W(q) is singular at random values of its symbols: then it is everywhere."""
+    import casadi
+
+    rng = np.random.default_rng(0)
+    symbols = casadi.symvar(to_sx(W))
+    (values,) = casadi.Function("W", symbols, [to_sx(W)]).call(
+        [casadi.DM(x) for x in rng.uniform(0.2, 1.2, len(symbols))]
+    )
+    singular = np.linalg.svd(values.full().reshape(shape(W)), compute_uv=False)
+    if not singular[-1] > 1e-10 * singular[0]:
+        raise ModelError(
+            "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."
+        )
 
 
 class Kinematics:
@@ -87,43 +112,48 @@ class Kinematics:
     def __init__(self, coordinates: Product, edges: Sequence[Edge], steps: Sequence[Step], q: Array, v: Array) -> None:
         self.coordinates, self.edges, self.steps = coordinates, tuple(edges), tuple(steps)
         self.q, self.v, self.nv = q, v, coordinates.nv
+        self._joint_nv = coordinates.nv
         self.transform: Array | None = None
         self.transform_bias: Array | None = None
         labels = [edge.label for edge in edges]
         sizes = [edge.joint.coordinates.nv for edge in edges]
         self.q_of = dict(zip(labels, split(q, [edge.joint.coordinates.nq for edge in edges]), strict=True))
         self.v_of = dict(zip(labels, split(v, sizes), strict=True))
-        identity = np.eye(self.nv)
         starts = np.cumsum([0, *sizes])
-        self._unit_rows = {
-            label: sparse(identity[a:b]) for label, a, b in zip(labels, starts, starts[1:], strict=False)
-        }
-        self.relative_rows: dict[str, Array] = {}
-        """Joint label -> rows (n, nv) that give the joint's parent-relative velocity."""
+        self._rows_at = {label: slice(a, b) for label, a, b in zip(labels, starts, starts[1:], strict=False)}
+        self._relative_rows: dict[str, Array] = {}
         self.relative_v: dict[str, Array] = {}
         """Joint label -> the joint's parent-relative velocity."""
         self.subspace: dict[str, Array] = {}
         """Frame -> (6, n) body Jacobian of its link by the joint's parent-relative velocity."""
         self.subspace_bias: dict[str, Array] = {}
+        """Frame -> (6,) rate of the subspace times that velocity."""
         self.links: dict[str, Motion] = {}
-        zero = np.zeros(6)
-        self.absolute = {WORLD: Motion(np.eye(4), sparse(np.zeros((6, self.nv))), zero, zero)}
+        """Frame -> its motion relative to the parent in the tree."""
+        self.absolute = {WORLD: Motion.none(self._joint_nv)}
+        """Frame -> its motion relative to the world."""
         self.chains = ancestors(steps)
+        self._step_of = {step.edge.label: step for step in steps}
         self._pairs: dict[tuple[str, str], Motion] = {}
         for step in steps:
             self._advance(step)
 
+    def _unit_rows(self, label: str) -> Array:
+        return sparse(np.eye(self._joint_nv)[self._rows_at[label]])
+
     def _advance(self, step: Step) -> None:
         """Motion of ``step.frame`` from that of its parent."""
         edge, parent, joint = step.edge, self.absolute[step.parent], step.edge.joint
-        label, q = edge.label, self.q_of[edge.label]
+        label, q, v = edge.label, self.q_of[edge.label], self.v_of[edge.label]
         pose, S = edge.at @ joint.pose(q), sparse(joint.jacobian(q))
-        rows, v, v_bias = self._unit_rows[label], self.v_of[label], None
-        if joint.velocity_frame == "absolute":
-            rows, v, v_bias = self._relative_from_absolute(step, parent, pose)
-        self.relative_rows[label], self.relative_v[label] = rows, v
+        absolute = joint.velocity_frame == "absolute"
+        v_bias = np.zeros(joint.coordinates.nv)
+        if absolute:
+            v, v_bias = self._relative_from_absolute(step, parent, pose)
+        self.relative_v[label] = v
         bias = joint.bias(q, v)
-        link = Motion(pose, sparse(S @ rows), np.matvec(S, v), bias if v_bias is None else bias + np.matvec(S, v_bias))
+        twist, link_bias = np.matvec(S, v), bias + np.matvec(S, v_bias) if absolute else bias
+        link = Motion(pose, twist, link_bias, lambda: S @ self.relative_rows(label))
         self.subspace[step.frame], self.subspace_bias[step.frame] = S, bias
         if not step.forward:
             Ad = se3.Ad(pose)
@@ -131,28 +161,39 @@ class Kinematics:
             link = link.reversed()
         self.links[step.frame] = link
         motion = parent.then(link)
-        if joint.velocity_frame == "absolute":
+        if absolute:
             # by choice of the velocity coordinates the angular rows are the unit rows, and constant (eq. 3.109a, erratum 0.37)
+            whole = motion
             motion = Motion(
                 motion.pose,
-                sparse(np.concatenate([submatrix(motion.jacobian, LINEAR, ALL), self._unit_rows[label]], axis=0)),
                 concatenate(motion.twist[:3], self.v_of[label]),
                 concatenate(motion.bias[:3], np.zeros(3)),
+                lambda: np.concatenate([submatrix(whole.jacobian, LINEAR, ALL), self._unit_rows(label)], axis=0),
             )
         self.absolute[step.frame] = motion
 
-    def _relative_from_absolute(self, step: Step, parent: Motion, pose: Array) -> tuple[Array, Array, Array]:
-        """Parent-relative angular velocity omega - R^T omega_parent of a joint with absolute velocity: rows, value, bias."""
+    def _relative_from_absolute(self, step: Step, parent: Motion, pose: Array) -> tuple[Array, Array]:
+        """Parent-relative angular velocity omega - R^T omega_parent of a joint with absolute velocity, and its bias."""
         if not step.forward:
             raise ModelError(
-                f"joint {step.edge.label!r} has an absolute velocity, but its body {step.edge.b!r} is nearer to the world than its parent "
-                f"{step.edge.a!r}. Declare the joint with the outer body as the child, or use velocity='relative'."
+                f"joint {step.edge.label!r} has an absolute velocity, but its body {step.edge.b!r} is nearer to the world "
+                f"than its parent {step.edge.a!r}. Declare the joint with the outer body as the child, or use "
+                "velocity='relative'."
             )
         R_T = transpose(se3.rotation(pose))
         carried = np.matvec(R_T, parent.twist[3:])
         omega = self.v_of[step.edge.label] - carried
-        rows = sparse(self._unit_rows[step.edge.label] - R_T @ submatrix(parent.jacobian, ANGULAR, ALL))
-        return rows, omega, np.cross(omega, carried) - np.matvec(R_T, parent.bias[3:])
+        return omega, np.cross(omega, carried) - np.matvec(R_T, parent.bias[3:])
+
+    def relative_rows(self, label: str) -> Array:
+        """Rows (n, nv) that give the parent-relative velocity of a joint."""
+        if label not in self._relative_rows:
+            rows, step = self._unit_rows(label), self._step_of[label]
+            if step.edge.joint.velocity_frame == "absolute":
+                R_T = transpose(se3.rotation(self.links[step.frame].pose))
+                rows = sparse(rows - R_T @ submatrix(self.absolute[step.parent].jacobian, ANGULAR, ALL))
+            self._relative_rows[label] = rows
+        return self._relative_rows[label]
 
     def with_velocity(self, velocity: VelocityMap, w: Array) -> Kinematics:
         """The same system in the velocity coordinates w = velocity(q, v), which must be linear in v."""
@@ -162,13 +203,28 @@ class Kinematics:
             raise ModelError(
                 f"velocity(q, v) must return {self.nv} velocity coordinates, got an array of shape {shape(given)}."
             )
-        W = jacobian(given, probe)
-        if depends_on(W, probe) or depends_on(given - np.matvec(W, probe), probe):
+        W = linear_part(given, probe)
+        if W is None:
             raise ModelError("velocity(q, v) must be linear in v (w = W(q) v), but it is not.")
-        T = inverse_by_elimination(W)
-        changed = Kinematics(self.coordinates, self.edges, self.steps, self.q, np.matvec(T, w))
-        changed.transform = T
-        changed.transform_bias = directional(np.matvec(T, w), self.q, changed.rate)
+        _check_regular(W)
+        return self._in_terms_of(np.matvec(inverse_by_elimination(W), w), w)
+
+    def with_basis(self, basis: VelocityMap, w: Array) -> Kinematics:
+        """The same system in fewer velocity coordinates w with v = basis(q, w), linear in w plus a drift."""
+        v = basis(self.q, w)
+        if shape(v) != (self.nv,):
+            raise ModelError(f"basis(q, w) must return the {self.nv} velocities v, got an array of shape {shape(v)}.")
+        return self._in_terms_of(v, w)
+
+    def _in_terms_of(self, v: Array, w: Array) -> Kinematics:
+        """Kinematics at the velocities v(q, w) = T(q) w + drift, with Jacobians by w."""
+        T = jacobian(v, w)
+        if depends_on(T, w):
+            raise ModelError("basis(q, w) must be linear in w (plus a drift), but its derivative by w depends on w.")
+        changed = Kinematics(self.coordinates, self.edges, self.steps, self.q, v)
+        changed.nv = shape(w)[0]
+        changed.transform = sparse(T)
+        changed.transform_bias = directional(v, self.q, changed.rate)
         return changed
 
     @property
@@ -181,7 +237,7 @@ class Kinematics:
     def kinematics_matrix(self) -> Array:
         """A (nq, nv) with q' = A v."""
         blocks = [
-            sparse(edge.joint.coordinates.kinematics_matrix(self.q_of[edge.label])) @ self.relative_rows[edge.label]
+            sparse(edge.joint.coordinates.kinematics_matrix(self.q_of[edge.label])) @ self.relative_rows(edge.label)
             for edge in self.edges
             if edge.joint.coordinates.nq
         ]
@@ -195,10 +251,11 @@ class Kinematics:
         key = (a, b)
         if key not in self._pairs:
             raw = self._relative(a, b)
-            if self.transform is not None:
+            if self.transform is not None and self.transform_bias is not None:
                 bias = raw.bias + np.matvec(raw.jacobian, self.transform_bias)
-                raw = Motion(raw.pose, self._by_w(raw.jacobian), raw.twist, bias)
-            self._pairs[key] = raw
+                self._pairs[key] = Motion(raw.pose, raw.twist, bias, lambda: self._by_w(raw.jacobian))
+            else:
+                self._pairs[key] = raw
         return self._pairs[key]
 
     def _relative(self, a: str, b: str) -> Motion:
@@ -210,8 +267,7 @@ class Kinematics:
             return self.absolute[b]
         chain_a, chain_b = self.chains[a], self.chains[b]
         common = sum(x == y for x, y in zip(chain_a, chain_b, strict=False))
-        zero = np.zeros(6)
-        motion = Motion(np.eye(4), sparse(np.zeros((6, self.nv))), zero, zero)
+        motion = Motion.none(self._joint_nv)
         for frame in reversed(chain_a[common:]):
             motion = motion.then(self.links[frame].reversed())
         for frame in chain_b[common:]:
@@ -228,9 +284,9 @@ class Kinematics:
 
     def joint_velocity_row(self, label: str, index: int) -> Array:
         """Row (nv,) that gives one velocity coordinate of a joint (parent-relative)."""
-        if label not in self.relative_rows:
-            raise unknown_name("joint (the name of the body it carries)", label, self.relative_rows)
-        rows = self._by_w(self.relative_rows[label])
+        if label not in self.v_of:
+            raise unknown_name("joint (the name of the body it carries)", label, self.v_of)
+        rows = self._by_w(self.relative_rows(label))
         if not 0 <= index < rows.shape[0]:
             raise ModelError(f"joint {label!r} has {rows.shape[0]} velocity coordinates; index {index} does not exist.")
         return rows[index, :]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
-from heavytop.compile.trace import Traced
+from heavytop.compile import Kernel, Traced, export_c
 from heavytop.coordinates import Product
-from heavytop.errors import ConfigurationError, ShapeError, unknown_name, wrong_shape
+from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.system.assembly import assemble
+from heavytop.system.checks import check_elements
+from heavytop.system.constraints import check_constraints
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
     from heavytop.system.equations import Equations
 
 Parameters = Mapping[str, Any] | None
+
+CLOSED_TOLERANCE = 1e-6
+"""Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
 
 class Model:
@@ -33,11 +40,12 @@ class Model:
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
     """
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: Description, native: bool = True) -> None:
         self.description = description
         self.expressions = Expressions(description)
-        self.expressions.kinematics  # noqa: B018  derive the kinematics now, so that a bad description fails here
         self.name = description.name
+        self.native = native
+        self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 
@@ -69,6 +77,8 @@ class Model:
     @cached_property
     def v_names(self) -> tuple[str, ...]:
         """Names of the velocity coordinates."""
+        if self.description.basis is not None:
+            return self.description.basis.names
         if self.description.velocity is not None:
             return tuple(f"w_{i + 1}" for i in range(self.nv))
         return self.coordinates.v_names
@@ -91,6 +101,12 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}, bodies={len(self.body_names)})"
 
+    def check(self) -> None:
+        """Find what is wrong with the description now rather than at the first evaluation."""
+        check_elements(self.expressions.dynamics, self.expressions.p)
+        if self.description.loops or self.description.constraints:
+            check_constraints(self)
+
     # --- configurations ---------------------------------------------------------------------------------------------------
 
     def neutral(self) -> np.ndarray:
@@ -103,16 +119,18 @@ class Model:
 
     def integrate(self, q: Array, v: Array, dt: Any) -> np.ndarray:
         """The configuration after moving with constant joint velocities for the time ``dt``; it stays on the manifold."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.coordinates.integrate(q, self._joint_velocity(q, v), np.asarray(dt, dtype=float))
+        q, v, dt = self._configuration(q), self._vector(v, self.nv, "velocity v"), np.asarray(dt, dtype=float)
+        if not np.all(np.isfinite(dt)):
+            raise ShapeError(f"the time dt to move {self.name!r} for must be finite, got {dt[~np.isfinite(dt)][0]}.")
+        return self.coordinates.integrate(q, self._joint_velocity(q, v), dt)
 
     def difference(self, q0: Array, q1: Array) -> np.ndarray:
         """Displacement (..., nv) in the joints' own velocity coordinates that leads from q0 to q1 in unit time."""
         return self.coordinates.difference(self._configuration(q0), self._configuration(q1))
 
     def _joint_velocity(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The joints' own (parent-relative) velocities, from q' = A v."""
-        return np.matvec(self.coordinates.left_inverse(q), self.rate(q, v))
+        """The joints' own (parent-relative) velocities."""
+        return self.evaluate("joint_velocity", q, v)
 
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
@@ -120,10 +138,31 @@ class Model:
         """The traced function behind a method, for back ends and inspection."""
         return self.expressions.traced(name)
 
-    def _evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
-        traced = self.traced(name)
+    def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
+        """The native code behind a method: a kernel that takes plain arrays, checks shapes only, and tells ``stats()``.
+
+        Parameters
+        ----------
+        name : a method ("acceleration", "mass_matrix", ...), "pose:a:b" or "jacobian:a:b".
+        lanes : states evaluated together; None: what suits the processor. Kernels of other lanes may differ by rounding.
+        threads : threads over large batches; None: one per processor.
+        """
+        key = (name, lanes, threads)
+        if key not in self._kernels:
+            fingerprint = self.description.fingerprint
+            if fingerprint is None:
+                self._kernels[key] = Kernel(self.traced(name), lanes, threads)
+            else:
+                self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
+        return self._kernels[key]
+
+    def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at the given arrays, natively for numbers; only shapes are checked."""
         p = self.parameter_vector(parameters)
-        results = traced(*arguments, p)
+        if is_symbolic(*arguments, p) or not self.native:
+            results = self.traced(name)(*arguments, p)
+        else:
+            results = self.compiled(name)(*arguments, p)
         return results[0] if len(results) == 1 else results
 
     def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
@@ -140,7 +179,7 @@ class Model:
                 raise ShapeError(f"parameter {p.name!r} of {self.name!r} must be finite.")
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
 
-    def _configuration(self, q: Array) -> Array:
+    def _configuration(self, q: Array, closed: bool = False) -> Array:
         if is_symbolic(q):
             return q
         q = np.asarray(q, dtype=float)
@@ -151,7 +190,18 @@ class Model:
                     f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
                 )
             raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
-        return self.coordinates.check(q, f"configuration q of {self.name!r}")
+        q = self.coordinates.check(q, f"configuration q of {self.name!r}")
+        if closed and self.is_constrained and np.any(self.holonomic_rows):
+            self._check_closed(q)
+        return q
+
+    def _check_closed(self, q: np.ndarray) -> None:
+        miss = np.max(np.abs(self.evaluate("position_residual", q)), initial=0.0)
+        if miss > CLOSED_TOLERANCE:
+            raise ConfigurationError(
+                f"configuration q of {self.name!r} does not close its loops: their equations miss by {miss:.3g}, allowed is "
+                f"{CLOSED_TOLERANCE:g}. Get a consistent start from model.assemble(q)."
+            )
 
     def _vector(self, x: Array, size: int, what: str) -> Array:
         if is_symbolic(x):
@@ -160,7 +210,10 @@ class Model:
         if x.ndim == 0 or x.shape[-1] != size:
             hint = ""
             if what.startswith("velocity") and x.ndim and x.shape[-1] == self.nq:
-                hint = f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. Did you pass the rate of q?"
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. "
+                    "Did you pass the rate of q?"
+                )
             raise wrong_shape(f"{what} of {self.name!r}", ("...", size), x.shape, hint)
         if not np.all(np.isfinite(x)):
             raise ShapeError(f"{what} of {self.name!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
@@ -173,83 +226,158 @@ class Model:
 
     def kinematics_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """A (..., nq, nv) of q' = A v."""
-        return self._evaluate("kinematics_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("kinematics_matrix", self._configuration(q), parameters=parameters)
 
     def rate(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """q' (..., nq)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("rate", q, v, parameters=parameters)
+        return self.evaluate("rate", q, v, parameters=parameters)
 
     def constraints(self, q: Array) -> np.ndarray:
         """phi(q) (..., m): zero on the manifold; unlike the other methods it takes a q off the manifold."""
-        return self.coordinates.constraints(np.asarray(q, dtype=float))
+        return self.coordinates.constraints(self._vector(q, self.nq, "configuration q"))
 
     def commutation(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Commutation coefficients gamma^k_ij (..., nv, nv, nv), indexed [k, i, j] (eq. 2.19)."""
-        return self._evaluate("commutation", self._configuration(q), parameters=parameters)
+        return self.evaluate("commutation", self._configuration(q), parameters=parameters)
 
     def connection(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Levi-Civita connection coefficients Gamma_ijk (..., nv, nv, nv), c_i = Gamma_ijk v^j v^k (eq. 3.112)."""
-        return self._evaluate("connection", self._configuration(q), parameters=parameters)
+        return self.evaluate("connection", self._configuration(q), parameters=parameters)
 
     def pose(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
         """G_ab (..., 4, 4): pose of frame b in frame a."""
-        return self._evaluate(f"pose:{a}:{b}", self._configuration(q), parameters=parameters)
+        return self.evaluate(f"pose:{a}:{b}", self._configuration(q), parameters=parameters)
 
     def jacobian(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
         """J_ab (..., 6, nv): body twist (linear, angular) of b relative to a is J_ab v."""
-        return self._evaluate(f"jacobian:{a}:{b}", self._configuration(q), parameters=parameters)
+        return self.evaluate(f"jacobian:{a}:{b}", self._configuration(q), parameters=parameters)
+
+    # --- constraints ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether loops or constraints act that the velocity coordinates do not already satisfy."""
+        return self.expressions.is_constrained
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """Names of the loops and constraints."""
+        return tuple(c.name for c in (*self.description.loops, *self.description.constraints))
+
+    @property
+    def holonomic_rows(self) -> np.ndarray:
+        """Which rows of :meth:`constraint_jacobian` belong to equations phi(q) = 0: booleans (m,)."""
+        rows = self.expressions.constrained.rows
+        return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
+
+    def constraint_jacobian(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+        """Phi (..., m, nv): loops and constraints demand Phi v + b = 0. Rows may be redundant."""
+        self._need_constraints("constraint_jacobian")
+        return self.evaluate("constraint_jacobian", self._configuration(q), parameters=parameters)
+
+    def constraint_residuals(self, q: Array, v: Array, parameters: Parameters = None) -> tuple[np.ndarray, np.ndarray]:
+        """How far loops and constraints are missed: phi(q) of the holonomic ones, and Phi v + b."""
+        self._need_constraints("constraint_residuals")
+        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        position = self.evaluate("position_residual", q, parameters=parameters)
+        return position, self.evaluate("velocity_residual", q, v, parameters=parameters)
+
+    def constraint_forces(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> dict[str, np.ndarray]:
+        """Ideal reactions by name: for a loop the wrench (..., 6) (force, moment) on its body b in the axes and at the origin of the
+        joint frame there; for other constraints the generalised force (..., nv). Redundant equations share a reaction arbitrarily.
+        """
+        self._need_constraints("constraint_forces")
+        q, v, u = self._configuration(q, closed=True), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        forces = self.evaluate("constraint_forces", q, v, u, parameters=parameters)
+        return dict(zip(self.constraint_names, forces if isinstance(forces, tuple) else (forces,), strict=True))
+
+    def assemble(
+        self,
+        q: Array | None = None,
+        v: Array | None = None,
+        fixed: tuple[str, ...] = (),
+        parameters: Parameters = None,
+        tolerance: float = 1e-12,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A consistent start near the guess: closed loops and admissible velocities.
+
+        Parameters
+        ----------
+        q, v : guess (nq,), (nv,); None: neutral configuration, at rest.
+        fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
+        """
+        guess_q: np.ndarray = self.neutral() if q is None else self._configuration(q)
+        guess_v: np.ndarray = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        if not self.is_constrained:
+            return guess_q, guess_v
+        return assemble(self, guess_q, guess_v, fixed, parameters, tolerance)
+
+    def degrees_of_freedom(self, q: Array, parameters: Parameters = None) -> int:
+        """Velocity coordinates less the independent constraints at one configuration ``q``."""
+        if not self.is_constrained:
+            return self.nv
+        return self.nv - int(np.linalg.matrix_rank(self.constraint_jacobian(q, parameters), tol=1e-9))
+
+    def _need_constraints(self, method: str) -> None:
+        if not self.is_constrained:
+            raise ModelError(
+                f"{method}: {self.name!r} has no loops or constraints left to enforce (a basis satisfies them already)."
+            )
 
     # --- equations of motion ----------------------------------------------------------------------------------------------
 
     def mass_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """M (..., nv, nv), symmetric positive definite (eq. 3.125a)."""
-        return self._evaluate("mass_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("mass_matrix", self._configuration(q), parameters=parameters)
 
     def bias(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """c (..., nv): Coriolis and gyroscopic forces (eq. 3.125b)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("bias", q, v, parameters=parameters)
+        return self.evaluate("bias", q, v, parameters=parameters)
 
     def coriolis_matrix(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """C (..., nv, nv) with C v = c and d/dt(M) - 2 C skew-symmetric, in any velocity coordinates."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("coriolis_matrix", q, v, parameters=parameters)
+        return self.evaluate("coriolis_matrix", q, v, parameters=parameters)
 
     def damping_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """D (..., nv, nv) of dampers and quadratic dissipation functions (eq. 3.125c)."""
-        return self._evaluate("damping_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("damping_matrix", self._configuration(q), parameters=parameters)
 
     def dissipation_force(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """f^D = dR/dv (..., nv): D v and the forces of dissipation functions that are not quadratic."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("dissipation_force", q, v, parameters=parameters)
+        return self.evaluate("dissipation_force", q, v, parameters=parameters)
 
     def stiffness_force(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """f^K (..., nv): gradient of the spring energy and of the user's potentials (eq. 3.125d)."""
-        return self._evaluate("stiffness_force", self._configuration(q), parameters=parameters)
+        return self.evaluate("stiffness_force", self._configuration(q), parameters=parameters)
 
     def gravity_force(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """f^G (..., nv): gradient of the gravity energy (eq. 3.125e, erratum 0.41)."""
-        return self._evaluate("gravity_force", self._configuration(q), parameters=parameters)
+        return self.evaluate("gravity_force", self._configuration(q), parameters=parameters)
 
     def applied_force(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """The user's generalised forces f(q, v) (..., nv) on the right-hand side."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("applied_force", q, v, parameters=parameters)
+        return self.evaluate("applied_force", q, v, parameters=parameters)
 
     def input_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """B (..., nv, nu): generalised force per unit of each input."""
-        return self._evaluate("input_matrix", self._configuration(q), parameters=parameters)
+        return self.evaluate("input_matrix", self._configuration(q), parameters=parameters)
 
     def acceleration(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> np.ndarray:
         """Forward dynamics a (..., nv) (eq. 3.126b); ``u`` None means no input."""
-        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
-        a = self._evaluate("acceleration", q, v, u, parameters=parameters)
+        q, v, u = self._configuration(q, closed=True), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        a = self.evaluate("acceleration", q, v, u, parameters=parameters)
         if not is_symbolic(a) and not np.all(np.isfinite(a)):
             raise ConfigurationError(
-                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity coordinate moves no mass "
-                "(a joint that carries only massless bodies, or a mass on its own axis), or Euler angles are at their singularity."
+                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity "
+                "coordinate moves no mass (a joint that carries only massless bodies, or a mass on its own axis), or Euler "
+                "angles are at their singularity."
             )
         return a
 
@@ -260,24 +388,90 @@ class Model:
             self._vector(v, self.nv, "velocity v"),
             self._vector(a, self.nv, "acceleration a"),
         )
-        return self._evaluate("inverse_dynamics", q, v, a, parameters=parameters)
+        return self.evaluate("inverse_dynamics", q, v, a, parameters=parameters)
 
     def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """T (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("kinetic_energy", q, v, parameters=parameters)
+        return self.evaluate("kinetic_energy", q, v, parameters=parameters)
 
     def potential_energy(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """V (...,) in J: gravity, springs and the user's potentials."""
-        return self._evaluate("potential_energy", self._configuration(q), parameters=parameters)
+        return self.evaluate("potential_energy", self._configuration(q), parameters=parameters)
 
     def energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
         """T + V (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._evaluate("energy", q, v, parameters=parameters)
+        return self.evaluate("energy", q, v, parameters=parameters)
 
-    def equations(self) -> Equations:
-        """The equations of motion to read: SymPy expressions, text, LaTeX."""
+    def acceleration_derivatives(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u."""
+        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        return self.evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
+
+    def linearize(
+        self, q: Array, v: Array | None = None, u: Array | None = None, parameters: Parameters = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Linear equations x' = A x + B du about a motion, in tangent coordinates x = (eps, dv) (2 nv).
+
+        ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
+        no spurious states.
+
+        Returns
+        -------
+        A : (..., 2 nv, 2 nv), B : (..., 2 nv, nu).
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+        >>> A, _ = system.derive().linearize([0.0])
+        >>> A.round(3)
+        array([[-0.  ,  1.  ],
+               [-9.81, -0.  ]])
+        """
+        if self.description.loops or self.description.constraints:
+            raise ModelError(
+                f"linearize: {self.name!r} has loops or velocity constraints, for which tangent coordinates of the tree are too many. "
+                "Linearise a model of the tree with minimal coordinates."
+            )
+        q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
+
+    def export_c(
+        self,
+        folder: str | Path,
+        functions: Sequence[str] = ("acceleration", "mass_matrix", "bias"),
+        precision: Literal["double", "float"] = "double",
+        footprint: bool = False,
+    ) -> list[Path]:
+        """Write dependency-free C99 of some functions: source, header, a test with vectors, README and Makefile.
+
+        Parameters
+        ----------
+        folder : made if it does not exist.
+        functions : names of methods, or "pose:a:b" and "jacobian:a:b".
+        precision : type of all numbers in the C code.
+        footprint : measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).
+
+        The test vectors are random states on the manifold. Parameters are the last argument of each function.
+        """
+        rng = np.random.default_rng(0)
+        samples = {
+            "q": self.random(rng, (5,)) if not self.is_constrained else np.stack([self.assemble()[0]] * 5),
+            "p": np.broadcast_to(self.parameter_vector(), (5, len(self.parameter_names))),
+        }
+        for label, size in (("v", self.nv), ("u", self.nu), ("a", self.nv)):
+            samples[label] = rng.standard_normal((5, size))
+        traced = {name: self.traced(name) for name in functions}
+        vectors = {name: [samples[label] for label in t.inputs] for name, t in traced.items()}
+        return export_c(folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint)
+
+    def equations(self, names: Mapping[str, str] | None = None) -> Equations:
+        """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""
         from heavytop.system.equations import Equations
 
-        return Equations(self)
+        return Equations(self, names)

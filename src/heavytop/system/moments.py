@@ -72,7 +72,7 @@ class Moments:
         if values[0] >= -RELATIVE_TOLERANCE * max(values[-1], 0.0) and moments[3, 3] >= 0:
             return
         if moments[3, 3] < 0:
-            raise ModelError(f"{where}: the total must not be negative, got {moments[3, 3]:g}.")
+            raise ModelError(f"{where}: the {cls.names[0]} must not be negative, got {moments[3, 3]:g}.")
         principal = np.linalg.eigvalsh(so3.Vee(_second_moment_at_center(moments)))
         raise ModelError(
             f"{where}: no distribution of particles has these moments. Their 4x4 moment matrix must be positive semidefinite, but its "
@@ -271,7 +271,11 @@ class Stiffness(Moments):
             raise wrong_shape("spring constants k", ("n",), k.shape, "At least one spring is needed.")
         for label, points in (("points_b", h), ("points_a", p)):
             if points.shape != (len(k), 3):
-                raise wrong_shape(label, (len(k), 3), points.shape)
+                raise wrong_shape(f"{label} of the springs", (len(k), 3), points.shape)
+            if not np.all(np.isfinite(points)):
+                raise ShapeError(
+                    f"{label} of the springs must be finite, got {points[~np.isfinite(points)][0]} among them."
+                )
         if np.any(k < 0) or not np.all(np.isfinite(k)) or k.sum() == 0:
             raise ModelError(f"spring constants must be finite, not negative and not all zero, got {k.tolist()}.")
         total = k.sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, to_sx
+from heavytop._arrays import Array, depends_on, is_symbolic, jacobian, shape, substitute, to_sx
 from heavytop.errors import ModelError
 
 
@@ -35,6 +35,15 @@ def solve_definite(matrix: Array, right: Array) -> Array:
     rhs = to_sx(right) if is_vector else casadi.densify(_sx(right))
     x = casadi.ldl_solve(rhs, D, LT, permutation)
     return casadi.ArrayInterface(x.T, 1) if is_vector else casadi.ArrayInterface(x, 2)
+
+
+def linear_part(expression: Array, variables: Array) -> Array | None:
+    """The matrix W with expression = W variables for a symbolic vector that is linear in the variables, else None."""
+    if not is_symbolic(expression):
+        return None if np.any(expression) else np.zeros((shape(expression)[0], shape(variables)[0]))
+    W = jacobian(expression, variables)
+    at_zero = to_sx(substitute(expression, variables, np.zeros(shape(variables))))
+    return W if at_zero.is_zero() and not depends_on(W, variables) else None
 
 
 def inverse_by_elimination(matrix: Array) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,23 @@ import numpy as np
 from heavytop._arrays import Array, as_array, is_symbolic, symbol
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg, se3
-from heavytop.system.description import Damper, Description, Parameter, Spring, at_defaults
+from heavytop.system.description import (
+    Basis,
+    Constraint,
+    Damper,
+    Description,
+    Loop,
+    Parameter,
+    Spring,
+    at_defaults,
+)
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Fixed, Joint
+from heavytop.system.joints.closure import closure
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.names import WORLD
+from heavytop.system.struts import Strut
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -36,7 +48,7 @@ class System:
     >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(mass=1.0, com=(0, 0, -0.5), moment_at_com=(1 / 12, 1 / 12, 0)))
     >>> model = system.derive()
     >>> model.acceleration([0.1], [0.0]).round(6)
-    array([-1.469053])
+    array([-1.469049])
     """
 
     def __init__(self, gravity: Any = (0.0, 0.0, -9.81), name: str = "system") -> None:
@@ -51,11 +63,25 @@ class System:
         self._dissipations: list[Callable[[Array, Array], Array]] = []
         self._forces: list[Callable[[Array, Array], Array]] = []
         self._inputs: dict[str, Input] = {}
-        self._gravity = as_array(gravity)
-        if self._gravity.shape != (3,):
-            raise wrong_shape(f"gravity of {name!r}", (3,), self._gravity.shape)
-        if not is_symbolic(self._gravity) and not np.all(np.isfinite(self._gravity)):
-            raise ShapeError(f"gravity of {name!r} must be finite, got {self._gravity.tolist()}.")
+        self._struts: list[Strut] = []
+        self._loops: list[Loop] = []
+        self._constraints: list[Constraint] = []
+        self._basis: Basis | None = None
+        self.gravity = gravity
+
+    @property
+    def gravity(self) -> Array:
+        """Acceleration of free fall (3,) in world axes, m/s^2; it may be set again, also to an expression of parameters."""
+        return self._gravity
+
+    @gravity.setter
+    def gravity(self, value: Any) -> None:
+        gravity = as_array(value)
+        if gravity.shape != (3,):
+            raise wrong_shape(f"gravity of {self.name!r}", (3,), gravity.shape)
+        if not is_symbolic(gravity) and not np.all(np.isfinite(gravity)):
+            raise ShapeError(f"gravity of {self.name!r} must be finite, got {gravity.tolist()}.")
+        self._gravity = gravity
 
     # --- bodies and frames ------------------------------------------------------------------------------------------------
 
@@ -78,19 +104,22 @@ class System:
         joint : how it moves relative to the parent; None when :meth:`connect` gives the joint.
         inertia : None for a body without mass.
         """
-        self._add_frame(name)
-        if joint is not None:
-            self._connect(parent, name, joint, at, name)
+        self._check_frame_name(name)
         if inertia is not None:
             if not isinstance(inertia, Inertia):
                 raise ModelError(f"inertia of body {name!r} must be an ht.Inertia, got {type(inertia).__name__}.")
             self._check_moments(inertia, f"body {name!r}")
+        if joint is not None:
+            self._connect(parent, name, joint, at, name)
+        self._frames.append(name)
+        if inertia is not None:
             self._inertias[name] = inertia
 
     def frame(self, name: str, body: str, at: Any) -> None:
         """Add a named frame fixed to ``body`` at a position (3,) or pose (4, 4)."""
-        self._add_frame(name)
+        self._check_frame_name(name)
         self._connect(body, name, Fixed(), at, name)
+        self._frames.append(name)
 
     def connect(self, a: str, b: str, joint: Joint, at: Any = None, name: str | None = None) -> None:
         """Add the transformation from frame a to frame b = ``at`` followed by ``joint``, in any direction of the tree.
@@ -99,14 +128,13 @@ class System:
         """
         self._connect(a, b, joint, at, name or b)
 
-    def _add_frame(self, name: str) -> None:
+    def _check_frame_name(self, name: str) -> None:
         if not isinstance(name, str) or not name or any(c in name for c in ".:/ "):
             raise ModelError(f"a body or frame needs a name without dots, colons, slashes and spaces, got {name!r}.")
         if name in self._frames:
             raise ModelError(
                 f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved)."
             )
-        self._frames.append(name)
 
     def _connect(self, a: str, b: str, joint: Joint, at: Any, label: str) -> None:
         if not isinstance(joint, Joint):
@@ -161,6 +189,34 @@ class System:
         self._check_moments(damping, f"damper between {a!r} and {b!r}")
         self._dampers.append(Damper(a, b, damping))
 
+    def strut(
+        self,
+        a: str,
+        b: str,
+        *,
+        at_a: Any = (0.0, 0.0, 0.0),
+        at_b: Any = (0.0, 0.0, 0.0),
+        stiffness: Any = 0.0,
+        rest_length: Any = 0.0,
+        damping: Any = 0.0,
+    ) -> None:
+        """Add a spring-damper on the line between the point ``at_a`` of body a and ``at_b`` of body b.
+
+        ``stiffness`` in N/m, ``rest_length`` in m, ``damping`` in N s/m; the points must not coincide during the motion.
+        """
+        where = f"strut between {a!r} and {b!r}"
+        points = [as_array(at_a), as_array(at_b)]
+        for label, point in zip(("at_a", "at_b"), points, strict=True):
+            if point.shape != (3,):
+                raise wrong_shape(f"{label} of {where}", (3,), point.shape)
+        for label, value in (("stiffness", stiffness), ("rest_length", rest_length), ("damping", damping)):
+            number = self._at_defaults(as_array(value), f"{label} of {where}")
+            if number.shape != () or not np.isfinite(number) or number < 0:
+                raise ModelError(
+                    f"{label} of {where} must be one finite number that is not negative, got {number.tolist()}."
+                )
+        self._struts.append(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
+
     def potential(self, fn: Callable[[Array], Array]) -> None:
         """Add a potential energy ``fn(q)`` in J, written in NumPy notation."""
         self._potentials.append(_callable(fn, "potential"))
@@ -175,20 +231,85 @@ class System:
 
     def input(self, name: str, element: Input) -> None:
         """Add an input: one column of B(q)."""
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"an input needs a name, got {name!r}.")
         if name in self._inputs:
             raise ModelError(f"the input name {name!r} is taken: input names must be unique.")
-        if not hasattr(element, "actions"):
+        if not hasattr(element, "actions") or isinstance(element, type):
             raise ModelError(f"input {name!r} must be an element such as ht.Thruster(...), got {element!r}.")
         self._inputs[name] = element
+
+    # --- constraints --------------------------------------------------------------------------------------------------------
+
+    def loop(self, a: str, b: str, joint: Joint, at_a: Any = None, at_b: Any = None, name: str | None = None) -> None:
+        """Close a kinematic loop: join the frame ``at_a`` of body a and the frame ``at_b`` of body b by a joint.
+
+        The configuration stays that of the tree; the loop adds equations phi(q) = 0. Redundant equations are allowed.
+        ``model.assemble(q)`` finds a configuration that satisfies them; ``model.constraint_forces`` gives the reaction by ``name``.
+        """
+        label = self._constraint_name(name, f"loop{len(self._loops) + 1}")
+        if not isinstance(joint, Joint):
+            raise ModelError(f"loop {label!r} needs a joint such as ht.Revolute('z'), got {joint!r}.")
+        at_a, at_b = self._pose(at_a, f"at_a of loop {label!r}"), self._pose(at_b, f"at_b of loop {label!r}")
+        closure(joint, np.eye(4))
+        self._loops.append(Loop(label, a, b, joint, at_a, at_b))
+
+    def constrain(
+        self,
+        fn: Callable[..., Array],
+        work: Callable[[Array, Array], Array] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add a constraint written in NumPy notation.
+
+        Parameters
+        ----------
+        fn : ``fn(q, v)`` (m,): velocity constraints fn = 0, linear in v plus a drift (nonholonomic: rolling, skates); or ``fn(q)`` (m,):
+            holonomic constraints.
+        work : nonideal part: ``work(q, v)`` (nv,) is a generalised force whose work under virtual displacements the constraint does
+            (friction); None for an ideal constraint.
+        name : for ``model.constraint_forces``.
+
+        Examples
+        --------
+        A skate does not slip sideways (v of the planar joint are world rates):
+
+        >>> import heavytop as ht, numpy as np
+        >>> system = ht.System(gravity=(0, 0, 0))
+        >>> system.body("skate", joint=ht.Planar(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.2)))
+        >>> system.constrain(lambda q, v: v[1] * np.cos(q[2]) - v[0] * np.sin(q[2]))
+        >>> system.derive().acceleration([0, 0, 0], [1.0, 0, 2.0]).round(9) + 0.0
+        array([0., 2., 0.])
+        """
+        label = self._constraint_name(name, f"constraint{len(self._constraints) + 1}")
+        count = _argument_count(_callable(fn, "constrain"))
+        if count not in (1, 2):
+            raise ModelError(
+                f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments."
+            )
+        self._constraints.append(Constraint(label, fn, count == 1, work))
+
+    def basis(self, fn: Callable[[Array, Array], Array], names: Sequence[str]) -> None:
+        """Give minimal velocity coordinates for all constraints: ``v = fn(q, w)`` with one name per entry of w.
+
+        The model is then derived in w: no multipliers are needed and velocity constraints hold exactly.
+        """
+        self._basis = Basis(_callable(fn, "basis"), tuple(names))
+
+    def _constraint_name(self, name: str | None, default: str) -> str:
+        label = name or default
+        if any(label == c.name for c in (*self._loops, *self._constraints)):
+            raise ModelError(f"the constraint name {label!r} is taken: names of loops and constraints must be unique.")
+        return label
 
     # --- parameters -------------------------------------------------------------------------------------------------------
 
     def parameter(self, name: str, value: float) -> Array:
         """Declare a named number; the result can stand wherever a number can and stays an input of compiled code."""
-        if name in self._parameters:
-            raise ModelError(f"the parameter name {name!r} is taken: parameter names must be unique.")
         if not isinstance(name, str) or not name:
             raise ModelError(f"a parameter needs a name, got {name!r}.")
+        if name in self._parameters:
+            raise ModelError(f"the parameter name {name!r} is taken: parameter names must be unique.")
         number = np.asarray(value, dtype=float)
         if number.shape != () or not np.isfinite(number):
             raise ShapeError(f"parameter {name!r} must be one finite number, got {value!r}.")
@@ -212,7 +333,12 @@ class System:
     def describe(self, velocity: Callable[[Array, Array], Array] | None = None) -> Description:
         """The description as immutable data, with every name checked."""
         known = self._frames
-        for kind, pairs in (("spring", self._springs), ("damper", self._dampers)):
+        for kind, pairs in (
+            ("spring", self._springs),
+            ("damper", self._dampers),
+            ("strut", self._struts),
+            ("loop", self._loops),
+        ):
             for element in pairs:
                 for name in (element.a, element.b):
                     if name not in known:
@@ -235,21 +361,36 @@ class System:
             inputs=dict(self._inputs),
             parameters=tuple(self._parameters.values()),
             velocity=velocity,
+            loops=tuple(self._loops),
+            constraints=tuple(self._constraints),
+            basis=self._basis,
+            struts=tuple(self._struts),
         )
 
-    def derive(self, velocity: Callable[[Array, Array], Array] | Mapping[str, str] | None = None) -> Model:
+    def derive(
+        self, velocity: Callable[[Array, Array], Array] | Mapping[str, str] | None = None, native: bool = True
+    ) -> Model:
         """Derive the equations of motion.
 
         Parameters
         ----------
         velocity : other velocity coordinates. A function w = velocity(q, v), linear in v, in NumPy notation; or a mapping from joint
             names to "absolute" or "relative" for spherical joints, as in example 7 of the thesis.
+        native : whether methods run as native code (compiled when first called, kept on disk) or are interpreted: the latter starts
+            sooner and is about a hundred times slower.
         """
         from heavytop.system.model import Model
 
         if isinstance(velocity, Mapping):
-            return self._with_velocity_frames(velocity).derive()
-        return Model(self.describe(velocity))
+            return self._with_velocity_frames(velocity).derive(native=native)
+        if velocity is not None and not callable(velocity):
+            raise ModelError(
+                "velocity must be a function of (q, v), or map joint names to 'absolute' or 'relative', such as "
+                f"{{'load': 'absolute'}}, got {velocity!r}."
+            )
+        model = Model(self.describe(velocity), native)
+        model.check()
+        return model
 
     def _with_velocity_frames(self, frames: Mapping[str, str]) -> System:
         """A copy whose named spherical joints have the given velocity frame."""
@@ -270,3 +411,7 @@ def _callable(fn: Any, what: str) -> Any:
     if not callable(fn):
         raise ModelError(f"{what} must be a function, got {fn!r}.")
     return fn
+
+
+def _argument_count(fn: Callable[..., Any]) -> int:
+    return sum(p.default is p.empty for p in inspect.signature(fn).parameters.values())

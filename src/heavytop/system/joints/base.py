@@ -51,6 +51,10 @@ class Joint(ABC):
         rate = directional(self.jacobian(q), q, self.coordinates.rate(q, v))
         return np.matvec(rate, v)
 
+    def describe(self) -> tuple | None:
+        """What determines the joint, for comparison; None for joints made of functions."""
+        return None
+
     def with_velocity(self, frame: str) -> Joint:
         """The same joint with its velocity coordinates taken in another frame; only some joints offer a choice."""
         raise ModelError(
@@ -70,7 +74,15 @@ class Joint(ABC):
             if not linalg.is_pose(G, tolerance):
                 defect = np.max(np.abs(G[:3, :3].T @ G[:3, :3] - np.eye(3)))
                 raise ModelError(
-                    f"{type(self).__name__}: the given pose G(q) is not in SE(3) at q = {np.array2string(q, precision=4)}: R^T R - I has an "
-                    f"entry of {defect:.3g}, det R = {np.linalg.det(G[:3, :3]):.6g}, last row {G[3].tolist()}. G(q) must be a rotation and a "
-                    "translation wherever the constraints phi(q) = 0 hold."
+                    f"{type(self).__name__}: the given pose G(q) is not in SE(3) at q = {np.array2string(q, precision=4)}: "
+                    f"R^T R - I has an entry of {defect:.3g}, det R = {np.linalg.det(G[:3, :3]):.6g}, last row {G[3].tolist()}. "
+                    "G(q) must be a rotation and a translation wherever the constraints phi(q) = 0 hold."
+                )
+            drift = np.abs(self.coordinates.constraint_jacobian(q) @ self.coordinates.kinematics_matrix(q))
+            if np.max(drift, initial=0.0) > tolerance:
+                row, column = np.unravel_index(np.argmax(drift), drift.shape)
+                raise ModelError(
+                    f"{type(self).__name__}: the kinematics matrix A(q) violates the constraints: dphi/dq A must vanish, but "
+                    f"{self.coordinates.v_names[column]!r} changes {self.coordinates.constraint_names[row]!r} at the rate "
+                    f"{drift[row, column]:.3g} at q = {np.array2string(q, precision=4)}."
                 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from heavytop._arrays import Array, as_array
 from heavytop.coordinates import Coordinates
+from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
 
 
@@ -33,6 +34,10 @@ class Custom(Joint):
     """
 
     def __init__(self, coordinates: Coordinates, pose: Callable[[Array], Array]) -> None:
+        if not isinstance(coordinates, Coordinates):
+            raise ModelError(f"Custom joint: coordinates must be such as ht.coordinates.Angle(), got {coordinates!r}.")
+        if not callable(pose):
+            raise ModelError(f"Custom joint: pose must be a function of q that returns a 4x4 matrix, got {pose!r}.")
         self._coordinates = coordinates
         self._pose = pose
         self.verify()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,9 @@ class Revolute(Joint):
             raise ModelError(f"Revolute joint: coordinates must be 'angle' or 'circle', got {coordinates!r}.")
         self._coordinates = Angle() if coordinates == "angle" else Circle()
 
+    def describe(self) -> tuple:
+        return ("Revolute", type(self._coordinates).__name__, self.axis)
+
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
@@ -60,6 +62,9 @@ class Prismatic(Joint):
         self.axis = unit_axis(axis, "Prismatic joint")
         self._coordinates = Vector(1, names=("x",))
 
+    def describe(self) -> tuple:
+        return ("Prismatic", self.axis)
+
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
@@ -81,6 +86,9 @@ class Cylindrical(Joint):
     def __init__(self, axis: Any = "z") -> None:
         self.axis = unit_axis(axis, "Cylindrical joint")
         self._coordinates = Product((Angle(), Vector(1, names=("x",))))
+
+    def describe(self) -> tuple:
+        return ("Cylindrical", self.axis)
 
     @property
     def coordinates(self) -> Coordinates:
@@ -104,13 +112,16 @@ class Universal(Joint):
     """
 
     def __init__(self, axes: tuple[Any, Any] = ("x", "y")) -> None:
+        if len(axes) != 2:
+            raise ModelError(f"Universal joint: it takes two axes, got {axes!r}.")
         self.axes = (unit_axis(axes[0], "Universal joint"), unit_axis(axes[1], "Universal joint"))
         if np.linalg.norm(np.cross(*self.axes)) < 1e-9:
             raise ModelError(f"Universal joint: the two axes must not be parallel, got {axes[0]!r} and {axes[1]!r}.")
 
-    @cached_property
-    def _coordinates(self) -> Coordinates:
-        return Product((Angle(), Angle()), names=("first", "second"))
+        self._coordinates = Product((Angle(), Angle()), names=("first", "second"))
+
+    def describe(self) -> tuple:
+        return ("Universal", *self.axes)
 
     @property
     def coordinates(self) -> Coordinates:

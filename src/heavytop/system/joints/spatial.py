@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from heavytop._arrays import Array, block, components, matrix, transpose, vector
@@ -20,6 +22,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.joints.base import Joint
 
+AttitudeName = Literal["matrix", "quaternion", "euler"]
 ATTITUDES = {"matrix": Rotation, "quaternion": Quaternion, "euler": EulerAngles}
 
 
@@ -34,12 +37,15 @@ class Free(Joint):
         "unified" (six velocities of points along directions, hexahedral set of document 002).
     """
 
-    def __init__(self, attitude: str = "matrix", velocity: str = "body") -> None:
+    def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body") -> None:
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
-        self.velocity = velocity
+        self.attitude, self.velocity = attitude, velocity
         self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
         self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
+
+    def describe(self) -> tuple:
+        return ("Free", self.attitude, self.velocity)
 
     @property
     def coordinates(self) -> Coordinates:
@@ -69,12 +75,15 @@ class Spherical(Joint):
     velocity : "relative" (angular velocity relative to the parent) or "absolute" (relative to the world), in axes of the moved body.
     """
 
-    def __init__(self, attitude: str = "matrix", velocity: str = "relative") -> None:
+    def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "relative") -> None:
         _check_choice("Spherical joint", "attitude", attitude, ATTITUDES)
         _check_choice("Spherical joint", "velocity", velocity, ("relative", "absolute"))
-        self.attitude = attitude
+        self.attitude: AttitudeName = attitude
         self._coordinates = ATTITUDES[attitude]()
         self.velocity_frame = velocity
+
+    def describe(self) -> tuple:
+        return ("Spherical", self.attitude, self.velocity_frame)
 
     def with_velocity(self, frame: str) -> Spherical:
         return Spherical(self.attitude, frame)
@@ -97,7 +106,10 @@ class Planar(Joint):
     """Motion in the x-y plane of the joint frame: q = (x, y, angle), v = (rates of x and y in the joint frame, angular velocity)."""
 
     def __init__(self) -> None:
-        self._coordinates = Product((Vector(2, names=("x", "y")), Angle()))
+        self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
+
+    def describe(self) -> tuple:
+        return ("Planar",)
 
     @property
     def coordinates(self) -> Coordinates:
@@ -127,6 +139,9 @@ class Fixed(Joint):
 
     def __init__(self) -> None:
         self._coordinates = Vector(0)
+
+    def describe(self) -> tuple:
+        return ("Fixed",)
 
     @property
     def coordinates(self) -> Coordinates:

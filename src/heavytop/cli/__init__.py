@@ -1,0 +1,51 @@
+"""The command line: ``heavytop COMMAND``.
+
+Each command is a module of this package with one function of the same name, listed in :data:`COMMANDS`. Modules import the
+library inside their functions, so that ``heavytop --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from heavytop.cli.bench import bench
+from heavytop.cli.derive import derive
+from heavytop.cli.doctor import doctor
+from heavytop.cli.export import export
+from heavytop.cli.simulate import simulate
+
+COMMANDS = (derive, simulate, export, bench, doctor)
+
+app = typer.Typer(
+    name="heavytop",
+    help="Derive, simulate and control rigid-body systems globally, without singularities, from energy.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from heavytop._version import __version__
+
+        typer.echo(f"heavytop {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Derive, simulate and control rigid-body systems globally, without singularities, from energy.
+
+    Start with `heavytop derive furuta`, or `heavytop doctor` if something is wrong.
+    """
+
+
+for command in COMMANDS:
+    app.command()(command)

@@ -1,0 +1,69 @@
+"""``heavytop derive``: the equations of motion of a system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from heavytop.cli.target import HELP, derived, load_target
+from heavytop.cli.terminal import console, fail, reported
+
+
+@reported
+def derive(
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help=HELP)],
+    latex: Annotated[bool, typer.Option("--latex", help="All equations as LaTeX.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="All equations as text.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="All equations as JSON with Python expressions.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of the terminal.")] = None,
+) -> None:
+    """Derive the equations of motion `M a + c + D v + fK + fG = B u`.
+
+    Without an option: what the system consists of, its equations if they are short, and one acceleration.
+
+    Examples: `heavytop derive furuta`, `heavytop derive tricopter-load --text --out tricopter.txt`,
+    `heavytop derive my_robot.py --latex`
+    """
+    if latex + text + json > 1:
+        raise fail("choose one of --latex, --text and --json.")
+    found = load_target(target)
+    start = perf_counter()
+    model = derived(found)
+    seconds = perf_counter() - start
+    if not (latex or text or json):
+        from heavytop.cli.summary import summary
+
+        to_file = out is not None
+        shown = summary(model, target, seconds)
+        if not to_file:
+            console().print(shown)
+            return
+        from rich.console import Console
+
+        with _opened(out) as file:
+            Console(file=file, width=100).print(shown)
+        typer.echo(f"wrote {out}")
+        return
+    equations = model.equations()
+    if json:
+        from json import dumps
+
+        content = dumps(equations.to_dict(), indent=1)
+    else:
+        content = equations.latex() if latex else equations.text()
+    if out is None:
+        typer.echo(content)
+    else:
+        with _opened(out) as file:
+            file.write(content + "\n")
+        typer.echo(f"wrote {out}")
+
+
+def _opened(path: Path):
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise fail(f"cannot write {str(path)!r}: {error.strerror}.") from None

@@ -1,0 +1,80 @@
+"""What a command works on: a built-in system by name, or ``system`` in a Python file of the user."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from heavytop.cli.terminal import fail
+
+if TYPE_CHECKING:
+    from heavytop.system import Model, System
+
+HELP = "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...) or a Python file that defines `system`."
+
+
+def load_target(target: str) -> System | Model:
+    """The system or model that the user named; whatever is wrong with it ends the command with exit code 2."""
+    if is_file(target):
+        return system_of_file(Path(target))
+    from heavytop import library
+
+    return library.load(target)
+
+
+def is_file(target: str) -> bool:
+    """Whether the user named a file rather than a built-in system."""
+    return target.endswith(".py") or "/" in target or "\\" in target
+
+
+def derived(found: System | Model) -> Model:
+    """The model of a system, or the model itself."""
+    from heavytop.system import Model
+
+    return found if isinstance(found, Model) else found.derive()
+
+
+def system_of_file(path: Path) -> System | Model:
+    """Run a Python file and take its ``system``."""
+    return names_of_file(path)["system"]
+
+
+def names_of_file(path: Path) -> dict[str, Any]:
+    """Run a Python file and return the names it defines, among them a ``system``."""
+    from heavytop.system import Model, System
+
+    if not path.is_file():
+        raise fail(f"the file {str(path)!r} does not exist.")
+    namespace = _run(path)
+    if "system" not in namespace:
+        names = ", ".join(repr(name) for name, value in namespace.items() if isinstance(value, (System, Model)))
+        hint = f" It defines {names}: call it 'system'." if names else " Assign an ht.System or ht.Model to that name."
+        raise fail(f"{str(path)!r} defines no 'system'.{hint}")
+    found = namespace["system"]
+    if not isinstance(found, (System, Model)):
+        raise fail(f"'system' in {str(path)!r} must be an ht.System or ht.Model, got {type(found).__name__}.")
+    return namespace
+
+
+def _run(path: Path) -> dict[str, Any]:
+    """The names that a file defines; an exception inside it is shown with the lines of that file alone."""
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        code = compile(path.read_text("utf-8"), str(path), "exec")
+        exec(code, module.__dict__)
+    except SyntaxError as error:
+        raise fail("".join(traceback.format_exception_only(error)).strip()) from None
+    except UnicodeDecodeError:
+        raise fail(f"{str(path)!r} is not a Python file: it is not UTF-8 text.") from None
+    except (Exception, SystemExit) as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        shown = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+        raise fail(f"in {str(path)!r}:\n{''.join(shown).rstrip()}") from None
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    return module.__dict__

@@ -1,0 +1,55 @@
+"""Output and errors of the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+WIDTH = 100
+"""Columns of output that does not go to a terminal."""
+FAILURE, MISUSE = 1, 2
+"""Exit codes: a check failed; the input is wrong."""
+
+
+def console(stderr: bool = False) -> Console:
+    """A console; output to a file or pipe is 100 columns wide."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=WIDTH)
+
+
+def fail(message: str, code: int = MISUSE) -> typer.Exit:
+    """Print an error to stderr; raise the result."""
+    console(stderr=True).print(f"[bold red]error:[/] {_escaped(message)}", soft_wrap=True)
+    return typer.Exit(code)
+
+
+def _escaped(message: str) -> str:
+    from rich.markup import escape
+
+    return escape(message)
+
+
+def reported(command: Callable[P, T]) -> Callable[P, T]:
+    """Show errors that heavytop raises on purpose as one message with exit code 2, without a traceback."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        from heavytop.errors import HeavytopError
+
+        try:
+            return command(*args, **kwargs)
+        except HeavytopError as error:
+            raise fail(str(error)) from None
+
+    return run

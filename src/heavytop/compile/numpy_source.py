@@ -1,0 +1,168 @@
+"""Program -> NumPy source: the reference back end, one line per shared value, batch axes leading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from heavytop.compile.c99 import identifier
+from heavytop.compile.program import Op, Program
+from heavytop.compile.signature import Shape, Signature
+from heavytop.compile.trace import Traced
+
+_INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
+_NAMES = {
+    Op.ASIN: "arcsin",
+    Op.ACOS: "arccos",
+    Op.ATAN: "arctan",
+    Op.ATAN2: "arctan2",
+    Op.ASINH: "arcsinh",
+    Op.ACOSH: "arccosh",
+    Op.ATANH: "arctanh",
+    Op.POW: "power",
+    Op.AND: "logical_and",
+    Op.OR: "logical_or",
+    Op.NOT: "logical_not",
+    Op.SELECT: "where",
+}
+_LOGIC = (Op.AND, Op.OR, Op.NOT)
+_RELATIONS = (Op.LT, Op.LE, Op.EQ, Op.NE)
+_WIDTH = 70
+
+
+def numpy_source(traced: Traced, name: str | None = None) -> str:
+    """Source text of a function of arrays (..., *shape) that computes what ``traced`` computes.
+
+    Values used once are written where they are used, as long as the line stays readable.
+
+    Examples
+    --------
+    >>> from heavytop.compile.trace import trace
+    >>> print(numpy_source(trace(lambda x: np.sin(x[0]) * x[1] + 1, {"x": (2,)}, name="f")))
+    import numpy as np
+    <BLANKLINE>
+    <BLANKLINE>
+    def f(x):
+        x = np.asarray(x, dtype=float)
+        batch = np.broadcast_shapes(x.shape[:-1])
+        out = np.empty(batch)
+        out[...] = np.sin(x[..., 0]) * x[..., 1] + 1.0
+        return (out,)
+    """
+    program, signature = Program.from_traced(traced), traced.signature
+    label = identifier(name or traced.name)
+    inputs = [identifier(n) for n in signature.inputs]
+    outputs = [identifier(n) for n in signature.outputs]
+    outputs = [n + "_" if n in inputs or n == "np" else n for n in outputs]
+    imports = ["import numpy as np"]
+    if any(instruction.op is Op.ERF for instruction in program.code):
+        imports.append("from scipy.special import erf")
+    lines = [*imports, "", "", f"def {label}({', '.join(inputs)}):"]
+    lines += [f"    {n} = np.asarray({n}, dtype=float)" for n in inputs]
+    batches = [
+        f"{n}.shape[:-{len(shape)}]" if shape else f"{n}.shape"
+        for n, shape in zip(inputs, signature.inputs.values(), strict=True)
+    ]
+    lines.append(f"    batch = np.broadcast_shapes({', '.join(batches)})")
+    for n, shape in zip(outputs, signature.outputs.values(), strict=True):
+        lines.append(f"    {n} = np.empty(batch{f' + {shape}' if shape else ''})")
+    lines += _body(program, signature, inputs, outputs)
+    lines.append(f"    return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
+    return "\n".join(lines) + "\n"
+
+
+def numpy_function(traced: Traced) -> Callable[..., tuple[np.ndarray, ...]]:
+    """The function of :func:`numpy_source`, ready to call."""
+    namespace: dict[str, Any] = {}
+    exec(compile(numpy_source(traced, "function"), f"<{traced.name}>", "exec"), namespace)
+    return namespace["function"]
+
+
+def _body(program: Program, signature: Signature, inputs: list[str], outputs: list[str]) -> list[str]:
+    uses = [0] * len(program.code)
+    for op, args, _ in program.code:
+        if op is not Op.INPUT:
+            for a in args:
+                uses[a] += 1
+    for values in program.outputs:
+        for v in values:
+            uses[v] += 1
+    shapes = list(signature.inputs.values())
+    lines: list[str] = []
+    texts: list[str] = []  # how each value is written where it is used
+    atomic: list[bool] = []  # whether that needs no parentheses
+    truth: list[bool] = []  # whether it is a truth value, which NumPy keeps apart from numbers
+    for k, (op, args, value) in enumerate(program.code):
+        if op is Op.CONST:
+            text = repr(float(value)) if np.isfinite(value) else f"np.{'nan' if np.isnan(value) else 'inf'}"
+            text = "-np.inf" if value == -np.inf else text
+            texts.append(text)
+            atomic.append(not text.startswith("-"))
+            truth.append(False)
+            continue
+        if op is Op.INPUT:
+            texts.append(inputs[args[0]] + _index(shapes[args[0]], args[1]))
+            atomic.append(True)
+            truth.append(False)
+            continue
+        operands = [_operand(op, i, texts[a], atomic[a], truth[a]) for i, a in enumerate(args)]
+        text, single = _expression(op, [o[0] for o in operands], [o[1] for o in operands])
+        if uses[k] != 1 or len(text) > _WIDTH:
+            lines.append(f"    t{k} = {text}")
+            text, single = f"t{k}", True
+        texts.append(text)
+        atomic.append(single)
+        truth.append(op in _LOGIC or op in _RELATIONS)
+    for label, shape, values in zip(outputs, signature.outputs.values(), program.outputs, strict=True):
+        lines += [f"    {label}{_index(shape, j) or '[...]'} = {texts[v]}" for j, v in enumerate(values)]
+    return lines
+
+
+def _operand(op: Op, place: int, text: str, atomic: bool, truth: bool) -> tuple[str, bool]:
+    """An argument as the operation needs it: a truth value turned into a number or the other way round."""
+    wants_truth = op in _LOGIC or (op is Op.SELECT and place == 0)
+    closed = text if atomic else f"({text})"
+    if truth and not wants_truth:
+        return f"np.multiply({text}, 1.0)", True
+    if wants_truth and not truth:
+        return f"{closed} != 0.0", False
+    return text, atomic
+
+
+def _index(shape: Shape, flat: int) -> str:
+    """``[..., i, j]`` of a flat index; nothing for a scalar."""
+    if not shape:
+        return ""
+    return f"[..., {', '.join(str(int(i)) for i in np.unravel_index(flat, shape))}]"
+
+
+def _expression(op: Op, texts: list[str], atomic: list[bool]) -> tuple[str, bool]:
+    """The text of an operation and whether it needs no parentheses."""
+    closed = [t if single else f"({t})" for t, single in zip(texts, atomic, strict=True)]
+    if op in (Op.ADD, Op.SUB):  # products bind tighter than sums
+        first = texts[0] if _is_product(texts[0]) else closed[0]
+        second = texts[1] if _is_product(texts[1]) else closed[1]
+        return f"{first} {_INFIX[op]} {second}", False
+    if op in _INFIX:
+        return f"{closed[0]} {_INFIX[op]} {closed[1]}", False
+    if op is Op.NEG:
+        return f"-{closed[0]}", False
+    if op is Op.SELECT:
+        return f"np.where({', '.join(texts)})", True
+    if op is Op.REMAINDER:  # to the nearest multiple, as in C
+        return f"{closed[0]} - {closed[1]} * np.rint({closed[0]} / {closed[1]})", False
+    if op is Op.ERF:
+        return f"erf({texts[0]})", True
+    return f"np.{_NAMES.get(op, str(op))}({', '.join(texts)})", True
+
+
+def _is_product(text: str) -> bool:
+    """Whether the outermost operators of an infix text are only * and /."""
+    depth, operators = 0, []
+    for before, character, after in zip(" " + text, text, text[1:] + " ", strict=False):
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and character in "+-*/<>=!" and before == " " and after in " =":
+            operators.append(character)
+    return bool(operators) and not text.startswith("-") and set(operators) <= set("*/")

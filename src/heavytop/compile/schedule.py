@@ -1,0 +1,184 @@
+"""What one step of a simulation does: calls of traced functions on named buffers.
+
+A step has three phases. ``sample`` runs first (references, control laws; a call may run only every n-th step and
+its outputs are held in between), ``observe`` runs only where a record is taken, ``advance`` computes the next
+state. Each phase is a list of calls in order, for example Runge and Kutta's scheme with stages ``f``::
+
+    advance = (Call("f", ("x", "u"), ("k1",)), Call("half", ("x", "k1", "h"), ("x2",)), Call("f", ("x2", "u"),
+    ("k2",)), ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from heavytop.compile.signature import Shape
+from heavytop.compile.trace import Traced
+from heavytop.errors import ModelError, unknown_name
+
+TIME, STEP = "time", "step"
+"""Buffers that always exist: the time of the step and its number, as scalars."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: a function by name, the buffers it reads and writes, and in which steps (every n-th) it runs."""
+
+    function: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    every: int = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and shapes a step works with, without the functions.
+
+    Attributes
+    ----------
+    shapes : trailing shape of every buffer.
+    state : buffers carried from step to step.
+    held : outputs of calls that do not run in every step; they persist like state.
+    constants : one value per trajectory (parameters).
+    tables : one value per sample, held until the next one (inputs).
+    record : what is recorded.
+    """
+
+    shapes: dict[str, Shape]
+    state: tuple[str, ...]
+    held: tuple[str, ...]
+    constants: tuple[str, ...]
+    tables: tuple[str, ...]
+    record: tuple[str, ...]
+
+    @property
+    def persistent(self) -> tuple[str, ...]:
+        """Buffers that outlive a native call."""
+        return self.state + self.held
+
+    def size(self, name: str) -> int:
+        """Number of scalars of a buffer."""
+        return prod(self.shapes[name])
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data, for a file."""
+        return {
+            "shapes": list(self.shapes.items()),
+            **{key: list(getattr(self, key)) for key in ("state", "held", "constants", "tables", "record")},
+        }
+
+    @classmethod
+    def from_description(cls, data: dict[str, Any]) -> Layout:
+        """Inverse of :meth:`describe`."""
+        groups = (tuple(data[key]) for key in ("state", "held", "constants", "tables", "record"))
+        return cls({name: tuple(shape) for name, shape in data["shapes"]}, *groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The calls of one step and the buffers they work on; checked when made.
+
+    Parameters
+    ----------
+    functions : the traced functions by the names that calls use.
+    buffers : trailing shape (or length) of every buffer. ``"time"`` and ``"step"`` exist always.
+    state : buffers carried from step to step; they must be given at the start.
+    advance, sample, observe : the calls of the three phases.
+    constants : buffers given once per trajectory.
+    tables : buffers given per sample and held in between.
+    record : buffers to record; the state if empty.
+    """
+
+    functions: Mapping[str, Traced]
+    buffers: Mapping[str, int | Shape]
+    state: Sequence[str]
+    advance: Sequence[Call]
+    sample: Sequence[Call] = ()
+    observe: Sequence[Call] = ()
+    constants: Sequence[str] = ()
+    tables: Sequence[str] = ()
+    record: Sequence[str] = field(default=())
+
+    def __post_init__(self) -> None:
+        known = set(self.state) | set(self.constants) | set(self.tables) | {TIME, STEP}
+        for name in (*self.state, *self.constants, *self.tables, *self.record):
+            self._shape(name)
+        fixed = {*self.constants, *self.tables, TIME, STEP}
+        for call in self.sample:
+            self._check(call, known, fixed)
+            known |= set(call.outputs)
+        seen = set(known)
+        for call in self.observe:
+            self._check(call, seen, fixed | set(self.state))
+            seen |= set(call.outputs)
+        if late := [name for name in self.layout.record if name not in seen]:
+            raise ModelError(
+                f"{late[0]!r} cannot be recorded: no call of sample or observe writes it before the record is taken."
+            )
+        for call in self.advance:
+            self._check(call, known, fixed)
+            known |= set(call.outputs)
+
+    def _shape(self, name: str) -> Shape:
+        if name in (TIME, STEP):
+            return ()
+        if name not in self.buffers:
+            raise unknown_name("buffer", name, [*self.buffers, TIME, STEP])
+        shape = self.buffers[name]
+        return (shape,) if isinstance(shape, int) else tuple(shape)
+
+    def _check(self, call: Call, known: set[str], fixed: set[str]) -> None:
+        if call.function not in self.functions:
+            raise unknown_name("function", call.function, self.functions)
+        if call.every < 1:
+            raise ModelError(f"the call of {call.function!r} must run every 1, 2, ... steps, got every={call.every}.")
+        traced = self.functions[call.function]
+        for kind, names, sizes in (
+            ("inputs", call.inputs, traced.input_sizes),
+            ("outputs", call.outputs, traced.output_sizes),
+        ):
+            got = tuple(prod(self._shape(name)) for name in names)
+            if got != sizes:
+                raise ModelError(
+                    f"the {kind} {names} of the call of {call.function!r} have {got} scalars; the function has {sizes}."
+                )
+        for name in call.inputs:
+            if name not in known:
+                raise ModelError(
+                    f"{call.function!r} reads the buffer {name!r} before anything writes it; "
+                    "write it earlier in the step, or declare it as state, constant or table."
+                )
+        for name in call.outputs:
+            if name in fixed:
+                raise ModelError(f"{call.function!r} writes the buffer {name!r}, which is given from outside here.")
+        if len(set(call.outputs)) != len(call.outputs):
+            raise ModelError(f"the call of {call.function!r} writes a buffer twice: {call.outputs}.")
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """All calls in the order of the step."""
+        return (*self.sample, *self.observe, *self.advance)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Names and shapes without the functions."""
+        names = dict.fromkeys([*self.buffers, TIME, STEP])
+        held = [
+            name
+            for call in (*self.sample, *self.advance)
+            if call.every > 1
+            for name in call.outputs
+            if name not in self.state
+        ]
+        return Layout(
+            {name: self._shape(name) for name in names},
+            tuple(self.state),
+            tuple(dict.fromkeys(held)),
+            tuple(self.constants),
+            tuple(self.tables),
+            tuple(self.record or self.state),
+        )

@@ -1,0 +1,398 @@
+"""Run a schedule natively: many steps of many trajectories in one call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.compile.cache import Cache
+from heavytop.compile.code import Code, load, warn_interpreted
+from heavytop.compile.driver import driver_module, word_names
+from heavytop.compile.jit import aligned, host, native_allowed
+from heavytop.compile.kernel import KernelStats
+from heavytop.compile.lanes import Lanes
+from heavytop.compile.rows import in_parallel, rows_of, thread_count
+from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
+from heavytop.compile.signature import Shape
+from heavytop.errors import CompileError, ShapeError, unknown_name, wrong_shape
+
+# one native call does at most so many lane operations (about a tenth of a second), so that Ctrl-C is heard
+_CALL_BUDGET = 400_000_000
+_THREAD_BUDGET = 2_000_000
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a run of a stepper returns.
+
+    Attributes
+    ----------
+    state : name -> final value (*batch, *shape); values held by slower calls are included, so a run can be continued.
+    records : name -> (records, *batch, *shape).
+    recorded : numbers of the recorded steps (records,).
+    failed : (*batch,) number of the step after which the state was first not finite; -1 where it stayed finite.
+    """
+
+    state: dict[str, np.ndarray]
+    records: dict[str, np.ndarray]
+    recorded: np.ndarray
+    failed: np.ndarray
+
+
+@dataclass
+class _Job:
+    """The arrays of one run, flattened to (trajectories, size)."""
+
+    batch: Shape
+    first: int
+    steps: int
+    every: int
+    start_time: float
+    step_size: float
+    state: dict[str, np.ndarray]
+    constants: dict[str, tuple[np.ndarray, int]]
+    tables: dict[str, tuple[np.ndarray, int, int]]
+    hold: dict[str, int]
+    records: dict[str, np.ndarray]
+    failed: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return prod(self.batch)
+
+
+class Stepper:
+    """A schedule as native code.
+
+    Parameters
+    ----------
+    schedule : the calls of one step.
+    lanes, threads, fingerprint, cache, chunk : as for :class:`.Kernel`; threads share the trajectories.
+
+    Examples
+    --------
+    An explicit Euler step of a falling stone, twice:
+
+    >>> from heavytop.compile import Call, Schedule, trace
+    >>> fall = trace(lambda z, v, h: (z + h * v, v - 9.81 * h), {"z": (), "v": (), "h": ()}, name="fall")
+    >>> step = Call("fall", ("z", "v", "h"), ("z", "v"))
+    >>> schedule = Schedule({"fall": fall}, {"z": (), "v": (), "h": ()}, ("z", "v"), [step], constants=("h",))
+    >>> Stepper(schedule).run({"z": 1.0, "v": 0.0}, {"h": 0.1}, steps=2).records["z"]
+    array([1.    , 1.    , 0.9019])
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        lanes: int | None = None,
+        threads: int | None = 1,
+        *,
+        fingerprint: str | None = None,
+        cache: Cache | None = None,
+        chunk: int | None = None,
+    ) -> None:
+        self.threads = threads
+        code = None
+        if native_allowed():
+            try:
+                count = lanes or host().lanes
+
+                def build() -> tuple[str, dict[str, Any]]:
+                    return _text(schedule, count, chunk)
+
+                code = load(build, _key(fingerprint, count), cache)
+            except CompileError as error:
+                warn_interpreted(str(error))
+        self._interpreted: Schedule | None = schedule if code is None else None
+        self._adopt(schedule.layout, code)
+
+    @classmethod
+    def cached(
+        cls,
+        fingerprint: str,
+        build: Callable[[], Schedule],
+        lanes: int | None = None,
+        threads: int | None = 1,
+        *,
+        cache: Cache | None = None,
+    ) -> Stepper:
+        """The stepper of this fingerprint; ``build`` makes the schedule only if the cache does not have the code."""
+        code = None
+        if native_allowed():
+            try:
+                code = load(None, _key(fingerprint, lanes or host().lanes), cache)
+            except CompileError:
+                code = None
+        if code is None:
+            return cls(build(), lanes, threads, fingerprint=fingerprint, cache=cache)
+        stepper = cls.__new__(cls)
+        stepper.threads = threads
+        stepper._interpreted = None
+        stepper._adopt(Layout.from_description(code.meta["layout"]), code)
+        return stepper
+
+    def _adopt(self, layout: Layout, code: Code | None) -> None:
+        self.layout = layout
+        self._code = code
+        self._words = {name: k for k, name in enumerate(word_names(layout))}
+        if code is not None:
+            self.lanes: int = code.meta["lanes"]
+            self._operations = max(code.meta["instructions"], 1)
+            self._run = code.library.function("run")
+
+    @property
+    def native(self) -> bool:
+        """Whether the schedule runs as machine code."""
+        return self._code is not None
+
+    def stats(self) -> KernelStats:
+        """Operations per step, lanes, compile time, origin."""
+        if self._code is None:
+            return KernelStats(False, 0, 0, 0, 0.0, False, 0)
+        code = self._code
+        return KernelStats(
+            True, self._operations, self.lanes, 1, code.compile_seconds, code.cache_hit, code.object_bytes
+        )
+
+    def run(
+        self,
+        state: Mapping[str, Array],
+        constants: Mapping[str, Array] | None = None,
+        tables: Mapping[str, Array] | None = None,
+        *,
+        steps: int,
+        step_size: float = 1.0,
+        start_time: float = 0.0,
+        first: int = 0,
+        record_every: int = 1,
+        hold: Mapping[str, int] | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Steps:
+        """Do ``steps`` steps.
+
+        Parameters
+        ----------
+        state : (*batch, *shape) for every state buffer (and for held ones when a run is continued).
+        constants : (*batch, *shape) for every constant.
+        tables : (samples, *batch, *shape) for every table; sample k // hold serves step k, the last one beyond the end.
+        step_size, start_time : the buffer ``time`` is start_time + k step_size in step k.
+        first : number of the first step.
+        record_every : steps between records, the first of which is taken before the first step; 0 records nothing.
+        hold : steps per sample of each table, 1 if not given.
+        progress : called with the fraction done, from time to time, by the calling thread.
+        """
+        job = self._job(state, constants or {}, tables or {}, hold or {}, first, steps, record_every)
+        job.start_time, job.step_size = float(start_time), float(step_size)
+        if self._interpreted is not None:
+            _interpret(self._interpreted, job)
+        elif job.count:
+            self._native(job, progress)
+        shapes = self.layout.shapes
+        recorded = np.arange(first, first + steps + 1, record_every) if record_every else np.zeros(0, dtype=int)
+        return Steps(
+            {name: flat.reshape(job.batch + shapes[name]) for name, flat in job.state.items()},
+            {name: flat.reshape(len(recorded), *job.batch, *shapes[name]) for name, flat in job.records.items()},
+            recorded,
+            job.failed.reshape(job.batch),
+        )
+
+    def _job(
+        self,
+        state: Mapping[str, Array],
+        constants: Mapping[str, Array],
+        tables: Mapping[str, Array],
+        hold: Mapping[str, int],
+        first: int,
+        steps: int,
+        every: int,
+    ) -> _Job:
+        """Check names and shapes, find the batch, flatten."""
+        layout = self.layout
+        if steps < 0 or every < 0 or first < 0:
+            raise ShapeError(f"steps, record_every and first must not be negative, got {steps}, {every} and {first}.")
+        if wrong := {name: n for name, n in hold.items() if n < 1}:
+            raise ShapeError(f"a sample must be held for at least one step, got hold={wrong}.")
+        for kind, given, needed, allowed in (
+            ("state", state, layout.state, layout.persistent),
+            ("constant", constants, layout.constants, layout.constants),
+            ("table", tables, layout.tables, layout.tables),
+            ("table", hold, (), layout.tables),
+        ):
+            for name in given:
+                if name not in allowed:
+                    raise unknown_name(kind, name, allowed)
+            if missing := [name for name in needed if name not in given]:
+                shape = layout.shapes[missing[0]]
+                raise ShapeError(f"the {kind} {missing[0]!r} of trailing shape {shape} is missing.")
+        values = {name: np.asarray(a, dtype=float) for name, a in {**state, **constants, **tables}.items()}
+        batches = []
+        for name, array in values.items():
+            shape, lead = layout.shapes[name], int(name in layout.tables)
+            if array.ndim < len(shape) + lead or array.shape[array.ndim - len(shape) :] != shape:
+                raise wrong_shape(f"{name!r}", ("samples",) * lead + ("...", *shape), array.shape)
+            if lead and array.shape[0] == 0:
+                raise ShapeError(f"the table {name!r} has no samples.")
+            batches.append(array.shape[lead : array.ndim - len(shape)])
+        try:
+            batch = np.broadcast_shapes(*batches)
+        except ValueError:
+            raise ShapeError(f"batch axes do not broadcast: { {n: a.shape for n, a in values.items()} }.") from None
+        count, sizes = prod(batch), {name: layout.size(name) for name in layout.shapes}
+        flat_state = {name: np.zeros((count, sizes[name])) for name in layout.persistent}
+        for name in state:
+            full = np.broadcast_to(values[name], batch + layout.shapes[name])
+            flat_state[name][...] = full.reshape(count, sizes[name])
+        records = steps // every + 1 if every else 0
+        return _Job(
+            batch,
+            first,
+            steps,
+            every,
+            0.0,
+            1.0,
+            flat_state,
+            {name: rows_of(values[name], layout.shapes[name], batch) for name in layout.constants},
+            {name: _table(values[name], layout.shapes[name], batch) for name in layout.tables},
+            {name: int(hold.get(name, 1)) for name in layout.tables},
+            {name: np.empty((records, count, sizes[name])) for name in layout.record},
+            np.full(count, -1, dtype=np.int64),
+        )
+
+    def _words_of(self, job: _Job, scratch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The argument words, and how each grows with the number of the first trajectory."""
+        words = np.zeros(len(self._words), dtype=np.int64)
+        growth = np.zeros_like(words)
+
+        def put(name: str, value: int, per_row: int = 0) -> None:
+            words[self._words[name]], growth[self._words[name]] = value, per_row
+
+        put("scratch", scratch.ctypes.data)
+        put("final", job.first + job.steps)
+        # without records the next one is due after the end
+        put("first", job.first if job.every else job.first - 1)
+        put("every", job.every or job.steps + 2)
+        floats = np.array([job.start_time, job.step_size]).view(np.int64)
+        put("start_time", floats[0])
+        put("step_size", floats[1])
+        put("failed", job.failed.ctypes.data, 8)
+        rows = {name: (array, array.strides[0]) for name, array in job.state.items()} | job.constants
+        for name, (array, stride) in rows.items():
+            put(f"{name}.base", array.ctypes.data, stride)
+            put(f"{name}.row", stride)
+        for name, (array, sample, stride) in job.tables.items():
+            put(f"{name}.base", array.ctypes.data, stride)
+            put(f"{name}.row", stride)
+            put(f"{name}.sample", sample)
+            put(f"{name}.samples", array.shape[0])
+            put(f"{name}.hold", job.hold[name])
+        for name, array in job.records.items():
+            put(f"{name}.record.base", array.ctypes.data, array.strides[1])
+            put(f"{name}.record.row", array.strides[1])
+            put(f"{name}.record.step", array.strides[0])
+        return words, growth
+
+    def _native(self, job: _Job, progress: Callable[[float], None] | None) -> None:
+        """Blocks of trajectories, and of steps where even W trajectories take long; the result does not depend on
+        them."""
+        code = self._code
+        if code is None:
+            return
+        total = job.steps + 1
+        rows_per_call = max(_CALL_BUDGET // (self._operations * total) // self.lanes, 1) * self.lanes
+        steps_per_call = max(_CALL_BUDGET // (self._operations * self.lanes), 1)
+        main = threading.current_thread()
+
+        def work(start: int, stop: int, cancelled: threading.Event) -> None:
+            scratch = aligned(max(code.meta["scratch"], 1) * self.lanes)
+            basis, growth = self._words_of(job, scratch)
+            words = basis.copy()
+            address = words.ctypes.data
+            place = self._words
+            for row in range(start, stop, rows_per_call):
+                words[:] = basis + row * growth
+                words[place["count"]] = min(rows_per_call, stop - row)
+                for step in range(0, total, steps_per_call):
+                    if cancelled.is_set():
+                        return
+                    words[place["begin"]] = job.first + step
+                    words[place["end"]] = job.first + min(step + steps_per_call, total)
+                    self._run(address)
+                    if progress is not None and threading.current_thread() is main:
+                        done = (row - start) + rows_per_call * min(step + steps_per_call, total) / total
+                        progress(min(1.0, done / (stop - start)))
+
+        threads = min(thread_count(self.threads), 1 + job.count * total * self._operations // _THREAD_BUDGET)
+        in_parallel(job.count, self.lanes, threads, work)
+
+
+def _table(array: np.ndarray, shape: Shape, batch: Shape) -> tuple[np.ndarray, int, int]:
+    """A table as (samples, rows, size) with the distances of samples and rows in bytes; zero if all share the rows."""
+    samples, size = array.shape[0], prod(shape)
+    own = array.shape[1 : array.ndim - len(shape)]
+    if prod(own) == 1:
+        flat = np.ascontiguousarray(array).reshape(samples, 1, size)
+        return flat, flat.strides[0], 0
+    lead = len(batch) - len(own)
+    full = np.broadcast_to(array.reshape(samples, *(1,) * lead, *own, *shape), (samples, *batch, *shape))
+    flat = np.ascontiguousarray(full).reshape(samples, prod(batch), size)
+    return flat, flat.strides[0], flat.strides[1]
+
+
+def _interpret(schedule: Schedule, job: _Job) -> None:
+    """The same loop by CasADi's virtual machine, all trajectories at once."""
+    layout = schedule.layout
+    buffers: dict[str, np.ndarray] = dict(job.state)
+    for name, (array, _) in job.constants.items():
+        buffers[name] = np.broadcast_to(array, (job.count, array.shape[1]))
+
+    def call(item: Call, k: int) -> None:
+        if k % item.every:
+            return
+        traced = schedule.functions[item.function]
+        shapes = zip(item.inputs, traced.inputs.values(), strict=True)
+        arguments = [buffers[name].reshape(job.count, *shape) for name, shape in shapes]
+        for name, result in zip(item.outputs, traced.interpret(*arguments), strict=True):
+            buffers[name] = result.reshape(job.count, layout.size(name))
+
+    for k in range(job.first, job.first + job.steps + 1):
+        buffers[STEP] = np.full((job.count, 1), float(k))
+        buffers[TIME] = np.full((job.count, 1), job.start_time + k * job.step_size)
+        for name, (array, _, _) in job.tables.items():
+            sample = array[min(k // job.hold[name], array.shape[0] - 1)]
+            buffers[name] = np.broadcast_to(sample, (job.count, sample.shape[1]))
+        for item in schedule.sample:
+            call(item, k)
+        if job.every and (k - job.first) % job.every == 0:
+            for item in schedule.observe:
+                call(item, 0)
+            for name, record in job.records.items():
+                record[(k - job.first) // job.every] = buffers[name]
+        if k == job.first + job.steps:
+            break
+        for item in schedule.advance:
+            call(item, k)
+        finite = np.all([np.isfinite(buffers[name]).all(axis=1) for name in layout.state], axis=0)
+        job.failed[~finite & (job.failed < 0)] = k + 1
+    for name in layout.persistent:
+        job.state[name] = buffers[name]
+
+
+def _key(fingerprint: str | None, lanes: int) -> str | None:
+    return None if fingerprint is None else f"stepper {fingerprint} lanes {lanes}"
+
+
+def _text(schedule: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
+    module = driver_module(schedule, Lanes(lanes), fma=host().fma, flush=host().x86, chunk=chunk)
+    meta = {
+        "layout": schedule.layout.describe(),
+        "lanes": lanes,
+        "scratch": module.scratch,
+        "instructions": module.operations,
+    }
+    return module.text, meta

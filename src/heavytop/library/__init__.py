@@ -1,0 +1,75 @@
+"""Built-in systems, each a function that returns a fresh :class:`heavytop.System`; :func:`load` finds them by name.
+
+>>> load("chain:4").name
+'chain of 4'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from heavytop.errors import ModelError, unknown_name
+from heavytop.library.copters import quadcopter as quadcopter
+from heavytop.library.copters import tricopter_load as tricopter_load
+from heavytop.library.mechanisms import andrews as andrews
+from heavytop.library.mechanisms import bricard as bricard
+from heavytop.library.mechanisms import four_bars as four_bars
+from heavytop.library.mechanisms import governor as governor
+from heavytop.library.nonholonomic import car as car
+from heavytop.library.nonholonomic import chaplygin_sleigh as chaplygin_sleigh
+from heavytop.library.nonholonomic import rolling_ball as rolling_ball
+from heavytop.library.nonholonomic import rolling_disc as rolling_disc
+from heavytop.library.nonholonomic import skate as skate
+from heavytop.library.nonholonomic import snakeboard as snakeboard
+from heavytop.library.pendulums import cart_pole as cart_pole
+from heavytop.library.pendulums import chain as chain
+from heavytop.library.pendulums import double_pendulum as double_pendulum
+from heavytop.library.pendulums import furuta as furuta
+from heavytop.library.pendulums import pendulum as pendulum
+from heavytop.library.tops import free_body as free_body
+from heavytop.library.tops import heavy_top as heavy_top
+from heavytop.system import System
+
+_BUILDERS: dict[str, Callable[[], System]] = {
+    "pendulum": pendulum,
+    "double-pendulum": double_pendulum,
+    "cart-pole": cart_pole,
+    "furuta": furuta,
+    "heavy-top": heavy_top,
+    "free-body": free_body,
+    "quadcopter": quadcopter,
+    "tricopter-load": tricopter_load,
+    "andrews": andrews,
+    "bricard": bricard,
+    "governor": governor,
+    "skate": skate,
+    "chaplygin-sleigh": chaplygin_sleigh,
+    "rolling-disc": rolling_disc,
+    "rolling-ball": rolling_ball,
+    "car": car,
+    "snakeboard": snakeboard,
+}
+_COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "four-bars": four_bars}
+_DEFAULT_COUNT = {"chain": 5, "four-bars": 2}
+
+
+def names() -> tuple[str, ...]:
+    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links."""
+    return (*_BUILDERS, *(f"{name}:N" for name in _COUNTED))
+
+
+def load(name: str) -> System:
+    """The built-in system of that name; underscores may stand for hyphens, ``chain:20`` is a chain of 20 links.
+
+    Raises an UnknownNameError that lists the names.
+    """
+    kind, colon, count = name.strip().replace("_", "-").partition(":")
+    if kind in _BUILDERS:
+        if colon:
+            raise ModelError(f"{kind!r} takes no number, got {name!r}; only {' and '.join(_COUNTED)} do.")
+        return _BUILDERS[kind]()
+    if kind not in _COUNTED:
+        raise unknown_name("built-in system", name, names())
+    if colon and not count.isdecimal():
+        raise ModelError(f"{kind}:N needs a whole number, such as {kind}:20, got {name!r}.")
+    return _COUNTED[kind](int(count) if colon else _DEFAULT_COUNT[kind])

@@ -1,0 +1,149 @@
+"""Systems with velocity constraints: skates, rolling bodies, vehicles.
+
+Each returns a fresh :class:`~heavytop.system.System`. With ``minimal=True`` it comes with minimal velocity coordinates, so that the
+constraints hold exactly; otherwise they are enforced by multipliers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop._arrays import Array, column, concatenate, part, transpose, unflatten_columns, vector
+from heavytop.errors import ModelError
+from heavytop.system import Free, Inertia, JointForce, Planar, Revolute, System
+
+FLAT = (0.0, 0.0, 0.0)
+"""No gravity along the plane of motion."""
+
+
+def skate(minimal: bool = True) -> System:
+    """A skate on level ice: it glides along its blade and never sideways (Suslov's problem in the plane)."""
+    system = System(gravity=FLAT, name="skate")
+    system.body("skate", joint=Planar(), inertia=Inertia(2.0, moment_at_com=(0.15, 0.15, 0.3)))
+    system.constrain(lambda q, v: _sideways(q[2], v[0], v[1]), name="blade")
+    if minimal:
+        system.basis(lambda q, w: vector(w[0] * np.cos(q[2]), w[0] * np.sin(q[2]), w[1]), ("speed", "turn_rate"))
+    return system
+
+
+def chaplygin_sleigh(minimal: bool = True) -> System:
+    """The modified Chaplygin sleigh of document 004: a runner b behind the centre of mass, an elastic rotor hinged there.
+
+    Velocities (minimal): runner speed u, turn rate, rotor rate. Spring energy k1 delta^2 + k2 delta^4.
+    """
+    m_c, m_r, J_c, J_r, a, b, k1, k2 = 5.0, 1.5, 0.4, 0.05, 0.3, 0.25, 2.0, 1.0
+    system = System(gravity=FLAT, name="chaplygin-sleigh")
+    system.body("sleigh", joint=Planar(), inertia=Inertia(m_c, moment_at_com=(J_c / 2, J_c / 2, J_c)))
+    rotor = Inertia(m_r, com=(a, 0.0, 0.0), moment_at_com=(J_r / 2, J_r / 2, J_r))
+    system.body("rotor", parent="sleigh", joint=Revolute("z"), inertia=rotor)
+    system.potential(lambda q: k1 * q[3] ** 2 + k2 * q[3] ** 4)
+    system.constrain(lambda q, v: _sideways(q[2], v[0], v[1]) - b * v[2], name="runner")
+
+    def velocities(q: Array, w: Array) -> Array:
+        c, s = np.cos(q[2]), np.sin(q[2])
+        return vector(c * w[0] - b * s * w[1], s * w[0] + b * c * w[1], w[1], w[2])  # eq. 60
+
+    if minimal:
+        system.basis(velocities, ("u", "turn_rate", "rotor_rate"))
+    return system
+
+
+def rolling_disc(radius: float = 0.5, mass: float = 1.0, minimal: bool = True) -> System:
+    """A thin disc that rolls upright or tilted on a level plane without slipping.
+
+    Its axis is y of its own frame, so it stands upright in the neutral configuration. Minimal velocities: its angular velocity in body
+    axes. Flat on the plane the point of contact is not defined.
+    """
+    system = System(name="rolling-disc")
+    moment = mass * radius**2 / 4
+    system.body("disc", joint=Free(), inertia=Inertia(mass, moment_at_com=(moment, 2 * moment, moment)))
+
+    def contact(q: Array) -> Array:
+        """From the centre to the lowest point of the rim, in body axes."""
+        up = column(transpose(_rotation(q)), 2)  # world z in body axes
+        length = np.sqrt(up[0] ** 2 + up[2] ** 2)
+        return vector(-radius * up[0] / length, 0.0, -radius * up[2] / length)
+
+    system.constrain(lambda q, v: v[:3] + np.cross(v[3:], contact(q)), name="rolling")
+    if minimal:
+        system.basis(lambda q, w: concatenate(-np.cross(w, contact(q)), w), ("omega_x", "omega_y", "omega_z"))
+    return system
+
+
+def rolling_ball(radius: float = 0.1, mass: float = 1.0, turntable: float = 0.0, minimal: bool = True) -> System:
+    """A homogeneous ball that rolls on a horizontal table which turns with the angular velocity ``turntable`` (rad/s).
+
+    Its centre moves on a circle with 2/7 of the table's angular velocity.
+    """
+    system = System(name="rolling-ball")
+    moment = 0.4 * mass * radius**2
+    system.body("ball", joint=Free(velocity="mixed"), inertia=Inertia(mass, moment_at_com=(moment, moment, moment)))
+
+    def velocity(q: Array, omega_body: Array) -> Array:
+        """World velocity of the centre: that of the table below it, plus omega x (radius e_z)."""
+        omega = np.matvec(_rotation(q), omega_body)
+        return vector(-turntable * q[1] + radius * omega[1], turntable * q[0] - radius * omega[0], 0.0)
+
+    system.constrain(lambda q, v: v[:3] - velocity(q, v[3:]), name="rolling")
+    if minimal:
+        system.basis(lambda q, w: concatenate(velocity(q, w), w), ("omega_x", "omega_y", "omega_z"))
+    return system
+
+
+def car(wheelbase: float = 2.5, minimal: bool = True) -> System:
+    """A car in the plane: rear wheels that do not slip sideways, front wheels that steer (a bicycle model).
+
+    Inputs: drive force and steering torque. Minimal velocities: speed of the rear axle, steering rate.
+    """
+    if wheelbase <= 0:
+        raise ModelError(f"the wheelbase of a car must be positive, got {wheelbase}.")
+    system = System(gravity=FLAT, name="car")
+    system.body("chassis", joint=Planar(), inertia=Inertia(1200.0, (0.5 * wheelbase, 0, 0), (800.0, 800.0, 1500.0)))
+    steering = Inertia(20.0, moment_at_com=(0.5, 0.5, 1.0))
+    system.body("front", parent="chassis", at=(wheelbase, 0.0, 0.0), joint=Revolute("z"), inertia=steering)
+    system.constrain(lambda q, v: _sideways(q[2], v[0], v[1]), name="rear")
+    system.constrain(lambda q, v: _sideways(q[2] + q[3], v[0], v[1]) + wheelbase * np.cos(q[3]) * v[2], name="front")
+    system.input("steer", JointForce("front"))
+    if minimal:
+        system.basis(
+            lambda q, w: vector(w[0] * np.cos(q[2]), w[0] * np.sin(q[2]), w[0] * np.tan(q[3]) / wheelbase, w[1]),
+            ("speed", "steer_rate"),
+        )
+    return system
+
+
+def snakeboard(minimal: bool = False) -> System:
+    """The snakeboard: a board with steerable wheel sets at both ends and a rotor on top, moved by shifting angular momentum.
+
+    Inputs: rotor torque, front and back steering torque. The two wheel sets are steered alike or not; at straight wheels the constraint
+    rows lose rank, so multipliers are the default.
+    """
+    if minimal:
+        raise ModelError(
+            "the snakeboard has no global minimal basis: its constraints lose rank when the wheels are straight."
+        )
+    half = 0.3
+    system = System(gravity=FLAT, name="snakeboard")
+    system.body("board", joint=Planar(), inertia=Inertia(6.0, moment_at_com=(0.1, 0.1, 0.2)))
+    system.body("rotor", parent="board", joint=Revolute("z"), inertia=Inertia(2.0, moment_at_com=(0.1, 0.1, 0.16)))
+    for name, x in (("front", half), ("back", -half)):
+        wheels = Inertia(0.5, moment_at_com=(0.002, 0.002, 0.003))
+        system.body(name, parent="board", at=(x, 0.0, 0.0), joint=Revolute("z"), inertia=wheels)
+    for name, x, index in (("front", half, 4), ("back", -half, 5)):
+        system.constrain(
+            lambda q, v, x=x, index=index: _sideways(q[2] + q[index], v[0], v[1]) + x * np.cos(q[index]) * v[2],
+            name=name,
+        )
+    for name in ("rotor", "front", "back"):
+        system.input(name, JointForce(name))
+    return system
+
+
+def _sideways(heading: Array, x_rate: Array, y_rate: Array) -> Array:
+    """Velocity across a heading in the plane."""
+    return y_rate * np.cos(heading) - x_rate * np.sin(heading)
+
+
+def _rotation(q: Array) -> Array:
+    """Rotation matrix of a free body with matrix attitude that comes first in q."""
+    return unflatten_columns(part(q, 3, 12), 3)

@@ -1,0 +1,100 @@
+"""Pendulums: simple, double, on a cart, on a turning arm, and chains of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop.errors import ModelError
+from heavytop.system import Inertia, JointForce, Prismatic, Revolute, System
+
+
+def pendulum() -> System:
+    """A point mass ``m`` on a rod of length ``l`` without mass; theta = 0 hangs down, theta grows about the y axis.
+
+    >>> pendulum().derive().equations().M
+    Matrix([[l**2*m]])
+    """
+    system = System(name="pendulum")
+    m, l, g = (system.parameter(name, value) for name, value in (("m", 1.3), ("l", 0.8), ("g", 9.81)))
+    system.gravity = (0.0, 0.0, -g)
+    system.body("bob", inertia=Inertia(m, com=(0.0, 0.0, -l)))
+    system.connect("world", "bob", Revolute("y"), name="theta")
+    system.input("tau", JointForce("theta"))
+    return system
+
+
+def double_pendulum() -> System:
+    """Two point masses on two rods without mass; theta_2 is the angle of the second rod relative to the first."""
+    system = System(name="double pendulum")
+    values = {"m_1": 1.0, "m_2": 0.8, "l_1": 1.0, "l_2": 0.7, "g": 9.81}
+    m_1, m_2, l_1, l_2, g = (system.parameter(*pair) for pair in values.items())
+    system.gravity = (0.0, 0.0, -g)
+    system.body("upper", inertia=Inertia(m_1, com=(0.0, 0.0, -l_1)))
+    system.body("lower", inertia=Inertia(m_2, com=(0.0, 0.0, -l_2)))
+    system.connect("world", "upper", Revolute("y"), name="theta_1")
+    system.connect("upper", "lower", Revolute("y"), at=(0.0, 0.0, -l_1), name="theta_2")
+    return system
+
+
+def cart_pole() -> System:
+    """A pole on a cart that is pushed by ``F`` along the x axis; theta = 0 is upright."""
+    system = System(name="cart and pole")
+    values = {"m_c": 1.0, "m_p": 0.1, "l": 0.5, "g": 9.81}
+    m_c, m_p, l, g = (system.parameter(*pair) for pair in values.items())
+    system.gravity = (0.0, 0.0, -g)
+    system.body("cart", inertia=Inertia(m_c))
+    system.body("pole", inertia=Inertia(m_p, com=(0.0, 0.0, l)))
+    system.connect("world", "cart", Prismatic("x"), name="x")
+    system.connect("cart", "pole", Revolute("y"), name="theta")
+    system.input("F", JointForce("x"))
+    return system
+
+
+def furuta() -> System:
+    """The rotary (Furuta) pendulum of document 004, section 4.2: theta turns the arm, alpha = 0 is the upright pendulum.
+
+    The numbers are those of the reference data except J_p2: its 0.00125 exceeds J_p1 + J_p3, which no rigid body does.
+    """
+    system = System(name="rotary pendulum")
+    values = {
+        "L_r": 0.216,
+        "L_p": 0.337,
+        "m_r": 0.257,
+        "m_p": 0.127,
+        "J_r3": 0.00099829,
+        "J_p1": 0.0011998,
+        "J_p2": 0.0012,
+        "J_p3": 4e-05,
+        "B_r": 0.0024,
+        "B_p": 0.0024,
+        "g": 9.81,
+    }
+    L_r, L_p, m_r, m_p, J_r3, J_p1, J_p2, J_p3, B_r, B_p, g = (system.parameter(*pair) for pair in values.items())
+    system.gravity = (0.0, 0.0, -g)
+    # the moments 0.0002 and 0.0011 of the arm about its other axes do no work
+    system.body("arm", inertia=Inertia(m_r, com=(L_r / 2, 0.0, 0.0), moment_at_com=(0.0002, 0.0011, J_r3)))
+    system.body("pendulum", inertia=Inertia(m_p, com=(0.0, 0.0, L_p / 2), moment_at_com=(J_p1, J_p2, J_p3)))
+    system.connect("world", "arm", Revolute("z"), name="theta")
+    system.connect("arm", "pendulum", Revolute("x"), at=(L_r, 0.0, 0.0), name="alpha")
+    system.dissipation(lambda q, v: 0.5 * B_r * v[0] ** 2 + 0.5 * B_p * v[1] ** 2)
+    system.input("tau", JointForce("theta"))
+    return system
+
+
+def chain(n: int = 5) -> System:
+    """A chain of ``n`` equal slender rods of 1 kg and 1 m, hinged about the y and x axes by turns; each angle is relative.
+
+    Examples
+    --------
+    >>> chain(3).derive()
+    Model('chain of 3': nq=3, nv=3, nu=0, bodies=3)
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ModelError(f"a chain needs a whole number of links, 1 or more, got {n!r}.")
+    system = System(name=f"chain of {n}")
+    rod = Inertia(1.0, com=(0.0, 0.0, -0.5), moment_at_com=(1 / 12, 1 / 12, 0.0005))
+    for k in range(n):
+        parent, at = ("world", None) if k == 0 else (f"link{k}", np.array([0.0, 0.0, -1.0]))
+        system.body(f"link{k + 1}", inertia=rod)
+        system.connect(parent, f"link{k + 1}", Revolute("yx"[k % 2]), at=at, name=f"theta_{k + 1}")
+    return system

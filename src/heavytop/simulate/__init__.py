@@ -1,0 +1,41 @@
+"""Simulate on the manifold: integrators, inputs and laws, events, invariants, runs.
+
+``heavytop.simulate`` is the function as well as this package: the package can be called.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from heavytop.simulate import integrators as integrators
+from heavytop.simulate.api import simulate as simulate
+from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
+from heavytop.simulate.bodies import scalable_body as scalable_body
+from heavytop.simulate.bodies import unified_body as unified_body
+from heavytop.simulate.dynamics import Dynamics as Dynamics
+from heavytop.simulate.dynamics import UserDynamics as UserDynamics
+from heavytop.simulate.events import Event as Event
+from heavytop.simulate.events import Occurrence as Occurrence
+from heavytop.simulate.integrators import RKMK4 as RKMK4
+from heavytop.simulate.integrators import RKMK6 as RKMK6
+from heavytop.simulate.integrators import RKMK8 as RKMK8
+from heavytop.simulate.integrators import RKMK45 as RKMK45
+from heavytop.simulate.integrators import EnergyMomentum as EnergyMomentum
+from heavytop.simulate.integrators import ProjectedRK4 as ProjectedRK4
+from heavytop.simulate.integrators import Variational as Variational
+from heavytop.simulate.invariants import Invariant as Invariant
+from heavytop.simulate.outcome import Ending as Ending
+from heavytop.simulate.outcome import Outcome as Outcome
+from heavytop.simulate.protocol import Feedback as Feedback
+from heavytop.simulate.protocol import Law as Law
+from heavytop.simulate.run import Run as Run
+
+
+class _Callable(ModuleType):
+    """A package that is called like its function of the same name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Run:
+        return simulate(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

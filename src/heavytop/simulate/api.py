@@ -1,0 +1,238 @@
+"""``simulate``: from a model and a start to a :class:`~heavytop.simulate.run.Run`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, isfinite
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.coordinates import Coordinates
+from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
+from heavytop.simulate.dynamics import Dynamics, UserDynamics, as_dynamics
+from heavytop.simulate.engine import FixedStep, Problem, compile_problem
+from heavytop.simulate.events import as_events
+from heavytop.simulate.inputs import plan_inputs
+from heavytop.simulate.integrators import as_integrator
+from heavytop.simulate.result import make_run
+from heavytop.simulate.run import Run
+
+Inputs = Array | Sequence[float] | Callable[..., Any] | None
+
+
+def simulate(
+    model: Any,
+    start: tuple[Any, Any],
+    until: float,
+    step: float,
+    integrator: Any = "rkmk4",
+    control: Any = None,
+    reference: Any = None,
+    inputs: Inputs = None,
+    parameters: Mapping[str, Any] | None = None,
+    record_every: int = 1,
+    *,
+    hold: str = "zero-order",
+    control_step: float | None = None,
+    events: Any = None,
+    balance: bool | None = None,
+    start_time: float = 0.0,
+    raise_on_failure: bool = False,
+    threads: int | None = 1,
+    progress: bool | None = None,
+) -> Run:
+    """Simulate on the manifold.
+
+    Parameters
+    ----------
+    model : a derived model, or :class:`~heavytop.simulate.Dynamics`.
+    start : (q0, v0) of shapes (..., nq) and (..., nv); leading axes are batch axes and broadcast.
+    until : end time in s.
+    step : step size in s; taken a little smaller if it does not divide the duration. With error control it is the distance
+        of the records.
+    integrator : name or object; see :mod:`heavytop.simulate.integrators`.
+    control : a law (:mod:`heavytop.simulate.protocol`).
+    reference : what the law shall follow; handed to ``law.with_reference``.
+    inputs : instead of a law: constant (nu,), samples (samples, ..., nu) held in between, or a function
+        ``fn(t, q, v) -> u`` that is called from Python at every sample.
+    parameters : name -> value or batch of values.
+    record_every : steps between records; start and end are always recorded.
+    hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
+        evaluated in every stage.
+    events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
+    balance : whether to integrate the work of inputs and dissipation along; None: for single trajectories.
+    start_time : time of the start in s.
+    raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of telling so in
+        the outcome.
+    threads : threads over large batches; None: one per processor.
+    progress : show a progress bar; None: on a terminal, after a second.
+
+    Returns
+    -------
+    Run
+        Arrays with time first, then batch axes; ``run.outcome`` tells how it ended.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System(name="pendulum")
+    >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    >>> run = ht.simulate(system.derive(), ([0.1], [0.0]), until=1.0, step=0.01)
+    >>> print(run.outcome)
+    finished: reached t = 1 s
+    >>> run.q.shape
+    (101, 1)
+    """
+    dynamics = as_dynamics(model)
+    method = as_integrator(integrator)
+    duration = _duration(until, start_time, step)
+    steps = _steps(duration, float(step))
+    if not isinstance(record_every, int | np.integer) or record_every < 1:
+        raise SimulationError(f"record_every must be 1, 2, ..., got {record_every!r}.")
+    size = duration / steps if steps else float(step)
+    plan = plan_inputs(
+        dynamics,
+        model,
+        inputs=inputs,
+        control=control,
+        reference=reference,
+        hold=hold,
+        control_step=control_step,
+        step=size,
+        steps=steps,
+    )
+    q, v = _start(dynamics, start)
+    p = dynamics.parameter_vector(parameters)
+    _check_constraints(dynamics, q, v, p)
+    memory = plan.control.law.initial_state() if plan.control.law is not None else np.zeros(0)
+    batch = _batch(q, v, p, memory, plan.table)
+    problem = Problem(
+        dynamics=dynamics,
+        integrator=method,
+        plan=plan,
+        q=np.broadcast_to(q, (*batch, dynamics.nq)),
+        v=np.broadcast_to(v, (*batch, dynamics.nv)),
+        p=p,
+        batch=batch,
+        start_time=float(start_time),
+        step=size,
+        steps=steps,
+        record_every=int(record_every),
+        events=as_events(events),
+        balance=(not batch) if balance is None else bool(balance),
+        threads=threads,
+        progress=progress,
+    )
+    if not hasattr(method, "run"):
+        recording = _run_fixed(problem, memory)
+    else:
+        recording = method.run(problem, memory)
+    run = make_run(problem, recording, model)
+    if raise_on_failure and not run.outcome.ok:
+        raise SimulationError(str(run.outcome))
+    return run
+
+
+def _run_fixed(problem: Problem, memory: np.ndarray) -> Any:
+    clock = time.perf_counter()
+    compiled = compile_problem(problem)
+    compile_seconds = time.perf_counter() - clock
+    state = {"q": problem.q, "v": problem.v}
+    layout = compiled.stepper.layout
+    state |= {"z": memory} if "z" in layout.state else {}
+    state = problem.integrator.prepare(problem, state)
+    state |= {name: np.zeros(layout.shapes[name]) for name in layout.state if name not in state}
+    recording = FixedStep(problem, compiled).run(state)
+    recording.compile_seconds = compile_seconds
+    return recording
+
+
+def simulate_dynamics(
+    coordinates: Coordinates,
+    acceleration: Callable[..., Any],
+    start: tuple[Any, Any],
+    until: float,
+    step: float,
+    *,
+    kinetic: Callable[..., Array] | None = None,
+    potential: Callable[..., Array] | None = None,
+    name: str = "dynamics",
+    **options: Any,
+) -> Run:
+    """Simulate any coordinates with an acceleration given by a function ``fn(q, v) -> v'`` in NumPy notation.
+
+    ``kinetic(q, v)`` and ``potential(q)`` give the energies, ``options`` go to :func:`simulate`. For inputs, parameters and
+    forces that do work build a :class:`~heavytop.simulate.UserDynamics` and simulate it.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> fall = lambda q, v: np.array([0.0, 0.0, -9.81])
+    >>> run = simulate_dynamics(ht.coordinates.Vector(3), fall, (np.zeros(3), np.zeros(3)), until=1.0, step=0.1)
+    >>> float(run.q[-1, 2].round(6))
+    -4.905
+    """
+    dynamics = UserDynamics(coordinates, acceleration, kinetic=kinetic, potential=potential, name=name)
+    return simulate(dynamics, start, until, step, **options)
+
+
+def _duration(until: float, start_time: float, step: float) -> float:
+    for what, value in (("until", until), ("start_time", start_time), ("step", step)):
+        if not isinstance(value, int | float | np.number) or not isfinite(value):
+            raise SimulationError(f"{what} must be a finite number of seconds, got {value!r}.")
+    if not step > 0:
+        raise SimulationError(f"step must be positive, got {step!r} s.")
+    if until < start_time:
+        raise SimulationError(f"until = {until:g} s lies before start_time = {start_time:g} s.")
+    return float(until) - float(start_time)
+
+
+def _steps(duration: float, step: float) -> int:
+    ratio = duration / step
+    return round(ratio) if abs(ratio - round(ratio)) < 1e-6 * max(ratio, 1.0) else ceil(ratio)
+
+
+def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Check q0 and v0."""
+    if not isinstance(start, tuple | list) or len(start) != 2:
+        raise SimulationError("start must be a pair (q0, v0).")
+    q = dynamics.coordinates.check(start[0], f"start q of {dynamics.name!r}")
+    v = np.asarray(start[1], dtype=float)
+    if v.ndim == 0 or v.shape[-1] != dynamics.nv:
+        hint = f"The velocity coordinates are {', '.join(dynamics.v_names)}."
+        raise wrong_shape(f"start v of {dynamics.name!r}", ("...", dynamics.nv), v.shape, hint)
+    if not np.all(np.isfinite(v)):
+        raise ShapeError(f"start v of {dynamics.name!r} must be finite.")
+    return q, v
+
+
+def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+    """Loops must be closed and velocities admissible at the start."""
+    kernel = dynamics.kernel("residual")
+    if kernel is None:
+        return
+    for what, residual in zip(("configuration q", "velocity v"), kernel(q, v, p), strict=True):
+        worst = float(np.max(np.abs(residual), initial=0.0))
+        if not worst < 1e-6:
+            raise ConfigurationError(
+                f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
+                "model.assemble(q, v) gives a consistent start near a guess."
+            )
+
+
+def _batch(q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, table: np.ndarray) -> tuple[int, ...]:
+    shapes = {
+        "start q": q.shape[:-1],
+        "start v": v.shape[:-1],
+        "parameters": p.shape[:-1],
+        "memory of the law": memory.shape[:-1],
+        "inputs": table.shape[1:-1],
+    }
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        given = ", ".join(f"{what} {shape}" for what, shape in shapes.items() if shape)
+        raise ShapeError(f"the batch axes do not broadcast: {given}.") from None

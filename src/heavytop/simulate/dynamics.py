@@ -1,0 +1,384 @@
+"""What can be simulated: coordinates and a motion function. Models are one case, functions of the user another."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
+from heavytop.compile import Kernel, Traced, make_function
+from heavytop.coordinates import Coordinates
+from heavytop.errors import ModelError, ShapeError, unknown_name
+from heavytop.simulate.units import rate_units, units_of
+
+if TYPE_CHECKING:
+    from heavytop.system import Model
+
+
+class Dynamics(ABC):
+    """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
+
+    Attributes
+    ----------
+    name : of the system.
+    coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
+    v_names, u_names, parameter_names : names of the rest.
+    fingerprint : text that determines the functions, or None.
+    """
+
+    name: str
+    coordinates: Coordinates
+    u_names: tuple[str, ...]
+    parameter_names: tuple[str, ...]
+    fingerprint: str | None = None
+
+    @property
+    def q_names(self) -> tuple[str, ...]:
+        """Names of the configuration coordinates."""
+        return self.coordinates.q_names
+
+    @property
+    def v_names(self) -> tuple[str, ...]:
+        """Names of the velocity coordinates."""
+        return self.coordinates.v_names
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates."""
+        return self.coordinates.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates."""
+        return len(self.v_names)
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs."""
+        return len(self.u_names)
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each configuration coordinate."""
+        return units_of(self.coordinates)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Unit of each velocity coordinate."""
+        return rate_units(self.coordinates)
+
+    @property
+    def u_units(self) -> tuple[str, ...]:
+        """Unit of each input; empty where unknown."""
+        return ("",) * self.nu
+
+    @abstractmethod
+    def motion(self) -> Traced:
+        """(q, v, u, p) -> (joint_velocity, acceleration, ...); further outputs are recorded as channels."""
+
+    def energies(self) -> Traced | None:
+        """(q, v, p) -> (kinetic, potential) in J; None if unknown."""
+        return None
+
+    def power(self) -> Traced | None:
+        """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
+        return None
+
+    def projection(self) -> Traced | None:
+        """(q, v, p) -> (q, v) nearest to them on the loops and constraints; None if there are none to enforce."""
+        return None
+
+    def force(self) -> Traced | None:
+        """(q, v, u, p) -> generalised force (nv,) that is no gradient of a potential; None if there is none."""
+        return None
+
+    def momentum(self) -> Traced | None:
+        """(q, v, p) -> linear and angular momentum about the origin, in world axes (6,); None if unknown."""
+        return None
+
+    def residual(self) -> Traced | None:
+        """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
+        return None
+
+    @abstractmethod
+    def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
+        """Values (..., np) of all parameters."""
+
+    def kernel(self, name: str) -> Kernel | None:
+        """Native code of one of the functions above, by its name."""
+        if name not in self._kernels:
+            self._kernels[name] = self._compile(name)
+        return self._kernels[name]
+
+    @cached_property
+    def steppers(self) -> dict[Any, Any]:
+        """Native code of runs made so far, by their options."""
+        return {}
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel | None]:
+        return {}
+
+    def _compile(self, name: str) -> Kernel | None:
+        if self.fingerprint is not None and (found := Kernel.from_cache(f"{self.fingerprint} dynamics {name}")):
+            return found
+        traced = getattr(self, name)()
+        if traced is None:
+            return None
+        mark = None if self.fingerprint is None else f"{self.fingerprint} dynamics {name}"
+        return Kernel(traced, fingerprint=mark)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu})"
+
+
+class ModelDynamics(Dynamics):
+    """A derived model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.name = model.name
+        self.coordinates = model.coordinates
+        self.u_names = model.u_names
+        self.parameter_names = model.parameter_names
+        self.fingerprint = model.description.fingerprint
+
+    @property
+    def v_names(self) -> tuple[str, ...]:
+        return self.model.v_names
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        own = self.model.description.velocity is None and self.model.description.basis is None
+        return super().v_units if own else ("",) * self.nv
+
+    @property
+    def u_units(self) -> tuple[str, ...]:
+        from heavytop.system import JointForce, Thruster
+
+        coordinates: Any = self.coordinates
+        units = []
+        for element in self.model.description.inputs.values():
+            unit = "N" if isinstance(element, Thruster) else ""
+            if isinstance(element, JointForce):
+                block = coordinates.blocks[coordinates.names.index(element.body)]
+                unit = "N" if rate_units(block)[element.index] == "m/s" else "N m"
+            units.append(unit)
+        return tuple(units)
+
+    def motion(self) -> Traced:
+        return self.model.traced("motion")
+
+    def projection(self) -> Traced | None:
+        return self.model.traced("project") if self.model.is_constrained else None
+
+    def energies(self) -> Traced:
+        e = self.model.expressions
+        d = e.dynamics
+        return self._make(
+            "energies", ("q", "v"), {"kinetic": d.kinetic_energy, "potential": d.gravity_energy + d.stiffness_energy}
+        )
+
+    @cached_property
+    def _nonconservative(self) -> bool:
+        d = self.model.description
+        friction = any(c.work is not None for c in d.constraints)
+        return bool(d.dampers or d.struts or d.dissipations or d.forces or d.inputs or friction)
+
+    def force(self) -> Traced | None:
+        if not self._nonconservative:
+            return None
+        return self._make("force", ("q", "v", "u"), {"force": self._driving() - self._resisting()})
+
+    def power(self) -> Traced | None:
+        if not self._nonconservative:
+            return None
+        v = self.model.expressions.v
+        powers = {"input": np.vecdot(v, self._driving()), "dissipated": np.vecdot(v, self._resisting())}
+        return self._make("power", ("q", "v", "u"), powers)
+
+    def _driving(self) -> Array:
+        """B u, the user's forces and the work of nonideal constraints."""
+        e = self.model.expressions
+        d = e.dynamics
+        total = d.applied_force + (np.matvec(d.input_matrix, e.u) if e.nu else np.zeros(e.nv))
+        return total + e.constrained.nonideal_force if e.is_constrained else total
+
+    def _resisting(self) -> Array:
+        """D v and gradients of dissipation functions."""
+        return self.model.expressions.dynamics.dissipation_force
+
+    def residual(self) -> Traced | None:
+        c = self.model.expressions
+        if not c.is_constrained:
+            return None
+        outputs = {"position": c.constrained.position_residual, "velocity": c.constrained.velocity_residual}
+        return self._make("residual", ("q", "v"), outputs)
+
+    def momentum(self) -> Traced:
+        """Sum of R (M xi) and r x R (M xi) over the bodies."""
+        linear, angular = np.zeros(3), np.zeros(3)
+        for inertia, motion in self.model.expressions.dynamics.bodies():
+            wrench = np.matvec(inertia, motion.twist)
+            rotation, position = motion.pose[:3, :3], motion.pose[:3, 3]
+            push = np.matvec(rotation, wrench[:3])
+            linear = linear + push
+            angular = angular + np.matvec(rotation, wrench[3:]) + np.cross(position, push)
+        return self._make("momentum", ("q", "v"), {"momentum": concatenate(linear, angular)})
+
+    def _make(self, name: str, inputs: tuple[str, ...], outputs: Mapping[str, Array]) -> Traced:
+        e = self.model.expressions
+        symbols = {label: getattr(e, label) for label in (*inputs, "p")}
+        function = make_function(f"{self.name}_{name}", symbols, outputs)
+        shapes = {label: tuple(s.shape) for label, s in symbols.items()}
+        return Traced(name, function, shapes, {label: shape(value) for label, value in outputs.items()})
+
+    def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
+        return self.model.parameter_vector(parameters)
+
+
+class UserDynamics(Dynamics):
+    """Any coordinates with an acceleration given by a function in NumPy notation.
+
+    Parameters
+    ----------
+    coordinates : where the configuration lives.
+    acceleration : ``fn(q, v)``, ``fn(q, v, u)`` with inputs, ``fn(q, v, u, p)`` with parameters; returns ``v'`` (nv,), or a
+        mapping whose first entry it is and whose other entries are recorded as channels (multipliers, for example).
+    inputs : names of the inputs.
+    parameters : name -> default value; ``p`` maps names to symbols.
+    kinetic, potential : ``fn(q, v)`` and ``fn(q)`` in J (with ``p`` appended if there are parameters), for energies and
+        structure-preserving integrators.
+    force : generalised force that is no gradient, same arguments as ``acceleration``; needed for energy balances when the
+        system is not conservative.
+    name : of the system.
+
+    Examples
+    --------
+    A pendulum on the unit circle:
+
+    >>> import heavytop as ht
+    >>> swing = UserDynamics(ht.coordinates.Circle(), lambda q, v: ht.vector(-9.81 * q[1]), name="pendulum")
+    >>> ht.simulate(swing, ([0.0, 1.0], [0.0]), until=1.0, step=0.01).q[-1].round(6)
+    array([...
+    """
+
+    def __init__(
+        self,
+        coordinates: Coordinates,
+        acceleration: Callable[..., Array | Mapping[str, Array]],
+        *,
+        inputs: Sequence[str] = (),
+        parameters: Mapping[str, float] | None = None,
+        kinetic: Callable[..., Array] | None = None,
+        potential: Callable[..., Array] | None = None,
+        force: Callable[..., Array] | None = None,
+        name: str = "dynamics",
+    ) -> None:
+        self.coordinates, self.name = coordinates, name
+        self.u_names, self._defaults = tuple(inputs), dict(parameters or {})
+        self.parameter_names = tuple(self._defaults)
+        self._acceleration, self._kinetic, self._potential, self._force = acceleration, kinetic, potential, force
+
+    @cached_property
+    def _symbols(self) -> dict[str, Array]:
+        sizes = {"q": self.nq, "v": self.nv, "u": self.nu, "p": len(self.parameter_names)}
+        return {label: symbol(label, size) for label, size in sizes.items()}
+
+    def _arguments(self, names: Sequence[str]) -> list[Any]:
+        s = self._symbols
+        values = [s[name] for name in names if name != "u" or self.nu]
+        if self.parameter_names:
+            values.append({name: s["p"][i] for i, name in enumerate(self.parameter_names)})
+        return values
+
+    def _make(self, name: str, inputs: Sequence[str], outputs: Mapping[str, Array]) -> Traced:
+        symbols = {label: self._symbols[label] for label in (*inputs, "p")}
+        function = make_function(f"{self.name}_{name}", symbols, outputs)
+        shapes = {label: tuple(s.shape) for label, s in symbols.items()}
+        return Traced(name, function, shapes, {label: shape(value) for label, value in outputs.items()})
+
+    def motion(self) -> Traced:
+        result = self._acceleration(*self._arguments(("q", "v", "u")))
+        outputs = dict(result) if isinstance(result, Mapping) else {"acceleration": result}
+        first = next(iter(outputs))
+        if shape(outputs[first]) != (self.nv,):
+            raise ModelError(
+                f"acceleration of {self.name!r} must return {self.nv} velocity rates, got an array of shape "
+                f"{shape(outputs[first])}."
+            )
+        values = {"joint_velocity": self._symbols["v"], "acceleration": outputs.pop(first), **outputs}
+        return self._make("motion", ("q", "v", "u"), {k: v + np.zeros(shape(v)) for k, v in values.items()})
+
+    def energies(self) -> Traced | None:
+        if self._kinetic is None:
+            return None
+        potential = self._potential(*self._arguments(("q",))) if self._potential is not None else 0.0
+        kinetic = self._kinetic(*self._arguments(("q", "v")))
+        return self._make("energies", ("q", "v"), {"kinetic": _scalar(kinetic), "potential": _scalar(potential)})
+
+    def force(self) -> Traced | None:
+        if self._force is None:
+            return None
+        return self._make("force", ("q", "v", "u"), {"force": self._force(*self._arguments(("q", "v", "u")))})
+
+    def power(self) -> Traced | None:
+        if self._force is None:
+            return None
+        power = np.vecdot(self._symbols["v"], self._force(*self._arguments(("q", "v", "u"))))
+        return self._make("power", ("q", "v", "u"), {"input": power, "dissipated": np.zeros(())})
+
+    def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
+        given = dict(parameters or {})
+        for name in given:
+            if name not in self.parameter_names:
+                raise unknown_name(f"parameter of {self.name!r}", name, self.parameter_names)
+        columns = [np.asarray(given.get(name, value), dtype=float) for name, value in self._defaults.items()]
+        if not columns:
+            return np.zeros(0)
+        values = np.stack(np.broadcast_arrays(*columns), axis=-1)
+        if not np.all(np.isfinite(values)):
+            raise ShapeError(f"parameters of {self.name!r} must be finite.")
+        return values
+
+
+def _scalar(value: Array) -> Array:
+    return np.reshape(value, ()) if is_symbolic(value) else np.asarray(value, dtype=float).reshape(())
+
+
+def as_dynamics(subject: Any) -> Dynamics:
+    """The dynamics behind a model, a vehicle with a ``model``, or dynamics itself."""
+    if isinstance(subject, Dynamics):
+        return subject
+    model = getattr(subject, "model", subject)
+    if hasattr(model, "expressions") and hasattr(model, "coordinates"):
+        known = vars(model).get("_dynamics")
+        if known is None:  # kept with the model, so that its native code is found again
+            known = vars(model)["_dynamics"] = ModelDynamics(model)
+        return known
+    raise ModelError(
+        f"simulate needs a derived model (system.derive()) or Dynamics, got {type(subject).__name__}."
+        + (" Call .derive() first." if hasattr(subject, "derive") else "")
+    )
+
+
+def velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:
+    """W(q, p) (nv, nv) of ``joint_velocity = W v``; None if it is the identity."""
+    import casadi
+
+    from heavytop._arrays import to_sx
+
+    q, v = symbol("q", nq), symbol("v", nv)
+    u, p = (symbol(n, motion.inputs[n][0]) for n in ("u", "p"))
+    matrix = jacobian(motion.expressions(q, v, u, p)[0], v)
+    entries = to_sx(matrix)
+    if entries.is_constant() and np.array_equal(
+        np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(nv, nv), np.eye(nv)
+    ):
+        return None
+    function = make_function("velocity_map", {"q": q, "p": p}, {"W": matrix})
+    return Traced("velocity_map", function, {"q": (nq,), "p": motion.inputs["p"]}, {"W": (nv, nv)})

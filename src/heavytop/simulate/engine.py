@@ -1,0 +1,399 @@
+"""The time loop with a fixed step: blocks of native steps, between which Python may look, stop and feed inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from heavytop.compile import Call, Kernel, Schedule, Stepper, Steps
+from heavytop.compile.jit import host
+from heavytop.errors import SimulationError
+from heavytop.simulate.assembly import CHANNEL, Method, Plant, schedule
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace_events
+from heavytop.simulate.inputs import InputPlan, call_back
+from heavytop.simulate.integrators.base import Integrator
+from heavytop.simulate.progress import Progress
+
+BLOCK_SECONDS = 0.2
+BLOCK_BYTES = 64e6
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that defines a run.
+
+    Attributes
+    ----------
+    q, v, p : (*batch, n) start and parameters.
+    step, steps : size in s, number.
+    """
+
+    dynamics: Dynamics
+    integrator: Any
+    plan: InputPlan
+    q: np.ndarray
+    v: np.ndarray
+    p: np.ndarray
+    batch: tuple[int, ...]
+    start_time: float
+    step: float
+    steps: int
+    record_every: int
+    events: tuple[Event, ...]
+    balance: bool
+    threads: int | None
+    progress: bool | None
+
+    @property
+    def count(self) -> int:
+        """Number of trajectories."""
+        return prod(self.batch)
+
+
+@dataclass
+class Recording:
+    """What the time loop leaves behind.
+
+    Attributes
+    ----------
+    t : (n,) times of the records.
+    records : name -> (n, *batch, ...).
+    failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
+    stopped : (*batch,) time of the terminal event; NaN where there was none.
+    occurrences : all events in order of time.
+    reached : time up to which the run got.
+    """
+
+    t: np.ndarray
+    records: dict[str, np.ndarray]
+    failed: np.ndarray
+    stopped: np.ndarray
+    occurrences: list[Occurrence] = field(default_factory=list)
+    reached: float = 0.0
+    interrupted: bool = False
+    limited: bool = False
+    compile_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    steps: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A stepper with what is needed to feed it."""
+
+    stepper: Stepper
+    nodes: dict[float, str]
+
+
+def compile_problem(problem: Problem) -> Compiled:
+    """The native code of a fixed-step run, from memory, from disk, or made now."""
+    law = problem.plan.control.law
+    lanes = 1 if problem.count == 1 else host().lanes
+    integrator: Integrator = problem.integrator
+    options = (
+        f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
+    )
+    memo = problem.dynamics.steppers
+    key = (options, lanes, problem.threads, None if law is None else id(law.law), problem.events)
+    if key not in memo:
+        memo[key] = (_stepper(problem, options, lanes), law)
+    stepper = memo[key][0]
+    tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
+    return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
+
+
+def _stepper(problem: Problem, options: str, lanes: int) -> Stepper:
+    law, mark = problem.plan.control.law, problem.dynamics.fingerprint
+    if law is not None:
+        law_mark = getattr(law.law, "fingerprint", None)
+        mark = None if mark is None or law_mark is None else f"{mark} law {law_mark}"
+    if mark is None or problem.events:
+        return Stepper(_schedule(problem), lanes, problem.threads)
+    return Stepper.cached(f"{mark} {options}", lambda: _schedule(problem), lanes, problem.threads)
+
+
+def _schedule(problem: Problem) -> Schedule:
+    """The step of a problem; with events every state buffer is recorded, so that a step can be repeated."""
+    plant = Plant(problem.dynamics, problem.plan.control, problem.balance)
+    method = problem.integrator.build(plant)
+    if problem.events:
+        plant.functions["events"] = trace_events(problem.events, problem.dynamics)
+        plant.buffers["events"] = (len(problem.events),)
+        observe = (*method.observe, Call("events", ("time", "q", "v"), ("events",)))
+        record = tuple(dict.fromkeys((*method.record, *method.state, "events")))
+        method = Method(method.advance, observe, method.state, method.carries_v, record)
+    return schedule(plant, method)
+
+
+class FixedStep:
+    """One run with a fixed step."""
+
+    def __init__(self, problem: Problem, compiled: Compiled) -> None:
+        self.problem, self.stepper, self.nodes = problem, compiled.stepper, compiled.nodes
+        every = problem.record_every
+        self.numbers = np.unique([*range(0, problem.steps + 1, every), problem.steps])
+        shapes = self.stepper.layout.shapes
+        hidden = ("events",)
+        self.names = [n for n in self.stepper.layout.record if n not in hidden]
+        n = len(self.numbers)
+        self.records = {name: np.full((n, *problem.batch, *shapes[name]), np.nan) for name in self.names}
+        self.failed = np.full(problem.batch, np.nan)
+        self.stopped = np.full(problem.batch, np.nan)
+        self.occurrences: list[Occurrence] = []
+        self.event_kernel = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else _no_kernel
+        self.constants = {"p": problem.p, "h": np.asarray(problem.step)}
+        self.tables = self._tables()
+        self.hold = {"u": problem.plan.every} if problem.plan.control.kind == "table" else {}
+
+    def _tables(self) -> dict[str, np.ndarray]:
+        """Samples of inputs and of the reference at every stage time."""
+        problem = self.problem
+        tables: dict[str, np.ndarray] = {}
+        law = problem.plan.control.law
+        if law is not None and self.nodes:
+            instants = problem.start_time + problem.step * np.arange(problem.steps + 1)
+            for node, name in self.nodes.items():
+                tables[name] = law.signal(instants + node * problem.step)
+        if problem.plan.control.kind == "table":
+            tables["u"] = problem.plan.table
+        return tables
+
+    def run(self, state: dict[str, np.ndarray]) -> Recording:
+        """All steps, in blocks; Ctrl-C ends it with what is there."""
+        problem = self.problem
+        begin = time.perf_counter()
+        done, block, interrupted = 0, self._first_block(), False
+        with Progress(f"simulate {problem.dynamics.name}", problem.progress) as bar:
+            try:
+                while done < problem.steps or problem.steps == 0:
+                    length = self._length(block, problem.steps - done)
+                    clock = time.perf_counter()
+                    result = self._block(state, done, length)
+                    state = self._keep(result, done, length)
+                    done += length
+                    block = self._next_block(block, time.perf_counter() - clock)
+                    bar.update(done / max(problem.steps, 1))
+                    if problem.steps == 0 or np.all(np.isfinite(self.failed) | np.isfinite(self.stopped)):
+                        break
+            except KeyboardInterrupt:
+                interrupted = True
+        kept = self.numbers <= done
+        return Recording(
+            problem.start_time + problem.step * self.numbers[kept],
+            {name: array[kept] for name, array in self.records.items()},
+            self.failed,
+            self.stopped,
+            sorted(self.occurrences, key=lambda o: o.time),
+            problem.start_time + problem.step * done,
+            interrupted,
+            wall_seconds=time.perf_counter() - begin,
+            steps=done,
+        )
+
+    # --- blocks -----------------------------------------------------------------------------------------------------------
+
+    def _first_block(self) -> int:
+        problem = self.problem
+        if problem.plan.callback is not None:
+            return problem.plan.every
+        return self._aligned(min(1024, self._limit()))
+
+    def _limit(self) -> int:
+        """Steps per block that the memory of its records allows."""
+        sizes = [self.stepper.layout.size(name) for name in self.stepper.layout.record]
+        every = 1 if self.problem.events else self.problem.record_every
+        per_record = 8 * sum(sizes) * max(self.problem.count, 1)
+        return max(int(BLOCK_BYTES / max(per_record, 1)), 1) * every
+
+    def _aligned(self, steps: int) -> int:
+        every = self.problem.record_every
+        return max(steps // every, 1) * every
+
+    def _length(self, block: int, remaining: int) -> int:
+        """Steps of the next block: whole record intervals, and what is left of the last one by itself."""
+        every = self.problem.record_every
+        if block < remaining or self.problem.plan.callback is not None or self.problem.events:
+            return min(block, remaining)
+        return remaining // every * every or remaining
+
+    def _next_block(self, block: int, seconds: float) -> int:
+        if self.problem.plan.callback is not None:
+            return block
+        factor = np.clip(BLOCK_SECONDS / max(seconds, 1e-6), 0.25, 8.0)
+        return self._aligned(int(min(max(block * factor, 1), self._limit())))
+
+    def _block(self, state: dict[str, np.ndarray], first: int, length: int) -> Steps:
+        """``length`` native steps; records of each step if there are events, of the wanted ones otherwise."""
+        problem = self.problem
+        if problem.plan.callback is not None:
+            now = problem.start_time + problem.step * first
+            shown = self._visible(state)
+            u = call_back(problem.plan.callback, now, shown["q"], shown["v"], problem.dynamics.nu)
+            self.tables["u"] = u
+        every = min(problem.record_every, max(length, 1))
+        if problem.events or problem.plan.callback is not None:
+            every = 1
+        return self.stepper.run(
+            state,
+            self.constants,
+            self.tables,
+            steps=length,
+            step_size=problem.step,
+            start_time=problem.start_time,
+            first=first,
+            record_every=every,
+            hold=self.hold,
+        )
+
+    def _visible(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """q and v of a state; where v is not carried it comes from the last record."""
+        if "v" in state:
+            return {
+                name: np.broadcast_to(state[name], (*self.problem.batch, state[name].shape[-1])) for name in ("q", "v")
+            }
+        return self._last if self._last is not None else {"q": self.problem.q, "v": self.problem.v}
+
+    _last: dict[str, np.ndarray] | None = None
+
+    def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
+        """Copy the wanted records, note failures and events; return the state to go on from."""
+        problem = self.problem
+        wanted = np.isin(result.recorded, self.numbers)
+        places = np.searchsorted(self.numbers, result.recorded[wanted])
+        for name in self.names:
+            self.records[name][places] = result.records[name][wanted]
+        if "v" not in result.state:
+            self._last = {name: result.records[name][-1] for name in ("q", "v")}
+        fresh = (result.failed >= 0) & ~np.isfinite(self.failed)
+        self.failed[fresh] = problem.start_time + problem.step * result.failed[fresh]
+        if problem.events:
+            self._find_events(result, first)
+        return result.state
+
+    # --- events -----------------------------------------------------------------------------------------------------------
+
+    def _find_events(self, result: Steps, first: int) -> None:
+        problem = self.problem
+        count, n = problem.count, len(problem.events)
+        values = result.records["events"].reshape(-1, count, n)
+        found = crossings(values, problem.events)
+        if first == 0:
+            found = found[values[found[:, 0], found[:, 1], found[:, 2]] != 0]
+        stopped = self.stopped.reshape(-1)
+        found = found[~np.isfinite(stopped[found[:, 1]])]
+        if not len(found):
+            return
+        steps, rows, which = found.T
+        times, q, v = self._locate(result, steps, rows, which, values)
+        now = problem.start_time + problem.step * (first + steps) + times
+        for k in np.argsort(now, kind="stable"):
+            row = rows[k]
+            if np.isfinite(stopped[row]) and now[k] > stopped[row]:
+                continue
+            event = problem.events[which[k]]
+            index = tuple(int(i) for i in np.unravel_index(row, problem.batch)) if problem.batch else ()
+            self.occurrences.append(Occurrence(event.name, float(now[k]), index, q[k], v[k], event.terminal))
+            if event.terminal:
+                stopped[row] = now[k]
+        self.stopped = stopped.reshape(problem.batch)
+
+    def _locate(
+        self, result: Steps, steps: np.ndarray, rows: np.ndarray, which: np.ndarray, values: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Time after the step, q and v of each crossing, by repeating the step with other step sizes."""
+        problem, layout = self.problem, self.stepper.layout
+        m = np.arange(len(steps))
+        numbers = result.recorded[steps]
+        held = [name for name in layout.held if name in result.records]
+        state = {
+            name: result.records[name].reshape(-1, problem.count, *layout.shapes[name])[steps, rows]
+            for name in (*layout.state, *held)
+        }
+        p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))
+        p = p.reshape(problem.count, problem.p.shape[-1])[rows]
+        starts = problem.start_time + problem.step * numbers
+        groups = self._groups(numbers)
+        last: dict[str, np.ndarray] = {}
+
+        def evaluate(duration: np.ndarray) -> np.ndarray:
+            for at in groups:
+                part = self._partial_steps(
+                    {n: a[at] for n, a in state.items()}, p[at], numbers[at], starts[at], duration[at], rows[at]
+                )
+                for name, array in part.items():
+                    last.setdefault(name, np.zeros((len(steps), *array.shape[1:])))[at] = array
+            return last["events"][m, which]
+
+        tolerance = np.array([problem.events[w].tolerance for w in which])
+        times = locate(evaluate, values[steps, rows, which], values[steps + 1, rows, which], tolerance, problem.step)
+        evaluate(times)
+        return times, last["q"], last["v"]
+
+    def _groups(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Crossings that one native call can treat: equal times if the law sees the time, else equal phases of sampling."""
+        control = self.problem.plan.control
+        timed = control.law is not None and "t" in control.law.takes
+        key = numbers if timed else numbers % control.every == 0
+        return [np.flatnonzero(key == value) for value in np.unique(key)]
+
+    def _partial_steps(
+        self,
+        state: dict[str, np.ndarray],
+        p: np.ndarray,
+        numbers: np.ndarray,
+        start: np.ndarray,
+        h: np.ndarray,
+        rows: np.ndarray,
+    ) -> dict[str, np.ndarray]:
+        """The end of steps of sizes ``h`` (m,) from the given states."""
+        problem = self.problem
+        control = problem.plan.control
+        tables = {}
+        for node, name in self.nodes.items():
+            if control.law is not None:
+                samples = [control.law.signal(start[j : j + 1] + node * h[j]) for j in range(len(h))]
+                tables[name] = np.concatenate(
+                    [_row_of(sample, problem.batch, rows[j]) for j, sample in enumerate(samples)], axis=1
+                )
+        if "u" in self.tables:
+            table = self.tables["u"]
+            chosen = np.minimum(numbers // problem.plan.every, table.shape[0] - 1)
+            tables["u"] = np.concatenate(
+                [_row_of(table[k][None], problem.batch, row) for k, row in zip(chosen, rows, strict=True)], axis=1
+            )
+        number = int(numbers[0])
+        result = self.stepper.run(
+            state,
+            {"p": p, "h": h},
+            tables,
+            steps=1,
+            step_size=problem.step,
+            start_time=start[0] - number * problem.step,
+            first=number,
+            record_every=1,
+        )
+        q, v = result.records["q"][1], result.records["v"][1]
+        return {"q": q, "v": v, "events": self.event_kernel(start + h, q, v)[0]}
+
+
+def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
+    """One trajectory (1, 1, n) of a sample (1, *batch, n)."""
+    size = sample.shape[-1]
+    if sample.ndim == 2:
+        return sample.reshape(1, 1, size)
+    return np.broadcast_to(sample, (1, *batch, size)).reshape(1, prod(batch), size)[:, row : row + 1]
+
+
+def _no_kernel(*_: Any) -> Any:
+    raise SimulationError("there are no events to locate.")
+
+
+def channel_names(records: dict[str, np.ndarray]) -> dict[str, str]:
+    """Recorded buffers of the user's channels -> their names."""
+    return {name: name.removeprefix(CHANNEL) for name in records if name.startswith(CHANNEL)}

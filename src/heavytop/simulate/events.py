@@ -1,0 +1,131 @@
+"""Events: zeros of functions of the motion, located to tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate
+from heavytop.compile import Traced, trace
+from heavytop.errors import SimulationError
+from heavytop.simulate.dynamics import Dynamics
+
+
+@dataclass(frozen=True)
+class Event:
+    """A crossing of zero.
+
+    Parameters
+    ----------
+    function : ``fn(t, q, v)`` in NumPy notation; one number.
+    name : shown in the outcome.
+    direction : 1 rising only, -1 falling only, 0 both.
+    terminal : whether the trajectory ends there.
+    tolerance : of the time in s.
+
+    Examples
+    --------
+    >>> touch_down = Event(lambda t, q, v: q[2], name="touch-down", direction=-1)
+    """
+
+    function: Callable[[Array, Array, Array], Array]
+    name: str = "event"
+    direction: int = 0
+    terminal: bool = True
+    tolerance: float = 1e-10
+
+    def __post_init__(self) -> None:
+        if self.direction not in (-1, 0, 1):
+            raise SimulationError(f"direction of event {self.name!r} must be -1, 0 or 1, got {self.direction!r}.")
+        if not self.tolerance > 0:
+            raise SimulationError(f"tolerance of event {self.name!r} must be positive, got {self.tolerance!r}.")
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One crossing: which event, when, of which trajectory, and the state there."""
+
+    name: str
+    time: float
+    trajectory: tuple[int, ...]
+    q: np.ndarray
+    v: np.ndarray
+    terminal: bool
+
+
+def as_events(events: Any) -> tuple[Event, ...]:
+    """A tuple of events from an event, a function, or a sequence of both."""
+    if events is None:
+        return ()
+    if isinstance(events, Event) or callable(events):
+        events = (events,)
+    result = []
+    for number, item in enumerate(events):
+        if not isinstance(item, Event):
+            if not callable(item):
+                raise SimulationError(f"an event must be an ht.Event or a function of (t, q, v), got {item!r}.")
+            item = Event(item, name=getattr(item, "__name__", "event").replace("<lambda>", f"event{number + 1}"))
+        result.append(item)
+    return tuple(result)
+
+
+def trace_events(events: Sequence[Event], dynamics: Dynamics) -> Traced:
+    """All event functions as one: (t, q, v) -> values (n,)."""
+
+    def values(t: Array, q: Array, v: Array) -> dict[str, Array]:
+        rows = []
+        for event in events:
+            value = event.function(t, q, v)
+            if getattr(value, "shape", ()) not in ((), (1,)):
+                raise SimulationError(f"event {event.name!r} must return one number, got shape {value.shape}.")
+            rows.append(np.reshape(value + 0 * t, (1,)))
+        return {"events": concatenate(*rows)}
+
+    shapes = {"t": (), "q": (dynamics.nq,), "v": (dynamics.nv,)}
+    return trace(values, shapes, name="events")
+
+
+def crossings(values: np.ndarray, events: Sequence[Event]) -> np.ndarray:
+    """Rows (step, trajectory, event) where ``values`` (steps + 1, trajectories, events) cross zero between two steps."""
+    before, after = values[:-1], values[1:]
+    rising = (before < 0) & (after >= 0)
+    falling = (before > 0) & (after <= 0)
+    direction = np.array([event.direction for event in events])
+    found = (rising & (direction >= 0)) | (falling & (direction <= 0))
+    return np.argwhere(found)
+
+
+def locate(
+    evaluate: Callable[[np.ndarray], np.ndarray], before: np.ndarray, after: np.ndarray, tolerance: np.ndarray, h: Any
+) -> np.ndarray:
+    """Times (m,) in (0, h] where m functions cross zero, by the method of Illinois safeguarded by bisection.
+
+    Parameters
+    ----------
+    evaluate : values (m,) at times (m,).
+    before, after : values at 0 and at h.
+    tolerance : wanted width of the brackets (m,).
+    """
+    low, high = np.zeros(len(before)), np.zeros(len(before)) + h
+    f_low, f_high = before.copy(), after.copy()
+    for sweep in range(80):
+        open_ = (high - low > tolerance) & (f_high != 0)
+        if not np.any(open_):
+            break
+        with np.errstate(invalid="ignore", divide="ignore"):
+            guess = high - f_high * (high - low) / (f_high - f_low)
+        middle = 0.5 * (low + high)
+        # keep a little distance from the ends, so that the bracket shrinks from both sides
+        inside = (guess > low + 0.4 * tolerance) & (guess < high - 0.4 * tolerance)
+        trial = np.where(inside & (sweep % 3 != 2), guess, middle)
+        value = evaluate(np.where(open_, trial, high))
+        same = np.sign(value) == np.sign(before)
+        up, down = open_ & same, open_ & ~same
+        f_high = np.where(up, 0.5 * f_high, f_high)
+        low, f_low = np.where(up, trial, low), np.where(up, value, f_low)
+        f_low = np.where(down, 0.5 * f_low, f_low)
+        high, f_high = np.where(down, trial, high), np.where(down, value, f_high)
+    return high

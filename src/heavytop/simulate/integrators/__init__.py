@@ -1,0 +1,50 @@
+"""Integrators: one module each, found by name.
+
+=================== ===== =================================================================================
+name                order what for
+=================== ===== =================================================================================
+``rkmk4``           4     the default: four evaluations a step, on the manifold
+``rkmk6``           6     tighter errors
+``rkmk8``           8     errors near rounding
+``rkmk45``          5     step size by error control, dense output
+``projected_rk4``   4     coordinates that are no group: any ``A`` and ``phi``
+``energy_momentum`` 2     long conservative runs: the energy is exact
+``variational``     2     long conservative runs: symplectic, momentum is exact
+=================== ===== =================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heavytop.errors import SimulationError, unknown_name
+from heavytop.simulate.integrators.base import Integrator as Integrator
+from heavytop.simulate.integrators.energy_momentum import EnergyMomentum as EnergyMomentum
+from heavytop.simulate.integrators.projected import ProjectedRK4 as ProjectedRK4
+from heavytop.simulate.integrators.rkmk import RKMK4 as RKMK4
+from heavytop.simulate.integrators.rkmk import RKMK6 as RKMK6
+from heavytop.simulate.integrators.rkmk import RKMK8 as RKMK8
+from heavytop.simulate.integrators.rkmk45 import RKMK45 as RKMK45
+from heavytop.simulate.integrators.variational import Variational as Variational
+
+INTEGRATORS: dict[str, type[Any]] = {
+    cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational)
+}
+"""Name -> class."""
+
+
+def as_integrator(choice: Any) -> Any:
+    """An integrator from its name, its class, or itself.
+
+    >>> as_integrator("rkmk4")
+    RKMK4()
+    """
+    if isinstance(choice, str):
+        if choice not in INTEGRATORS:
+            raise unknown_name("integrator", choice, INTEGRATORS)
+        return INTEGRATORS[choice]()
+    if isinstance(choice, type) and choice in INTEGRATORS.values():
+        return choice()
+    if isinstance(choice, (Integrator, *INTEGRATORS.values())):
+        return choice
+    raise SimulationError(f"integrator must be a name ({', '.join(INTEGRATORS)}) or an Integrator, got {choice!r}.")

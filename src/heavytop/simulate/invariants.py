@@ -1,0 +1,138 @@
+"""What should stay constant during a run, and by how much it did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop.simulate.dynamics import Dynamics
+
+if TYPE_CHECKING:
+    from heavytop.simulate.run import Run
+
+AXES = "xyz"
+CONSERVED = 1e-6
+"""Rate of a momentum, relative to the size of its terms, below which it counts as conserved by the equations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Invariant:
+    """A quantity that the exact motion keeps.
+
+    Attributes
+    ----------
+    values : (n, *batch) along the run.
+    unit : of the values.
+    reference : size to which the drift is compared: the largest magnitude of the quantity (1 for constraints).
+    """
+
+    values: np.ndarray
+    unit: str
+    reference: float = 1.0
+
+    @property
+    def drift(self) -> float:
+        """Largest deviation from the first value, over time and batch."""
+        deviation = np.abs(self.values - self.values[:1])
+        return float(np.nanmax(deviation, initial=0.0)) if deviation.size else 0.0
+
+    @property
+    def relative(self) -> float:
+        """The drift relative to the reference."""
+        return self.drift / self.reference if self.reference else self.drift
+
+
+def invariants_of(run: Run) -> dict[str, Invariant]:
+    """All invariants of a run that has its dynamics.
+
+    * ``energy``: stored energy minus work done by inputs plus dissipated energy; left out if the work was not integrated.
+    * ``linear momentum x`` ..., ``angular momentum z``: those that the equations conserve (about the origin, world axes).
+    * ``phi``: the largest constraint violation, ``determinant`` and ``quaternion norm``: the worst block.
+    """
+    dynamics = run.dynamics
+    result: dict[str, Invariant] = {}
+    if dynamics is None:
+        return result
+    if run.has_energy and (run.work is not None or dynamics.power() is None):
+        balance = run.energy if run.work is None else run.energy - run.work[..., 0] + run.work[..., 1]
+        size = float(np.nanmax(np.abs(np.stack([run.kinetic_energy, run.potential_energy])), initial=0.0))
+        result["energy"] = Invariant(balance, "J", size)
+    result |= _momenta(run, dynamics)
+    return result | _constraints(run, dynamics) | _loops(run, dynamics)
+
+
+def _loops(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
+    """Residuals of loops and velocity constraints."""
+    kernel = dynamics.kernel("residual")
+    if kernel is None:
+        return {}
+    residuals = zip(("loops", "velocity constraints"), kernel(run.q, run.v, run.parameter_vector), strict=True)
+    return {name: Invariant(np.max(np.abs(r), axis=-1), "1") for name, r in residuals if r.shape[-1]}
+
+
+def _constraints(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
+    names = dynamics.coordinates.constraint_names
+    if not names:
+        return {}
+    phi = np.abs(dynamics.coordinates.constraints(run.q))
+    result = {"phi": Invariant(np.max(phi, axis=-1), "1")}
+    for title, mark in (("determinant", "det R - 1"), ("quaternion norm", "w^2 + x^2 + y^2 + z^2 - 1")):
+        at = [k for k, name in enumerate(names) if name.endswith(mark)]
+        if at:
+            factor = 0.5 if title == "quaternion norm" else 1.0
+            result[title] = Invariant(factor * np.max(phi[..., at], axis=-1), "1")
+    return result
+
+
+def _momenta(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
+    kernel = dynamics.kernel("momentum")
+    if kernel is None:
+        return {}
+    driven = bool(run.u.size and np.any(np.nan_to_num(run.u)))
+    kept = conserved_momenta(dynamics, run.parameter_vector, driven, *_samples(run, dynamics))
+    if not np.any(kept):
+        return {}
+    values = kernel(run.q, run.v, run.parameter_vector)[0]
+    result = {}
+    for k in np.flatnonzero(kept & np.any(np.nan_to_num(values), axis=tuple(range(values.ndim - 1)))):
+        kind, unit = ("linear", "kg m/s") if k < 3 else ("angular", "kg m^2/s")
+        group = slice(0, 3) if k < 3 else slice(3, 6)
+        size = float(np.nanmax(np.linalg.norm(values[..., group], axis=-1), initial=0.0))
+        result[f"{kind} momentum {AXES[k % 3]}"] = Invariant(values[..., k], unit, size)
+    return result
+
+
+def _samples(run: Run, dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
+    """A few states to try: random ones, or those of the run if there are constraints to satisfy."""
+    rng, n = np.random.default_rng(7), 4
+    if dynamics.projection() is None:
+        return dynamics.coordinates.random(rng, (n,)), rng.standard_normal((n, dynamics.nv))
+    q, v = run.q.reshape(-1, dynamics.nq), run.v.reshape(-1, dynamics.nv)
+    good = np.flatnonzero(np.isfinite(v).all(axis=-1))
+    at = good[np.linspace(0, len(good) - 1, n).astype(int)] if len(good) else np.zeros(0, dtype=int)
+    return q[at], v[at]
+
+
+def conserved_momenta(dynamics: Dynamics, p: np.ndarray, driven: bool, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Which of the six momenta (linear, angular about the origin) the equations conserve (6,), found by trying.
+
+    Their rates along the motion are computed at the states (n, nq), (n, nv); a symmetry makes them vanish at all of them.
+    """
+    momentum, motion = dynamics.kernel("momentum"), dynamics.kernel("motion")
+    if momentum is None or motion is None or not len(q):
+        return np.zeros(6, dtype=bool)
+    n, eps = len(q), 1e-5
+    u = np.random.default_rng(7).standard_normal((n, dynamics.nu)) if driven else np.zeros((n, dynamics.nu))
+    p = p.reshape(-1, p.shape[-1])[0] if p.size else p
+    w, a = motion(q, v, u, p)[:2]
+    if not (np.all(np.isfinite(w)) and np.all(np.isfinite(a))):
+        return np.zeros(6, dtype=bool)
+    retract = dynamics.coordinates.retract
+    ahead = momentum(retract(q, eps * w), v + eps * a, p)[0]
+    behind = momentum(retract(q, -eps * w), v - eps * a, p)[0]
+    rate = np.abs(ahead - behind) / (2 * eps)
+    # size of a typical rate: what the accelerations and velocities alone would give
+    size = np.abs(momentum(q, a, p)[0]).max(axis=-1) + np.abs(momentum(q, v, p)[0]).max(axis=-1)
+    return np.all(rate < CONSERVED * (1 + size[:, None]), axis=0)

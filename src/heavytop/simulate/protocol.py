@@ -1,0 +1,208 @@
+"""What a control law must offer to be run inside the native time loop.
+
+A law is any object with these members; no base class is needed.
+
+``traced(model)``
+    A :class:`~heavytop.compile.Traced` function. Its inputs are any of the names below, in any order; its first output
+    is ``u`` (nu,). Further outputs are recorded as channels under their names.
+
+    ========== ======= =====================================================
+    ``t``      ()      time in s
+    ``q``      (nq,)   configuration
+    ``v``      (nv,)   velocity coordinates
+    ``signal`` (m,)    sample of the reference signal
+    ``p``      (np,)   parameters of the model
+    ``z``      (s,)    memory of the law (integral action, filters, delays)
+    ========== ======= =====================================================
+
+``signal_size`` and ``signal(times)``
+    m, and the samples (len(times), *batch, m) of the reference; needed only if the function takes ``signal``.
+``state_size`` and ``initial_state()``
+    s, and the first memory (*batch, s); needed only if the function takes ``z``. A sampled law outputs ``z_next`` (s,),
+    a continuous one ``z_rate`` (s,).
+``with_reference(reference)``
+    The law for another reference; needed only for ``simulate(..., reference=...)``.
+``fingerprint``
+    Optional text that determines the function, so that its native code is found on disk without tracing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.compile import Traced, trace
+from heavytop.compile.signature import Shape
+from heavytop.errors import SimulationError
+
+ARGUMENTS = ("t", "q", "v", "signal", "p", "z")
+"""Names a traced law may take."""
+MEMORY_OUTPUTS = ("z_next", "z_rate")
+
+
+@runtime_checkable
+class Law(Protocol):
+    """The least a control law must have."""
+
+    def traced(self, model: Any) -> Traced:
+        """The law as a traced function of the arguments it needs."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """A law from a function in NumPy notation.
+
+    Parameters
+    ----------
+    function : called with the named ``arguments`` in order; returns ``u`` or a mapping of outputs, the first of which is
+        ``u``.
+    arguments : any of t, q, v, signal, p, z.
+    signal : function of times (n,) that returns samples (n, m), if ``signal`` is among the arguments.
+    signal_size : m.
+    memory : initial memory (s,), if ``z`` is among the arguments.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.input("motor", ht.JointForce("arm"))
+    >>> brake = Feedback(lambda v: -2.0 * v, ("v",))
+    >>> run = ht.simulate(system.derive(), ([0.0], [1.0]), until=1.0, step=0.01, control=brake, hold="continuous")
+    >>> float(run.v[-1, 0].round(4))
+    0.1353
+    """
+
+    function: Callable[..., Array | Mapping[str, Array]]
+    arguments: tuple[str, ...] = ("t", "q", "v")
+    signal_size: int = 0
+    samples: Callable[[np.ndarray], np.ndarray] | None = None
+    memory: Any = field(default=())
+
+    @property
+    def state_size(self) -> int:
+        """Size of the memory."""
+        return np.shape(self.memory)[-1]
+
+    def initial_state(self) -> np.ndarray:
+        """The first memory."""
+        return np.asarray(self.memory, dtype=float)
+
+    def signal(self, times: np.ndarray) -> np.ndarray:
+        """Samples of the reference signal."""
+        if self.samples is None:
+            raise SimulationError("this feedback takes a 'signal'; give samples=function of times to Feedback.")
+        return np.asarray(self.samples(times), dtype=float)
+
+    def traced(self, model: Any) -> Traced:
+        """The function with the sizes of the model."""
+        shapes = argument_shapes(model, self.signal_size, self.state_size)
+        wanted = {name: shapes[name] for name in self.arguments}
+
+        def outputs(*values: Array) -> Mapping[str, Array]:
+            result = self.function(*values)
+            return result if isinstance(result, Mapping) else {"u": result}
+
+        return trace(outputs, wanted, name="feedback")
+
+
+def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, Shape]:
+    """Shapes of everything a law may take."""
+    return {
+        "t": (),
+        "q": (model.nq,),
+        "v": (model.nv,),
+        "signal": (signal_size,),
+        "p": (len(model.parameter_names),),
+        "z": (state_size,),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class BoundLaw:
+    """A law checked against a model."""
+
+    law: Any
+    traced: Traced
+    signal_size: int
+    state_size: int
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """Names of the inputs in order."""
+        return tuple(self.traced.inputs)
+
+    @property
+    def channels(self) -> dict[str, Shape]:
+        """Outputs that are recorded beside ``u``."""
+        names = list(self.traced.outputs)[1:]
+        return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
+
+    def signal(self, times: np.ndarray) -> np.ndarray:
+        """Samples of the reference, checked."""
+        samples = np.asarray(self.law.signal(times), dtype=float)
+        if samples.ndim < 2 or samples.shape[0] != len(times) or samples.shape[-1] != self.signal_size:
+            raise SimulationError(
+                f"signal(times) of {self.law!r} must return an array ({len(times)}, ..., {self.signal_size}), "
+                f"got {samples.shape}."
+            )
+        if not np.all(np.isfinite(samples)):
+            late = times[np.argwhere(~np.isfinite(samples))[0, 0]]
+            raise SimulationError(f"signal(times) of {self.law!r} is not finite at t = {late:g} s.")
+        return samples
+
+    def initial_state(self) -> np.ndarray:
+        """The first memory (*batch, s)."""
+        return np.asarray(self.law.initial_state(), dtype=float) if self.state_size else np.zeros(0)
+
+
+def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -> BoundLaw:
+    """Check a law against the system it is to control.
+
+    Parameters
+    ----------
+    dynamics : what is simulated (sizes).
+    subject : what the law is asked to trace itself for: the user's model.
+    reference : passed to ``law.with_reference`` if given.
+    sampled : whether the memory must be given as ``z_next`` (sampled) or ``z_rate`` (continuous).
+    """
+    if reference is not None:
+        if not hasattr(law, "with_reference"):
+            raise SimulationError(
+                f"{type(law).__name__} has no method with_reference(reference), so reference=... cannot be used with it. "
+                "Give the reference to the law itself."
+            )
+        law = law.with_reference(reference)
+    if not isinstance(law, Law):
+        raise SimulationError(
+            f"control must be a law with a method traced(model), got {type(law).__name__}. "
+            "A function of (t, q, v) can be wrapped by Feedback, or be given as inputs=."
+        )
+    traced = law.traced(subject)
+    shapes = argument_shapes(dynamics, int(getattr(law, "signal_size", 0)), int(getattr(law, "state_size", 0)))
+    for name, shape in traced.inputs.items():
+        if name not in shapes:
+            raise SimulationError(
+                f"a control law may take {', '.join(ARGUMENTS)}; {type(law).__name__} takes {name!r}."
+            )
+        if tuple(shape) != shapes[name]:
+            raise SimulationError(
+                f"{type(law).__name__} takes {name!r} of shape {tuple(shape)}; here it has shape {shapes[name]}."
+            )
+    first = next(iter(traced.outputs.items()), ("nothing", ()))
+    if first != ("u", (dynamics.nu,)):
+        raise SimulationError(
+            f"the first output of a control law must be 'u' of shape ({dynamics.nu},), {type(law).__name__} gives "
+            f"{first[0]!r} of shape {first[1]}."
+        )
+    memory = int(getattr(law, "state_size", 0))
+    needed = "z_next" if sampled else "z_rate"
+    if memory and traced.outputs.get(needed) != (memory,):
+        kind = "sampled" if sampled else "continuous"
+        raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).")
+    return BoundLaw(law, traced, shapes["signal"][0], memory)

@@ -1,0 +1,166 @@
+"""From the records of the time loop to a :class:`~heavytop.simulate.run.Run`: outcomes, causes, names, units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.engine import Problem, Recording, channel_names
+from heavytop.simulate.outcome import Ending, Outcome, worst
+from heavytop.simulate.run import Run, Settings, Timing
+
+UNSOLVED = 1e-6
+"""Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
+
+
+def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
+    """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
+    _mark_unsolved(problem, recording)
+    outcomes = np.empty(problem.batch, dtype=object)
+    flat = [_outcome(problem, recording, index) for index in np.ndindex(*problem.batch)]
+    outcomes[...] = np.array(flat, dtype=object).reshape(problem.batch) if problem.batch else flat[0]
+    t, records = _cut(problem, recording)
+    dynamics = problem.dynamics
+    names = channel_names(records)
+    channels = {names[name]: array for name, array in records.items() if name in names}
+    if "z" in records:
+        channels["z"] = records["z"]
+    if "residual" in records:
+        channels["residual"] = records["residual"]
+    return Run(
+        name=dynamics.name,
+        integrator=problem.integrator.name,
+        t=t,
+        q=records["q"],
+        v=records["v"],
+        u=records["u"],
+        outcome=worst(flat) if flat else Outcome(Ending.finished, "empty batch", recording.reached),
+        outcomes=outcomes,
+        q_names=dynamics.q_names,
+        v_names=dynamics.v_names,
+        u_names=dynamics.u_names,
+        q_units=dynamics.q_units,
+        v_units=dynamics.v_units,
+        u_units=dynamics.u_units,
+        channels=channels,
+        work=records.get("work"),
+        events=tuple(recording.occurrences),
+        parameters=dict(zip(dynamics.parameter_names, np.moveaxis(problem.p, -1, 0), strict=True)),
+        settings=Settings(
+            problem.step, problem.start_time + problem.step * problem.steps, problem.start_time, problem.record_every
+        ),
+        timing=Timing(recording.compile_seconds, recording.wall_seconds, recording.steps, max(problem.count, 1)),
+        dynamics=dynamics,
+        model=model,
+    )
+
+
+def _mark_unsolved(problem: Problem, recording: Recording) -> None:
+    """Implicit steps that were not solved count as failures from there on."""
+    residual = recording.records.get("residual")
+    if residual is None or not len(residual):
+        return
+    bad = ~(residual < UNSOLVED)
+    first = np.argmax(bad, axis=0)
+    hit = np.any(bad, axis=0) & ~np.isfinite(recording.failed)
+    recording.failed[hit] = recording.t[first[hit]] if np.ndim(first) else recording.t[first]
+
+
+def _outcome(problem: Problem, recording: Recording, index: tuple[int, ...]) -> Outcome:
+    failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
+    where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
+    if np.isfinite(stopped) and not failed <= stopped:
+        name = next(o.name for o in recording.occurrences if o.terminal and o.trajectory == index)
+        return Outcome(Ending.event, f"{name} at t = {stopped:.10g} s{where}", stopped, index)
+    if np.isfinite(failed):
+        cause = likely_cause(problem, recording, index)
+        return Outcome(Ending.diverged, f"not finite from t = {failed:.6g} s{where} on: {cause}", failed, index)
+    if recording.interrupted:
+        return Outcome(
+            Ending.interrupted,
+            f"stopped from outside at t = {recording.reached:.6g} s{where}",
+            recording.reached,
+            index,
+        )
+    if recording.limited:
+        return Outcome(
+            Ending.step_limit,
+            f"the limit of steps was reached at t = {recording.reached:.6g} s{where}. Loosen the tolerance or raise max_steps",
+            recording.reached,
+            index,
+        )
+    return Outcome(Ending.finished, f"reached t = {recording.reached:.6g} s", recording.reached, index)
+
+
+def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...]) -> str:
+    """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew."""
+    h, limit = problem.step, problem.integrator.stable_up_to
+    u = recording.records["u"][(0, *index)]
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    fastest = fastest_mode(problem.dynamics, problem.q[index], problem.v[index], u, p)
+    law = problem.plan.control.law
+    if limit is not None and fastest * h > 0.9 * limit:
+        return (
+            f"the step {h:g} s is too large. The fastest mode at the start has |lambda| = {fastest:.4g} 1/s and "
+            f"{problem.integrator.name} needs |lambda| h < {limit:g}: take a step below {limit / fastest:.2g} s."
+        )
+    if limit is None and fastest * h > 1.0:
+        return (
+            f"the step {h:g} s is too large for the iteration of {problem.integrator.name}. The fastest mode at the start has "
+            f"|lambda| = {fastest:.4g} 1/s: take a step below {1 / fastest:.2g} s."
+        )
+    speed = np.max(np.abs(recording.records["v"][(slice(None), *index)]), axis=-1, initial=0.0)
+    good = np.flatnonzero(np.isfinite(speed))
+    grown = (
+        f"the largest velocity grew from {speed[0]:.3g} to {np.max(speed[good]):.3g}" if len(good) else "at the start"
+    )
+    blame = "the control law or its sample time" if law is not None else "a force without bound, a singular mass matrix"
+    return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
+
+
+def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray, p: np.ndarray) -> float:
+    """Largest |eigenvalue| in 1/s of the linearised motion, by differences."""
+    motion = dynamics.kernel("motion")
+    if motion is None or not (np.all(np.isfinite(q)) and np.all(np.isfinite(v))):
+        return 0.0
+    n, m, eps = dynamics.nv, dynamics.coordinates.nv, 1e-6
+    shift = np.concatenate([eps * np.eye(m + n), -eps * np.eye(m + n)])
+    moved = dynamics.coordinates.retract(np.broadcast_to(q, (2 * (m + n), len(q))), shift[:, :m])
+    rates = np.concatenate(motion(moved, v + shift[:, m:], u, p)[:2], axis=-1)
+    matrix = (rates[: m + n] - rates[m + n :]).T / (2 * eps)
+    return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
+
+
+def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Remove what lies behind the end of each trajectory."""
+    t, records = recording.t, recording.records
+    end = np.where(np.isfinite(recording.failed), recording.failed, np.inf)
+    stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)
+    if not problem.batch:
+        keep = (t < end) & (t <= stop)
+        if not np.all(keep):
+            t, records = t[keep], {name: array[keep] for name, array in records.items()}
+        final = [o for o in recording.occurrences if o.terminal]
+        if final and not end <= stop and (not len(t) or final[0].time > t[-1]):
+            t, records = _append(t, records, final[0])
+        return t, records
+    late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)
+    if np.any(late):
+        records = {name: array.copy() for name, array in records.items()}
+        for array in records.values():
+            array[late] = np.nan
+        kept = ~np.all(late, axis=tuple(range(1, late.ndim)))
+        t, records = t[kept], {name: array[kept] for name, array in records.items()}
+    return t, records
+
+
+def _append(t: np.ndarray, records: dict[str, np.ndarray], final: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Add the state of the terminal event; other records are held."""
+    own = {"q": final.q, "v": final.v}
+    joined = {}
+    for name, array in records.items():
+        row = own.get(name, array[-1] if len(array) else np.full(array.shape[1:], np.nan))
+        joined[name] = np.concatenate([array, np.asarray(row)[None]])
+    return np.append(t, final.time), joined

@@ -1,0 +1,239 @@
+"""The result of a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import SimulationError, UnknownNameError, unknown_name
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.events import Occurrence
+from heavytop.simulate.outcome import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import xarray
+
+    from heavytop.simulate.invariants import Invariant
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the time went: seconds to trace and compile, seconds of the time loop, steps, trajectories."""
+
+    compile_seconds: float
+    wall_seconds: float
+    steps: int
+    trajectories: int
+
+    @property
+    def steps_per_second(self) -> float:
+        """Steps of single trajectories per second of the time loop."""
+        return self.steps * self.trajectories / self.wall_seconds if self.wall_seconds > 0 else float("inf")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Step size, end and start in s, steps between records."""
+
+    step: float
+    until: float
+    start_time: float
+    record_every: int
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A simulated motion: data only.
+
+    Attributes
+    ----------
+    t : (n,) times of the records in s.
+    q, v, u : (n, *batch, nq), (n, *batch, nv), (n, *batch, nu). In a batch, entries after the end of a trajectory are NaN;
+        a single trajectory is cut at its end.
+    outcome : how it ended; for a batch the worst. ``outcomes`` has one per trajectory.
+    channels : further records by name: outputs of the law and of the dynamics.
+    work : (n, *batch, 2) work of the inputs and dissipated energy in J, or None.
+    events : all crossings in order of time.
+    parameters : name -> value (*batch).
+    settings, timing : how it was made.
+
+    ``run["hull.x"]`` (or ``"hull/x"``) is a coordinate, velocity, input, channel or energy by name.
+    """
+
+    name: str
+    integrator: str
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+    outcome: Outcome
+    outcomes: np.ndarray
+    q_names: tuple[str, ...]
+    v_names: tuple[str, ...]
+    u_names: tuple[str, ...]
+    q_units: tuple[str, ...]
+    v_units: tuple[str, ...]
+    u_units: tuple[str, ...]
+    channels: dict[str, np.ndarray] = field(default_factory=dict)
+    work: np.ndarray | None = None
+    events: tuple[Occurrence, ...] = ()
+    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    settings: Settings = Settings(0.0, 0.0, 0.0, 1)
+    timing: Timing = Timing(0.0, 0.0, 0, 1)
+    dynamics: Dynamics | None = field(default=None, repr=False)
+    model: Any = field(default=None, repr=False)
+    stored: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    # --- access -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Batch axes."""
+        return self.q.shape[1:-1]
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        key = name.replace("/", ".")
+        for names, array in ((self.q_names, self.q), (self.v_names, self.v), (self.u_names, self.u)):
+            if key in names:
+                return array[..., names.index(key)]
+        if name in self.channels:
+            return self.channels[name]
+        if key in ("energy", "kinetic_energy", "potential_energy"):
+            return getattr(self, key)
+        known = [*self.q_names, *self.v_names, *self.u_names, *self.channels, "energy"]
+        group = [k for k, label in enumerate(self.q_names) if label.startswith(key + ".")]
+        if group:
+            return self.q[..., group]
+        raise unknown_name(f"signal of run {self.name!r}", name, known)
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            self[name]
+        except UnknownNameError:
+            return False
+        return True
+
+    def unit(self, name: str) -> str:
+        """Unit of a coordinate, velocity or input; empty if unknown."""
+        key = name.replace("/", ".")
+        for names, units in (
+            (self.q_names, self.q_units),
+            (self.v_names, self.v_units),
+            (self.u_names, self.u_units),
+        ):
+            if key in names:
+                return units[names.index(key)]
+        return "J" if "energy" in name else ""
+
+    @property
+    def final(self) -> tuple[np.ndarray, np.ndarray]:
+        """The last q and v: a start for another run."""
+        return self.q[-1], self.v[-1]
+
+    # --- energies and invariants --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _energies(self) -> tuple[np.ndarray, np.ndarray]:
+        if "kinetic_energy" in self.stored:
+            return self.stored["kinetic_energy"], self.stored["potential_energy"]
+        kernel = self.dynamics.kernel("energies") if self.dynamics is not None else None
+        if kernel is None:
+            raise SimulationError(
+                f"the energy of {self.name!r} is unknown. Give kinetic= and potential= to the dynamics to have it."
+            )
+        kinetic, potential = kernel(self.q, self.v, self.parameter_vector)
+        return kinetic, potential
+
+    @property
+    def has_energy(self) -> bool:
+        """Whether the energy is known."""
+        known = self.dynamics is not None and self.dynamics.kernel("energies") is not None
+        return "kinetic_energy" in self.stored or known
+
+    @property
+    def kinetic_energy(self) -> np.ndarray:
+        """T (n, *batch) in J."""
+        return self._energies[0]
+
+    @property
+    def potential_energy(self) -> np.ndarray:
+        """V (n, *batch) in J."""
+        return self._energies[1]
+
+    @property
+    def energy(self) -> np.ndarray:
+        """T + V (n, *batch) in J."""
+        return self._energies[0] + self._energies[1]
+
+    @property
+    def parameter_vector(self) -> np.ndarray:
+        """Parameters (*batch, np)."""
+        if not self.parameters:
+            return np.zeros(0)
+        return np.stack(np.broadcast_arrays(*self.parameters.values()), axis=-1)
+
+    @cached_property
+    def invariants(self) -> dict[str, Invariant]:
+        """What should stay constant, how far it drifted, with units."""
+        from heavytop.simulate.invariants import invariants_of
+
+        return dict(self.stored["invariants"]) if "invariants" in self.stored else invariants_of(self)
+
+    # --- hand over ----------------------------------------------------------------------------------------------------------
+
+    def report(self, show: bool = True) -> str:
+        """Outcome, energy balance, drift of every invariant and wall time as text; printed unless ``show`` is False."""
+        from heavytop.simulate.report import report
+
+        text = report(self)
+        if show:
+            print(text)
+        return text
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The run as a labelled dataset with units."""
+        from heavytop.io.netcdf import to_xarray
+
+        return to_xarray(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write a netCDF file (atomically); :meth:`load` reads it back exactly."""
+        from heavytop.io.netcdf import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Run:
+        """Read a run that was saved."""
+        from heavytop.io.netcdf import load
+
+        return load(path)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Figure with coordinates, velocities, inputs, energies and drifts; written to ``path`` if given."""
+        from heavytop.show.plots import plot_run
+
+        return plot_run(self, path)
+
+    def show(self, path: str | Path) -> None:
+        """Write a self-contained page with the animated system."""
+        try:
+            from heavytop.show.page import write_page  # pyright: ignore
+        except ImportError:
+            raise SimulationError(
+                "this installation has no page writer (heavytop.show.page). Use run.plot(path) for figures or run.save(path)."
+            ) from None
+        write_page(self, path)
+
+    def __repr__(self) -> str:
+        batch = f", batch {self.batch}" if self.batch else ""
+        return f"Run({self.name!r}, {self.integrator}, {len(self)} records{batch}: {self.outcome})"

@@ -1,0 +1,58 @@
+"""Consistent starts: find configurations and velocities that satisfy loops and constraints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import ConfigurationError, unknown_name
+from heavytop.geometry import linalg
+
+if TYPE_CHECKING:
+    from heavytop.system.model import Model
+
+ITERATIONS = 100
+LONGEST_STEP = 0.5
+
+
+def assemble(
+    model: Model, q: np.ndarray, v: np.ndarray, fixed: tuple[str, ...], parameters: Any, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Newton with rank-revealing steps from the guess (q, v); joints in ``fixed`` keep their configuration and velocity."""
+    free = np.ones(model.nv, dtype=bool)
+    labels = tuple(model.coordinates.names or ())
+    for label in fixed:
+        if label not in labels:
+            raise unknown_name("joint (the name of the body it carries)", label, labels)
+        free[model.coordinates.v_slice(label)] = False
+    for _ in range(ITERATIONS):
+        phi = model.evaluate("position_residual", q, parameters=parameters)
+        if np.max(np.abs(phi), initial=0.0) < tolerance:
+            break
+        step = _least_step(model, q, -phi, free, parameters, len(phi))
+        length = np.max(np.abs(step))
+        q = model.integrate(q, step * min(1.0, LONGEST_STEP / max(length, 1e-300)), 1.0)
+    else:
+        raise ConfigurationError(
+            f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop equations still miss by "
+            f"{np.max(np.abs(phi)):.3g}. Give a configuration nearer to a closed one, check the lengths, or fix fewer joints."
+        )
+    residual = model.evaluate("velocity_residual", q, v, parameters=parameters)
+    Phi = np.where(free, model.evaluate("constraint_jacobian", q, parameters=parameters), 0.0)
+    v = v - linalg.pseudo_inverse(Phi, 1e-9) @ residual
+    left = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)), initial=0.0)
+    if left > 1e-8 * max(1.0, np.max(np.abs(v), initial=0.0)):
+        raise ConfigurationError(
+            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they miss by {left:.3g}. Fix fewer joints."
+        )
+    return q, v
+
+
+def _least_step(
+    model: Model, q: np.ndarray, right: np.ndarray, free: np.ndarray, parameters: Any, count: int
+) -> np.ndarray:
+    """Shortest displacement (nv,) of the free joints that solves the first ``count`` rows to first order."""
+    rows = model.evaluate("constraint_jacobian", q, parameters=parameters)
+    holonomic = rows[model.holonomic_rows][:count]
+    return linalg.pseudo_inverse(np.where(free, holonomic, 0.0), 1e-9) @ right

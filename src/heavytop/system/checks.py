@@ -1,0 +1,86 @@
+"""Checks of a description that need its kinematics: inputs and the user's functions, before anything is computed with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop._arrays import Array, is_symbolic, to_sx
+from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
+from heavytop.system.dynamics import Dynamics
+from heavytop.system.inputs import BodyWrench, JointAction
+
+
+def check_elements(dynamics: Dynamics, p: Array) -> None:
+    """Raise what is wrong with the bodies, inputs, potentials, dissipations and forces of a system.
+
+    ``p`` are the symbolic parameters (np,).
+    """
+    description = dynamics.description
+    if dynamics.nv == 0:
+        raise ModelError(
+            f"{description.name!r} has no degree of freedom: no body has a joint that moves. Add one with "
+            "system.body(name, joint=ht.Revolute(...), inertia=...)."
+        )
+    if not description.inertias:
+        raise ModelError(
+            f"no body of {description.name!r} has inertia, so there is nothing to move. Give at least one body "
+            "inertia=ht.Inertia(...)."
+        )
+    known = [dynamics.q, dynamics.v, p]
+    for name, element in description.inputs.items():
+        try:
+            for action in element.actions(dynamics.kinematics):
+                value = _check_action(dynamics, action)
+                _check_symbols(value, known, "its force", description.name)
+        except HeavytopError as error:
+            raise type(error)(f"input {name!r}: {error}") from None
+    for fn in description.potentials:
+        _check_symbols(dynamics.scalar(fn(dynamics.q), "potential"), known, "potential(q)", description.name)
+    for fn in description.dissipations:
+        power = dynamics.scalar(fn(dynamics.q, dynamics.v), "dissipation")
+        _check_symbols(power, known, "dissipation(q, v)", description.name)
+    _check_symbols(dynamics.applied_force, known, "force(q, v)", description.name)
+
+
+def _check_action(dynamics: Dynamics, action: BodyWrench | JointAction) -> Array:
+    """Check where an action attacks and that it is finite; return its force or wrench."""
+    kinematics = dynamics.kinematics
+    if isinstance(action, JointAction):
+        kinematics.joint_velocity_row(action.joint, action.index)
+        value = action.force
+    else:
+        for frame in (action.frame, action.relative_to):
+            if frame not in kinematics.chains:
+                raise unknown_name("body or frame", frame, kinematics.chains)
+        value = action.wrench
+    if not _is_finite(value):
+        raise ShapeError(
+            "its force, moment, point of attack and gear must be finite numbers, got nan or inf among them."
+        )
+    return value
+
+
+def _is_finite(value: Array) -> bool:
+    """Whether no constant inside is nan or infinite."""
+    if not is_symbolic(value):
+        return bool(np.all(np.isfinite(value)))
+    import casadi
+
+    entries = to_sx(value)
+    constants = [entry for entry in casadi.vertsplit(entries) if entry.is_constant()]
+    return all(np.isfinite(float(entry)) for entry in constants)
+
+
+def _check_symbols(value: Array, known: list[Array], what: str, name: str) -> None:
+    """Raise a ModelError when an expression holds symbols that are neither coordinates nor parameters of the system."""
+    if not is_symbolic(value):
+        return
+    import casadi
+
+    declared = {s.element_hash() for vector in known for s in casadi.symvar(to_sx(vector))}
+    foreign = [str(s) for s in casadi.symvar(to_sx(value)) if s.element_hash() not in declared]
+    if foreign:
+        raise ModelError(
+            f"{what} of {name!r} uses symbols that are no parameters of it: {', '.join(foreign)}. Declare them with "
+            "system.parameter(name, value) of the same system."
+        )

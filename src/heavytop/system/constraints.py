@@ -1,0 +1,213 @@
+"""Constraints beyond the tree: closed loops, holonomic equations and velocity constraints, ideal and nonideal.
+
+Each gives rows of Phi(q) v + b(q) = 0. Loops and holonomic equations also have phi(q), whose rate those rows are. The acceleration then
+minimises Gauss' function (eq. 3.24): with Z = M^-1 Phi^T and S = Phi Z
+
+    a = a0 - Z S^+ (Phi a0 + d/dt(Phi) v + d/dt(b)),        lam = -S^+ (...),        constraint force Phi^T lam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    jacobian,
+    shape,
+    sparse,
+    substitute,
+    symbol,
+    transpose,
+)
+from heavytop.compile import Traced, make_function
+from heavytop.errors import ModelError
+from heavytop.geometry import se3
+from heavytop.system.description import Constraint, Loop
+from heavytop.system.dynamics import Dynamics, nonideal_force
+from heavytop.system.elimination import SparseLDL
+from heavytop.system.joints.closure import closure
+from heavytop.system.kinematics import Kinematics
+
+if TYPE_CHECKING:
+    from heavytop.system.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of one constraint at (q, v): Phi (m, nv), drift b (m,), bias d/dt(Phi) v + d/dt(b) (m,), phi (m,) or None.
+
+    ``wrench_map`` (m, 6) gives for a loop the wrench H^T lam on body b in the axes of its joint frame.
+    """
+
+    name: str
+    Phi: Array
+    drift: Array
+    bias: Array
+    phi: Array | None
+    wrench_map: Array | None = None
+
+
+def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
+    """phi(G) of a loop joint; Phi = H(G) J with H = d phi/d(body twist), so reactions are wrenches H^T lam."""
+    motion = kinematics.motion(loop.a, loop.b)
+    pose = se3.inverse(loop.at_a) @ motion.pose @ loop.at_b
+    Ad = se3.Ad_inverse(loop.at_b)
+    twist, J, J_bias = np.matvec(Ad, motion.twist), Ad @ motion.jacobian, np.matvec(Ad, motion.bias)
+    G, delta = symbol("G", 12), symbol("delta", 6)
+    full = np.concatenate([np.reshape(G, (3, 4)), np.array([[0.0, 0.0, 0.0, 1.0]])], axis=0)
+
+    def slope(function: Callable[[Array], Array]) -> Array:
+        """Derivative of a function of the pose along the six body twists."""
+        moved = function(full @ (np.eye(4) + se3.wed(delta)))
+        return substitute(jacobian(moved, delta), delta, np.zeros(6))
+
+    phi, H = closure(loop.joint, full), slope(lambda g: closure(loop.joint, g))
+    xi = symbol("xi", 6)
+    rate = np.matvec(slope(lambda g: np.matvec(substitute(H, G, np.reshape(g[:3, :], (12,))), xi)), xi)
+    flat = np.reshape(pose[:3, :], (12,))
+    phi, H = substitute(phi, G, flat), sparse(substitute(H, G, flat))
+    rate = substitute(substitute(rate, G, flat), xi, twist)
+    return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H)
+
+
+def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: Array) -> Rows:
+    """Rows of a constraint given by a function of q, or of q and v."""
+    if constraint.holonomic:
+        phi = _vector(constraint.function(q), constraint.name)
+        Phi = sparse(jacobian(phi, q) @ kinematics.kinematics_matrix)
+        bias = directional(np.matvec(Phi, v), q, kinematics.rate)
+        return Rows(constraint.name, Phi, np.zeros(phi.shape), bias, phi)
+    value = _vector(constraint.function(q, v), constraint.name)
+    Phi = jacobian(value, v)
+    if depends_on(Phi, v):
+        raise ModelError(
+            f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v."
+        )
+    drift = substitute(value, v, np.zeros(shape(v)))
+    return Rows(constraint.name, sparse(Phi), drift, directional(value, q, kinematics.rate), None)
+
+
+def _vector(value: Any, name: str) -> Array:
+    value = np.reshape(value, (1,)) if shape(value) == () else value
+    if len(shape(value)) != 1:
+        raise ModelError(
+            f"constraint {name!r} must return a vector of equations, got an array of shape {shape(value)}."
+        )
+    return value
+
+
+class ConstrainedDynamics:
+    """Accelerations and reactions of a system whose tree is closed by loops or restrained by further constraints."""
+
+    def __init__(self, dynamics: Dynamics, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
+        self.dynamics, self.kinematics = dynamics, dynamics.kinematics
+        self.q, self.v = dynamics.q, dynamics.v
+        self.rows = [loop_rows(loop, self.kinematics) for loop in loops]
+        self.rows += [function_rows(c, self.kinematics, self.q, self.v) for c in constraints]
+
+    @cached_property
+    def Phi(self) -> Array:
+        """All rows (m, nv)."""
+        return sparse(np.concatenate([rows.Phi for rows in self.rows], axis=0))
+
+    @cached_property
+    def position_residual(self) -> Array:
+        """phi(q) of loops and holonomic constraints; velocity constraints have none."""
+        parts = [rows.phi for rows in self.rows if rows.phi is not None]
+        return concatenate(*parts) if parts else np.zeros(0)
+
+    @cached_property
+    def velocity_residual(self) -> Array:
+        """Phi v + b (m,)."""
+        return np.matvec(self.Phi, self.v) + concatenate(*(rows.drift for rows in self.rows))
+
+    @cached_property
+    def _mass(self) -> SparseLDL:
+        return SparseLDL(self.dynamics.mass_matrix)
+
+    @cached_property
+    def _released(self) -> Array:
+        """M^-1 Phi^T (nv, m): accelerations per unit of each multiplier."""
+        return sparse(self._mass.solve(transpose(self.Phi)))
+
+    @cached_property
+    def _compliance(self) -> SparseLDL:
+        """Guarded factorisation of S = Phi M^-1 Phi^T."""
+        return SparseLDL(self.Phi @ self._released, guarded=True)
+
+    @cached_property
+    def nonideal_force(self) -> Array:
+        """Generalised forces (nv,) whose work under virtual displacements the user prescribed for the constraints."""
+        return nonideal_force(self.dynamics.description, self.q, self.v)
+
+    def free_acceleration(self, u: Array) -> Array:
+        """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""
+        right = self.nonideal_force - self.dynamics.passive_force
+        if self.dynamics.description.inputs:
+            right = right + np.matvec(self.dynamics.input_matrix, u)
+        return self._mass.solve(right)
+
+    def multipliers(self, u: Array) -> Array:
+        """lam (m,): the ideal constraint force is Phi^T lam; redundant equations share it, the later ones get zero."""
+        bias = concatenate(*(rows.bias for rows in self.rows))
+        return -self._compliance.solve(np.matvec(self.Phi, self.free_acceleration(u)) + bias)
+
+    def acceleration(self, u: Array) -> Array:
+        """a = a0 + M^-1 Phi^T lam."""
+        return self.free_acceleration(u) + np.matvec(self._released, self.multipliers(u))
+
+    def reactions(self, u: Array) -> dict[str, Array]:
+        """Name -> reaction: for a loop the wrench (6,) on b in its joint frame, else the generalised force (nv,)."""
+        lam, start, result = self.multipliers(u), 0, {}
+        for rows in self.rows:
+            part = lam[start : start + rows.Phi.shape[0]]
+            start += rows.Phi.shape[0]
+            map_ = rows.Phi if rows.wrench_map is None else rows.wrench_map
+            result[rows.name] = np.matvec(transpose(map_), part)
+        return result
+
+    def position_correction(self) -> Array:
+        """Least displacement (nv,) in the metric of M that removes phi to first order: -M^-1 Phi^T S^+ phi."""
+        parts = [rows.phi if rows.phi is not None else np.zeros(rows.Phi.shape[0]) for rows in self.rows]
+        return -np.matvec(self._released, self._compliance.solve(concatenate(*parts)))
+
+    def velocity_correction(self) -> Array:
+        """Least change (nv,) of v in the metric of M that makes Phi v + b vanish."""
+        return -np.matvec(self._released, self._compliance.solve(self.velocity_residual))
+
+
+def check_constraints(model: Model) -> None:
+    """Call every function of the constraints once; with a basis, make sure that it satisfies them."""
+    expressions = model.expressions
+    if model.description.basis is None:
+        expressions.constrained.nonideal_force  # noqa: B018  calls the user's functions
+        return
+    q, w = model.random(0, (3,)), np.random.default_rng(1).standard_normal((3, model.nv))
+    joint_v = symbol("joint_v", expressions.coordinates.nv)
+    tree = Kinematics(expressions.coordinates, model.description.graph.edges, expressions.steps, expressions.q, joint_v)
+    rows = [loop_rows(loop, tree) for loop in model.description.loops]
+    rows += [function_rows(c, tree, expressions.q, joint_v) for c in model.description.constraints]
+    v = model.description.basis.function(expressions.q, expressions.v)
+    for row in rows:
+        value = substitute(np.matvec(row.Phi, joint_v) + row.drift, joint_v, v)
+        function = make_function("basis", {"q": expressions.q, "w": expressions.v, "p": expressions.p}, {"miss": value})
+        traced = Traced(
+            "basis",
+            function,
+            {"q": (expressions.nq,), "w": (model.nv,), "p": shape(expressions.p)},
+            {"miss": shape(value)},
+        )
+        miss = np.max(np.abs(traced.interpret(q, w, model.parameter_vector())[0]))
+        if not miss < 1e-9:
+            raise ModelError(
+                f"the basis does not satisfy constraint {row.name!r}: it misses by {miss:.3g} at random configurations. "
+                "v = basis(q, w) must fulfil every constraint for all w."
+            )

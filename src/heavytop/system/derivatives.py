@@ -1,0 +1,59 @@
+"""Derivatives of the forward dynamics in tangent coordinates, by the implicit form.
+
+The residual r(q, v, a, u) = M a + c + ... - B u vanishes on motions, so with the derivative d_i along the velocity coordinates (eq. 2.13)
+
+    d a = -M^-1 (d_i r eps^i + dr/dv dv - B du),
+
+which needs no derivative of a factorisation or recursion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop._arrays import Array, block, from_columns, jacobian, substitute, symbol, transpose
+from heavytop.system.connection import commutation
+from heavytop.system.solve import solve_definite, symmetric
+
+if TYPE_CHECKING:
+    from heavytop.system.expressions import Expressions
+
+
+def acceleration_derivatives(e: Expressions) -> dict[str, Array]:
+    """The acceleration a (nv,) and its derivatives by eps (nv, nv), v (nv, nv) and u (nv, nu)."""
+    a = e.acceleration()
+    slopes, B = force_slopes(e)
+    n = e.nv
+    by_a, by_eps, by_v = (slopes[:, k * n : (k + 1) * n] for k in range(3))
+    by_a, by_eps, by_v = (substitute(part, e.a, a) for part in (by_a, by_eps, by_v))
+    sides = [-by_eps, -by_v, B] if e.nu else [-by_eps, -by_v]
+    solved = solve_definite(symmetric(by_a), np.concatenate(sides, axis=1))
+    result = {"a": a, "by_q": solved[:, :n], "by_v": solved[:, n : 2 * n]}
+    result["by_u"] = solved[:, 2 * n :] if e.nu else np.zeros((n, 0))
+    return result
+
+
+def force_slopes(e: Expressions) -> tuple[Array, Array]:
+    """Derivative (nv, 3 nv) of the residual by a, along the velocity coordinates and by v; and the input matrix B."""
+    residual, B = e.inverse_dynamics(), e.dynamics.input_matrix
+    if e.nu:
+        residual = residual - np.matvec(B, e.u)
+    # q + A eps instead of q: one differentiation by eps gives d_i without forming derivatives by the redundant q
+    eps = symbol("eps", e.nv)
+    moved = substitute(residual, e.q, e.q + np.matvec(e.kinematics.kinematics_matrix, eps))
+    slopes = np.concatenate([jacobian(moved, e.a), jacobian(moved, eps), jacobian(moved, e.v)], axis=1)
+    return substitute(slopes, eps, np.zeros(e.nv)), B
+
+
+def linearization(e: Expressions) -> dict[str, Array]:
+    """Matrices of x' = A x + B du for x = (eps, dv): displacement and velocity deviation in tangent coordinates.
+
+    eps'^i = dv^i - gamma^i_kj v^k eps^j (eq. 2.24, erratum 0.10).
+    """
+    d, n = acceleration_derivatives(e), e.nv
+    turning = transpose(from_columns(*(np.matvec(transpose(gamma), e.v) for gamma in commutation(e.kinematics))))
+    A = block([[-turning, np.eye(n)], [d["by_q"], d["by_v"]]])
+    B = np.concatenate([np.zeros((n, e.nu)), d["by_u"]], axis=0) if e.nu else np.zeros((2 * n, 0))
+    return {"A": A, "B": B}

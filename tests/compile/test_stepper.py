@@ -1,0 +1,231 @@
+"""The native time loop: order, records, tables, tails, threads, failures, and the interpreter as a second opinion."""
+
+import numpy as np
+import pytest
+
+from heavytop.compile import Call, Schedule, Stepper, trace
+from heavytop.errors import ModelError, ShapeError, UnknownNameError
+
+
+def oscillator(x, u, w):
+    """x'' = -w^2 x + u as a first-order system."""
+    return np.stack([x[1], u - w * w * x[0]], axis=-1)
+
+
+def rk4(with_sampling=False):
+    f = trace(oscillator, {"x": (2,), "u": (), "w": ()}, name="oscillator")
+    half = trace(lambda x, k, h: x + 0.5 * h * k, {"x": (2,), "k": (2,), "h": ()}, name="half")
+    full = trace(lambda x, k, h: x + h * k, {"x": (2,), "k": (2,), "h": ()}, name="full")
+    join = trace(
+        lambda x, a, b, c, d, h: x + h / 6 * (a + 2 * b + 2 * c + d),
+        {"x": (2,), "a": (2,), "b": (2,), "c": (2,), "d": (2,), "h": ()},
+        name="join",
+    )
+    energy = trace(lambda x, w: 0.5 * (x[1] ** 2 + (w * x[0]) ** 2), {"x": (2,), "w": ()}, name="energy")
+    law = trace(lambda x, t: -0.3 * x[1] + 0.1 * np.sin(t), {"x": (2,), "t": ()}, name="law")
+    advance = [
+        Call("f", ("x", "u", "w"), ("k1",)),
+        Call("half", ("x", "k1", "h"), ("y",)),
+        Call("f", ("y", "u", "w"), ("k2",)),
+        Call("half", ("x", "k2", "h"), ("y",)),
+        Call("f", ("y", "u", "w"), ("k3",)),
+        Call("full", ("x", "k3", "h"), ("y",)),
+        Call("f", ("y", "u", "w"), ("k4",)),
+        Call("join", ("x", "k1", "k2", "k3", "k4", "h"), ("x",)),
+    ]
+    buffers = {"x": 2, "y": 2, "k1": 2, "k2": 2, "k3": 2, "k4": 2, "u": (), "w": (), "h": (), "E": ()}
+    return Schedule(
+        {"f": f, "half": half, "full": full, "join": join, "energy": energy, "law": law},
+        buffers,
+        ("x",),
+        advance,
+        sample=[Call("law", ("x", "time"), ("u",), every=5)] if with_sampling else [],
+        observe=[Call("energy", ("x", "w"), ("E",))],
+        constants=("w", "h"),
+        tables=() if with_sampling else ("u",),
+        record=("x", "E", "u"),
+    )
+
+
+@pytest.fixture(scope="module")
+def stepper():
+    return Stepper(rk4())
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return Stepper(rk4(with_sampling=True))
+
+
+def start(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(count, 2)), 1 + rng.random(count)
+
+
+def test_order_four(stepper):
+    errors = []
+    for steps in (20, 40, 80):
+        run = stepper.run({"x": [1.0, 0.0]}, {"w": 2.0, "h": 3.0 / steps}, {"u": [0.0]}, steps=steps)
+        errors.append(np.abs(run.state["x"] - [np.cos(6.0), -2 * np.sin(6.0)]).max())
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert np.all(np.abs(orders - 4) < 0.2)
+
+
+@pytest.mark.parametrize("lanes", [1, None])
+@pytest.mark.parametrize("record_every", [0, 1, 3, 100])
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 9])
+def test_equals_the_interpreter(monkeypatch, lanes, record_every, count):
+    x, w = start(count)
+    u = np.random.default_rng(5).normal(size=(4, count))
+    arguments = ({"x": x}, {"w": w, "h": 0.01}, {"u": u})
+    options = {"steps": 20, "record_every": record_every, "hold": {"u": 3}, "step_size": 0.01, "start_time": 2.0}
+    native = Stepper(rk4(), lanes).run(*arguments, **options)
+    monkeypatch.setenv("HEAVYTOP_NATIVE", "0")
+    slow = Stepper(rk4())
+    assert not slow.native
+    reference = slow.run(*arguments, **options)
+    np.testing.assert_array_equal(native.recorded, reference.recorded)
+    assert native.records["x"].shape == (0 if not record_every else 20 // record_every + 1, count, 2)
+    np.testing.assert_allclose(native.state["x"], reference.state["x"], rtol=1e-13, atol=1e-14)
+    for name in ("x", "E", "u"):
+        np.testing.assert_allclose(native.records[name], reference.records[name], rtol=1e-13, atol=1e-14)
+
+
+def test_sampled_law_is_held(sampled, monkeypatch):
+    x, w = start(6)
+    arguments = ({"x": x}, {"w": w, "h": 0.01})
+    run = sampled.run(*arguments, steps=23, step_size=0.01)
+    u = run.records["u"]
+    changes = np.flatnonzero(np.any(np.diff(u, axis=0) != 0, axis=1)) + 1
+    np.testing.assert_array_equal(changes, [5, 10, 15, 20])
+    monkeypatch.setenv("HEAVYTOP_NATIVE", "0")
+    reference = Stepper(rk4(with_sampling=True)).run(*arguments, steps=23, step_size=0.01)
+    np.testing.assert_allclose(run.records["x"], reference.records["x"], rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(run.state["u"], reference.state["u"], rtol=1e-13)
+
+
+def test_bits_do_not_depend_on_batch_threads_or_blocks(sampled, monkeypatch):
+    x, w = start(37)
+    constants = {"w": w, "h": 0.01}
+    whole = sampled.run({"x": x}, constants, steps=50, step_size=0.01)
+    for k in (0, 5, 36):
+        alone = sampled.run({"x": x[k]}, {"w": w[k], "h": 0.01}, steps=50, step_size=0.01)
+        np.testing.assert_array_equal(alone.records["x"], whole.records["x"][:, k])
+        assert alone.failed.shape == ()
+    from heavytop.compile import stepper as module
+
+    monkeypatch.setattr(module, "_THREAD_BUDGET", 1)
+    monkeypatch.setattr(module, "_CALL_BUDGET", 3000)
+    threaded = Stepper(rk4(with_sampling=True), threads=3).run({"x": x}, constants, steps=50, step_size=0.01)
+    for name in ("x", "E", "u"):
+        np.testing.assert_array_equal(threaded.records[name], whole.records[name])
+    np.testing.assert_array_equal(threaded.state["x"], whole.state["x"])
+
+
+def test_continuing_gives_the_same_bits(sampled):
+    x, w = start(5)
+    constants = {"w": w, "h": 0.01}
+    whole = sampled.run({"x": x}, constants, steps=40, step_size=0.01)
+    first = sampled.run({"x": x}, constants, steps=18, step_size=0.01)
+    second = sampled.run(first.state, constants, steps=22, step_size=0.01, first=18)
+    np.testing.assert_array_equal(second.state["x"], whole.state["x"])
+    np.testing.assert_array_equal(second.records["x"], whole.records["x"][18:])
+
+
+def test_broadcast_batches_and_shared_tables(stepper):
+    x = np.random.default_rng(0).normal(size=(3, 1, 2))
+    w = np.linspace(1, 2, 4)
+    u = np.linspace(0, 1, 11)
+    run = stepper.run({"x": x}, {"w": w, "h": 0.1}, {"u": u}, steps=10)
+    assert run.records["x"].shape == (11, 3, 4, 2)
+    one = stepper.run({"x": x[2, 0]}, {"w": w[1], "h": 0.1}, {"u": u}, steps=10)
+    np.testing.assert_array_equal(run.records["x"][:, 2, 1], one.records["x"])
+    np.testing.assert_array_equal(run.records["u"][:, 0, 0], u)
+
+
+def test_failure_is_dated_per_trajectory():
+    blow = trace(lambda x: x * x, {"x": ()}, name="blow")
+    stepper = Stepper(Schedule({"blow": blow}, {"x": ()}, ("x",), [Call("blow", ("x",), ("x",))]))
+    run = stepper.run({"x": [2.0, 1.0, 0.5, 1e100, np.nan, 4.0]}, steps=20)
+    # 2^(2^k) passes 2^1024 at k = 10
+    np.testing.assert_array_equal(run.failed, [10, -1, -1, 2, 1, 9])
+    assert run.records["x"].shape == (21, 6)
+    assert run.records["x"][1, 0] == 4.0
+
+
+def test_empty_batch_and_no_steps(stepper):
+    run = stepper.run({"x": np.zeros((0, 2))}, {"w": 1.0, "h": 0.1}, {"u": [0.0]}, steps=3)
+    assert run.records["x"].shape == (4, 0, 2)
+    run = stepper.run({"x": [1.0, 2.0]}, {"w": 1.0, "h": 0.1}, {"u": [0.0]}, steps=0)
+    np.testing.assert_array_equal(run.records["x"], [[1.0, 2.0]])
+
+
+def test_progress_and_interrupt(stepper, monkeypatch):
+    from heavytop.compile import stepper as module
+
+    monkeypatch.setattr(module, "_CALL_BUDGET", 2000)
+    seen = []
+    stepper.run({"x": np.ones((9, 2))}, {"w": 1.0, "h": 0.1}, {"u": [0.0]}, steps=100, progress=seen.append)
+    assert len(seen) > 3
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+    def interrupt(fraction):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stepper.run({"x": np.ones((9, 2))}, {"w": 1.0, "h": 0.1}, {"u": [0.0]}, steps=100, progress=interrupt)
+
+
+def test_cached_schedule_is_not_built_again():
+    def never():
+        raise RuntimeError("must not be called")
+
+    first = Stepper.cached("oscillator", rk4)
+    second = Stepper.cached("oscillator", never)
+    arguments = ({"x": [1.0, 0.0]}, {"w": 2.0, "h": 0.1}, {"u": [0.0]})
+    a, b = (s.run(*arguments, steps=5).state["x"] for s in (first, second))
+    np.testing.assert_array_equal(a, b)
+    assert second.stats().cache_hit
+
+
+def test_errors(stepper):
+    good = {"w": 1.0, "h": 0.1}
+    with pytest.raises(ShapeError, match=r"the constant 'h' of trailing shape \(\) is missing"):
+        stepper.run({"x": [1.0, 0.0]}, {"w": 1.0}, {"u": [0.0]}, steps=1)
+    with pytest.raises(UnknownNameError, match="unknown state 'z'"):
+        stepper.run({"x": [1.0, 0.0], "z": 1.0}, good, {"u": [0.0]}, steps=1)
+    with pytest.raises(ShapeError, match=r"'x' must have shape \(..., 2\), got \(3,\)"):
+        stepper.run({"x": [1.0, 0.0, 0.0]}, good, {"u": [0.0]}, steps=1)
+    with pytest.raises(ShapeError, match=r"held for at least one step, got hold=\{'u': 0\}"):
+        stepper.run({"x": [1.0, 0.0]}, good, {"u": [0.0]}, steps=1, hold={"u": 0})
+    with pytest.raises(ShapeError, match="must not be negative, got -1, 1 and 0"):
+        stepper.run({"x": [1.0, 0.0]}, good, {"u": [0.0]}, steps=-1)
+    with pytest.raises(ShapeError, match="has no samples"):
+        stepper.run({"x": [1.0, 0.0]}, good, {"u": []}, steps=1)
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        stepper.run({"x": np.ones((2, 2))}, {"w": np.ones(3), "h": 0.1}, {"u": [0.0]}, steps=1)
+    f = trace(lambda x: x, {"x": (2,)}, name="f")
+    with pytest.raises(ModelError, match="before anything writes it"):
+        Schedule({"f": f}, {"x": 2, "y": 2}, ("x",), [Call("f", ("y",), ("x",))])
+    with pytest.raises(ModelError, match="have"):
+        Schedule({"f": f}, {"x": 2, "y": 3}, ("x",), [Call("f", ("x",), ("y",))])
+    with pytest.raises(ModelError, match="given from outside"):
+        Schedule({"f": f}, {"x": 2, "p": 2}, ("x",), [Call("f", ("x",), ("p",))], constants=("p",))
+    with pytest.raises(UnknownNameError, match="unknown function 'g'"):
+        Schedule({"f": f}, {"x": 2}, ("x",), [Call("g", ("x",), ("x",))])
+    with pytest.raises(ModelError, match="cannot be recorded"):
+        Schedule({"f": f}, {"x": 2, "y": 2}, ("x",), [Call("f", ("x",), ("y",))], record=("y",))
+
+
+def test_decayed_states_rest_at_zero_and_the_mode_is_restored():
+    from heavytop.compile.jit import host
+
+    half = trace(lambda x: 0.5 * x, {"x": ()}, name="half")
+    run = Stepper(Schedule({"half": half}, {"x": ()}, ("x",), [Call("half", ("x",), ("x",))])).run(
+        {"x": 1.0}, steps=1030
+    )
+    assert run.records["x"][1000] == 2.0**-1000
+    assert run.state["x"] == (0.0 if host().x86 else 2.0**-1030)
+    tiny = np.array([5e-324])
+    assert (tiny * 1.0)[0] > 0
