@@ -1,5 +1,7 @@
 """Derive, simulate and control rigid-body systems globally, without singularities, from energy."""
 
+from typing import TYPE_CHECKING
+
 from heavytop import coordinates as coordinates
 from heavytop import errors as errors
 from heavytop import geometry as geometry
@@ -19,7 +21,6 @@ from heavytop.simulate import ProjectedRK4 as ProjectedRK4
 from heavytop.simulate import Run as Run
 from heavytop.simulate import UserDynamics as UserDynamics
 from heavytop.simulate import Variational as Variational
-from heavytop.simulate import simulate as simulate
 from heavytop.simulate import simulate_dynamics as simulate_dynamics
 from heavytop.system import Custom as Custom
 from heavytop.system import Cylindrical as Cylindrical
@@ -38,3 +39,8 @@ from heavytop.system import System as System
 from heavytop.system import Thruster as Thruster
 from heavytop.system import Universal as Universal
 from heavytop.system import Wrench as Wrench
+
+if TYPE_CHECKING:
+    from heavytop.simulate import simulate as simulate
+else:
+    from heavytop import simulate  # the package, which can be called like its function
