@@ -189,9 +189,15 @@ def two_bodies() -> tuple[System, Prototype]:
         system.input(f"moment{axis}", Wrench("hull", moment=unit))
         system.input(f"swing{axis}", Wrench("load", moment=unit, relative_to="hull"))
     prototype = Prototype(
-        {"hull": Inertia(1.0, (0, 0, 0.1), (0.1, 0.12, 0.14)), "load": Inertia(0.4, (0, 0.05, -0.2), (0.05, 0.06, 0.07))},
+        {
+            "hull": Inertia(1.0, (0, 0, 0.1), (0.1, 0.12, 0.14)),
+            "load": Inertia(0.4, (0, 0.05, -0.2), (0.05, 0.06, 0.07)),
+        },
         {"hull": Damping(3.0, (0, 0, 0.1), (0.5, 0.5, 0.6)), "load": Damping(0.0, moment_at_center=(0.3, 0.3, 0.2))},
-        {"hull": Stiffness(4.0, (0, 0, 0.15), (2.0, 2.2, 2.4)), "load": Stiffness(0.0, moment_at_center=(1.0, 1.2, 1.4))},
+        {
+            "hull": Stiffness(4.0, (0, 0, 0.15), (2.0, 2.2, 2.4)),
+            "load": Stiffness(0.0, moment_at_center=(1.0, 1.2, 1.4)),
+        },
     )
     return system, prototype
 

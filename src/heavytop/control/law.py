@@ -20,6 +20,7 @@ from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
+    from heavytop.compile.c99 import Precision
     from heavytop.control.prototype import Prototype
     from heavytop.control.reference import Reference
     from heavytop.control.tracking import Tracking
@@ -121,7 +122,7 @@ class FeedbackLaw(ABC):
             reference = Reference.set_point(self.model, reference)
         return Tracking(self, reference, knows_parameters, sample_time)
 
-    def export_c(self, folder: str | Path, precision: str = "double", footprint: bool = False) -> list[Path]:
+    def export_c(self, folder: str | Path, precision: Precision = "double", footprint: bool = False) -> list[Path]:
         """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
 
         The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate.
@@ -269,4 +270,3 @@ class Law(FeedbackLaw):
         """
         values = self._diagnostics_kernel(*self._arguments(q, v, q_R, v_R, a_R, z, parameters))
         return dict(zip(self.traced_diagnostics.outputs, values, strict=True))
-
