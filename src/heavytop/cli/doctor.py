@@ -17,7 +17,7 @@ PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "x
 def doctor(
     clear_cache: Annotated[bool, typer.Option("--clear-cache", help="Remove all cached native code first.")] = False,
 ) -> None:
-    """Show versions, processor and cache folder, and check the installation against reference numbers in a few seconds.
+    """Show versions, processor and cache folder, and check in a few seconds that the installation computes right.
 
     The exit code is 1 if a check fails.
 
@@ -49,7 +49,7 @@ def _facts() -> list[tuple[str, str]]:
     import os
     import platform
 
-    from heavytop import __version__
+    from heavytop._version import __version__
 
     packages = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return [

@@ -1,8 +1,17 @@
-"""Simulate on the manifold: integrators, inputs and laws, events, invariants, runs."""
+"""Simulate on the manifold: integrators, inputs and laws, events, invariants, runs.
+
+``heavytop.simulate`` is the function as well as this package: the package can be called.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
 
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
 from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
+from heavytop.simulate.bodies import scalable_body as scalable_body
+from heavytop.simulate.bodies import unified_body as unified_body
 from heavytop.simulate.dynamics import Dynamics as Dynamics
 from heavytop.simulate.dynamics import UserDynamics as UserDynamics
 from heavytop.simulate.events import Event as Event
@@ -20,3 +29,13 @@ from heavytop.simulate.outcome import Outcome as Outcome
 from heavytop.simulate.protocol import Feedback as Feedback
 from heavytop.simulate.protocol import Law as Law
 from heavytop.simulate.run import Run as Run
+
+
+class _Callable(ModuleType):
+    """A package that is called like its function of the same name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Run:
+        return simulate(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -73,7 +73,7 @@ class Feedback:
     >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
     >>> system.input("motor", ht.JointForce("arm"))
     >>> brake = Feedback(lambda v: -2.0 * v, ("v",))
-    >>> run = ht.simulate(system.derive(), ([0.0], [1.0]), until=1.0, step=0.01, control=brake)
+    >>> run = ht.simulate(system.derive(), ([0.0], [1.0]), until=1.0, step=0.01, control=brake, hold="continuous")
     >>> float(run.v[-1, 0].round(4))
     0.1353
     """
@@ -187,7 +187,9 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -
     shapes = argument_shapes(dynamics, int(getattr(law, "signal_size", 0)), int(getattr(law, "state_size", 0)))
     for name, shape in traced.inputs.items():
         if name not in shapes:
-            raise SimulationError(f"a control law may take {', '.join(ARGUMENTS)}; {type(law).__name__} takes {name!r}.")
+            raise SimulationError(
+                f"a control law may take {', '.join(ARGUMENTS)}; {type(law).__name__} takes {name!r}."
+            )
         if tuple(shape) != shapes[name]:
             raise SimulationError(
                 f"{type(law).__name__} takes {name!r} of shape {tuple(shape)}; here it has shape {shapes[name]}."

@@ -78,7 +78,12 @@ def _outcome(problem: Problem, recording: Recording, index: tuple[int, ...]) -> 
         cause = likely_cause(problem, recording, index)
         return Outcome(Ending.diverged, f"not finite from t = {failed:.6g} s{where} on: {cause}", failed, index)
     if recording.interrupted:
-        return Outcome(Ending.interrupted, f"stopped from outside at t = {recording.reached:.6g} s{where}", recording.reached, index)
+        return Outcome(
+            Ending.interrupted,
+            f"stopped from outside at t = {recording.reached:.6g} s{where}",
+            recording.reached,
+            index,
+        )
     if recording.limited:
         return Outcome(
             Ending.step_limit,
@@ -108,7 +113,9 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...])
         )
     speed = np.max(np.abs(recording.records["v"][(slice(None), *index)]), axis=-1, initial=0.0)
     good = np.flatnonzero(np.isfinite(speed))
-    grown = f"the largest velocity grew from {speed[0]:.3g} to {np.max(speed[good]):.3g}" if len(good) else "at the start"
+    grown = (
+        f"the largest velocity grew from {speed[0]:.3g} to {np.max(speed[good]):.3g}" if len(good) else "at the start"
+    )
     blame = "the control law or its sample time" if law is not None else "a force without bound, a singular mass matrix"
     return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
 
@@ -118,11 +125,11 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
     motion = dynamics.kernel("motion")
     if motion is None or not (np.all(np.isfinite(q)) and np.all(np.isfinite(v))):
         return 0.0
-    n, eps = dynamics.nv, 1e-6
-    shift = np.concatenate([eps * np.eye(2 * n), -eps * np.eye(2 * n)])
-    moved = dynamics.coordinates.retract(np.broadcast_to(q, (4 * n, len(q))), shift[:, :n])
-    rates = np.concatenate(motion(moved, v + shift[:, n:], u, p)[:2], axis=-1)
-    matrix = (rates[: 2 * n] - rates[2 * n :]).T / (2 * eps)
+    n, m, eps = dynamics.nv, dynamics.coordinates.nv, 1e-6
+    shift = np.concatenate([eps * np.eye(m + n), -eps * np.eye(m + n)])
+    moved = dynamics.coordinates.retract(np.broadcast_to(q, (2 * (m + n), len(q))), shift[:, :m])
+    rates = np.concatenate(motion(moved, v + shift[:, m:], u, p)[:2], axis=-1)
+    matrix = (rates[: m + n] - rates[m + n :]).T / (2 * eps)
     return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
 
 
