@@ -164,6 +164,10 @@ def test_computed_torque_refuses(lab) -> None:
 # --- C ----------------------------------------------------------------------------------------------------------------------------
 
 
+def test_time_per_call(lab) -> None:
+    assert 1e-8 < lab.law("quadcopter", "Ed").call_seconds(1000) < 1e-3
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_law_as_c(lab, tmp_path) -> None:
     """The exported law compiles as C99 without warnings and passes its own test: same inputs as here."""

@@ -315,6 +315,17 @@ def test_dependent_inputs(lab) -> None:
         energy_law(system.derive(), craft.prototype)
 
 
+def test_constrained_system_is_refused(lab) -> None:
+    system = System(name="skate")
+    system.body("hull", joint=Free(), inertia=Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.input("push", Wrench("hull", force=(1.0, 0, 0)))
+    system.constrain(lambda q, v: v[1:2], name="edge")
+    with pytest.raises(ControlError, match=r"tree systems; 'skate' has the constraints 'edge'"):
+        energy_law(system.derive(), lab.vehicle("quadcopter").prototype)
+    with pytest.raises(ValueError, match=r"needs a derived model"):
+        energy_law(system, lab.vehicle("quadcopter").prototype)  # type: ignore[arg-type]
+
+
 def test_no_inputs(lab) -> None:
     system = System(name="stone")
     system.body("hull", joint=Free(), inertia=Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
