@@ -15,7 +15,9 @@ def run(*arguments):
 @pytest.mark.parametrize("precision", ["double", "float"])
 def test_exported_code_passes_its_own_test(tmp_path, precision):
     folder = tmp_path / "furuta"
-    result = run("export", "furuta", str(folder), "--precision", precision, "-f", "acceleration,mass_matrix,pose:world:pendulum")
+    result = run(
+        "export", "furuta", str(folder), "--precision", precision, "-f", "acceleration,mass_matrix,pose:world:pendulum"
+    )
     assert result.exit_code == 0, result.output
     flags = "CFLAGS=-std=c99 -O1 -Wall -Wextra -Werror -pedantic"
     made = subprocess.run(["make", "-C", str(folder), "test", flags], capture_output=True, text=True, timeout=120)

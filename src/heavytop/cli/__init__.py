@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import typer
 
+from heavytop.cli.bench import bench
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
-<<<<<<< .merge_file_950MoM
 from heavytop.cli.export import export
-
-COMMANDS = (derive, simulate, export, doctor)
-=======
 from heavytop.cli.simulate import simulate
 
-COMMANDS = (derive, simulate, export, doctor)
->>>>>>> .merge_file_R3X9oz
+COMMANDS = (derive, simulate, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",

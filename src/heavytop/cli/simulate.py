@@ -39,7 +39,7 @@ def simulate(
 
     Examples: `heavytop simulate heavy-top --until 5 --v 0,15,-4`, `heavytop simulate my_robot.py --out run.nc --plot run.png`
     """
-    import heavytop as ht
+    from heavytop.simulate import simulate as run_simulation
 
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) else {}
     model = derived(names["system"] if names else load_target(target))
@@ -48,7 +48,7 @@ def simulate(
         if path is not None and not path.parent.exists():
             raise fail(f"the folder {str(path.parent)!r} does not exist.")
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
-    run = ht.simulate(model, start, until, step, integrator, record_every=every, **options)
+    run = run_simulation(model, start, until, step, integrator, record_every=every, **options)
     run.report()
     if out is not None:
         run.save(out)
@@ -77,10 +77,11 @@ def _start(model: Model, names: dict[str, Any], q: str | None, v: str | None, se
         chosen = tuple(given)
     else:
         chosen = model.neutral(), np.full(model.nv, PUSH)
-    return (
+    start = (
         chosen[0] if q is None else _numbers(q, "--q", model.q_names),
         chosen[1] if v is None else _numbers(v, "--v", model.v_names),
     )
+    return model.assemble(*start) if model.is_constrained and "start" not in names else start
 
 
 def _numbers(text: str, option: str, names: tuple[str, ...]) -> np.ndarray:

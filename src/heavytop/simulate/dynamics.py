@@ -100,12 +100,8 @@ class Dynamics(ABC):
         """(q, v, p) -> linear and angular momentum about the origin, in world axes (6,); None if unknown."""
         return None
 
-    def correction(self) -> Traced | None:
-        """(q, v, p) -> (q, v) on loops and velocity constraints beyond the coordinates; None if there are none."""
-        return None
-
     def residual(self) -> Traced | None:
-        """(q, v, p) -> (position, velocity) residuals of those constraints."""
+        """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
 
     @abstractmethod
@@ -215,9 +211,6 @@ class ModelDynamics(Dynamics):
     def _resisting(self) -> Array:
         """D v and gradients of dissipation functions."""
         return self.model.expressions.dynamics.dissipation_force
-
-    def correction(self) -> Traced | None:
-        return self.model.traced("project") if self.model.expressions.is_constrained else None
 
     def residual(self) -> Traced | None:
         c = self.model.expressions

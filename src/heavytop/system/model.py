@@ -210,7 +210,10 @@ class Model:
         if x.ndim == 0 or x.shape[-1] != size:
             hint = ""
             if what.startswith("velocity") and x.ndim and x.shape[-1] == self.nq:
-                hint = f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. Did you pass the rate of q?"
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. "
+                    "Did you pass the rate of q?"
+                )
             raise wrong_shape(f"{what} of {self.name!r}", ("...", size), x.shape, hint)
         if not np.all(np.isfinite(x)):
             raise ShapeError(f"{what} of {self.name!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
@@ -306,9 +309,11 @@ class Model:
         q, v : guess (nq,), (nv,); None: neutral configuration, at rest.
         fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
         """
-        q = self.neutral() if q is None else self._configuration(q)
-        v = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
-        return assemble(self, q, v, fixed, parameters, tolerance) if self.is_constrained else (q, v)
+        guess_q: np.ndarray = self.neutral() if q is None else self._configuration(q)
+        guess_v: np.ndarray = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        if not self.is_constrained:
+            return guess_q, guess_v
+        return assemble(self, guess_q, guess_v, fixed, parameters, tolerance)
 
     def degrees_of_freedom(self, q: Array, parameters: Parameters = None) -> int:
         """Velocity coordinates less the independent constraints at one configuration ``q``."""
@@ -370,8 +375,9 @@ class Model:
         a = self.evaluate("acceleration", q, v, u, parameters=parameters)
         if not is_symbolic(a) and not np.all(np.isfinite(a)):
             raise ConfigurationError(
-                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity coordinate moves no mass "
-                "(a joint that carries only massless bodies, or a mass on its own axis), or Euler angles are at their singularity."
+                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity "
+                "coordinate moves no mass (a joint that carries only massless bodies, or a mass on its own axis), or Euler "
+                "angles are at their singularity."
             )
         return a
 

@@ -71,16 +71,11 @@ def need_unconstrained(plant: Plant, name: str) -> None:
 
 
 def project(plant: Plant, every: int = PROJECT_EVERY) -> list[Call]:
-    """Calls that remove rounding from ``q``, and drift from loops and velocity constraints; none if there is nothing to do."""
-    calls = []
-    correction = plant.dynamics.correction()
-    if correction is not None:
-        plant.functions["correction"] = correction
-        calls.append(Call("correction", ("q", "v", "p"), ("q", "v")))
-    if plant.coordinates.constraint_names:
-        call = plant.function("project", lambda q: {"q": plant.coordinates.project(q)}, ("q",))
-        calls.append(Call(call.function, call.inputs, call.outputs, every))
-    return calls
+    """The call that removes rounding from ``q``; none if there is nothing to project on."""
+    if not plant.coordinates.constraint_names:
+        return []
+    call = plant.function("project", lambda q: {"q": plant.coordinates.project(q)}, ("q",))
+    return [Call(call.function, call.inputs, call.outputs, every)]
 
 
 def weighted(weights: Sequence[float], rates: Sequence[Array]) -> Array:

@@ -54,11 +54,6 @@ class Variational(Integrator):
             raise SimulationError(
                 "Variational does not integrate the memory of a continuous law; take hold='zero-order'."
             )
-        if plant.nw != plant.nv or plant.dynamics.correction() is not None:
-            raise SimulationError(
-                f"Variational needs a system without loops and velocity constraints; {plant.dynamics.name!r} has some. "
-                "Take 'energy_momentum' or 'rkmk4'."
-            )
         pieces = _Pieces(plant)
         forced = plant.dynamics.force() is not None
         n = plant.nv
