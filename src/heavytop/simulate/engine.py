@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.compile import Call, Schedule, Stepper, Steps
+from heavytop.compile import Call, Kernel, Schedule, Stepper, Steps
 from heavytop.compile.jit import host
+from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import CHANNEL, Method, Plant, schedule
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace_events
@@ -142,9 +143,12 @@ class FixedStep:
         self.names = [n for n in self.stepper.layout.record if n not in hidden]
         n = len(self.numbers)
         self.records = {name: np.full((n, *problem.batch, *shapes[name]), np.nan) for name in self.names}
+        self.records["q"][0], self.records["v"][0] = problem.q, problem.v
         self.failed = np.full(problem.batch, np.nan)
         self.stopped = np.full(problem.batch, np.nan)
         self.occurrences: list[Occurrence] = []
+        self._latest: dict[str, np.ndarray] = {}
+        self.event_kernel = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else _no_kernel
         self.constants = {"p": problem.p, "h": np.asarray(problem.step)}
         self.tables = self._tables()
         self.hold = {"u": problem.plan.every} if problem.plan.control.kind == "table" else {}
@@ -170,7 +174,7 @@ class FixedStep:
         with Progress(f"simulate {problem.dynamics.name}", problem.progress) as bar:
             try:
                 while done < problem.steps or problem.steps == 0:
-                    length = self._length(block, problem.steps - done)
+                    length = self._length(block, done)
                     clock = time.perf_counter()
                     result = self._block(state, done, length)
                     state = self._keep(result, done, length)
@@ -181,10 +185,10 @@ class FixedStep:
                         break
             except KeyboardInterrupt:
                 interrupted = True
-        kept = self.numbers <= done
+        numbers, records = self._until(done)
         return Recording(
-            problem.start_time + problem.step * self.numbers[kept],
-            {name: array[kept] for name, array in self.records.items()},
+            problem.start_time + problem.step * numbers,
+            records,
             self.failed,
             self.stopped,
             sorted(self.occurrences, key=lambda o: o.time),
@@ -194,13 +198,22 @@ class FixedStep:
             steps=done,
         )
 
+    def _until(self, done: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Numbers and records of what was computed, with the last state even if it was not due."""
+        kept = self.numbers <= done
+        numbers, records = self.numbers[kept], {name: array[kept] for name, array in self.records.items()}
+        if done and done not in numbers:
+            numbers = np.append(numbers, done)
+            records = {name: np.concatenate([array, self._latest[name][None]]) for name, array in records.items()}
+        return numbers, records
+
     # --- blocks -----------------------------------------------------------------------------------------------------------
 
     def _first_block(self) -> int:
         problem = self.problem
         if problem.plan.callback is not None:
             return problem.plan.every
-        return self._aligned(min(1024, self._limit()))
+        return min(1024, self._limit())
 
     def _limit(self) -> int:
         """Steps per block that the memory of its records allows."""
@@ -209,22 +222,20 @@ class FixedStep:
         per_record = 8 * sum(sizes) * max(self.problem.count, 1)
         return max(int(BLOCK_BYTES / max(per_record, 1)), 1) * every
 
-    def _aligned(self, steps: int) -> int:
-        every = self.problem.record_every
-        return max(steps // every, 1) * every
-
-    def _length(self, block: int, remaining: int) -> int:
-        """Steps of the next block: whole record intervals, and what is left of the last one by itself."""
-        every = self.problem.record_every
-        if block < remaining or self.problem.plan.callback is not None or self.problem.events:
+    def _length(self, block: int, done: int) -> int:
+        """Steps of the next block: whole record intervals, or a part of one that does not reach beyond its end."""
+        every, remaining = self.problem.record_every, self.problem.steps - done
+        if self.problem.plan.callback is not None or self.problem.events:
             return min(block, remaining)
-        return remaining // every * every or remaining
+        if done % every or block < every or remaining < every:
+            return min(block, remaining, every - done % every)
+        return min(block, remaining) // every * every
 
     def _next_block(self, block: int, seconds: float) -> int:
         if self.problem.plan.callback is not None:
             return block
         factor = np.clip(BLOCK_SECONDS / max(seconds, 1e-6), 0.25, 8.0)
-        return self._aligned(int(min(max(block * factor, 1), self._limit())))
+        return int(min(max(block * factor, 1), self._limit()))
 
     def _block(self, state: dict[str, np.ndarray], first: int, length: int) -> Steps:
         """``length`` native steps; records of each step if there are events, of the wanted ones otherwise."""
@@ -234,7 +245,7 @@ class FixedStep:
             shown = self._visible(state)
             u = call_back(problem.plan.callback, now, shown["q"], shown["v"], problem.dynamics.nu)
             self.tables["u"] = u
-        every = min(problem.record_every, max(length, 1))
+        every = problem.record_every if length % problem.record_every == 0 else length
         if problem.events or problem.plan.callback is not None:
             every = 1
         return self.stepper.run(
@@ -255,9 +266,7 @@ class FixedStep:
             return {
                 name: np.broadcast_to(state[name], (*self.problem.batch, state[name].shape[-1])) for name in ("q", "v")
             }
-        return self._last if self._last is not None else {"q": self.problem.q, "v": self.problem.v}
-
-    _last: dict[str, np.ndarray] | None = None
+        return self._latest or {"q": self.problem.q, "v": self.problem.v}
 
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
         """Copy the wanted records, note failures and events; return the state to go on from."""
@@ -266,8 +275,7 @@ class FixedStep:
         places = np.searchsorted(self.numbers, result.recorded[wanted])
         for name in self.names:
             self.records[name][places] = result.records[name][wanted]
-        if "v" not in result.state:
-            self._last = {name: result.records[name][-1] for name in ("q", "v")}
+        self._latest = {name: result.records[name][-1] for name in self.names}
         fresh = (result.failed >= 0) & ~np.isfinite(self.failed)
         self.failed[fresh] = problem.start_time + problem.step * result.failed[fresh]
         if problem.events:
@@ -313,21 +321,19 @@ class FixedStep:
             name: result.records[name].reshape(-1, problem.count, *layout.shapes[name])[steps, rows]
             for name in (*layout.state, *held)
         }
-        p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1])).reshape(problem.count, -1)[rows]
+        p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))
+        p = p.reshape(problem.count, problem.p.shape[-1])[rows]
         starts = problem.start_time + problem.step * numbers
+        groups = self._groups(numbers)
         last: dict[str, np.ndarray] = {}
 
         def evaluate(duration: np.ndarray) -> np.ndarray:
-            # numbers of steps matter for held calls, so crossings are grouped by them
-            for number in np.unique(numbers):
-                at = np.flatnonzero(numbers == number)
-                part = self._partial_step(
-                    {n: a[at] for n, a in state.items()}, p[at], int(number), starts[at], duration[at], rows[at]
+            for at in groups:
+                part = self._partial_steps(
+                    {n: a[at] for n, a in state.items()}, p[at], numbers[at], starts[at], duration[at], rows[at]
                 )
                 for name, array in part.items():
-                    if name not in last:
-                        last[name] = np.zeros((len(steps), *array.shape[1:]))
-                    last[name][at] = array
+                    last.setdefault(name, np.zeros((len(steps), *array.shape[1:])))[at] = array
             return last["events"][m, which]
 
         tolerance = np.array([problem.events[w].tolerance for w in which])
@@ -335,42 +341,51 @@ class FixedStep:
         evaluate(times)
         return times, last["q"], last["v"]
 
-    def _partial_step(
+    def _groups(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Crossings that one native call can treat: equal times if the law sees the time, else equal phases of sampling."""
+        control = self.problem.plan.control
+        timed = control.law is not None and "t" in control.law.takes
+        key = numbers if timed else numbers % control.every == 0
+        return [np.flatnonzero(key == value) for value in np.unique(key)]
+
+    def _partial_steps(
         self,
         state: dict[str, np.ndarray],
         p: np.ndarray,
-        number: int,
+        numbers: np.ndarray,
         start: np.ndarray,
         h: np.ndarray,
         rows: np.ndarray,
     ) -> dict[str, np.ndarray]:
-        """The end of steps of sizes ``h`` (m,) from the given states, all in step ``number``."""
+        """The end of steps of sizes ``h`` (m,) from the given states."""
         problem = self.problem
-        results: dict[str, list[np.ndarray]] = {"q": [], "v": [], "events": []}
-        law = problem.plan.control.law
-        for j in range(len(h)):  # each has its own time
-            tables = {}
-            for node, name in self.nodes.items():
-                if law is not None:
-                    sample = law.signal(np.array([start[j] + node * h[j]]))
-                    tables[name] = _row_of(sample, problem.batch, rows[j])
-            if "u" in self.tables:
-                table = self.tables["u"]
-                chosen = table[min(number // problem.plan.every, table.shape[0] - 1)][None]
-                tables["u"] = _row_of(chosen, problem.batch, rows[j])
-            out = self.stepper.run(
-                {name: array[j : j + 1] for name, array in state.items()},
-                {"p": p[j : j + 1], "h": h[j]},
-                tables,
-                steps=1,
-                step_size=h[j],
-                start_time=start[j] - number * h[j],
-                first=number,
-                record_every=1,
+        control = problem.plan.control
+        tables = {}
+        for node, name in self.nodes.items():
+            if control.law is not None:
+                samples = [control.law.signal(start[j : j + 1] + node * h[j]) for j in range(len(h))]
+                tables[name] = np.concatenate(
+                    [_row_of(sample, problem.batch, rows[j]) for j, sample in enumerate(samples)], axis=1
+                )
+        if "u" in self.tables:
+            table = self.tables["u"]
+            chosen = np.minimum(numbers // problem.plan.every, table.shape[0] - 1)
+            tables["u"] = np.concatenate(
+                [_row_of(table[k][None], problem.batch, row) for k, row in zip(chosen, rows, strict=True)], axis=1
             )
-            for name, collected in results.items():
-                collected.append(out.records[name][1, 0])
-        return {name: np.stack(collected) for name, collected in results.items()}
+        number = int(numbers[0])
+        result = self.stepper.run(
+            state,
+            {"p": p, "h": h},
+            tables,
+            steps=1,
+            step_size=problem.step,
+            start_time=start[0] - number * problem.step,
+            first=number,
+            record_every=1,
+        )
+        q, v = result.records["q"][1], result.records["v"][1]
+        return {"q": q, "v": v, "events": self.event_kernel(start + h, q, v)[0]}
 
 
 def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
@@ -379,6 +394,10 @@ def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
     if sample.ndim == 2:
         return sample.reshape(1, 1, size)
     return np.broadcast_to(sample, (1, *batch, size)).reshape(1, prod(batch), size)[:, row : row + 1]
+
+
+def _no_kernel(*_: Any) -> Any:
+    raise SimulationError("there are no events to locate.")
 
 
 def channel_names(records: dict[str, np.ndarray]) -> dict[str, str]:
