@@ -31,7 +31,9 @@ def definitions(folder: Path) -> set[str]:
 
 FUNCTIONS = definitions(ROOT / "tests")
 FILES = {path.name for path in (ROOT / "tests").rglob("*.py")}
-DEFINED = definitions(ROOT / "src") | {part for path in (ROOT / "src").rglob("*.py") for part in path.with_suffix("").parts}
+DEFINED = definitions(ROOT / "src") | {
+    part for path in (ROOT / "src").rglob("*.py") for part in path.with_suffix("").parts
+}
 
 
 def test_every_feature_has_a_row() -> None:

@@ -210,7 +210,9 @@ def test_start_off_the_manifold_or_the_loop_is_told() -> None:
         ht.simulate(system.derive(), ([2.0, 0, 0, 0], np.zeros(3)), 1.0, 0.1)
     model = mechanisms.bricard().derive()
     q, v = model.assemble()
-    with pytest.raises(ConfigurationError, match="start configuration q of 'bricard' violates its constraints.*assemble"):
+    with pytest.raises(
+        ConfigurationError, match="start configuration q of 'bricard' violates its constraints.*assemble"
+    ):
         ht.simulate(model, (q + 0.1, v), 1.0, 0.1)
     run = ht.simulate(model, (q, v), 0.1, 0.01)
     assert run.invariants["loops"].drift < 1e-10
@@ -218,7 +220,9 @@ def test_start_off_the_manifold_or_the_loop_is_told() -> None:
         ht.simulate(system, ([1.0, 0, 0, 0], np.zeros(3)), 1.0, 0.1)
 
 
-def test_progress_bar_waits_and_needs_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_waits_and_needs_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Progress("nothing", enabled=False) as silent:
         silent.update(0.5)
     assert silent._bar is None
