@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -172,7 +173,7 @@ def test_projected_method_for_coordinates_of_the_user() -> None:
     bead = UserDynamics(surface, acceleration, kinetic=kinetic, potential=lambda q: g * q[2], name="bead")
     start = [0.5, 0.0, 0.25], [0.0, 2.0]
     ends = [ht.simulate(bead, start, 2.0, h, "projected_rk4").q[-1] for h in (0.02, 0.01, 0.005, 0.0025)]
-    differences = [np.linalg.norm(a - b) for a, b in zip(ends, ends[1:], strict=False)]
+    differences = [np.linalg.norm(a - b) for a, b in pairwise(ends)]
     assert np.log2(differences[0] / differences[1]) == pytest.approx(4.0, abs=0.2)
     assert np.log2(differences[1] / differences[2]) == pytest.approx(4.0, abs=0.1)
     run = ht.simulate(bead, start, 20.0, 0.005, "projected_rk4")
