@@ -45,7 +45,7 @@ def desired(law, x: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def formula(kind: str, prototype: Prototype, x: dict[str, np.ndarray]) -> np.ndarray:
-    """a_d from the formulas of section 1.1 of the design note, written out for one body."""
+    """a_d from the formulas of the laws, written out for one body."""
     M, D, K = prototype.inertia["hull"], prototype.damping[PAIR], prototype.stiffness[PAIR]
     E = se3.inverse(x["G"]) @ x["G_R"]
     wed, ad, Ad = se3.wed, se3.ad, se3.Ad(E)

@@ -1,4 +1,4 @@
-"""Poles at hover and flights to a set point: sections 4.1 and 4.2 of the design note."""
+"""Poles at hover and flights to a set point, against an independent computation."""
 
 from __future__ import annotations
 

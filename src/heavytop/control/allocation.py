@@ -1,7 +1,7 @@
 """From a desired to a realisable acceleration: Gauss's principle, and the same under limits of the inputs.
 
 Among all accelerations ``a = M^-1 (B u - b)`` the inputs can produce, take the one nearest to the desired one in the metric of the
-prototype (section 1.4 of the control notes):
+prototype (docs/control/laws.md):
 
     u = (N^T Mbar N)^-1 N^T (Mbar M^-1 b - cbar),    N = M^-1 B.
 
@@ -96,7 +96,7 @@ class Projection:
         return solve_definite(self.setting.mass_matrix, -self.bias)
 
     def weight(self, N: Array, torque_priority: float | None) -> Array:
-        """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority, section 1.4)."""
+        """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority)."""
         if torque_priority is None:
             return self.metric(N)
         total = np.zeros((self.setting.nv, self.setting.nv))

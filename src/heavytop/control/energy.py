@@ -1,7 +1,7 @@
 """The energy-based law: the velocity error is a tangent vector, carried to the actual configuration by a transport.
 
 With a transport Q the velocity error is ``v_e = v - Q v_R``. The law is Lagrange's with the Levi-Civita derivative of the prototype's
-metric along the actual motion (section 1.1 E, 1.2 E, 1.3 of the control notes):
+metric along the actual motion (docs/control/laws.md):
 
     cbar = sum_b J^T (Mbar_b (d/dt(J) v_e - J d/dt(Q v_R)) + vee2(wed(J v) wed(J v_e) Mbar_b')) + Dbar v_e + grad Vbar.
 

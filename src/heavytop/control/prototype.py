@@ -346,7 +346,7 @@ def poles_of(frequency: float, damping: float) -> tuple[complex, complex]:
 
 
 def lateral_lever(moment: float, mass: float, height: float) -> float:
-    """eps = moment / (mass height): how far the centre of oscillation lies below the centre of mass (section 2.1), m.
+    """eps = moment / (mass height): how far the centre of oscillation lies below the centre of mass (docs/control/tuning.md), m.
 
     ``height`` is that of the effective point of attack of the lateral force above the centre of mass. For a hanging load take its
     moment about the joint and the distance of its centre of mass from the joint.

@@ -1,4 +1,4 @@
-"""Multicopters as systems with their models, prototypes and limits (section 2.2 of the control notes).
+"""Multicopters as systems with their models, prototypes and limits.
 
 The geometry of the bicopter and all numbers are assumptions of ours; every builder takes its own.
 """
