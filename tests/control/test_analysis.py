@@ -1,4 +1,4 @@
-"""Floquet exponents (section 4.4), linearisation, local instability of the particle law, computed torque, C export."""
+"""Floquet exponents, linearisation, local instability of the particle law, computed torque, C export."""
 
 from __future__ import annotations
 

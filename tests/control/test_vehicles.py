@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop.copters import bicopter, load_prototype, quadcopter, tilting_thrusts
+from heavytop.control import Prototype
+from heavytop.copters import bicopter, quadcopter, tilting_thrusts
 from heavytop.errors import ControlError
 
 
@@ -61,5 +62,8 @@ def test_load_prototype_numbers(lab) -> None:
     assert p.inertia["load"].moment_at_origin[0, 0] == pytest.approx(0.11858, abs=6e-6)
     assert p.damping["world", "load"].moment_at_origin[0, 0] == pytest.approx(3.15233, abs=6e-6)
     assert p.stiffness["world", "load"].moment_at_origin[0, 0] == pytest.approx(10.72188, abs=6e-6)
+    poles = (-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j)
     with pytest.raises(ControlError, match="anchor must be"):
-        load_prototype(0.5, anchor="world")
+        Prototype.hanging_load(poles, 0.5, anchor="world")
+    with pytest.raises(ControlError, match="its stiffness about the joint would be -"):
+        Prototype.hanging_load((-0.5, -0.5, -0.6, -0.6), 0.5)

@@ -2,7 +2,6 @@
 
 from heavytop.copters.vehicles import Vehicle as Vehicle
 from heavytop.copters.vehicles import bicopter as bicopter
-from heavytop.copters.vehicles import load_prototype as load_prototype
 from heavytop.copters.vehicles import quadcopter as quadcopter
 from heavytop.copters.vehicles import tilting_thrusts as tilting_thrusts
 from heavytop.copters.vehicles import tricopter as tricopter

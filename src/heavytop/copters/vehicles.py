@@ -1,4 +1,4 @@
-"""Multicopters as systems with their models, prototypes and limits (section 2.2 of the control notes).
+"""Multicopters as systems with their models, prototypes and limits.
 
 The geometry of the bicopter and all numbers are assumptions of ours; every builder takes its own.
 """
@@ -12,17 +12,10 @@ from typing import Any
 import numpy as np
 
 from heavytop.control.allocation import Limits
-from heavytop.control.prototype import (
-    DesiredDamping,
-    DesiredInertia,
-    Prototype,
-    lateral_lever,
-    moments_about_origin,
-    poles_of,
-)
-from heavytop.errors import ControlError
+from heavytop.control.prototype import Prototype, lateral_lever, moments_about_origin, poles_of
 from heavytop.system.inputs import Thruster, Wrench
 from heavytop.system.joints import Free, Spherical
+from heavytop.system.joints.spatial import AttitudeName
 from heavytop.system.model import Model
 from heavytop.system.moments import Damping, Inertia, Stiffness
 from heavytop.system.system import System
@@ -50,7 +43,7 @@ def quadcopter(
     thrust: tuple[float, float] = (0.0, 6.0),
     *,
     thrust_gain: float = 1.0,
-    attitude: str = "matrix",
+    attitude: AttitudeName = "matrix",
     velocity: str = "body",
 ) -> Vehicle:
     """Four propellers at the ends of a cross; the inputs are their thrusts in N.
@@ -85,7 +78,7 @@ def tricopter(
     drag_ratio: float = 0.018,
     *,
     thrust_gain: float = 1.0,
-    attitude: str = "matrix",
+    attitude: AttitudeName = "matrix",
     velocity: str = "body",
 ) -> Vehicle:
     """Three propellers that tilt about their arms: fully actuated. The inputs are the tangential and the axial force of each in N.
@@ -114,7 +107,7 @@ def bicopter(
     inclination: float = np.deg2rad(15.0),
     *,
     thrust_gain: float = 1.0,
-    attitude: str = "matrix",
+    attitude: AttitudeName = "matrix",
     velocity: str = "body",
 ) -> Vehicle:
     """Two propellers above the centre of mass that tilt fore and aft in planes inclined inwards.
@@ -140,7 +133,7 @@ def tricopter_with_load(
     load_moment_at_joint: Sequence[float] = (0.077, 0.077, 0.001),
     joint_at: Sequence[float] = (0.0, 0.0, -0.05),
     *,
-    attitude: str = "matrix",
+    attitude: AttitudeName = "matrix",
     velocity: str = "body",
     load_velocity: str = "relative",
 ) -> Vehicle:
@@ -155,42 +148,8 @@ def tricopter_with_load(
     joint = Spherical(attitude, load_velocity)
     system.body("load", parent="hull", at=joint_at, joint=joint, inertia=inertia)
     eps = lateral_lever(load_moment_at_joint[0], load_mass, -load_com[2])
-    return Vehicle(system, system.derive(), load_prototype(eps), None)
-
-
-def load_prototype(
-    lever: float,
-    lateral: Sequence[complex] = (-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j),
-    mass: float = 1.5,
-    anchor: str = "hull",
-) -> Prototype:
-    """Prototype of a hanging load from its lateral poles: a translation, the load's rotation about the joint, the hull's own rotation.
-
-    Parameters
-    ----------
-    lever : Theta_L / (m_L L). The desired inertia about the joint is 0.3 lever^2 mass.
-    anchor : whose origin the translation is tied to: "hull", exact poles only for a joint in the hull's origin; or "load", whose
-        origin is the joint: exact poles for every place of the joint.
-    """
-    p3, p2, p1, p0 = np.real(np.poly(np.asarray(lateral, dtype=complex)))[1:]
-    inner = 0.3 * lever**2 * mass
-    total = lever**2 * mass + inner
-    stiff, damp = p0 * total / (GRAVITY * lever), p1 * total / (GRAVITY * lever)
-    damp_swing = p3 * total - lever**2 * damp
-    stiff_swing = p2 * total - lever**2 * stiff - GRAVITY * lever * mass
-    hull = np.array([0.02, 0.02, 0.03])
-    if anchor not in ("hull", "load"):
-        raise ControlError(f"anchor must be 'hull' or 'load', got {anchor!r}.")
-
-    def kind(make: Any, total: float, turn: np.ndarray, swing: tuple[float, float, float]) -> dict[Any, Any]:
-        on = {"hull": 0.0, "load": 0.0, anchor: total}
-        return {"hull": make(on["hull"], (0.0, 0.0, 0.0), turn), "load": make(on["load"], (0.0, 0.0, 0.0), swing)}
-
-    return Prototype(
-        kind(DesiredInertia, mass, hull, (inner, inner, 0.001)),
-        kind(DesiredDamping, damp, 2 * 8.0 * hull, (damp_swing, damp_swing, 0.004)),
-        kind(Stiffness, stiff, 8.0**2 * hull, (stiff_swing, stiff_swing, 0.004)),
-    )
+    prototype = Prototype.hanging_load((-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j), eps)
+    return Vehicle(system, system.derive(), prototype, None)
 
 
 def tilting_thrusts(u: Any) -> tuple[np.ndarray, np.ndarray]:
