@@ -119,8 +119,8 @@ def test_heavy_top_rk4_errors_are_those_of_the_corrected_scheme(top: ht.Model) -
         )
         omega = np.linalg.norm(run.v[-1] - data["Omega"][end])
         attitude = np.max(np.abs(matrices(run.q)[-1] - data["R"][end]))
-        assert omega == pytest.approx(row["omega_err_end"], rel=1e-4)
-        assert attitude == pytest.approx(row["R_err_end"], rel=1e-4)
+        assert omega == pytest.approx(row["omega_err_end"], rel=1e-3)
+        assert attitude == pytest.approx(row["R_err_end"], rel=1e-3)
 
 
 def test_order_with_forces_that_depend_on_the_configuration(top: ht.Model) -> None:

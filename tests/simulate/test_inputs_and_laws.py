@@ -220,7 +220,7 @@ def test_bad_inputs_are_told(arm: ht.Model, options: dict[str, Any], message: st
 
 
 def test_unknown_parameter_and_start(arm: ht.Model) -> None:
-    with pytest.raises(UnknownNameError, match="unknown parameter of 'arm' 'mas'. Did you mean 'mass'?"):
+    with pytest.raises(UnknownNameError, match=r"unknown parameter of 'arm' 'mas'. Did you mean 'mass'?"):
         ht.simulate(arm, START, 1.0, 0.1, parameters={"mas": 1.0})
     with pytest.raises(ShapeError, match=r"start v of 'arm' must have shape \(\.\.\., 1\), got \(2,\)"):
         ht.simulate(arm, ([0.0], [0.0, 0.0]), 1.0, 0.1)

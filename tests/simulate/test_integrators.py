@@ -199,7 +199,7 @@ def test_batch_equals_single_runs() -> None:
 def test_integrators_by_name_class_and_object() -> None:
     assert isinstance(integrators.as_integrator(ht.RKMK6), ht.RKMK6)
     assert repr(integrators.as_integrator(ht.RKMK45(1e-6))) == "RKMK45(rtol=1e-06, atol=1e-10)"
-    with pytest.raises(UnknownNameError, match="unknown integrator 'rk4'. Did you mean 'rkmk4'?"):
+    with pytest.raises(UnknownNameError, match=r"unknown integrator 'rk4'. Did you mean 'rkmk4'?"):
         ht.simulate(free_body(), (free_body().neutral(), np.zeros(3)), 1.0, 0.1, "rk4")
     with pytest.raises(SimulationError, match="integrator must be a name"):
         integrators.as_integrator(4)

@@ -206,12 +206,12 @@ def test_runs_can_be_continued() -> None:
 def test_start_off_the_manifold_or_the_loop_is_told() -> None:
     system = ht.System(name="top")
     system.body("top", joint=ht.Spherical("quaternion"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
-    with pytest.raises(ConfigurationError, match="start q of 'top'.*off its manifold"):
+    with pytest.raises(ConfigurationError, match=r"start q of 'top'.*off its manifold"):
         ht.simulate(system.derive(), ([2.0, 0, 0, 0], np.zeros(3)), 1.0, 0.1)
     model = mechanisms.bricard().derive()
     q, v = model.assemble()
     with pytest.raises(
-        ConfigurationError, match="start configuration q of 'bricard' violates its constraints.*assemble"
+        ConfigurationError, match=r"start configuration q of 'bricard' violates its constraints.*assemble"
     ):
         ht.simulate(model, (q + 0.1, v), 1.0, 0.1)
     run = ht.simulate(model, (q, v), 0.1, 0.01)
