@@ -104,7 +104,7 @@ class RKMK45:
         need_group(plant, "RKMK45")
         plant.buffers |= {"t": (), "h": (), "next_h": (), "t_end": (), "tolerance": (3,)}
         begin = plant.function("begin", _begin, ("t", "next_h", "t_end"))
-        calls = munthe_kaas_stages(plant, DORMAND_PRINCE5, keep=True)
+        calls = munthe_kaas_stages(plant, DORMAND_PRINCE5, self.order, keep=True)
         plant.buffers |= {f"k{i}": (plant.nw,) for i in range(1, 7)}
         ending = [self._finish(plant)]
         if "constrain" in plant.functions:
