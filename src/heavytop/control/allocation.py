@@ -1,0 +1,232 @@
+"""From a desired to a realisable acceleration: Gauss's principle, and the same under limits of the inputs.
+
+Among all accelerations ``a = M^-1 (B u - b)`` the inputs can produce, take the one nearest to the desired one in the metric of the
+prototype (docs/control/laws.md):
+
+    u = (N^T Mbar N)^-1 N^T (Mbar M^-1 b - cbar),    N = M^-1 B.
+
+With limits the nearest admissible u is found by looking at every set of inputs that may sit on a limit: exact, without iterations,
+and therefore fit for straight-line native code. Beyond a few inputs the quadratic program is solved outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, from_sx, is_symbolic, to_sx, transpose, vector
+from heavytop.control.setting import Setting
+from heavytop.errors import ControlError, ShapeError, wrong_shape
+from heavytop.system.model import Model
+from heavytop.system.solve import solve_definite, symmetric
+
+ENUMERATE_UP_TO = 6
+"""With more limited inputs the quadratic program is not unrolled into the kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Lower and upper limits of the inputs.
+
+    Parameters
+    ----------
+    lower, upper : one number for all inputs or (nu,) numbers; infinite ones do not limit.
+    torque_priority : weight rho of rotations over translations when an input is at its limit. 1 is the plain projection, which lets an
+        inverted vehicle fall forever; 100 recovers it; 1e4 and more is practically lexicographic. The law without active limits does
+        not depend on it. None takes the metric of the prototype itself.
+    """
+
+    lower: Any
+    upper: Any
+    torque_priority: float | None = 100.0
+
+    @classmethod
+    def of(cls, given: Limits | tuple[Any, Any] | None) -> Limits | None:
+        """Limits from themselves, from a pair (lower, upper), or None."""
+        return given if given is None or isinstance(given, Limits) else cls(*given)
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits (nu,), checked."""
+        sides = []
+        for name, value in (("lower", self.lower), ("upper", self.upper)):
+            array = np.asarray(value, dtype=float)
+            if array.shape not in ((), (model.nu,)):
+                raise wrong_shape(f"{name} limits of {model.name!r}", (model.nu,), array.shape)
+            if np.any(np.isnan(array)):
+                raise ShapeError(f"{name} limits of {model.name!r} must be numbers, got {array.tolist()}.")
+            sides.append(np.broadcast_to(array, (model.nu,)).copy())
+        for name, low, high in zip(model.u_names, *sides, strict=True):
+            if low > high:
+                raise ControlError(f"limits of input {name!r}: the lower one {low:g} is above the upper one {high:g}.")
+        if self.torque_priority is not None and not self.torque_priority > 0:
+            raise ControlError(f"torque_priority must be positive, got {self.torque_priority}.")
+        return sides[0], sides[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Gauss's projection of a prototype equation on the inputs of a model."""
+
+    setting: Setting
+    bias: Array
+    """cbar (nv,) of the law."""
+
+    @property
+    def directions(self) -> Array:
+        """N = M^-1 B (nv, nu)."""
+        d = self.setting.dynamics
+        return solve_definite(d.mass_matrix, d.input_matrix)
+
+    def metric(self, N: Array) -> Array:
+        """H = N^T Mbar N (nu, nu)."""
+        return symmetric(transpose(N) @ self.setting.mass_matrix @ N)
+
+    def unlimited(self, N: Array) -> Array:
+        """u (nu,) without limits."""
+        d, Mbar = self.setting.dynamics, self.setting.mass_matrix
+        drift = np.matvec(Mbar, solve_definite(d.mass_matrix, d.passive_force))
+        return solve_definite(self.metric(N), np.matvec(transpose(N), drift - self.bias))
+
+    def desired_acceleration(self) -> Array:
+        """a_d = -Mbar^-1 cbar (nv,): what the prototype would do."""
+        return solve_definite(self.setting.mass_matrix, -self.bias)
+
+    def weight(self, N: Array, torque_priority: float | None) -> Array:
+        """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority)."""
+        if torque_priority is None:
+            return self.metric(N)
+        total = np.zeros((self.setting.nv, self.setting.nv))
+        for name, inertia in self.setting.prototype.inertia.items():
+            # mass and priority-weighted principal moments about the body origin, without coupling
+            whole = inertia.matrix
+            weights = vector(*(whole[i, i] * (1.0 if i < 3 else torque_priority) for i in range(6)))
+            J = self.setting.actual.kinematics.jacobian("world", name)
+            total = total + transpose(J) @ (np.reshape(weights, (6, 1)) * J)
+        return symmetric(transpose(N) @ total @ N)
+
+
+def box_qp(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Array:
+    """The u (n,) with lower <= u <= upper nearest to ``target``: min (u - target)^T H (u - target), exactly.
+
+    Every set of inputs that may sit at a limit is tried: the nearest point with those inputs fixed is a candidate if it is
+    admissible, and the best candidate is the solution. 3^n candidates; for numbers (one state) and symbols alike.
+
+    Examples
+    --------
+    >>> box_qp(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([2.0, 0.0]), np.zeros(2), np.ones(2))
+    array([1. , 0.5])
+    """
+    n = len(lower)
+    x, metric = _scalars(target), [_scalars(H[i, :]) for i in range(n)]
+    inside = _all(_within(x[i], lower[i], upper[i]) for i in range(n))
+    if inside is None:
+        return target
+    # without limits the target itself is the solution; with all inputs on a limit a candidate is always admissible
+    best, cost = list(x), _where(inside, 0.0, np.inf)
+    for count in range(1, n + 1):
+        for fixed in combinations(range(n), count):
+            sides = [[side for side in (lower[i], upper[i]) if np.isfinite(side)] for i in fixed]
+            if not all(sides):
+                continue
+            free = [i for i in range(n) if i not in fixed]
+            gain, schur = _eliminate(metric, free, list(fixed))
+            for values in product(*sides):
+                offset = [value - x[i] for value, i in zip(values, fixed, strict=True)]
+                moved = {i: x[i] - _dot(row, offset) for i, row in zip(free, gain, strict=True)}
+                value = _dot(offset, [_dot(row, offset) for row in schur])
+                better = _all([*(_within(moved[i], lower[i], upper[i]) for i in free), value < cost])
+                cost = _where(better, value, cost)
+                moved |= dict(zip(fixed, values, strict=True))
+                best = [_where(better, moved[i], best[i]) for i in range(n)]
+    return _gather(best, target)
+
+
+def _eliminate(H: list[list[Array]], free: list[int], fixed: list[int]) -> tuple[list[list[Array]], list[list[Array]]]:
+    """P = H_FF^-1 H_FA (rows per free input) and the Schur complement H_AA - H_AF P, by elimination without pivots."""
+    size = len(free)
+    order = free + fixed
+    A = [[H[i][j] for j in order] for i in order]
+    for k in range(size):
+        pivot = 1.0 / A[k][k]
+        A[k] = [entry * pivot for entry in A[k]]
+        for i in range(len(order)):
+            if i != k:
+                factor = A[i][k]
+                A[i] = [a - factor * b for a, b in zip(A[i], A[k], strict=True)]
+    return [row[size:] for row in A[:size]], [row[size:] for row in A[size:]]
+
+
+def _within(x: Array, low: float, high: float) -> Array:
+    tests = [x >= low] if np.isfinite(low) else []
+    tests += [x <= high] if np.isfinite(high) else []
+    return _all(tests)
+
+
+def _all(tests: Iterable[Array]) -> Array:
+    """Conjunction of conditions; None if there is none."""
+    result = None
+    for test in tests:
+        if test is not None:
+            result = test if result is None else _both(result, test)
+    return result
+
+
+# Scalars of a traced vector as bare CasADi scalars: thousands of operations on them are recorded many times faster
+
+
+def _scalars(x: Array) -> list[Array]:
+    column = to_sx(x) if is_symbolic(x) else np.asarray(x, dtype=float)
+    return [column[i] for i in range(column.shape[0])]
+
+
+def _gather(scalars: list[Array], like: Array) -> Array:
+    if not any(is_symbolic(s) for s in scalars):
+        return vector(*scalars)
+    import casadi
+
+    return from_sx(casadi.vertcat(*scalars), tuple(like.shape))
+
+
+def _where(condition: Array, a: Array, b: Array) -> Array:
+    if not is_symbolic(condition):
+        return np.where(condition, a, b)
+    import casadi
+
+    return casadi.if_else(condition, a, b)
+
+
+def _both(a: Array, b: Array) -> Array:
+    if not is_symbolic(a, b):
+        return np.logical_and(a, b)
+    import casadi
+
+    return casadi.logic_and(a, b)
+
+
+def _dot(a: Iterable[Array], b: Iterable[Array]) -> Array:
+    total: Array = 0.0
+    for x, y in zip(a, b, strict=True):
+        total = total + x * y
+    return total
+
+
+def box_qp_outside(H: np.ndarray, target: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """The same for numbers (..., n), any n, by CasADi's active-set solver ``qrqp``, state after state."""
+    import casadi
+
+    n = target.shape[-1]
+    batch = np.broadcast_shapes(H.shape[:-2], target.shape[:-1])
+    metrics = np.broadcast_to(H, (*batch, n, n)).reshape(-1, n, n)
+    targets = np.broadcast_to(target, (*batch, n)).reshape(-1, n)
+    options = {"print_iter": False, "print_header": False, "print_info": False, "error_on_fail": False}
+    dense = casadi.Sparsity.dense(n, n)
+    solver = casadi.conic("allocation", "qrqp", {"h": dense, "a": casadi.Sparsity(0, n)}, options)
+    results = np.empty_like(targets)
+    for k, (metric, point) in enumerate(zip(metrics, targets, strict=True)):
+        start = np.clip(point, lower, upper)
+        results[k] = np.asarray(solver(h=metric, g=-metric @ point, lbx=lower, ubx=upper, x0=start)["x"]).ravel()
+    return results.reshape(*batch, n)

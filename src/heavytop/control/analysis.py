@@ -1,0 +1,256 @@
+"""Analysis of closed loops: poles, Floquet exponents, energy along a motion, region of attraction by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
+from heavytop.compile import Traced
+from heavytop.control.closed_loop import ClosedLoop
+from heavytop.control.law import Law
+from heavytop.control.reference import Reference
+from heavytop.control.setting import trace_of
+from heavytop.control.tracking import Controller, Tracking
+from heavytop.errors import ControlError
+from heavytop.geometry import se3, so3
+from heavytop.simulate import Run
+from heavytop.system.connection import commutation
+from heavytop.system.model import Model
+
+
+@dataclass(frozen=True)
+class Linearization:
+    """x' = A x of a closed loop about its reference at one time, x = (eps, dv, dz) in tangent coordinates.
+
+    Attributes
+    ----------
+    A : (n, n). names : of the states.
+    """
+
+    A: np.ndarray
+    names: tuple[str, ...]
+
+    @property
+    def poles(self) -> np.ndarray:
+        """Eigenvalues (n,), slowest first."""
+        values = np.linalg.eigvals(self.A)
+        return values[np.lexsort((values.imag, np.round(-values.real, 9)))]
+
+    @property
+    def damping(self) -> np.ndarray:
+        """Damping ratio -Re/|.| (n,) of each pole; nan for poles at zero."""
+        size = np.abs(self.poles)
+        return np.where(size > 1e-12, -self.poles.real / np.where(size > 1e-12, size, 1.0), np.nan)
+
+    def is_stable(self, margin: float = 0.0) -> bool:
+        """Whether all poles lie left of ``-margin``."""
+        return bool(np.max(self.poles.real) < -margin)
+
+    def report(self) -> str:
+        """Poles with natural frequency and damping ratio."""
+        rows = [
+            f"{p.real:10.4f} {p.imag:+10.4f}i   w = {abs(p):8.4f} 1/s   zeta = {z:7.4f}"
+            for p, z in zip(self.poles, self.damping, strict=True)
+        ]
+        return "\n".join(rows)
+
+    def to_control(self) -> Any:
+        """The linearisation as ``control.StateSpace`` of the package python-control, with the full state as output."""
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        found = find_spec("control")
+        if found is None or found.origin is None:
+            raise ControlError("to_control() needs the package 'control': pip install control.")
+        control = import_module("control")
+        n = len(self.A)
+        return control.ss(self.A, np.zeros((n, 1)), np.eye(n), np.zeros((n, 1)), states=list(self.names))
+
+
+def tangent_flow(loop: ClosedLoop) -> Traced:
+    """Traced function (t, q, v, signal, z, p) -> A of the closed loop in tangent coordinates.
+
+    eps' = dv - gamma(v) eps (eq. 2.24, erratum 0.10); the other rows are derivatives of the accelerations and of the rate of z.
+    """
+    s, plant = loop.inputs, loop.plant
+    n, m = plant.nv, loop.controller.state_size
+    e = plant.expressions
+    gammas = commutation(e.kinematics)
+    turning = transpose(from_columns(*(np.matvec(transpose(g), e.v) for g in gammas)))
+    turning = substitute(turning, e.q, s["q"])
+    turning = substitute(substitute(turning, e.v, s["v"]), e.p, s["p"]) if is_symbolic(turning) else turning
+    (A,) = plant.traced("kinematics_matrix").expressions(s["q"], s["p"])
+    eps = symbol("eps", n)
+    rates = [loop.expressions["v_rate"], loop.expressions["z_rate"]][: 1 + bool(m)]
+    moved = [substitute(rate, s["q"], s["q"] + np.matvec(A, eps)) for rate in rates]
+    by_eps = [substitute(_slope(rate, eps), eps, np.zeros(n)) for rate in moved]
+    rows = [[-turning, np.eye(n)]]
+    rows += [[slope, _slope(rate, s["v"])] for slope, rate in zip(by_eps, rates, strict=True)]
+    if m:
+        rows = [[*row, _slope(rate, s["z"])] for row, rate in zip(rows, [np.zeros(n), *rates], strict=True)]
+    return trace_of("tangent_flow", s, {"A": block(rows)})
+
+
+def _slope(expression: Array, variables: Array) -> Array:
+    if not is_symbolic(expression):
+        return np.zeros((expression.shape[0], variables.shape[0]))
+    return jacobian(expression, variables)
+
+
+def _along(loop: ClosedLoop, times: np.ndarray, q: np.ndarray, v: np.ndarray, z: np.ndarray) -> np.ndarray:
+    signal = loop.controller.signal(times)
+    # interpreted: a few thousand evaluations at most, compiling would take longer
+    return tangent_flow(loop)(times, q, v, signal, z, loop.plant.parameter_vector())[0]
+
+
+def linearize(
+    plant: Model, controller: Controller, q: Array, v: Array | None = None, t: float = 0.0, z: Array | None = None
+) -> Linearization:
+    """The closed loop about the state (q, v) at the time t, in tangent coordinates: no spurious states.
+
+    Meaningful where (q, v) is on the motion of the closed loop, for example hover at the set point, or a feasible reference.
+    """
+    loop = ClosedLoop(plant, controller)
+    v = np.zeros(plant.nv) if v is None else np.asarray(v, dtype=float)
+    z = controller.initial_state() if z is None else np.asarray(z, dtype=float)
+    A = _along(loop, np.asarray(float(t)), np.asarray(q, dtype=float), v, z)
+    names = [f"eps:{n}" for n in plant.v_names] + list(plant.v_names) + [f"z{i + 1}" for i in range(len(z))]
+    return Linearization(A, tuple(names))
+
+
+def hover(law: Law, q: Array | None = None, plant: Model | None = None) -> Linearization:
+    """The law at a set point: rest at q (default: the neutral configuration)."""
+    target = law.model.neutral() if q is None else np.asarray(q, dtype=float)
+    return linearize(plant or law.model, law.with_reference(target), target)
+
+
+def floquet_exponents(law: Law, reference: Reference, steps: int = 2000, plant: Model | None = None) -> np.ndarray:
+    """Real parts of the Floquet exponents (2 nv + states,) along a periodic, feasible reference, largest first, 1/s.
+
+    All negative: small errors decay. The linear equations are integrated over one period by Runge and Kutta's scheme.
+    """
+    if reference.period is None:
+        raise ControlError("Floquet exponents need a periodic reference: give it its period=...")
+    loop = ClosedLoop(plant or law.model, law.with_reference(reference))
+    h = reference.period / steps
+    times = np.arange(2 * steps + 1) * (h / 2)
+    q, v, _ = reference(times)
+    A = _along(loop, times, q, v, np.broadcast_to(law.initial_state(), (len(times), law.state_size)))
+    phi = np.eye(A.shape[-1])
+    for first, middle, last in zip(A[0:-1:2], A[1::2], A[2::2], strict=True):
+        k1 = first @ phi
+        k2 = middle @ (phi + h / 2 * k1)
+        k3 = middle @ (phi + h / 2 * k2)
+        phi = phi + h / 6 * (k1 + 2 * k2 + 2 * k3 + last @ (phi + h * k3))
+    sizes = np.abs(np.linalg.eigvals(phi))
+    with np.errstate(divide="ignore"):
+        return np.sort(np.log(sizes) / reference.period)[::-1]
+
+
+@dataclass(frozen=True)
+class EnergyBalance:
+    """The error energy W along a motion.
+
+    Attributes
+    ----------
+    t, W, dissipation, defect : (n, ...). imbalance : W(t) - W(0) + the integral of the dissipation, in J.
+    """
+
+    t: np.ndarray
+    W: np.ndarray
+    dissipation: np.ndarray
+    defect: np.ndarray
+    imbalance: np.ndarray
+
+
+def energy_balance(controller: Tracking, flight: Run) -> EnergyBalance:
+    """W along a simulated motion and how far W' = -dissipation is from true. For laws without integral action."""
+    if controller.state_size:
+        raise ControlError("the energy balance is that of the prototype alone; derive the law without integral action.")
+    q_R, v_R, a_R = controller.reference(flight.t)
+    lead = (len(flight.t), *(1,) * (flight.q.ndim - 2))
+    desired = [x.reshape(*lead, x.shape[-1]) for x in (q_R, v_R, a_R)]
+    values = controller.law.diagnostics(flight.q, flight.v, *desired)
+    W, loss = values["W"], values["dissipation"]
+    lost = _integral(flight.t, loss)
+    return EnergyBalance(flight.t, W, loss, values["defect"], W - W[0] + lost)
+
+
+def _integral(t: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Running integral by cubic splines: fourth order."""
+    from scipy.interpolate import CubicSpline
+
+    return CubicSpline(t, y, axis=0).antiderivative()(t)
+
+
+@dataclass(frozen=True)
+class Attraction:
+    """Outcome of many flights from random states.
+
+    Attributes
+    ----------
+    start : (q, v) of all samples. recovered : (n,) booleans. final_distance : (n,) m. drop : (n,) m below the lower of start
+        and target.
+    """
+
+    start: tuple[np.ndarray, np.ndarray]
+    recovered: np.ndarray
+    final_distance: np.ndarray
+    drop: np.ndarray
+
+    @property
+    def share(self) -> float:
+        """Share of recovered samples."""
+        return float(np.mean(self.recovered))
+
+
+def random_states(
+    model: Model,
+    count: int,
+    rng: Any = 0,
+    distance: float = 5.0,
+    angle: float = np.deg2rad(179.9),
+    speed: float = 3.0,
+    rate: float = 5.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random states of a single free body: |r_i| < distance, rotation angle < angle, |v_i| < speed, |w_i| < rate."""
+    from heavytop.control.reference import coordinates_of_motion
+
+    rng = np.random.default_rng(rng)
+    axis = rng.standard_normal((count, 3))
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    R = so3.exp(axis * rng.uniform(0.0, angle, (count, 1)))
+    G = se3.pose(R, rng.uniform(-distance, distance, (count, 3)))
+    xi = np.concatenate([rng.uniform(-speed, speed, (count, 3)), rng.uniform(-rate, rate, (count, 3))], axis=1)
+    q, v, _ = coordinates_of_motion(model, G, xi, np.zeros((count, 6)))
+    return q, v
+
+
+def region_of_attraction(
+    plant: Model,
+    controller: Controller,
+    start: tuple[np.ndarray, np.ndarray],
+    until: float = 30.0,
+    step: float = 2e-3,
+    target: Callable[[float], np.ndarray] | None = None,
+    tolerance: float = 0.05,
+) -> Attraction:
+    """Fly from many states at once and see which come back.
+
+    Parameters
+    ----------
+    start : (q, v) with one batch axis, for example from :func:`random_states`.
+    target : time -> position (3,) to come back to; default: the origin.
+    tolerance : distance of the first body's origin from the target at the end that counts as recovered, m.
+    """
+    flight = ClosedLoop(plant, controller).fly(start, until, step, record_every=max(1, round(0.05 / step)))
+    body = plant.body_names[0]
+    places = plant.pose("world", body, flight.q)[..., :3, 3]
+    goal = np.zeros(3) if target is None else np.asarray(target(until), dtype=float)
+    distance = np.linalg.norm(places[-1] - goal, axis=-1)
+    least = np.minimum(places[0, ..., 2], goal[2])
+    return Attraction(start, distance < tolerance, distance, least - places[..., 2].min(axis=0))

@@ -1,0 +1,108 @@
+"""What must hold so that a law exists: a positive prototype, inputs that reach it, limits that allow rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.control.setting import trace_of
+from heavytop.errors import ControlError, ModelError
+
+if TYPE_CHECKING:
+    from heavytop.control.law import Law
+
+SAMPLES = 3
+SINGULAR = 1e-12
+"""Ratio of the smallest to the largest eigenvalue below which a matrix counts as singular."""
+
+
+def check_law(law: Law) -> None:
+    """Raise a ControlError that names the cause if the law does not exist in the neutral or in random configurations."""
+    model = law.model
+    if model.nu == 0:
+        raise ControlError(f"{model.name!r} has no inputs: there is nothing to control it with. Add system.input(...).")
+    s, N = law.setting, law.projection.directions
+    outputs = {
+        "Mbar": s.mass_matrix,
+        "Dbar": s.damping_matrix,
+        "Kbar": s.stiffness_matrix,
+        "H": law.projection.metric(N),
+        "B": s.dynamics.input_matrix,
+    }
+    traced = trace_of("check", {"q": s.actual.q, "p": s.actual.p}, outputs)
+    configurations = np.vstack([model.neutral(), model.random(0, (SAMPLES,))])
+    values = dict(zip(outputs, traced(configurations, model.parameter_vector()), strict=True))
+    _positive(values["Mbar"], "inertia Mbar", model.v_names, strict=True)
+    _positive(values["Dbar"], "damping Dbar", model.v_names, strict=False)
+    _positive(values["Kbar"], "stiffness Kbar", model.v_names, strict=False)
+    _reachable(law, values["H"], values["B"])
+    if law.limits is not None:
+        _rest_within_limits(law, values["B"][0])
+
+
+def _positive(matrices: np.ndarray, what: str, names: tuple[str, ...], strict: bool) -> None:
+    for matrix in matrices:
+        values, vectors = np.linalg.eigh(matrix)
+        floor = SINGULAR * max(np.max(np.abs(values)), 1e-300)
+        if (values[0] > floor) if strict else (values[0] >= -floor):
+            continue
+        direction = names[int(np.argmax(np.abs(vectors[:, 0])))]
+        need = "positive definite" if strict else "positive semidefinite"
+        raise ControlError(
+            f"the prototype is not positive: its {what} must be {need}, but its smallest eigenvalue is {values[0]:.6g}, in a "
+            f"direction that is mainly {direction!r}. Give the bodies that move there more {what.split()[0]}."
+        )
+
+
+def _reachable(law: Law, H: np.ndarray, B: np.ndarray) -> None:
+    for metric, matrix in zip(H, B, strict=True):
+        values = np.linalg.eigvalsh(metric)
+        if np.all(np.isfinite(values)) and values[0] > SINGULAR * values[-1]:
+            continue
+        model = law.model
+        rank = int(np.linalg.matrix_rank(matrix))
+        raise ControlError(
+            f"the inputs of {model.name!r} are not independent: N^T Mbar N is singular, {model.nu} inputs have an input matrix B of rank "
+            f"{rank}. Join inputs that do the same, or remove {model.nu - rank} of {', '.join(map(repr, model.u_names))}."
+        )
+
+
+def _rest_within_limits(law: Law, B: np.ndarray) -> None:
+    """If the model can rest in its neutral configuration without limits, it must with them."""
+    from scipy.optimize import lsq_linear
+
+    model, limits = law.model, law.limits
+    if limits is None:
+        return
+    needed = model.inverse_dynamics(model.neutral(), np.zeros(model.nv), np.zeros(model.nv))
+    u, *_ = np.linalg.lstsq(B, needed, rcond=None)
+    scale = max(float(np.max(np.abs(needed))), 1e-9)
+    if np.max(np.abs(B @ u - needed)) > 1e-6 * scale:
+        return  # no rest there even without limits
+    lower, upper = limits.bounds(model)
+    slack = 1e-9 * (1.0 + np.abs(u))  # also keeps equal limits apart
+    nearest = lsq_linear(B, needed, bounds=(lower - slack, upper + slack), method="bvls")
+    if np.max(np.abs(B @ nearest.x - needed)) <= 1e-6 * scale:
+        return
+    outside = [
+        (n, x, a, b)
+        for n, x, a, b, s in zip(model.u_names, u, lower, upper, slack, strict=True)
+        if not a - s <= x <= b + s
+    ]
+    listed = "; ".join(f"{n!r} must supply {x:.4g}, allowed {a:g} to {b:g}" for n, x, a, b in outside)
+    raise ControlError(
+        f"the limits exclude rest of {model.name!r} (hover) in its neutral configuration: {listed or 'no combination balances gravity'}."
+    )
+
+
+def check_model(model: Any) -> None:
+    """Raise an error unless ``model`` is a derived model of a tree without velocity constraints."""
+    if not hasattr(model, "expressions"):
+        raise ModelError(f"a law needs a derived model (system.derive()), got {type(model).__name__}.")
+    closed = [item.name for item in (*model.description.loops, *model.description.constraints)]
+    if closed:
+        raise ControlError(
+            f"laws are derived for tree systems; {model.name!r} has the constraints {', '.join(map(repr, closed))}. "
+            "Describe the closed part by one joint with its own coordinates (ht.Custom), or control it without the loop."
+        )

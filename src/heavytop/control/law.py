@@ -1,0 +1,286 @@
+"""A control law: a static (or, with integral action, dynamic) feedback ``u = law(q, v, q_R, v_R, a_R)`` as traced function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, is_symbolic, split
+from heavytop.compile import Kernel, Traced
+from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box_qp, box_qp_outside
+from heavytop.control.checks import check_law
+from heavytop.control.integral import Integral, integral_symbols
+from heavytop.control.setting import Setting, trace_of
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.system.model import Model
+
+if TYPE_CHECKING:
+    from heavytop.compile.c99 import Precision
+    from heavytop.control.prototype import Prototype
+    from heavytop.control.reference import Reference
+    from heavytop.control.tracking import Tracking
+
+Parameters = Mapping[str, Any] | None
+
+
+class FeedbackLaw(ABC):
+    """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`."""
+
+    kind: str
+    model: Model
+    state_size: int = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kind!r} of {self.model.name!r}: {self.model.nu} inputs, {self.state_size} states)"
+
+    @property
+    @abstractmethod
+    def traced_law(self) -> Traced:
+        """Traced function of q, v, q_R, v_R, a_R, p and, with states, z; outputs u and, with states, z_rate."""
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return Kernel(self.traced_law)
+
+    def __call__(
+        self,
+        q: Array,
+        v: Array,
+        q_R: Array,
+        v_R: Array | None = None,
+        a_R: Array | None = None,
+        z: Array | None = None,
+        parameters: Parameters = None,
+    ) -> Array:
+        """Inputs u (..., nu) at the state (q, v) for the reference (q_R, v_R, a_R); all broadcast. Symbols give symbols.
+
+        ``v_R`` and ``a_R`` default to rest, ``z`` to the initial state of the integrals.
+        """
+        arguments = self._arguments(q, v, q_R, v_R, a_R, z, parameters)
+        if is_symbolic(*arguments):
+            return self.traced_law(*arguments)[0]
+        return self._numbers(arguments)
+
+    def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:
+        return self._kernel(*arguments)[0]
+
+    def _arguments(self, q, v, q_R, v_R, a_R, z, parameters) -> list[Array]:
+        model, zero = self.model, np.zeros(self.model.nv)
+        arguments = [
+            model.coordinates.check(q, "q") if not is_symbolic(q) else q,
+            self._vector(v, "v", model.nv),
+            model.coordinates.check(q_R, "q_R") if not is_symbolic(q_R) else q_R,
+            zero if v_R is None else self._vector(v_R, "v_R", model.nv),
+            zero if a_R is None else self._vector(a_R, "a_R", model.nv),
+            model.parameter_vector(parameters),
+        ]
+        if self.state_size:
+            arguments.append(self.initial_state() if z is None else self._vector(z, "z", self.state_size))
+        return arguments
+
+    def _vector(self, x: Array, what: str, size: int) -> Array:
+        if is_symbolic(x):
+            return x
+        x = np.asarray(x, dtype=float)
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise wrong_shape(f"{what} of {self!r}", ("...", size), x.shape)
+        return x
+
+    def initial_state(self) -> np.ndarray:
+        """The integrals at the start (state_size,): zero."""
+        return np.zeros(self.state_size)
+
+    # --- use --------------------------------------------------------------------------------------------------------------
+
+    def traced(self, model: Model) -> Traced:
+        """A law alone cannot be simulated: it needs a reference."""
+        raise ControlError(
+            f"{self!r} needs a reference: give simulate(..., control=law, reference=...), or control=law.with_reference(reference). "
+            "A configuration q serves as set point."
+        )
+
+    def with_reference(
+        self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
+    ) -> Tracking:
+        """The law together with what it shall follow: a controller that a simulation can call.
+
+        Parameters
+        ----------
+        reference : a :class:`.Reference`, or a configuration (nq,) to hold.
+        knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
+        sample_time : period (s) at which a law with integral action is sampled; None: it runs continuously.
+        """
+        from heavytop.control.reference import Reference
+        from heavytop.control.tracking import Tracking
+
+        if not isinstance(reference, Reference):
+            reference = Reference.set_point(self.model, reference)
+        return Tracking(self, reference, knows_parameters, sample_time)
+
+    def call_seconds(self, calls: int = 20_000) -> float:
+        """Measured time of one evaluation as native code (s), one state at a time in a native loop on this processor."""
+        from time import perf_counter
+
+        kernel = Kernel(self.traced_law, lanes=1)
+        model = self.model
+        packed = kernel.packed(calls)
+        state = [model.random(0), np.ones(model.nv), model.neutral(), np.ones(model.nv), np.ones(model.nv)]
+        packed.fill(*state, model.parameter_vector(), *([self.initial_state()] if self.state_size else []))
+        packed.run()
+        clock = perf_counter()
+        packed.run()
+        return (perf_counter() - clock) / calls
+
+    def export_c(self, folder: str | Path, precision: Precision = "double", footprint: bool = False) -> list[Path]:
+        """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
+
+        The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate.
+        """
+        from heavytop.compile import export_c
+
+        rng = np.random.default_rng(0)
+        count, model = 16, self.model
+        vectors = [
+            model.random(rng, (count,)),
+            rng.standard_normal((count, model.nv)),
+            model.random(rng, (count,)),
+            rng.standard_normal((count, model.nv)),
+            rng.standard_normal((count, model.nv)),
+            np.broadcast_to(model.parameter_vector(), (count, len(model.parameter_names))),
+        ]
+        if self.state_size:
+            vectors.append(rng.standard_normal((count, self.state_size)))
+        name = f"{self.kind}_law"
+        return export_c(
+            folder, {name: self.traced_law}, precision, name=name, vectors={name: vectors}, footprint=footprint
+        )
+
+
+class Law(FeedbackLaw):
+    """A tracking law of a model, derived from a prototype.
+
+    Made by :func:`.particle_law`, :func:`.body_law` and :func:`.energy_law`.
+
+    Attributes
+    ----------
+    kind : name of the law.
+    model, prototype, limits, integrals : what it was derived from.
+    state_size : number of integrator states z; 0 for a static law.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        setting: Setting,
+        bias: Array,
+        diagnostics: Callable[[], Mapping[str, Array]],
+        limits: Limits | None,
+        integrals: Sequence[Integral],
+    ) -> None:
+        self.kind, self.setting, self.limits, self.integrals = kind, setting, limits, tuple(integrals)
+        self.model: Model = setting.model
+        self.prototype: Prototype = setting.prototype
+        self._diagnostics = diagnostics
+        self.state_size = sum(i.size for i in self.integrals)
+        self._z = integral_symbols(self.integrals)
+        rates = []
+        for integral, z in zip(self.integrals, split(self._z, [i.size for i in self.integrals]), strict=True):
+            force, rate = integral.force_and_rate(setting, z)
+            bias = bias + force
+            rates.append(rate)
+        self._bias, self._z_rate = bias, rates
+        self._bounds = None if limits is None else limits.bounds(self.model)
+        check_law(self)
+
+    # --- traced functions -------------------------------------------------------------------------------------------------
+
+    @property
+    def projection(self) -> Projection:
+        """Gauss's projection of the prototype equation."""
+        return Projection(self.setting, self._bias)
+
+    def symbols(self) -> dict[str, Array]:
+        """Inputs of the law: q, v, q_R, v_R, a_R, p and, with integral action, z."""
+        symbols = self.setting.symbols()
+        return symbols | {"z": self._z} if self.state_size else symbols
+
+    @property
+    def inside(self) -> bool:
+        """Whether the limits are part of the traced function (few limited inputs) or met outside."""
+        return self._bounds is None or self._limited <= ENUMERATE_UP_TO
+
+    @property
+    def _limited(self) -> int:
+        if self._bounds is None:
+            return 0
+        return int(np.sum(np.isfinite(self._bounds[0]) | np.isfinite(self._bounds[1])))
+
+    @cached_property
+    def traced_law(self) -> Traced:
+        """The law as traced function of its :meth:`symbols`; outputs u, then z_rate with integral action."""
+        if not self.inside:
+            raise ControlError(
+                f"{self!r} has {self._limited} limited inputs; only up to {ENUMERATE_UP_TO} are unrolled into native code. "
+                "Call the law on numbers instead (law(q, v, q_R, ...)), or limit fewer inputs."
+            )
+        projection = self.projection
+        N = projection.directions
+        u = projection.unlimited(N)
+        if self._bounds is not None and self.limits is not None:
+            u = box_qp(projection.weight(N, self.limits.torque_priority), u, *self._bounds)
+        outputs = {"u": u}
+        if self.state_size:
+            outputs["z_rate"] = concatenate(*self._z_rate)
+        return trace_of(f"{self.kind}_law", self.symbols(), outputs)
+
+    @cached_property
+    def traced_diagnostics(self) -> Traced:
+        """Desired acceleration a_d, energy W, dissipation 2R, compatibility defect delta."""
+        outputs = {"a_d": self.projection.desired_acceleration(), **self._diagnostics()}
+        return trace_of(f"{self.kind}_diagnostics", self.symbols(), outputs)
+
+    @cached_property
+    def _diagnostics_kernel(self) -> Kernel:
+        return Kernel(self.traced_diagnostics)
+
+    @cached_property
+    def _program(self) -> Kernel:
+        """Target and metric of the quadratic program that is solved outside."""
+        projection, limits = self.projection, self.limits
+        N = projection.directions
+        metric = projection.weight(N, None if limits is None else limits.torque_priority)
+        outputs = {"u": projection.unlimited(N), "H": metric}
+        if self.state_size:
+            outputs["z_rate"] = concatenate(*self._z_rate)
+        return Kernel(trace_of(f"{self.kind}_program", self.symbols(), outputs))
+
+    # --- evaluation -------------------------------------------------------------------------------------------------------
+
+    def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:
+        if self.inside or self._bounds is None:
+            return super()._numbers(arguments)
+        target, metric, *_ = self._program(*arguments)
+        return box_qp_outside(metric, target, *self._bounds)
+
+    def diagnostics(
+        self,
+        q: Array,
+        v: Array,
+        q_R: Array,
+        v_R: Array | None = None,
+        a_R: Array | None = None,
+        z: Array | None = None,
+        parameters: Parameters = None,
+    ) -> dict[str, np.ndarray]:
+        """Desired acceleration ``a_d`` (..., nv), energy ``W`` (J), ``dissipation`` (W) and ``defect`` (W) at a state.
+
+        Where the prototype equation is realised in full, ``W' = -dissipation + defect`` for the energy-based law. The defect is
+        nan for the laws that have no such balance.
+        """
+        values = self._diagnostics_kernel(*self._arguments(q, v, q_R, v_R, a_R, z, parameters))
+        return dict(zip(self.traced_diagnostics.outputs, values, strict=True))

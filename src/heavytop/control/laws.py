@@ -1,0 +1,110 @@
+"""The three tracking laws and computed torque.
+
+All laws make the system move like a prototype that is tied to the reference; they differ in what they call the error:
+
+* :func:`particle_law`: the distance of every particle from its place on the reference,
+* :func:`body_law`: the motion of the error pose G_R^-1 G of every body,
+* :func:`energy_law`: a velocity error on the configuration space. Recommended.
+
+They are identical while the reference does not rotate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.control.allocation import Limits
+from heavytop.control.body import body_bias, body_dissipation, body_energy
+from heavytop.control.checks import check_model
+from heavytop.control.energy import Block, Transport, default_blocks
+from heavytop.control.integral import Integral
+from heavytop.control.law import Law
+from heavytop.control.particle import particle_bias, particle_dissipation, particle_energy
+from heavytop.control.prototype import Prototype
+from heavytop.control.setting import Setting
+from heavytop.system.model import Model
+
+LimitsLike = Limits | tuple[Any, Any] | None
+NO_BALANCE = np.asarray(np.nan)
+
+
+def particle_law(
+    model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
+) -> Law:
+    """The particle-based law: every particle of the prototype is drawn to its own place on the reference.
+
+    Parameters
+    ----------
+    model : a derived model with a tree graph, in any coordinates.
+    prototype : the desired moments.
+    limits : limits of the inputs: a pair (lower, upper) or :class:`.Limits`.
+    integral : integral action, one term or several.
+
+    Notes
+    -----
+    On a reference that rotates faster than ``sqrt(Pibar / Thbar)`` this law is locally unstable.
+    """
+    setting = _setting(model, prototype)
+
+    def diagnostics() -> dict[str, Array]:
+        return {"W": particle_energy(setting), "dissipation": particle_dissipation(setting), "defect": NO_BALANCE}
+
+    return Law("particle", setting, particle_bias(setting), diagnostics, Limits.of(limits), _terms(integral))
+
+
+def body_law(
+    model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
+) -> Law:
+    """The body-based law: the error pose of every body moves like a free body with springs and dampers.
+
+    For one fully actuated body the error dynamics is autonomous and almost globally asymptotically stable. An underactuated vehicle
+    becomes unstable with it on fast rotating references: use :func:`energy_law` there. Parameters as in :func:`particle_law`.
+    """
+    setting = _setting(model, prototype)
+
+    def diagnostics() -> dict[str, Array]:
+        defect = np.asarray(0.0) if len(setting.inertias) == 1 else NO_BALANCE
+        return {"W": body_energy(setting), "dissipation": body_dissipation(setting), "defect": defect}
+
+    return Law("body", setting, body_bias(setting), diagnostics, Limits.of(limits), _terms(integral))
+
+
+def energy_law(
+    model: Model,
+    prototype: Prototype,
+    limits: LimitsLike = None,
+    integral: Integral | Sequence[Integral] = (),
+    transport: str = "product",
+    blocks: Sequence[Block] | None = None,
+) -> Law:
+    """The energy-based law: the velocity error is a tangent vector, so the energy balance is exact. Recommended.
+
+    Parameters
+    ----------
+    model, prototype, limits, integral : as in :func:`particle_law`.
+    transport : how the desired velocity is carried to the actual configuration. "product": points at the centres of stiffness and
+        attitudes separately; "se3": poses as a whole.
+    blocks : the error blocks themselves, instead of those that ``transport`` names.
+    """
+    setting = _setting(model, prototype)
+    chosen = default_blocks(setting.actual, prototype, transport) if blocks is None else tuple(blocks)
+    carried = Transport(setting, chosen)
+
+    def diagnostics() -> dict[str, Array]:
+        return {"W": carried.energy, "dissipation": carried.dissipation, "defect": carried.defect}
+
+    kind = "energy" if transport == "product" or blocks is not None else "energy_se3"
+    return Law(kind, setting, carried.bias, diagnostics, Limits.of(limits), _terms(integral))
+
+
+def _setting(model: Model, prototype: Prototype) -> Setting:
+    check_model(model)
+    return Setting(model, prototype)
+
+
+def _terms(integral: Integral | Sequence[Integral]) -> tuple[Integral, ...]:
+    return (integral,) if isinstance(integral, Integral) else tuple(integral)

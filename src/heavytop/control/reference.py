@@ -1,0 +1,288 @@
+"""References: what the system shall do, as (q_R, v_R, a_R) at any time.
+
+Written in NumPy notation a reference is traced once: its derivatives are exact and it can run inside native code. A reference that
+cannot be traced (an integrated or recorded one) is evaluated on numbers and handed to native code as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
+from heavytop.compile import Kernel, Traced
+from heavytop.control.setting import trace_of
+from heavytop.coordinates import Pose
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.geometry import se3
+from heavytop.system.expressions import Expressions
+from heavytop.system.joints import Free
+from heavytop.system.model import Model
+from heavytop.system.names import WORLD
+from heavytop.system.solve import solve_definite, symmetric
+
+Motion3 = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Reference:
+    """A desired motion of a model.
+
+    Parameters
+    ----------
+    model : whose coordinates q_R, v_R, a_R are in.
+    evaluate : times (n,) -> q_R (n, nq), v_R (n, nv), a_R (n, nv).
+    traced : the same as traced function of t, if there is one; then ``evaluate`` may be None.
+    duration : where the motion ends (s); None if it has no end.
+    period : after which it repeats (s), if it does.
+    breaks : times where it is less smooth; :meth:`feasibility` looks at them.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    >>> swing = Reference.from_function(system.derive(), lambda t: ht.vector(np.sin(2 * t)))
+    >>> q, v, a = swing(0.0)
+    >>> q, v, a
+    (array([0.]), array([2.]), array([-0.]))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        evaluate: Callable[[np.ndarray], Motion3] | None = None,
+        traced: Traced | None = None,
+        duration: float | None = None,
+        period: float | None = None,
+        breaks: Sequence[float] = (),
+    ) -> None:
+        if evaluate is None and traced is None:
+            raise ControlError("a reference needs a function of numbers or a traced one.")
+        self.model, self.traced, self.duration, self.period = model, traced, duration, period
+        self.breaks = tuple(breaks)
+        self._given = evaluate
+
+    # --- construction -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def set_point(cls, model: Model, q: Array | None = None) -> Reference:
+        """Rest at the configuration q (nq,); default: the neutral one."""
+        q = model.neutral() if q is None else model.coordinates.check(q, "set point q")
+        if q.ndim != 1:
+            raise wrong_shape("set point q", (model.nq,), q.shape)
+        zero = np.zeros(model.nv)
+        traced = trace_of("set_point", {"t": symbol("t")}, {"q_R": q, "v_R": zero, "a_R": zero})
+        return cls(model, traced=traced, period=1.0)
+
+    @classmethod
+    def from_function(cls, model: Model, function: Callable[[Array], Array], **options: Any) -> Reference:
+        """From q_R = function(t) (nq,) in NumPy notation; velocities and accelerations follow by differentiation."""
+        t = symbol("t")
+        q = as_array(function(t))
+        if shape(q) != (model.nq,):
+            raise wrong_shape("the reference q_R = function(t)", (model.nq,), shape(q))
+        if not is_symbolic(q):
+            return cls.set_point(model, q)
+        e = Expressions(model.description)
+        A = substitute(e.kinematics.kinematics_matrix, e.q, q)
+        A = _defaults(A, model)
+        rate = directional(q, t, np.asarray(1.0))
+        # q' = A v; A has full column rank
+        v = solve_definite(symmetric(transpose(A) @ A), np.matvec(transpose(A), rate))
+        outputs = {"q_R": q, "v_R": v, "a_R": directional(v, t, np.asarray(1.0))}
+        return cls(model, traced=trace_of("reference", {"t": t}, outputs), **options)
+
+    @classmethod
+    def from_pose(cls, model: Model, pose: Callable[[Array], Array], **options: Any) -> Reference:
+        """From the pose G(t) (4, 4) of a single free body in NumPy notation: any curve, for a fully actuated vehicle."""
+        t, one = symbol("t"), np.asarray(1.0)
+        G = as_array(pose(t))
+        if shape(G) != (4, 4):
+            raise wrong_shape("the reference pose G(t)", (4, 4), shape(G))
+        if not is_symbolic(G):
+            return cls.set_point(model, pose_coordinates(model, G))
+        xi = se3.vee(se3.inverse(G) @ directional(G, t, one))
+        q, v, a = coordinates_of_motion(model, G, xi, directional(xi, t, one))
+        return cls(model, traced=trace_of("reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a}), **options)
+
+    @classmethod
+    def from_twist(
+        cls, model: Model, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]], **options: Any
+    ) -> Reference:
+        """From times (n,) -> pose (n, 4, 4), body twist (n, 6) and its rate (n, 6) of a single free body, as numbers."""
+        return cls(model, lambda t: coordinates_of_motion(model, *motion(t)), **options)
+
+    # --- evaluation -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, t: Any) -> Motion3:
+        """q_R (..., nq), v_R (..., nv), a_R (..., nv) at the times t (...)."""
+        times = np.asarray(t, dtype=float)
+        if not np.all(np.isfinite(times)):
+            raise ControlError("a reference is defined at finite times only.")
+        flat = times.reshape(-1)
+        values = self._kernel(flat) if self._given is None else self._given(flat)
+        q, v, a = (value.reshape(*times.shape, value.shape[-1]) for value in values)
+        return q, v, a
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        if self.traced is None:
+            raise ControlError("this reference is not traced.")
+        return Kernel(self.traced)
+
+    def signal(self, times: Any) -> np.ndarray:
+        """q_R, v_R, a_R side by side (..., nq + 2 nv)."""
+        return np.concatenate(self(times), axis=-1)
+
+    @property
+    def horizon(self) -> float:
+        """How long to look: duration, else period, else 10 s."""
+        return self.duration or self.period or 10.0
+
+    def delayed(self, start: float) -> Reference:
+        """The same motion, begun at the time ``start`` (the first pose is held before it)."""
+        return Reference(
+            self.model,
+            lambda t: _held(self, t, start),
+            duration=None if self.duration is None else self.duration + start,
+            breaks=(start, *(b + start for b in self.breaks)),
+        )
+
+    def feasibility(
+        self, limits: Any = None, until: float | None = None, samples: int = 2001, model: Model | None = None
+    ) -> Feasibility:
+        """What the inputs must do on the reference, and what they cannot do.
+
+        Parameters
+        ----------
+        limits : limits of the inputs to compare with.
+        until : end of the look; default: :attr:`horizon`.
+        model : another model in the same coordinates.
+        """
+        from heavytop.control.feasibility import feasibility
+
+        return feasibility(self, limits, until, samples, model)
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """Inputs needed on a reference and what remains.
+
+    Attributes
+    ----------
+    times : (n,) s. inputs : (n, nu) least-squares inputs. residual : (n, nv) generalised force that no input supplies.
+    lower, upper : (nu,) range of each input. largest_residual : largest entry of the residual.
+    outside : names of inputs beyond their limits.
+    """
+
+    names: tuple[str, ...]
+    times: np.ndarray
+    inputs: np.ndarray
+    residual: np.ndarray
+    outside: tuple[str, ...]
+
+    @property
+    def lower(self) -> np.ndarray:
+        """(nu,) least value of each input."""
+        return self.inputs.min(axis=0)
+
+    @property
+    def upper(self) -> np.ndarray:
+        """(nu,) largest value of each input."""
+        return self.inputs.max(axis=0)
+
+    @property
+    def largest_residual(self) -> float:
+        """Largest entry of the residual (N or N m)."""
+        return float(np.max(np.abs(self.residual)))
+
+    def is_feasible(self, tolerance: float = 1e-6) -> bool:
+        """Whether the residual is below ``tolerance`` and no input leaves its limits."""
+        return self.largest_residual <= tolerance and not self.outside
+
+    def require(self, tolerance: float = 1e-6) -> None:
+        """Raise a ControlError that names the cause unless the reference is feasible."""
+        if self.largest_residual > tolerance:
+            k = int(np.argmax(np.max(np.abs(self.residual), axis=1)))
+            raise ControlError(
+                f"the reference is infeasible: at t = {self.times[k]:.4g} s a generalised force of up to "
+                f"{self.largest_residual:.4g} is missing that no input supplies. "
+                "Take a flat reference, or follow it with a virtual vehicle."
+            )
+        if self.outside:
+            listed = "; ".join(
+                f"{n!r} needs {a:.4g} to {b:.4g}"
+                for n, a, b in zip(self.names, self.lower, self.upper, strict=True)
+                if n in self.outside
+            )
+            raise ControlError(f"the reference is infeasible within the limits: {listed}. Fly it more slowly.")
+
+    def report(self) -> str:
+        """A short table."""
+        lines = [
+            f"{n:>12}: {a:10.4g} .. {b:10.4g}{'   beyond its limits' if n in self.outside else ''}"
+            for n, a, b in zip(self.names, self.lower, self.upper, strict=True)
+        ]
+        return "\n".join([*lines, f"{'residual':>12}: {self.largest_residual:10.3g}"])
+
+
+def coordinates_of_motion(model: Model, G: Array, xi: Array, xi_rate: Array) -> tuple[Array, Array, Array]:
+    """q, v, a of a single free body with pose G, body twist xi and its rate; numbers with batch axes, or symbols."""
+    q = pose_coordinates(model, G)
+    v, a = _velocities(model)(q, xi, xi_rate)
+    return q, v, a
+
+
+def pose_coordinates(model: Model, G: Array) -> Array:
+    """q (..., nq) of a model that is one free body with the pose G (..., 4, 4)."""
+    edge = _free_edge(model)
+    block = edge.joint.coordinates
+    at = _defaults(edge.at, model)
+    inner = se3.inverse(at) @ G
+    if not isinstance(block, Pose):
+        block = Pose(edge.joint.attitude)
+    return block.from_pose(inner)
+
+
+def _free_edge(model: Model):
+    joints = model.description.joints
+    if len(joints) != 1 or not isinstance(joints[0].joint, Free):
+        raise ControlError(
+            f"{model.name!r} is not a single free body, so a pose does not determine its configuration. "
+            "Give the reference as q_R(t): Reference.from_function(model, function)."
+        )
+    return joints[0]
+
+
+def _velocities(model: Model) -> Traced:
+    """Traced function (q, xi, xi_rate) -> (v, a) of a single free body."""
+    cached = model.__dict__.get("_velocities_of_twist")
+    if cached is None:
+        e = Expressions(model.description)
+        xi, rate = symbol("xi", 6), symbol("xi_rate", 6)
+        motion = e.kinematics.motion(WORLD, _free_edge(model).b)
+        J = _defaults(motion.jacobian, model)
+        metric = symmetric(transpose(J) @ J)
+        v = solve_definite(metric, np.matvec(transpose(J), xi))
+        bias = substitute(_defaults(motion.bias, model), e.v, v)
+        a = solve_definite(metric, np.matvec(transpose(J), rate - bias))
+        cached = trace_of("velocities", {"q": e.q, "xi": xi, "xi_rate": rate}, {"v": v, "a": a})
+        model.__dict__["_velocities_of_twist"] = cached
+    return cached
+
+
+def _defaults(x: Array, model: Model) -> Array:
+    """Parameters replaced by their default values: a reference is a curve, not a family."""
+    for p in model.description.parameters:
+        x = substitute(x, p.symbol, np.asarray(p.value))
+    return x
+
+
+def _held(reference: Reference, t: np.ndarray, start: float) -> Motion3:
+    q, v, a = reference(np.maximum(t - start, 0.0))
+    before = (t < start)[:, None]
+    return q, np.where(before, 0.0, v), np.where(before, 0.0, a)
