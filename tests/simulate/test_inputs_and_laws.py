@@ -200,6 +200,10 @@ def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **mem
             {"control": law_with({"u": 1}, {"z": 1}, state_size=1)},
             "a sampled law with memory must output 'z_next'",
         ),
+        (
+            {"control": law_with({"u": 1, "z_rate": 1}, {"z": 1}, state_size=1)},
+            r"must output 'z_next' of shape \(1,\). It outputs 'z_rate': simulate it with hold='continuous'",
+        ),
         ({"control": law_with({"u": 1}), "inputs": [0.0]}, "either inputs= .* or control="),
         ({"control": law_with({"u": 1}), "hold": "first-order"}, "hold must be one of 'zero-order', 'continuous'"),
         ({"control": law_with({"u": 1}), "control_step": 0.15}, "control_step must be a whole multiple of the step"),

@@ -113,7 +113,7 @@ class FeedbackLaw(ABC):
         ----------
         reference : a :class:`.Reference`, or a configuration (nq,) to hold.
         knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
-        sample_time : period (s) at which a law with integral action is sampled; None: it runs continuously.
+        sample_time : period (s) at which the simulation must sample the law; None: at any, or continuously.
         """
         from heavytop.control.reference import Reference
         from heavytop.control.tracking import Tracking

@@ -20,6 +20,9 @@ A law is any object with these members; no base class is needed.
 ``state_size`` and ``initial_state()``
     s, and the first memory (*batch, s); needed only if the function takes ``z``. A sampled law outputs ``z_next`` (s,),
     a continuous one ``z_rate`` (s,).
+``sampled(period)``
+    Optional: the law for the period in s at which it is sampled here, None if it is evaluated continuously. Called before
+    ``traced``, so that a memory with rates can be given as ``z_next``.
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
 ``fingerprint``
@@ -161,7 +164,7 @@ class BoundLaw:
         return np.asarray(self.law.initial_state(), dtype=float) if self.state_size else np.zeros(0)
 
 
-def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -> BoundLaw:
+def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | None) -> BoundLaw:
     """Check a law against the system it is to control.
 
     Parameters
@@ -169,7 +172,7 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -
     dynamics : what is simulated (sizes).
     subject : what the law is asked to trace itself for: the user's model.
     reference : passed to ``law.with_reference`` if given.
-    sampled : whether the memory must be given as ``z_next`` (sampled) or ``z_rate`` (continuous).
+    period : seconds between samples, the memory must be given as ``z_next``; None: continuous, as ``z_rate``.
     """
     if reference is not None:
         if not hasattr(law, "with_reference"):
@@ -183,6 +186,8 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -
             f"control must be a law with a method traced(model), got {type(law).__name__}. "
             "A function of (t, q, v) can be wrapped by Feedback, or be given as inputs=."
         )
+    if hasattr(law, "sampled"):
+        law = law.sampled(period)
     traced = law.traced(subject)
     shapes = argument_shapes(dynamics, int(getattr(law, "signal_size", 0)), int(getattr(law, "state_size", 0)))
     for name, shape in traced.inputs.items():
@@ -201,8 +206,11 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -
             f"{first[0]!r} of shape {first[1]}."
         )
     memory = int(getattr(law, "state_size", 0))
-    needed = "z_next" if sampled else "z_rate"
+    if period is None:
+        needed, other, kind, remedy = "z_rate", "z_next", "continuous", "hold='zero-order'"
+    else:
+        needed, other, kind, remedy = "z_next", "z_rate", "sampled", "hold='continuous'"
     if memory and traced.outputs.get(needed) != (memory,):
-        kind = "sampled" if sampled else "continuous"
-        raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).")
+        hint = f" It outputs {other!r}: simulate it with {remedy}." if other in traced.outputs else ""
+        raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")
     return BoundLaw(law, traced, shapes["signal"][0], memory)
