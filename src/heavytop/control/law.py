@@ -16,7 +16,7 @@ from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box
 from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
 from heavytop.control.setting import Setting, trace_of
-from heavytop.errors import ControlError, wrong_shape
+from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ class FeedbackLaw(ABC):
         x = np.asarray(x, dtype=float)
         if x.ndim == 0 or x.shape[-1] != size:
             raise wrong_shape(f"{what} of {self!r}", ("...", size), x.shape)
+        if not np.all(np.isfinite(x)):
+            raise ShapeError(f"{what} of {self!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
         return x
 
     def initial_state(self) -> np.ndarray:
