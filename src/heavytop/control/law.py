@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -120,9 +121,23 @@ class FeedbackLaw(ABC):
         from heavytop.control.reference import Reference
         from heavytop.control.tracking import Tracking
 
-        if not isinstance(reference, Reference):
-            reference = Reference.set_point(self.model, reference)
-        return Tracking(self, reference, knows_parameters, sample_time)
+        if isinstance(reference, Reference):
+            what: Any = id(reference)
+        else:
+            point = np.asarray(reference, dtype=float)
+            what = (point.shape, point.tobytes())
+        key = (what, knows_parameters, sample_time)
+        tracking = self._trackings.get(key)
+        if tracking is None:
+            if not isinstance(reference, Reference):
+                reference = Reference.set_point(self.model, reference)
+            tracking = self._trackings[key] = Tracking(self, reference, knows_parameters, sample_time)
+        return tracking
+
+    @cached_property
+    def _trackings(self) -> WeakValueDictionary[Any, Tracking]:
+        """Controllers in use by what they follow, so that the native code of a simulation is found again."""
+        return WeakValueDictionary()
 
     def call_seconds(self, calls: int = 20_000) -> float:
         """Measured time of one evaluation as native code (s), one state at a time in a native loop on this processor."""

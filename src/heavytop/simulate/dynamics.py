@@ -13,6 +13,7 @@ from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, s
 from heavytop.compile import Kernel, Traced, make_function
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
+from heavytop.simulate.recent import Recent
 from heavytop.simulate.units import rate_units, units_of
 
 if TYPE_CHECKING:
@@ -115,9 +116,14 @@ class Dynamics(ABC):
         return self._kernels[name]
 
     @cached_property
-    def steppers(self) -> dict[Any, Any]:
-        """Native code of runs made so far, by their options."""
-        return {}
+    def steppers(self) -> Recent:
+        """Native code of the latest kinds of runs, by their options."""
+        return Recent()
+
+    @cached_property
+    def laws(self) -> Recent:
+        """The latest laws, traced and checked."""
+        return Recent()
 
     @cached_property
     def _kernels(self) -> dict[str, Kernel | None]:

@@ -99,11 +99,9 @@ def compile_problem(problem: Problem) -> Compiled:
     options = (
         f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
     )
-    memo = problem.dynamics.steppers
+    # the law is kept beside its code: as long as the entry lives, no other law has its id
     key = (options, lanes, problem.threads, None if law is None else id(law.law), problem.events)
-    if key not in memo:
-        memo[key] = (_stepper(problem, options, lanes), law)
-    stepper = memo[key][0]
+    stepper, _ = problem.dynamics.steppers.recall(key, lambda: (_stepper(problem, options, lanes), law))
     tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
     return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
 

@@ -1,6 +1,6 @@
 """What a control law must offer to be run inside the native time loop.
 
-A law is any object with these members; no base class is needed.
+A law is any object with these members; no base class is needed. It is traced once for a model: to change a law, make another.
 
 ``traced(model)``
     A :class:`~heavytop.compile.Traced` function. Its inputs are any of the names below, in any order; its first output
@@ -33,12 +33,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.compile import Traced, trace
+from heavytop.compile import Kernel, Traced, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError
 
@@ -146,6 +147,11 @@ class BoundLaw:
         names = list(self.traced.outputs)[1:]
         return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
 
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The law as native code of its own."""
+        return Kernel(self.traced)
+
     def signal(self, times: np.ndarray) -> np.ndarray:
         """Samples of the reference, checked."""
         samples = np.asarray(self.law.signal(times), dtype=float)
@@ -165,7 +171,7 @@ class BoundLaw:
 
 
 def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | None) -> BoundLaw:
-    """Check a law against the system it is to control.
+    """Check a law against the system it is to control, or find it checked.
 
     Parameters
     ----------
@@ -188,6 +194,10 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
         )
     if hasattr(law, "sampled"):
         law = law.sampled(period)
+    return dynamics.laws.recall((id(law), period is None), lambda: _bound(law, dynamics, subject, period is not None))
+
+
+def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
     traced = law.traced(subject)
     shapes = argument_shapes(dynamics, int(getattr(law, "signal_size", 0)), int(getattr(law, "state_size", 0)))
     for name, shape in traced.inputs.items():
@@ -206,10 +216,10 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
             f"{first[0]!r} of shape {first[1]}."
         )
     memory = int(getattr(law, "state_size", 0))
-    if period is None:
-        needed, other, kind, remedy = "z_rate", "z_next", "continuous", "hold='zero-order'"
-    else:
+    if sampled:
         needed, other, kind, remedy = "z_next", "z_rate", "sampled", "hold='continuous'"
+    else:
+        needed, other, kind, remedy = "z_rate", "z_next", "continuous", "hold='zero-order'"
     if memory and traced.outputs.get(needed) != (memory,):
         hint = f" It outputs {other!r}: simulate it with {remedy}." if other in traced.outputs else ""
         raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")

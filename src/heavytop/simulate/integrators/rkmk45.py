@@ -64,19 +64,12 @@ class RKMK45:
         from heavytop.simulate.adaptive import AdaptiveRun
 
         begin = time.perf_counter()
-        key = (
-            "rkmk45",
-            problem.plan.control.kind,
-            problem.balance,
-            problem.count == 1,
-            problem.threads,
-            id(problem.plan.control.law),
-        )
-        memo = problem.dynamics.steppers
-        if key not in memo:
-            memo[key] = (self._stepper(problem), problem.plan.control.law)
+        control = problem.plan.control
+        known = None if control.law is None else id(control.law.law)
+        key = ("rkmk45", control.kind, problem.balance, problem.count == 1, problem.threads, known)
+        stepper, _ = problem.dynamics.steppers.recall(key, lambda: (self._stepper(problem), control.law))
         seconds = time.perf_counter() - begin
-        recording = AdaptiveRun(problem, self, memo[key][0], memory).run()
+        recording = AdaptiveRun(problem, self, stepper, memory).run()
         recording.compile_seconds = seconds
         return recording
 
