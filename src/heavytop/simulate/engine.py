@@ -104,11 +104,8 @@ def compile_problem(problem: Problem) -> Compiled:
         options += f" law {law.fingerprint}"
     if problem.events:
         options += f" events {content(trace_events(problem.events, problem.dynamics))}"
-    memo = problem.dynamics.steppers
     key = (options, lanes, problem.threads)
-    if key not in memo:
-        memo[key] = _stepper(problem, options, lanes)
-    stepper = memo[key]
+    stepper = problem.dynamics.steppers.recall(key, lambda: _stepper(problem, options, lanes))
     tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
     return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
 

@@ -69,11 +69,10 @@ class RKMK45:
         if control.kind == "continuous" and control.law is not None:
             options += f" law {control.law.fingerprint}"
         lanes = 1 if problem.count == 1 else host().lanes
-        memo, key = problem.dynamics.steppers, (options, lanes, problem.threads)
-        if key not in memo:
-            memo[key] = self._stepper(problem, options, lanes)
+        key = (options, lanes, problem.threads)
+        stepper = problem.dynamics.steppers.recall(key, lambda: self._stepper(problem, options, lanes))
         seconds = time.perf_counter() - begin
-        recording = AdaptiveRun(problem, self, memo[key], memory).run()
+        recording = AdaptiveRun(problem, self, stepper, memory).run()
         recording.compile_seconds = seconds
         return recording
 
