@@ -270,11 +270,3 @@ def test_figures_tell_units(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
     phase = plot_phase(run, "trolley.x", "trolley.v_x", tmp_path / "phase.svg")
     assert axis_labels(phase) == [("trolley.x in m", "trolley.v_x in m/s")]
     assert len(plot_signals(run, ["trolley.x", "motor", "hook.w"]).axes) == 3
-
-
-def test_pages_are_not_promised(run: ht.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "heavytop.show.page", None)
-    with pytest.raises(SimulationError, match="no page writer"):
-        run.show(tmp_path / "page.html")
