@@ -157,11 +157,11 @@ SYSTEMS = (*JOINTS, *TREES)
 
 @cache
 def model_of(name: str) -> ht.Model:
-    """The derived model of a named system."""
+    """The derived model of a named system, interpreted: many functions, each called a few times."""
     if name in TREES:
         system, velocity = TREES[name]()
-        return system.derive(velocity)
-    return sandwich(name).derive()
+        return system.derive(velocity, native=False)
+    return sandwich(name).derive(native=False)
 
 
 def state_of(model: ht.Model, seed: int = 0, shape: tuple[int, ...] = ()) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

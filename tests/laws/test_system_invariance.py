@@ -57,7 +57,7 @@ def physical(model: ht.Model, q, v, u):
 @pytest.fixture(scope="module")
 def standard():
     """Twists and twist rates with rotation matrices and the joints' plain velocities."""
-    model, q = vehicle("matrix").derive(), configuration("matrix")
+    model, q = vehicle("matrix").derive(native=False), configuration("matrix")
     rng = np.random.default_rng(13)
     v, u = rng.standard_normal(model.nv), rng.standard_normal(model.nu)
     return v, u, *physical(model, q, v, u), model.potential_energy(q), model.kinetic_energy(q, v)
@@ -77,7 +77,7 @@ def standard():
 )
 def test_accelerations_do_not_depend_on_the_coordinates(standard, attitude, free, ball, revolute):
     plain, u, twists, rates, potential, kinetic = standard
-    model, q = vehicle(attitude, free, ball, revolute).derive(), configuration(attitude, revolute)
+    model, q = vehicle(attitude, free, ball, revolute).derive(native=False), configuration(attitude, revolute)
     stacked = np.concatenate([model.jacobian("world", body, q) for body in model.body_names])
     v = np.linalg.lstsq(stacked, twists.reshape(-1))[0]  # the same motion in these velocity coordinates
     got_twists, got_rates = physical(model, q, v, u)
@@ -98,16 +98,16 @@ def test_absolute_by_mapping_function_and_joint_agree():
         R_T = se3.rotation(relative_pose(q)).T
         return np.concatenate([v[:6], v[6:9] + np.matvec(R_T, v[3:6]), v[9:]])
 
-    plain = relative.derive()
+    plain = relative.derive(native=False)
 
     def relative_pose(q):
         return plain.pose("hull", "arm", q)
 
     models = [
-        relative.derive(absolute),
-        relative.derive({"arm": "absolute"}),
-        vehicle("quaternion", ball="absolute").derive(),
-        vehicle("quaternion", ball="absolute").derive({"arm": "absolute"}),
+        relative.derive(absolute, native=False),
+        relative.derive({"arm": "absolute"}, native=False),
+        vehicle("quaternion", ball="absolute").derive(native=False),
+        vehicle("quaternion", ball="absolute").derive({"arm": "absolute"}, native=False),
     ]
     rng = np.random.default_rng(14)
     v, u = rng.standard_normal(10), rng.standard_normal(5)
@@ -119,7 +119,7 @@ def test_absolute_by_mapping_function_and_joint_agree():
         assert_allclose(model.commutation(q), first.commutation(q), atol=1e-12)
         assert_allclose(model.connection(q), first.connection(q), atol=1e-12)
         assert_allclose(model.damping_matrix(q), first.damping_matrix(q), atol=1e-13)
-    back = vehicle("quaternion", ball="absolute").derive({"arm": "relative"})
+    back = vehicle("quaternion", ball="absolute").derive({"arm": "relative"}, native=False)
     assert_allclose(back.mass_matrix(q), plain.mass_matrix(q), atol=1e-13)
 
 
@@ -138,7 +138,7 @@ def test_the_centre_of_mass_falls_freely():
     system.damper("ball", "slider", random_damping(rng))
     system.input("motor", ht.JointForce("slider"))
     system.input("twist", ht.Wrench("leaf", force=(1, 2, 3), moment=(3, 2, 1), relative_to="root"))
-    model = system.derive()
+    model = system.derive(native=False)
     q, v, u = state_of(model, 16)
     a = model.acceleration(q, v, 10 * u)
     force, mass = np.zeros(3), 0.0
@@ -159,7 +159,7 @@ def two_bodies(add) -> ht.Model:
     for name in ("one", "two"):
         system.body(name, joint=ht.Free(), inertia=random_inertia(rng))
     add(system, rng)
-    return system.derive()
+    return system.derive(native=False)
 
 
 def test_springs_are_symmetric_in_the_two_bodies():
@@ -235,7 +235,7 @@ def test_parameters_equal_numbers():
             "bob", parent="rod", at=(0, 0, -2 * l), joint=ht.Revolute("x"), inertia=ht.Inertia(m, (0, 0, -l), (m, m, m))
         )
         system.input("push", ht.Thruster("bob", at=(l, 0, 0), axis="y", drag_ratio=l))
-        return system.derive()
+        return system.derive(native=False)
 
     model, fixed = pendulum(), pendulum(2.0, 0.8)
     q, v, u = state_of(model, 23)

@@ -204,3 +204,15 @@ def test_twist_rates_follow_the_body_twists(name):
         return np.matvec(model.jacobian("world", body, flow(model, q, v, t)), v + np.multiply.outer(t, a))
 
     close(twist_rate(model, body, q, v, a), along(twists, 5e-4), 1e-8)
+
+
+@pytest.mark.parametrize("name", ["tree-absolute-chain", "tree-custom", "tree-mixed"])
+def test_native_code_computes_the_same(name):
+    model = model_of(name)
+    native = type(model)(model.description, native=True)
+    q, v, u = state_of(model, 14, (5,))
+    values = {model.parameter_names[0]: np.linspace(0.5, 1.5, 5)}
+    close(native.acceleration(q, v, u, parameters=values), model.acceleration(q, v, u, parameters=values), 1e-12)
+    close(native.mass_matrix(q, parameters=values), model.mass_matrix(q, parameters=values), 1e-13)
+    close(native.energy(q, v), model.energy(q, v), 1e-13)
+    close(native.jacobian("world", "sensor", q), model.jacobian("world", "sensor", q), 1e-13)

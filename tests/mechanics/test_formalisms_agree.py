@@ -28,7 +28,7 @@ from heavytop.mechanics import (
     spatial_newton_euler,
     unified,
 )
-from heavytop.mechanics.functions import Evaluator, lagrangian, shapes
+from heavytop.mechanics.functions import Evaluator, lagrangian
 from heavytop.mechanics.moving_frame import MovingFrame, block_gyroscopic, block_mass, from_frames
 from heavytop.mechanics.moving_frame_examples import ChaplyginSleigh, RotaryPendulum
 from heavytop.mechanics.particles import Drag, ParticleSystem, Spring
@@ -606,4 +606,3 @@ def test_the_commutation_coefficients_matter() -> None:
     right = euler_lagrange.acceleration(c, lambda q, w: 0.5 * np.vecdot(w, theta @ w))(c.neutral(), omega)
     naive = np.zeros(3)  # d/dt(Theta omega) = 0
     assert np.max(np.abs(right - naive)) > 0.3
-    assert shapes(c, "q v") == {"q": (9,), "v": (3,)}

@@ -49,7 +49,7 @@ def build(seed: int):
     xml = f"""<mujoco>
         <compiler angle="radian"/><option gravity="{numbers(GRAVITY)}"/><worldbody>{opened}{closed}</worldbody>
     </mujoco>"""
-    return system.derive(), mujoco.MjModel.from_xml_string(xml)
+    return system.derive(native=False), mujoco.MjModel.from_xml_string(xml)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

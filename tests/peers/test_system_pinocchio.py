@@ -107,7 +107,7 @@ def random_pair(seed: int, kinds: list[str]) -> Pair:
         parent_id = 0 if parent == "world" else peer.getJointId(parent)
         joint = peer.addJoint(parent_id, peer_joint(kind, axis), placement(at), names[i])
         peer.appendBodyToJoint(joint, peer_inertia(inertia), pin.SE3.Identity())
-    return Pair(system, system.derive(), peer, dict(zip(names, kinds, strict=True)))
+    return Pair(system, system.derive(native=False), peer, dict(zip(names, kinds, strict=True)))
 
 
 def compare(pair: Pair, seed: int):
@@ -159,7 +159,7 @@ def test_joint_torques_accelerate_alike():
     for name, block in zip(blocks.names, blocks.blocks, strict=True):
         for index in range(block.nv):
             pair.system.input(f"{name}.{index}", ht.JointForce(name, index))
-    model, order = pair.system.derive(), pair.indices()
+    model, order = pair.system.derive(native=False), pair.indices()
     q, v, u = model.random(rng), rng.standard_normal(model.nv), rng.standard_normal(model.nu)
     V, F = np.empty(model.nv), np.empty(model.nv)
     V[order], F[order] = v, u
@@ -169,7 +169,7 @@ def test_joint_torques_accelerate_alike():
 
 def test_tricopter_with_load():
     """The vehicle of the reference data: Pinocchio agrees with the stored mass matrix and bias, and with ours."""
-    model = tricopter("quaternion").derive()
+    model = tricopter("quaternion").derive(native=False)
     kinds = {
         "hull": "free",
         LOAD: "spherical",

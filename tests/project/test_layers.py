@@ -17,6 +17,7 @@ PACKAGE = SOURCE / "heavytop"
 ORDER = (
     {"heavytop", "__main__"},
     {"cli"},
+    {"bench"},
     {"show"},
     {"sweep"},
     {"io"},
@@ -29,7 +30,7 @@ ORDER = (
     {"coordinates"},
     {"compile"},
     {"geometry"},
-    {"_arrays", "errors"},
+    {"_arrays", "_version", "errors"},
 )
 RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 

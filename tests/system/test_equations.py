@@ -50,11 +50,16 @@ def assert_equal(model: ht.Model, equations: Equations, seed: int = 0, complete:
         "B": model.input_matrix(q, parameters=values),
         "A": model.kinematics_matrix(q, parameters=values),
     }
-    dissipated = model.dissipation_force(q, v, parameters=values) - expected["D"] @ v
+    resisting = model.dissipation_force(q, v, parameters=values)
+    dissipated = resisting - expected["D"] @ v
     expected["f"] = (model.applied_force(q, v, parameters=values) - dissipated)[:, None]
     for name, value in expected.items():
-        scale = max(1e-3, np.max(np.abs(value), initial=0.0))
+        beside = resisting if name == "f" else value
+        scale = max(1e-3, np.max(np.abs(value), initial=0.0), np.max(np.abs(beside), initial=0.0))
         np.testing.assert_allclose(got[name], value, rtol=0, atol=1e-12 * scale, err_msg=name)
+    if model.is_constrained:
+        Phi = model.evaluate("constraint_jacobian", q, parameters=values)
+        np.testing.assert_allclose(got["Phi"], Phi, rtol=0, atol=1e-12 * np.max(np.abs(Phi)))
     assert np.max(np.abs(got["phi"]), initial=0.0) < 1e-12
 
 
@@ -208,6 +213,23 @@ def test_sleigh_is_equations_68_and_69() -> None:
     assert e.A[:2, :2] == sympy.Matrix([[sympy.cos(theta), -sympy.sin(theta)], [sympy.sin(theta), sympy.cos(theta)]])
 
 
+def test_constrained_sleigh_in_minimal_velocities() -> None:
+    """The numbers of the same equations when the runner is constrained by choice of the velocity coordinates."""
+    e = library.chaplygin_sleigh().derive().equations()
+    full = sleigh()
+    values = full.model.description.parameters
+    numbers = {p.name: p.value for p in values} | {
+        "w": 0,
+        "thetadot": "turn_rate",
+        "deltadot": "rotor_rate",
+        "delta": "rotor",
+    }
+    for name in ("M", "c", "fK"):
+        matrix = getattr(full, name).extract([0, 2, 3], [0, 2, 3] if name == "M" else [0]).subs(numbers)
+        difference = (matrix - getattr(e, name)).applyfunc(sympy.expand)
+        assert all(abs(k) < 1e-12 for entry in difference for k in entry.as_coefficients_dict().values())
+
+
 def test_free_body_is_equation_3_96() -> None:
     """M xi' = ad(xi)^T M xi + M Ad(G)^-1 (a_G, 0)."""
     e = library.free_body().derive().equations()
@@ -292,6 +314,7 @@ def test_names_that_collide_stay_distinct() -> None:
     system.input("x", ht.JointForce("x"))
     e = system.derive().equations()
     assert len({*e.q, *e.v, *e.u, *e.p}) == 4
+    assert str(e.u[0]) == "u_x"
     assert sympy.Matrix([e.p[0]]) == e.M
 
 

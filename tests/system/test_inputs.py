@@ -22,7 +22,7 @@ def chain(add, velocity=None) -> ht.Model:
     system.connect("arm", "ball", ht.Cylindrical((1, 2, 3)), at=random_pose(rng), name="sleeve")
     system.frame("tip", "arm", random_pose(rng))
     add(system)
-    return system.derive(velocity)
+    return system.derive(velocity, native=False)
 
 
 def twists(model, q, body):

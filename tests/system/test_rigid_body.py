@@ -30,7 +30,7 @@ class Particles:
         system.body("body", joint=ht.Free(), inertia=self.inertia)
         system.damper("world", "body", ht.Damping.from_particles(self.drags, self.drag_positions))
         system.spring("world", "body", ht.Stiffness.from_springs(*self.springs))
-        self.model = system.derive()
+        self.model = system.derive(native=False)
         self.q = ht.coordinates.Pose().from_pose(random_pose(rng))
         self.v, self.a = rng.standard_normal(6), rng.standard_normal(6)
 
@@ -123,7 +123,7 @@ def test_newton_and_euler_at_the_centre_of_mass():
     moment = so3.random(np.random.default_rng(1))
     moment = moment @ np.diag([1.0, 1.5, 2.0]) @ moment.T
     system.body("body", joint=ht.Free("quaternion"), inertia=ht.Inertia(2.0, moment_at_com=moment))
-    model = system.derive()
+    model = system.derive(native=False)
     v, w = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
     bias = model.bias(model.random(1), [*v, *w])
     assert_allclose(bias, [*(2.0 * np.cross(w, v)), *np.cross(w, moment @ w)], atol=1e-13)
@@ -190,7 +190,7 @@ def test_drag_in_a_moving_fluid_vanishes_when_both_move_alike():
     for name in ("tank", "body"):
         system.body(name, joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
     system.damper("tank", "body", ht.Damping.from_particles(drags, positions))
-    model = system.derive()
+    model = system.derive(native=False)
     q = model.random(rng)
     tank, body = model.pose("world", "tank", q), model.pose("world", "body", q)
     twist = rng.standard_normal(6)  # of a common rigid motion, in world axes
@@ -232,7 +232,7 @@ def test_heavy_top_accelerations():
     p = data["parameters"]
     system = ht.System(gravity=p["gravity"])
     system.body("top", joint=ht.Spherical(), inertia=ht.Inertia(p["m"], p["X"], p["J_com"]))
-    model = system.derive()
+    model = system.derive(native=False)
     R, Omega = np.array(data["R"]), np.array(data["Omega"])
     q = np.swapaxes(R, -1, -2).reshape(-1, 9)
     J = np.array(p["J_about_fixed_point"])
@@ -250,7 +250,7 @@ def test_free_rotation_keeps_the_momentum_of_the_reference_motion():
     J = np.array(data["parameters"]["J"])
     system = ht.System(gravity=(0, 0, 0))
     system.body("body", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=J))
-    model = system.derive()
+    model = system.derive(native=False)
     Omega, R = np.array(data["Omega"]), np.array(data["R"])
     q = np.concatenate([np.zeros((len(R), 3)), np.swapaxes(R, -1, -2).reshape(-1, 9)], axis=1)
     v = np.concatenate([np.zeros_like(Omega), Omega], axis=1)

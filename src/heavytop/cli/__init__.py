@@ -26,7 +26,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from heavytop import __version__
+        from heavytop._version import __version__
 
         typer.echo(f"heavytop {__version__}")
         raise typer.Exit

@@ -49,7 +49,7 @@ def _facts() -> list[tuple[str, str]]:
     import os
     import platform
 
-    from heavytop import __version__
+    from heavytop._version import __version__
 
     packages = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     return [

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from heavytop.errors import ModelError, UnknownNameError, unknown_name
+from heavytop.errors import ModelError, unknown_name
 from heavytop.library.copters import quadcopter as quadcopter
 from heavytop.library.copters import tricopter_load as tricopter_load
+from heavytop.library.mechanisms import andrews as andrews
+from heavytop.library.mechanisms import bricard as bricard
+from heavytop.library.mechanisms import four_bars as four_bars
+from heavytop.library.mechanisms import governor as governor
+from heavytop.library.nonholonomic import car as car
+from heavytop.library.nonholonomic import chaplygin_sleigh as chaplygin_sleigh
+from heavytop.library.nonholonomic import rolling_ball as rolling_ball
+from heavytop.library.nonholonomic import rolling_disc as rolling_disc
+from heavytop.library.nonholonomic import skate as skate
+from heavytop.library.nonholonomic import snakeboard as snakeboard
 from heavytop.library.pendulums import cart_pole as cart_pole
 from heavytop.library.pendulums import chain as chain
 from heavytop.library.pendulums import double_pendulum as double_pendulum
@@ -20,7 +30,7 @@ from heavytop.library.tops import free_body as free_body
 from heavytop.library.tops import heavy_top as heavy_top
 from heavytop.system import System
 
-_BUILDERS: dict[str, Callable[..., System]] = {
+_BUILDERS: dict[str, Callable[[], System]] = {
     "pendulum": pendulum,
     "double-pendulum": double_pendulum,
     "cart-pole": cart_pole,
@@ -29,13 +39,23 @@ _BUILDERS: dict[str, Callable[..., System]] = {
     "free-body": free_body,
     "quadcopter": quadcopter,
     "tricopter-load": tricopter_load,
-    "chain": chain,
+    "andrews": andrews,
+    "bricard": bricard,
+    "governor": governor,
+    "skate": skate,
+    "chaplygin-sleigh": chaplygin_sleigh,
+    "rolling-disc": rolling_disc,
+    "rolling-ball": rolling_ball,
+    "car": car,
+    "snakeboard": snakeboard,
 }
+_COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "four-bars": four_bars}
+_DEFAULT_COUNT = {"chain": 5, "four-bars": 2}
 
 
 def names() -> tuple[str, ...]:
     """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links."""
-    return tuple("chain:N" if name == "chain" else name for name in _BUILDERS)
+    return (*_BUILDERS, *(f"{name}:N" for name in _COUNTED))
 
 
 def load(name: str) -> System:
@@ -44,12 +64,12 @@ def load(name: str) -> System:
     Raises an UnknownNameError that lists the names.
     """
     kind, colon, count = name.strip().replace("_", "-").partition(":")
-    if kind not in _BUILDERS:
-        raise UnknownNameError(f"{unknown_name('built-in system', name, names())}")
-    if not colon:
+    if kind in _BUILDERS:
+        if colon:
+            raise ModelError(f"{kind!r} takes no number, got {name!r}; only {' and '.join(_COUNTED)} do.")
         return _BUILDERS[kind]()
-    if kind != "chain":
-        raise ModelError(f"only chain takes a number (chain:20), got {name!r}.")
-    if not count.isdecimal():
-        raise ModelError(f"chain:N needs a whole number of links, such as chain:20, got {name!r}.")
-    return chain(int(count))
+    if kind not in _COUNTED:
+        raise unknown_name("built-in system", name, names())
+    if colon and not count.isdecimal():
+        raise ModelError(f"{kind}:N needs a whole number, such as {kind}:20, got {name!r}.")
+    return _COUNTED[kind](int(count) if colon else _DEFAULT_COUNT[kind])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, part, transpose, unflatten_columns, vector
+from heavytop._arrays import Array, column, concatenate, part, transpose, unflatten_columns, vector
 from heavytop.errors import ModelError
 from heavytop.system import Free, Inertia, JointForce, Planar, Revolute, System
 
@@ -51,17 +51,18 @@ def chaplygin_sleigh(minimal: bool = True) -> System:
 def rolling_disc(radius: float = 0.5, mass: float = 1.0, minimal: bool = True) -> System:
     """A thin disc that rolls upright or tilted on a level plane without slipping.
 
-    The disc lies in the x-y plane of its own frame. Minimal velocities: its angular velocity in body axes.
+    Its axis is y of its own frame, so it stands upright in the neutral configuration. Minimal velocities: its angular velocity in body
+    axes. Flat on the plane the point of contact is not defined.
     """
     system = System(name="rolling-disc")
     moment = mass * radius**2 / 4
-    system.body("disc", joint=Free(), inertia=Inertia(mass, moment_at_com=(moment, moment, 2 * moment)))
+    system.body("disc", joint=Free(), inertia=Inertia(mass, moment_at_com=(moment, 2 * moment, moment)))
 
     def contact(q: Array) -> Array:
         """From the centre to the lowest point of the rim, in body axes."""
-        up = part(transpose(_rotation(q))[:, 2], 0, 3)  # world z in body axes
-        length = np.sqrt(up[0] ** 2 + up[1] ** 2)
-        return vector(-radius * up[0] / length, -radius * up[1] / length, 0.0)
+        up = column(transpose(_rotation(q)), 2)  # world z in body axes
+        length = np.sqrt(up[0] ** 2 + up[2] ** 2)
+        return vector(-radius * up[0] / length, 0.0, -radius * up[2] / length)
 
     system.constrain(lambda q, v: v[:3] + np.cross(v[3:], contact(q)), name="rolling")
     if minimal:

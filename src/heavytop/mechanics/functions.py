@@ -184,6 +184,8 @@ def applied(coordinates: Coordinates, force: Function | None, dissipation: Funct
 
     def total(q: Array, v: Array, t: Array) -> Array:
         given = vector_of(external(q, v, t), coordinates.nv, "a generalised force")
+        if dissipation is None:
+            return given
         return given - gradient(scalar(rayleigh(q, v, t), "a dissipation function"), v)
 
     return total

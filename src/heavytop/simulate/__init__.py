@@ -3,6 +3,8 @@
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
 from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
+from heavytop.simulate.bodies import scalable_body as scalable_body
+from heavytop.simulate.bodies import unified_body as unified_body
 from heavytop.simulate.dynamics import Dynamics as Dynamics
 from heavytop.simulate.dynamics import UserDynamics as UserDynamics
 from heavytop.simulate.events import Event as Event

@@ -32,7 +32,9 @@ class AdaptiveRun:
         numbers = np.unique([*range(0, problem.steps + 1, problem.record_every), problem.steps])
         self.grid = problem.start_time + problem.step * numbers
         self.end = self.grid[-1]
-        self.flats = [name for name in layout.state if f"dense_{name}" in layout.state and name not in ("q", "t", "theta")]
+        self.flats = [
+            name for name in layout.state if f"dense_{name}" in layout.state and name not in ("q", "t", "theta")
+        ]
         first = method.first_step or 0.01 * problem.step
         self.state = {
             "q": problem.q.reshape(self.count, -1).copy(),
@@ -44,7 +46,9 @@ class AdaptiveRun:
         self.p = np.broadcast_to(problem.p, shape).reshape(self.count, problem.p.shape[-1])
         if "z" in self.flats:
             self.state["z"] = np.broadcast_to(memory, (*problem.batch, memory.shape[-1])).reshape(self.count, -1)
-        self.memory = np.broadcast_to(memory, (*problem.batch, memory.shape[-1])).reshape(self.count, memory.shape[-1]).copy()
+        self.memory = (
+            np.broadcast_to(memory, (*problem.batch, memory.shape[-1])).reshape(self.count, memory.shape[-1]).copy()
+        )
         for name in layout.state:
             if name not in self.state:
                 self.state[name] = np.zeros((self.count, *layout.shapes[name]))
@@ -195,7 +199,9 @@ class AdaptiveRun:
         for name, values in state.items():
             self.records[name][place, lane[times]] = values
 
-    def _dense(self, data: dict[str, np.ndarray], row: np.ndarray, lane: np.ndarray, x: np.ndarray) -> dict[str, np.ndarray]:
+    def _dense(
+        self, data: dict[str, np.ndarray], row: np.ndarray, lane: np.ndarray, x: np.ndarray
+    ) -> dict[str, np.ndarray]:
         """State at fractions ``x`` (m,) of the attempts ``row`` of trajectories ``lane``."""
         theta = dense_curve(data["dense_theta"][row, lane], x)
         state = {"q": self.problem.dynamics.coordinates.retract(data["dense_q"][row, lane], theta)}
@@ -204,7 +210,9 @@ class AdaptiveRun:
             state[name] = columns[..., 0] + dense_curve(columns[..., 1:], x)
         return state
 
-    def _find_events(self, data: dict[str, np.ndarray], begin: np.ndarray, size: np.ndarray, accepted: np.ndarray) -> None:
+    def _find_events(
+        self, data: dict[str, np.ndarray], begin: np.ndarray, size: np.ndarray, accepted: np.ndarray
+    ) -> None:
         problem = self.problem
         row, lane = np.nonzero(accepted)
         if not len(row) or self.events is None:

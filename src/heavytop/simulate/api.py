@@ -208,9 +208,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     return q, v
 
 
-def _batch(
-    q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, table: np.ndarray
-) -> tuple[int, ...]:
+def _batch(q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, table: np.ndarray) -> tuple[int, ...]:
     shapes = {
         "start q": q.shape[:-1],
         "start v": v.shape[:-1],

@@ -66,6 +66,8 @@ class Plant:
         self.dynamics, self.control, self.balance = dynamics, control, balance
         self.coordinates: Coordinates = dynamics.coordinates
         self.nq, self.nv = dynamics.nq, dynamics.nv
+        self.nw = dynamics.coordinates.nv
+        """Velocities of the coordinate blocks: more than nv where minimal velocities satisfy constraints."""
         self.functions: dict[str, Traced] = {"motion": dynamics.motion()}
         self.buffers: dict[str, Shape] = {
             "q": (self.nq,),
@@ -82,6 +84,9 @@ class Plant:
                 self.buffers["z"] = (law.state_size,)
                 if control.kind == "continuous":
                     self.flats.append(Flat("z", law.state_size))
+        projection = dynamics.projection()
+        if projection is not None:
+            self.functions["constrain"] = projection
         power = dynamics.power() if balance else None
         if power is not None:
             self.functions["power"] = power
@@ -91,7 +96,9 @@ class Plant:
 
     # --- building blocks for integrators ------------------------------------------------------------------------------
 
-    def function(self, name: str, fn: Callable[..., Mapping[str, Array]], inputs: Sequence[str], **shapes: Shape) -> Call:
+    def function(
+        self, name: str, fn: Callable[..., Mapping[str, Array]], inputs: Sequence[str], **shapes: Shape
+    ) -> Call:
         """Trace ``fn`` on buffers ``inputs`` and return the call that writes the buffers it returns.
 
         Buffers it returns must be known, or be given by ``shapes``.
@@ -116,7 +123,7 @@ class Plant:
         motion = self.functions["motion"]
         extra = list(motion.outputs.items())[2:]
         for name, shape in (
-            (f"w{tag}", (self.nv,)),
+            (f"w{tag}", (self.nw,)),
             (f"v_rate{tag}", (self.nv,)),
             *((f"{label}~", s) for label, s in extra),
         ):
@@ -199,6 +206,8 @@ def schedule(plant: Plant, method: Method) -> Schedule:
     sample: list[Call] = []
     observe: list[Call] = list(method.observe)
     advance: list[Call] = list(method.advance)
+    if "constrain" in plant.functions:  # back onto loops and constraints, least in the metric of the mass matrix
+        advance.append(Call("constrain", ("q", "v", "p"), ("q", "v")))
     tables: list[str] = []
     channels: list[str] = []
     if control.kind == "table":
@@ -225,7 +234,7 @@ def schedule(plant: Plant, method: Method) -> Schedule:
     extra = list(plant.functions["motion"].outputs.items())[2:]
     if extra:
         names = [f"{CHANNEL}{label}" for label, _ in extra]
-        plant.buffers |= {"w~": (plant.nv,), "a~": (plant.nv,)}
+        plant.buffers |= {"w~": (plant.nw,), "a~": (plant.nv,)}
         plant.buffers |= {name: tuple(s) for name, (_, s) in zip(names, extra, strict=True)}
         observe.append(Call("motion", ("q", "v", "u", "p"), ("w~", "a~", *names)))
         channels += names

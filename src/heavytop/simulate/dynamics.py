@@ -88,6 +88,10 @@ class Dynamics(ABC):
         """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
         return None
 
+    def projection(self) -> Traced | None:
+        """(q, v, p) -> (q, v) nearest to them on the loops and constraints; None if there are none to enforce."""
+        return None
+
     def force(self) -> Traced | None:
         """(q, v, u, p) -> generalised force (nv,) that is no gradient of a potential; None if there is none."""
         return None
@@ -145,7 +149,8 @@ class ModelDynamics(Dynamics):
 
     @property
     def v_units(self) -> tuple[str, ...]:
-        return super().v_units if self.model.description.velocity is None else ("",) * self.nv
+        d = self.model.description
+        return super().v_units if d.velocity is None and d.basis is None else ("",) * self.nv
 
     @property
     def u_units(self) -> tuple[str, ...]:
@@ -164,6 +169,9 @@ class ModelDynamics(Dynamics):
     def motion(self) -> Traced:
         return self.model.traced("motion")
 
+    def projection(self) -> Traced | None:
+        return self.model.traced("project") if self.model.is_constrained else None
+
     def energies(self) -> Traced:
         e = self.model.expressions
         d = e.dynamics
@@ -174,7 +182,8 @@ class ModelDynamics(Dynamics):
     @cached_property
     def _nonconservative(self) -> bool:
         d = self.model.description
-        return bool(d.dampers or d.dissipations or d.forces or d.inputs)
+        works = any(constraint.work is not None for constraint in d.constraints)
+        return bool(d.dampers or d.dissipations or d.forces or d.inputs or d.struts or works)
 
     def force(self) -> Traced | None:
         if not self._nonconservative:
@@ -197,7 +206,7 @@ class ModelDynamics(Dynamics):
     def _resisting(self) -> Array:
         """D v and gradients of dissipation functions."""
         e = self.model.expressions
-        return np.matvec(e.dynamics.damping_matrix, e.v) + e.dynamics.nonlinear_dissipation_force
+        return e.dynamics.dissipation_force
 
     def momentum(self) -> Traced:
         """Sum of R (M xi) and r x R (M xi) over the bodies."""
@@ -362,5 +371,3 @@ def velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:
         return None
     function = make_function("velocity_map", {"q": q, "p": p}, {"W": matrix})
     return Traced("velocity_map", function, {"q": (nq,), "p": motion.inputs["p"]}, {"W": (nv, nv)})
-
-

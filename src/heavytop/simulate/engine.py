@@ -95,7 +95,9 @@ def compile_problem(problem: Problem) -> Compiled:
     law = problem.plan.control.law
     lanes = 1 if problem.count == 1 else host().lanes
     integrator: Integrator = problem.integrator
-    options = f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
+    options = (
+        f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
+    )
     memo = problem.dynamics.steppers
     key = (options, lanes, problem.threads, None if law is None else id(law.law), problem.events)
     if key not in memo:
@@ -250,7 +252,9 @@ class FixedStep:
     def _visible(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """q and v of a state; where v is not carried it comes from the last record."""
         if "v" in state:
-            return {name: np.broadcast_to(state[name], (*self.problem.batch, state[name].shape[-1])) for name in ("q", "v")}
+            return {
+                name: np.broadcast_to(state[name], (*self.problem.batch, state[name].shape[-1])) for name in ("q", "v")
+            }
         return self._last if self._last is not None else {"q": self.problem.q, "v": self.problem.v}
 
     _last: dict[str, np.ndarray] | None = None
@@ -317,7 +321,9 @@ class FixedStep:
             # numbers of steps matter for held calls, so crossings are grouped by them
             for number in np.unique(numbers):
                 at = np.flatnonzero(numbers == number)
-                part = self._partial_step({n: a[at] for n, a in state.items()}, p[at], int(number), starts[at], duration[at], rows[at])
+                part = self._partial_step(
+                    {n: a[at] for n, a in state.items()}, p[at], int(number), starts[at], duration[at], rows[at]
+                )
                 for name, array in part.items():
                     if name not in last:
                         last[name] = np.zeros((len(steps), *array.shape[1:]))
@@ -330,7 +336,13 @@ class FixedStep:
         return times, last["q"], last["v"]
 
     def _partial_step(
-        self, state: dict[str, np.ndarray], p: np.ndarray, number: int, start: np.ndarray, h: np.ndarray, rows: np.ndarray
+        self,
+        state: dict[str, np.ndarray],
+        p: np.ndarray,
+        number: int,
+        start: np.ndarray,
+        h: np.ndarray,
+        rows: np.ndarray,
     ) -> dict[str, np.ndarray]:
         """The end of steps of sizes ``h`` (m,) from the given states, all in step ``number``."""
         problem = self.problem

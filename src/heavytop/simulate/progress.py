@@ -44,6 +44,8 @@ class Progress:
         self._bar.start()
         self._task = self._bar.add_task(self.title, total=1.0)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar is not None:
             self._bar.stop()

@@ -187,7 +187,9 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -
     shapes = argument_shapes(dynamics, int(getattr(law, "signal_size", 0)), int(getattr(law, "state_size", 0)))
     for name, shape in traced.inputs.items():
         if name not in shapes:
-            raise SimulationError(f"a control law may take {', '.join(ARGUMENTS)}; {type(law).__name__} takes {name!r}.")
+            raise SimulationError(
+                f"a control law may take {', '.join(ARGUMENTS)}; {type(law).__name__} takes {name!r}."
+            )
         if tuple(shape) != shapes[name]:
             raise SimulationError(
                 f"{type(law).__name__} takes {name!r} of shape {tuple(shape)}; here it has shape {shapes[name]}."

@@ -78,7 +78,12 @@ def _outcome(problem: Problem, recording: Recording, index: tuple[int, ...]) -> 
         cause = likely_cause(problem, recording, index)
         return Outcome(Ending.diverged, f"not finite from t = {failed:.6g} s{where} on: {cause}", failed, index)
     if recording.interrupted:
-        return Outcome(Ending.interrupted, f"stopped from outside at t = {recording.reached:.6g} s{where}", recording.reached, index)
+        return Outcome(
+            Ending.interrupted,
+            f"stopped from outside at t = {recording.reached:.6g} s{where}",
+            recording.reached,
+            index,
+        )
     if recording.limited:
         return Outcome(
             Ending.step_limit,
@@ -108,7 +113,9 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...])
         )
     speed = np.max(np.abs(recording.records["v"][(slice(None), *index)]), axis=-1, initial=0.0)
     good = np.flatnonzero(np.isfinite(speed))
-    grown = f"the largest velocity grew from {speed[0]:.3g} to {np.max(speed[good]):.3g}" if len(good) else "at the start"
+    grown = (
+        f"the largest velocity grew from {speed[0]:.3g} to {np.max(speed[good]):.3g}" if len(good) else "at the start"
+    )
     blame = "the control law or its sample time" if law is not None else "a force without bound, a singular mass matrix"
     return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
 

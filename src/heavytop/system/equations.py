@@ -63,9 +63,10 @@ class Equations:
         for name in names or {}:
             if name not in known:
                 raise unknown_name("symbol of the equations", name, known)
-        self.q, self.v, self.u, self.p = (
+        columns: list[Any] = [
             sympy.Matrix([sympy.Symbol((names or {}).get(name, name)) for name in group]) for group in groups
-        )
+        ]
+        self.q, self.v, self.u, self.p = columns
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, int]]:

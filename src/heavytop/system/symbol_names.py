@@ -42,10 +42,10 @@ def dotted(name: str) -> str:
 def component(path: str) -> str:
     """The short name of a component of a joint.
 
-    >>> component("block1.x"), component("first.rate"), component("x_rate"), component("rate")
+    >>> component("position.x"), component("first.rate"), component("x_rate"), component("rate")
     ('x', 'firstdot', 'xdot', 'angledot')
     """
-    parts = [part for part in path.split(".") if not re.fullmatch(r"block\d+", part)]
+    parts = [part for part in path.split(".") if not re.fullmatch(r"block\d+|position", part)]
     if parts[-1] == "rate":
         return dotted("_".join(parts[:-1]) or "angle")
     if parts[-1] == "angle" and len(parts) > 1:
@@ -76,7 +76,7 @@ def symbol_names(model: Model) -> SymbolNames:
         else:
             short.append(([component(n) for n in block.q_names], [component(n) for n in block.v_names]))
     counts = Counter(name for q, v in short for name in (*q, *v))
-    counts.update((*model.u_names, *model.parameter_names))
+    counts.update(model.parameter_names)
     q_names: list[str] = []
     v_names: list[str] = []
     for (label, _), (q, v) in zip(blocks, short, strict=True):
@@ -85,7 +85,9 @@ def symbol_names(model: Model) -> SymbolNames:
         v_names += v if unique else [within(name, label) for name in v]
     if model.description.velocity is not None or model.description.basis is not None:
         v_names = list(model.v_names)
-    names = _distinct([*model.parameter_names, *q_names, *v_names, *model.u_names])
+    taken = {*model.parameter_names, *q_names, *v_names}
+    u_names = [f"u_{name}" if name in taken else name for name in model.u_names]
+    names = _distinct([*model.parameter_names, *q_names, *v_names, *u_names])
     np_, nq, nv = len(model.parameter_names), model.nq, model.nv
     return SymbolNames(names[np_ : np_ + nq], names[np_ + nq : np_ + nq + nv], names[np_ + nq + nv :], names[:np_])
 

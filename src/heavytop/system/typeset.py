@@ -41,16 +41,17 @@ def _greek_letters() -> dict[str, str]:
 
 
 def unicode_name(name: str) -> str:
-    """A symbol's name for a terminal: Greek letters, a dot for rates, small digits.
+    """A symbol's name for a terminal: Greek letters, small digits, for rates a dot above a letter or a prime after a word.
 
-    >>> unicode_name("theta_1"), unicode_name("omega_load_x"), unicode_name("x12")
-    ('θ₁', 'ω_load_x', 'x₁₂')
+    >>> unicode_name("theta_1"), unicode_name("omega_load_x"), unicode_name("x12"), unicode_name("crankdot_2")
+    ('θ₁', 'ω_load_x', 'x₁₂', "crank₂'")
     """
     base, dot, sub = _split(name)
-    letters = _greek_letters().get(base, base) + ("\N{COMBINING DOT ABOVE}" if dot else "")
-    if not sub:
-        return letters
-    return letters + (sub.translate(SUBSCRIPTS) if sub.isdigit() else f"_{sub}")
+    letters = _greek_letters().get(base, base)
+    word = len(letters) > 1
+    letters += "\N{COMBINING DOT ABOVE}" if dot and not word else ""
+    letters += (sub.translate(SUBSCRIPTS) if sub.isdigit() else f"_{sub}") if sub else ""
+    return letters + ("'" if dot and word else "")
 
 
 def latex_name(name: str) -> str:

@@ -27,8 +27,9 @@ from heavytop.simulate.integrators.rkmk import RKMK8 as RKMK8
 from heavytop.simulate.integrators.rkmk45 import RKMK45 as RKMK45
 from heavytop.simulate.integrators.variational import Variational as Variational
 
-INTEGRATORS: dict[str, type[Any]] = {cls.name: cls for cls in (
-    RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational)}
+INTEGRATORS: dict[str, type[Any]] = {
+    cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational)
+}
 """Name -> class."""
 
 

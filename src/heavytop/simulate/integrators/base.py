@@ -61,6 +61,15 @@ def need_group(plant: Plant, name: str) -> None:
         )
 
 
+def need_unconstrained(plant: Plant, name: str) -> None:
+    """Raise if loops or velocity constraints act, which the structure-preserving methods do not know."""
+    if "constrain" in plant.functions or plant.nw != plant.nv:
+        raise SimulationError(
+            f"{name} keeps the structure of unconstrained motions, but {plant.dynamics.name!r} has loops or velocity constraints. "
+            "Use 'rkmk4', 'rkmk6', 'rkmk8' or 'rkmk45', which project back onto them."
+        )
+
+
 def project(plant: Plant, every: int = PROJECT_EVERY) -> list[Call]:
     """The call that removes rounding from ``q``; none if there is nothing to project on."""
     if not plant.coordinates.constraint_names:

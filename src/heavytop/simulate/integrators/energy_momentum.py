@@ -29,7 +29,7 @@ from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Produ
 from heavytop.errors import SimulationError
 from heavytop.geometry import series
 from heavytop.simulate.assembly import Method, Plant
-from heavytop.simulate.integrators.base import SLOW, Integrator, project, relative_size, stage_names
+from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, project, relative_size, stage_names
 
 REST = 1e-13
 """Fraction of the energy scale below which kinetic energy counts as none: nothing to correct along."""
@@ -55,6 +55,7 @@ class EnergyMomentum(Integrator):
         return f"EnergyMomentum(iterations={self.iterations})"
 
     def build(self, plant: Plant) -> Method:
+        need_unconstrained(plant, "EnergyMomentum")
         energy = _energy_with_slope(plant)
         if energy is None:
             raise SimulationError(
@@ -177,9 +178,7 @@ def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> t
         return coordinates.retract(q0, 0.5 * turn), coordinates.retract(q0, turn)
     if isinstance(coordinates, Product):
         sizes = list(zip(coordinates.blocks, coordinates.split_q(q0), coordinates.split_q(q_m), strict=True))
-        parts = [
-            displace(block, a, b, d) for (block, a, b), d in zip(sizes, coordinates.split_v(delta), strict=True)
-        ]
+        parts = [displace(block, a, b, d) for (block, a, b), d in zip(sizes, coordinates.split_v(delta), strict=True)]
         return concatenate(*(m for m, _ in parts)), concatenate(*(e for _, e in parts))
     moved = coordinates.rate(q_m, delta)
     return q0 + 0.5 * moved, q0 + moved
@@ -201,4 +200,3 @@ def cayley(coordinates: Coordinates, delta: Array) -> Array:
 
 def _shorten(x: Array) -> Array:
     return scale(series.arctangent(0.25 * np.vecdot(x, x), 1.0), x, 1)
-

@@ -45,9 +45,7 @@ class ProjectedRK4(Integrator):
         if "rate" not in plant.functions:
             from heavytop.compile import trace
 
-            plant.functions["rate"] = trace(
-                plant.coordinates.rate, {"q": (plant.nq,), "w": (plant.nv,)}, name="rate"
-            )
+            plant.functions["rate"] = trace(plant.coordinates.rate, {"q": (plant.nq,), "w": (plant.nw,)}, name="rate")
         return Call("rate", (q, f"w{i}"), (f"q_rate{i}",))
 
     def _next(self, plant: Plant, i: int) -> Call:

@@ -99,9 +99,9 @@ def _next_stage(plant: Plant, tableau: Tableau, i: int, keep: bool) -> Call:
     ending = "_step" if last else suffix
     shapes = {f"{f.name}{ending}": (f.size,) for f in plant.flats} | {f"q{suffix}": (plant.nq,)}
     if keep_k:
-        shapes[f"k{i}"] = (plant.nv,)
+        shapes[f"k{i}"] = (plant.nw,)
     if not last or keep:
-        shapes[f"theta{suffix}"] = (plant.nv,)
+        shapes[f"theta{suffix}"] = (plant.nw,)
 
     def step(*values: Array) -> Mapping[str, Array]:
         at = dict(zip(inputs, values, strict=True))

@@ -64,7 +64,14 @@ class RKMK45:
         from heavytop.simulate.adaptive import AdaptiveRun
 
         begin = time.perf_counter()
-        key = ("rkmk45", problem.plan.control.kind, problem.balance, problem.count == 1, problem.threads, id(problem.plan.control.law))
+        key = (
+            "rkmk45",
+            problem.plan.control.kind,
+            problem.balance,
+            problem.count == 1,
+            problem.threads,
+            id(problem.plan.control.law),
+        )
         memo = problem.dynamics.steppers
         if key not in memo:
             memo[key] = (self._stepper(problem), problem.plan.control.law)
@@ -78,7 +85,9 @@ class RKMK45:
         mark = problem.dynamics.fingerprint if problem.plan.control.law is None else None
         if mark is None:
             return Stepper(self.schedule(problem), lanes, problem.threads)
-        return Stepper.cached(f"{mark} RKMK45 balance={problem.balance}", lambda: self.schedule(problem), lanes, problem.threads)
+        return Stepper.cached(
+            f"{mark} RKMK45 balance={problem.balance}", lambda: self.schedule(problem), lanes, problem.threads
+        )
 
     def schedule(self, problem: Any) -> Schedule:
         """One attempt."""
@@ -96,7 +105,7 @@ class RKMK45:
         plant.buffers |= {"t": (), "h": (), "next_h": (), "t_end": (), "tolerance": (3,)}
         begin = plant.function("begin", _begin, ("t", "next_h", "t_end"))
         calls = munthe_kaas_stages(plant, DORMAND_PRINCE5, keep=True)
-        plant.buffers |= {f"k{i}": (plant.nv,) for i in range(1, 7)}
+        plant.buffers |= {f"k{i}": (plant.nw,) for i in range(1, 7)}
         finish = self._finish(plant)
         flats = [f.name for f in plant.flats]
         dense = ["dense_q", "dense_t", "dense_theta", *(f"dense_{name}" for name in flats)]
@@ -119,7 +128,7 @@ class RKMK45:
         ends = ["q_end", *(f"{f.name}_step" for f in flats)]
         inputs = ["q", "t", "h", "next_h", "t_end", "tolerance", "theta_end", *ends, *ks, *(f.name for f in flats)]
         inputs += [name for names in rates.values() for name in names]
-        shapes: dict[str, Any] = {"dense_q": (plant.nq,), "dense_t": (3,), "dense_theta": (plant.nv, 4)}
+        shapes: dict[str, Any] = {"dense_q": (plant.nq,), "dense_t": (3,), "dense_theta": (plant.nw, 4)}
         shapes |= {f"dense_{f.name}": (f.size, 5) for f in flats}
 
         def finish(*values: Array) -> Mapping[str, Array]:
@@ -177,10 +186,4 @@ def dense_curve(data: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The quartic (..., n) at fractions ``x`` (...) from columns (end, h k_first, h k_last, h k_middle) (..., n, 4)."""
     x = np.asarray(x)[..., None]
     end, first, last, middle = np.moveaxis(data, -1, 0)
-    return (
-        x * x * (3 - 2 * x) * end
-        + x * (x - 1) ** 2 * first
-        + x * x * (x - 1) * last
-        + x * x * (x - 1) ** 2 * middle
-    )
-
+    return x * x * (3 - 2 * x) * end + x * (x - 1) ** 2 * first + x * x * (x - 1) * last + x * x * (x - 1) ** 2 * middle

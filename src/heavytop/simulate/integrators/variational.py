@@ -24,7 +24,7 @@ from heavytop.compile import Call, Traced, make_function
 from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import Method, Plant
 from heavytop.simulate.dynamics import velocity_map
-from heavytop.simulate.integrators.base import SLOW, Integrator, need_group, project, relative_size
+from heavytop.simulate.integrators.base import SLOW, Integrator, need_group, need_unconstrained, project, relative_size
 from heavytop.system.solve import solve_definite
 
 
@@ -49,8 +49,11 @@ class Variational(Integrator):
 
     def build(self, plant: Plant) -> Method:
         need_group(plant, "Variational")
+        need_unconstrained(plant, "Variational")
         if len(plant.flats) > 1 and any(f.name == "z" for f in plant.flats):
-            raise SimulationError("Variational does not integrate the memory of a continuous law; take hold='zero-order'.")
+            raise SimulationError(
+                "Variational does not integrate the memory of a continuous law; take hold='zero-order'."
+            )
         pieces = _Pieces(plant)
         forced = plant.dynamics.force() is not None
         n = plant.nv
@@ -75,13 +78,13 @@ class Variational(Integrator):
             middle = Call("middle", ("q", "delta", "h", "p"), ("qm", "vm"))
             inputs, u = plant.input_at("m", 0.5, "qm", {"v": "vm"})
             sweep += [middle, *inputs, Call("force", ("qm", "vm", u, "p"), ("force",))]
-        sweep.append(
-            Call("iterate", ("q", "delta", "momentum", "mass", "h", "p", *half_force), ("delta", "change"))
-        )
+        sweep.append(Call("iterate", ("q", "delta", "momentum", "mass", "h", "p", *half_force), ("delta", "change")))
         calls += sweep * self.iterations
         if any(f.name == "work" for f in plant.flats):
             calls += self._work(plant)
-        calls.append(Call("finish", ("q", "delta", "h", "p", "change", "residual", *half_force), ("q", "momentum", "residual")))
+        calls.append(
+            Call("finish", ("q", "delta", "h", "p", "change", "residual", *half_force), ("q", "momentum", "residual"))
+        )
         return Method(
             [*calls, *project(plant)],
             observe=(observe,),

@@ -1,0 +1,181 @@
+"""Runs as labelled datasets and netCDF files: units and names in the attributes, exact round trip, atomic writing."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import FileFormatError
+from heavytop.simulate.events import Occurrence
+from heavytop.simulate.invariants import Invariant
+from heavytop.simulate.outcome import Ending, Outcome
+from heavytop.simulate.run import Run, Settings, Timing
+
+if TYPE_CHECKING:
+    import xarray
+
+FORMAT = "heavytop run 1"
+ENDINGS = list(Ending)
+PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
+
+
+def to_xarray(run: Run) -> xarray.Dataset:
+    """The run as an ``xarray.Dataset`` with dimensions time, trajectory axes and names; units are attributes.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System(name="pendulum")
+    >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    >>> data = ht.simulate(system.derive(), ([0.1], [0.0]), until=0.1, step=0.01).to_xarray()
+    >>> data.q.sel(coordinate="rod.angle").sizes["time"]
+    11
+    """
+    import xarray
+
+    batch = [f"trajectory{k}" if len(run.batch) > 1 else "trajectory" for k in range(len(run.batch))]
+    data: dict[str, Any] = {}
+    coords: dict[str, Any] = {"time": ("time", run.t, {"units": "s"})}
+    for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
+        names, units, values = getattr(run, f"{name}_names"), getattr(run, f"{name}_units"), getattr(run, name)
+        if names:
+            coords[axis] = (axis, np.array(names, dtype=str), {"units": list(units)})
+            data[name] = (["time", *batch, axis], values, {"long_name": PARTS[name]})
+    if run.has_energy:
+        for label in ("kinetic_energy", "potential_energy"):
+            data[label] = (["time", *batch], getattr(run, label), {"units": "J"})
+    if run.work is not None:
+        coords["power"] = ("power", np.array(["input", "dissipated"]))
+        data["work"] = (["time", *batch, "power"], run.work, {"units": "J"})
+    for label, values in run.channels.items():
+        axes = [f"{label}_{k}" for k in range(values.ndim - 1 - len(batch))]
+        if values.size or not axes:
+            data[f"channel_{label}"] = (["time", *batch, *axes], values, {"long_name": label})
+    for label, invariant in run.invariants.items():
+        attributes = {"units": invariant.unit, "long_name": label, "reference": invariant.reference}
+        data[f"invariant_{label.replace(' ', '_')}"] = (["time", *batch], invariant.values, attributes)
+    for label, value in run.parameters.items():
+        own = np.asarray(value)
+        data[f"parameter_{label}"] = (batch[len(batch) - own.ndim :], own, {"long_name": label})
+    codes = np.array([ENDINGS.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
+    data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in ENDINGS]})
+    data["end_time"] = (batch, _reshape([o.time for o in run.outcomes.reshape(-1)], run.batch), {"units": "s"})
+    return xarray.Dataset(data, coords, {"title": f"{run.name}, {run.integrator}", "metadata": _metadata(run)})
+
+
+def _reshape(values: list[float], batch: tuple[int, ...]) -> np.ndarray:
+    return np.array(values, dtype=float).reshape(batch)
+
+
+def _metadata(run: Run) -> str:
+    """Everything that is no array of numbers along the run, as JSON."""
+    flat = run.outcomes.reshape(-1)
+    usual = flat[0].message if len(flat) else ""
+    content = {
+        "format": FORMAT,
+        "name": run.name,
+        "integrator": run.integrator,
+        "batch": list(run.batch),
+        "names": {part: list(getattr(run, f"{part}_names")) for part in PARTS},
+        "units": {part: list(getattr(run, f"{part}_units")) for part in PARTS},
+        "channels": {name: list(values.shape) for name, values in run.channels.items()},
+        "invariants": list(run.invariants),
+        "parameters": list(run.parameters),
+        "has_energy": run.has_energy,
+        "settings": asdict(run.settings),
+        "timing": asdict(run.timing),
+        "outcome": [run.outcome.ending.value, run.outcome.message, run.outcome.time, list(run.outcome.trajectory)],
+        "usual_message": usual,
+        "messages": {str(k): o.message for k, o in enumerate(flat) if o.message != usual},
+        "events": [[o.name, o.time, list(o.trajectory), o.q.tolist(), o.v.tolist(), o.terminal] for o in run.events],
+    }
+    return json.dumps(content)
+
+
+def save(run: Run, path: str | Path) -> None:
+    """Write the run; the file appears under its name only when it is complete."""
+    target = Path(path)
+    if not target.parent.exists():
+        raise FileFormatError(f"the folder {str(target.parent)!r} does not exist; create it or save elsewhere.")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    os.close(handle)
+    try:
+        to_xarray(run).to_netcdf(temporary, engine="h5netcdf", format="NETCDF4")
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path) -> Run:
+    """Read a run; its arrays are those that were saved, bit by bit. It has no model."""
+    import xarray
+
+    source = Path(path)
+    if not source.exists():
+        raise FileFormatError(f"there is no file {str(source)!r}.")
+    try:
+        with xarray.open_dataset(source, engine="h5netcdf", decode_cf=False) as opened:
+            data = opened.load()
+    except Exception as error:
+        raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: {error}") from error
+    text = data.attrs.get("metadata", "{}")
+    meta = json.loads(text if isinstance(text, str) else "{}")
+    if meta.get("format") != FORMAT:
+        raise FileFormatError(
+            f"{str(source)!r} was not written by Run.save: expected format {FORMAT!r}, got {meta.get('format')!r}."
+        )
+    return _run(data, meta)
+
+
+def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
+    batch, n = tuple(meta["batch"]), data.sizes["time"]
+    names = {part: tuple(meta["names"][part]) for part in PARTS}
+    arrays = {part: data[part].values if names[part] else np.zeros((n, *batch, 0)) for part in PARTS}
+    stored: dict[str, Any] = {"invariants": {}}
+    for label in meta["invariants"]:
+        variable = data[f"invariant_{label.replace(' ', '_')}"]
+        stored["invariants"][label] = Invariant(
+            variable.values, str(variable.attrs["units"]), float(variable.attrs["reference"])
+        )
+    if meta["has_energy"]:
+        stored |= {label: data[label].values for label in ("kinetic_energy", "potential_energy")}
+    channels = {
+        label: data[f"channel_{label}"].values if f"channel_{label}" in data else np.zeros(tuple(shape))
+        for label, shape in meta["channels"].items()
+    }
+    codes, times = data["outcome"].values.reshape(-1), data["end_time"].values.reshape(-1)
+    outcomes = np.empty(batch, dtype=object)
+    flat = np.empty(len(codes), dtype=object)
+    for k, (code, end) in enumerate(zip(codes, times, strict=True)):
+        index = tuple(int(i) for i in np.unravel_index(k, batch)) if batch else ()
+        message = meta["messages"].get(str(k), meta["usual_message"])
+        flat[k] = Outcome(ENDINGS[int(code)], message, float(end), index)
+    outcomes[...] = flat.reshape(batch) if batch else flat[0]
+    ending, message, end, trajectory = meta["outcome"]
+    return Run(
+        name=meta["name"],
+        integrator=meta["integrator"],
+        t=data["time"].values,
+        **arrays,
+        outcome=Outcome(Ending(ending), message, end, tuple(trajectory)),
+        outcomes=outcomes,
+        **{f"{part}_names": names[part] for part in PARTS},
+        **{f"{part}_units": tuple(meta["units"][part]) for part in PARTS},
+        channels=channels,
+        work=data["work"].values if "work" in data else None,
+        events=tuple(
+            Occurrence(name, when, tuple(index), np.array(q), np.array(v), terminal)
+            for name, when, index, q, v, terminal in meta["events"]
+        ),
+        parameters={label: data[f"parameter_{label}"].values for label in meta["parameters"]},
+        settings=Settings(**meta["settings"]),
+        timing=Timing(**meta["timing"]),
+        stored=stored,
+    )
