@@ -1,0 +1,1 @@
+"""Looking at motion: scenes of bodies, the self-contained report page, figures for papers."""

@@ -1,0 +1,123 @@
+"""A report as one JSON document and one block of 32-bit floats, as the scripts of the page read them.
+
+The document is small and says where each array starts in the block. Positions, quaternions and curves do not need more than the
+seven digits of a 32-bit float on a screen, and a report of a minute with twenty bodies then takes about a megabyte.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heavytop.show import palette
+from heavytop.show.meshes import Floats
+from heavytop.show.sampling import frame_times, interpolate, pose_frames, thin_curves
+from heavytop.show.scene import Body, Report, Scene, Spin
+
+FRAME_RATE = 60.0
+FRAME_BYTES = 1_600_000
+CURVE_SAMPLES = 1600
+
+
+class Block:
+    """Arrays of 32-bit floats, one after the other."""
+
+    def __init__(self) -> None:
+        self._parts: list[np.ndarray] = []
+        self._size = 0
+
+    def add(self, values: Floats) -> dict[str, int]:
+        """Append an array; return where it starts and how many floats it has."""
+        flat = np.ascontiguousarray(values, dtype="<f4").reshape(-1)
+        place = {"start": self._size, "size": flat.size}
+        self._parts.append(flat)
+        self._size += flat.size
+        return place
+
+    def to_bytes(self) -> bytes:
+        """All arrays, little-endian."""
+        return b"".join(part.tobytes() for part in self._parts)
+
+
+def frames_of(scene: Scene, rate: float = FRAME_RATE) -> Floats:
+    """Times of the pictures: at the rate of a display, fewer if the poses would take too much room."""
+    floats = sum(1 if isinstance(b.motion, Spin) else 7 for b in (*scene.bodies.values(), *scene.ghosts.values()))
+    floats += 6 * len(scene.arrows)
+    return frame_times(scene.times, rate, FRAME_BYTES // (4 * floats))
+
+
+def pack_report(report: Report) -> tuple[dict[str, Any], bytes]:
+    """The JSON document and the block of floats of a report."""
+    block = Block()
+    document = {
+        "title": report.title,
+        "subtitle": report.subtitle,
+        "highlights": [list(pair) for pair in report.highlights],
+        "tables": [
+            {"title": t.title, "columns": list(t.columns), "rows": [list(r) for r in t.rows]} for t in report.tables
+        ],
+        "notes": list(report.notes),
+        "markers": [{"time": m.time, "label": m.label} for m in report.markers],
+        "scene": _scene(report.scene, block),
+        "panels": [_panel(report, k, block) for k in range(len(report.panels))],
+        "palette": {
+            "roles": {role: {"light": a, "dark": b, "opacity": c} for role, (a, b, c) in palette.ROLES.items()},
+            "series": {"light": palette.SERIES_LIGHT, "dark": palette.SERIES_DARK},
+            "marks": palette.MARKS,
+        },
+    }
+    return document, block.to_bytes()
+
+
+def _scene(scene: Scene, block: Block) -> dict[str, Any]:
+    at = frames_of(scene)
+    return {
+        "frames": {"first": float(at[0]), "last": float(at[-1]), "count": len(at)},
+        "bodies": [_body(scene, name, body, at, block) for name, body in scene.bodies.items()],
+        "ghosts": [_body(scene, name, body, at, block) for name, body in scene.ghosts.items()],
+        "trails": [{"name": n, "role": t.role, "dashed": t.dashed} for n, t in scene.trails.items()],
+        "arrows": [
+            {
+                "name": name,
+                "unit": arrow.unit,
+                "scale": arrow.scale,
+                "role": arrow.role,
+                "data": block.add(interpolate(scene.times, np.concatenate([arrow.origin, arrow.vector], axis=-1), at)),
+            }
+            for name, arrow in scene.arrows.items()
+        ],
+        "follow": scene.follow,
+        "ground": scene.ground,
+    }
+
+
+def _body(scene: Scene, name: str, body: Body, at: Floats, block: Block) -> dict[str, Any]:
+    if isinstance(body.motion, Spin):
+        spin = body.motion
+        return {
+            "name": name,
+            "parent": spin.parent,
+            "mount": spin.mount.T.reshape(-1).tolist(),  # column by column, as three.js stores matrices
+            "data": block.add(interpolate(scene.times, spin.angle - spin.angle[0], at)),
+            "first": float(spin.angle[0] % (2 * np.pi)),
+        }
+    return {"name": name, "data": block.add(pose_frames(scene.times, body.motion, at))}
+
+
+def _panel(report: Report, k: int, block: Block) -> dict[str, Any]:
+    panel = report.panels[k]
+    names = list(panel.series)
+    wanted = [name for name in names if name in panel.references]
+    curves = np.stack([*panel.series.values(), *(panel.references[name] for name in wanted)])
+    times, curves = thin_curves(report.panel_times(panel), curves, CURVE_SAMPLES)
+    return {
+        "title": panel.title,
+        "unit": panel.unit,
+        "limits": None if panel.limits is None else [float(x) for x in panel.limits],
+        "times": block.add(times),
+        "series": [{"name": name, "data": block.add(values)} for name, values in zip(names, curves, strict=False)],
+        "references": [
+            {"name": name, "data": block.add(values)} for name, values in zip(wanted, curves[len(names) :], strict=True)
+        ],
+    }

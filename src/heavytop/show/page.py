@@ -1,0 +1,93 @@
+"""One HTML file that shows a motion: 3-D replay, curves, tables. It needs no network and opens by double click."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import tempfile
+import zlib
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from heavytop._version import __version__
+from heavytop.errors import FileFormatError
+from heavytop.show.pack import pack_report
+from heavytop.show.scene import Report
+from heavytop.show.viewer import scene_meshes, snapshot, view_of, viewer_source
+
+SIZE_LIMIT = 5_000_000
+SCRIPTS = ("decode.js", "stage.js", "plots.js", "page.js")
+
+
+def write_page(report: Report, path: str | os.PathLike[str]) -> Path:
+    """Write a report as one self-contained HTML file of at most 5 MB.
+
+    The file is written under another name first and then renamed, so a reader never sees half a page.
+
+    Parameters
+    ----------
+    report : Report
+    path : path
+        Where to write; the folder must exist.
+
+    Returns
+    -------
+    Path
+        The file written.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist. Create it first.")
+    content = page(report).encode("utf-8")
+    if len(content) > SIZE_LIMIT:
+        raise FileFormatError(
+            f"the page of {report.title!r} would have {len(content) / 1e6:.1f} MB, the limit is {SIZE_LIMIT / 1e6:.0f} MB. "
+            "Use fewer or coarser meshes, or shorter tables."
+        )
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def page(report: Report) -> str:
+    """The HTML text of a report."""
+    document, block = pack_report(report)
+    document["scene"]["view"] = view_of(report.scene)
+    document["version"] = __version__
+    return Template(_asset("page.html")).substitute(
+        title=_escape(report.title),
+        style=_asset("page.css"),
+        script="\n".join(_asset(name) for name in SCRIPTS),
+        document=_json_in_html(document),
+        block=_base64(zlib.compress(block, 9)),
+        snapshot=_base64(snapshot(scene_meshes(report.scene))),
+        viewer=_base64(viewer_source()),
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("heavytop.show").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def _json_in_html(document: object) -> str:
+    """JSON that no text inside can end the script element of."""
+    return (
+        json.dumps(document, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    )

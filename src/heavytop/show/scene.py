@@ -1,0 +1,304 @@
+"""What a report shows, as plain data: bodies that move, paths, arrows, curves, tables.
+
+A :class:`Report` knows nothing of models or control. Whoever has a motion fills it: poses (T, 4, 4) over times (T,), meshes in
+body frames, curves over time. :func:`heavytop.show.page.write_page` turns it into a page, :mod:`heavytop.show.figures` into
+figures. All arrays are copied, checked and read-only; lengths are metres, times seconds, the world's z axis points up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from heavytop.errors import ModelError, unknown_name, wrong_shape
+from heavytop.show.meshes import Floats, Mesh, frozen_array
+from heavytop.show.palette import ROLES
+
+
+def _set(instance: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise unknown_name("role", role, ROLES)
+
+
+@dataclass(frozen=True, eq=False)
+class Spin:
+    """The motion of a part that turns about the z axis of a frame fixed in another body.
+
+    Propellers make several turns between two pictures; given as an angle instead of as poses, the page can show them turning in
+    the right sense at any speed of replay, and as a blurred disc when they are too fast for the eye.
+
+    Parameters
+    ----------
+    parent : str
+        Name of the body that carries the part.
+    mount : array (4, 4)
+        Pose of the frame of rotation in the frame of the parent.
+    angle : array (T,)
+        Angle about z in radians, not wrapped.
+    """
+
+    parent: str
+    mount: Floats
+    angle: Floats
+
+    def __post_init__(self) -> None:
+        _set(self, mount=frozen_array(self.mount, f"mount on {self.parent!r}", (4, 4)))
+        _set(self, angle=frozen_array(self.angle, f"angle of a part of {self.parent!r}", ("T",)))
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A rigid body: what it looks like and how it moves.
+
+    Parameters
+    ----------
+    meshes : sequence of Mesh
+        Its look, in the body frame.
+    motion : array (T, 4, 4) or Spin
+        Pose of the body frame in the world frame at every time, or the angle of a part that turns on another body.
+    """
+
+    meshes: Sequence[Mesh]
+    motion: Floats | Spin
+
+    def __post_init__(self) -> None:
+        _set(self, meshes=tuple(self.meshes))
+        if not isinstance(self.motion, Spin):
+            _set(self, motion=frozen_array(self.motion, "poses of a body", ("T", 4, 4)))
+
+    @property
+    def length(self) -> int:
+        """Number of times."""
+        return len(self.motion.angle if isinstance(self.motion, Spin) else self.motion)
+
+    @property
+    def radius(self) -> float:
+        """Largest distance of a vertex from the origin of the body frame."""
+        return max((mesh.radius for mesh in self.meshes), default=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """A path (T, 3) in the world. Dashed ones (references) are shown whole, solid ones up to the present time."""
+
+    points: Floats
+    role: str = "path"
+    dashed: bool = False
+
+    def __post_init__(self) -> None:
+        _check_role(self.role)
+        _set(self, points=frozen_array(self.points, "points of a trail", ("T", 3)))
+
+
+@dataclass(frozen=True, eq=False)
+class Arrow:
+    """A vector over time, drawn from ``origin`` (T, 3) with ``scale`` metres per ``unit``.
+
+    >>> thrust = Arrow(np.zeros((5, 3)), np.tile([0.0, 0.0, 9.81], (5, 1)), scale=0.05, unit="N")
+    >>> thrust.vector.shape
+    (5, 3)
+    """
+
+    origin: Floats
+    vector: Floats
+    scale: float = 1.0
+    unit: str = "N"
+    role: str = "force"
+
+    def __post_init__(self) -> None:
+        _check_role(self.role)
+        _set(self, origin=frozen_array(self.origin, "origin of an arrow", ("T", 3)))
+        _set(self, vector=frozen_array(self.vector, "vector of an arrow", (len(self.origin), 3)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Bodies in motion.
+
+    Parameters
+    ----------
+    times : array (T,)
+        Increasing, in seconds; need not be equidistant.
+    bodies : mapping of name to Body
+        The bodies. A body with a :class:`Spin` must name another one as its parent.
+    ghosts : mapping of name to Body
+        The same bodies where the reference wants them; drawn translucent.
+    trails : mapping of name to Trail
+    arrows : mapping of name to Arrow
+    ground : float, optional
+        Height of the ground with its grid and shadows; None for free space.
+    follow : str, optional
+        Name of the body that the camera follows; the first one if left out.
+
+    >>> from heavytop.show.meshes import box
+    >>> still = np.tile(np.eye(4), (3, 1, 1))
+    >>> Scene(times=[0, 1, 2], bodies={"hull": Body([box((1, 1, 1))], still)}).follow
+    'hull'
+    """
+
+    times: Floats
+    bodies: Mapping[str, Body]
+    ghosts: Mapping[str, Body] = field(default_factory=dict)
+    trails: Mapping[str, Trail] = field(default_factory=dict)
+    arrows: Mapping[str, Arrow] = field(default_factory=dict)
+    ground: float | None = 0.0
+    follow: str | None = None
+
+    def __post_init__(self) -> None:
+        times = increasing_times(self.times, "times of a scene")
+        _set(self, times=times)
+        for name in ("bodies", "ghosts", "trails", "arrows"):
+            _set(self, **{name: MappingProxyType(dict(getattr(self, name)))})
+        if not self.bodies:
+            raise ModelError("a scene needs at least one body, got none.")
+        for kind, group in (("body", self.bodies), ("ghost", self.ghosts)):
+            for name, body in group.items():
+                self._check_length(f"motion of {kind} {name!r}", body.length)
+                self._check_parent(group, name, body)
+        for name, trail in self.trails.items():
+            self._check_length(f"trail {name!r}", len(trail.points))
+        for name, arrow in self.arrows.items():
+            self._check_length(f"arrow {name!r}", len(arrow.origin))
+        if self.follow is None:
+            _set(self, follow=next(n for n, b in self.bodies.items() if not isinstance(b.motion, Spin)))
+        elif self.follow not in self.bodies:
+            raise unknown_name("body", self.follow, self.bodies)
+
+    def _check_length(self, what: str, length: int) -> None:
+        if length != len(self.times):
+            raise wrong_shape(what, (len(self.times), "..."), (length,), "One entry per time of the scene is needed.")
+
+    @staticmethod
+    def _check_parent(group: Mapping[str, Body], name: str, body: Body) -> None:
+        if not isinstance(body.motion, Spin):
+            return
+        parent = body.motion.parent
+        if parent not in group:
+            raise unknown_name("body", parent, [n for n in group if n != name])
+        if isinstance(group[parent].motion, Spin):
+            raise ModelError(f"{name!r} spins on {parent!r}, which spins itself; give {parent!r} poses (T, 4, 4).")
+
+
+def increasing_times(value: object, what: str) -> Floats:
+    """Times (T,), T >= 2, finite and strictly increasing."""
+    times = frozen_array(value, what, ("T",))
+    if len(times) < 2:
+        raise wrong_shape(what, ("T >= 2",), times.shape)
+    if np.any(np.diff(times) <= 0):
+        k = int(np.argmax(np.diff(times) <= 0))
+        raise ModelError(f"{what} must increase, but times {k} and {k + 1} are {times[k]:g} s and {times[k + 1]:g} s.")
+    return times
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A moment worth a line in every plot and a tick on the time slider."""
+
+    time: float
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Curves over time in one plot.
+
+    Parameters
+    ----------
+    title, unit : str
+        Heading, and unit of every curve.
+    series : mapping of name to array (T,)
+    references : mapping of name to array (T,)
+        For curves of the same name: where they should be; drawn dashed.
+    limits : pair of floats, optional
+        Bounds that the curves must keep; drawn as hatched bands.
+    times : array (T,), optional
+        Times of the curves if they are not those of the scene.
+    """
+
+    title: str
+    unit: str
+    series: Mapping[str, Floats]
+    references: Mapping[str, Floats] = field(default_factory=dict)
+    limits: tuple[float, float] | None = None
+    times: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if not self.series:
+            raise ModelError(f"panel {self.title!r} needs at least one curve, got none.")
+        curves = {n: frozen_array(y, f"curve {n!r} of panel {self.title!r}", ("T",)) for n, y in self.series.items()}
+        for name in self.references:
+            if name not in curves:
+                raise unknown_name(f"curve of panel {self.title!r}", name, curves)
+        wanted = {
+            n: frozen_array(y, f"reference of {n!r} in {self.title!r}", ("T",)) for n, y in self.references.items()
+        }
+        _set(self, series=MappingProxyType(curves), references=MappingProxyType(wanted))
+        if self.times is not None:
+            _set(self, times=increasing_times(self.times, f"times of panel {self.title!r}"))
+        if self.limits is not None and not self.limits[0] < self.limits[1]:
+            raise ModelError(f"limits of panel {self.title!r} must be (low, high), got {tuple(self.limits)}.")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text; the first column is a heading, numbers come already formatted with their units."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+    columns: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        rows = tuple(tuple(str(cell) for cell in row) for row in self.rows)
+        _set(self, rows=rows, columns=tuple(self.columns))
+        widths = {len(row) for row in rows} | ({len(self.columns)} if self.columns else set())
+        if len(widths) > 1:
+            raise ModelError(f"rows of table {self.title!r} must have the same number of cells, got {sorted(widths)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """All that a page or a set of figures shows.
+
+    Parameters
+    ----------
+    title, subtitle : str
+    scene : Scene
+    panels : sequence of Panel
+    highlights : sequence of (label, value)
+        The few numbers that matter, shown large.
+    tables : sequence of Table
+    notes : sequence of str
+        Paragraphs of plain text.
+    markers : sequence of Marker
+    """
+
+    title: str
+    subtitle: str
+    scene: Scene
+    panels: Sequence[Panel] = ()
+    highlights: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+    markers: Sequence[Marker] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("panels", "highlights", "tables", "notes", "markers"):
+            _set(self, **{name: tuple(getattr(self, name))})
+        for panel in self.panels:
+            length = len(self.panel_times(panel))
+            for name, values in (*panel.series.items(), *panel.references.items()):
+                if len(values) != length:
+                    hint = "One entry per time is needed; give the panel its own times if they differ from the scene's."
+                    raise wrong_shape(f"curve {name!r} of panel {panel.title!r}", (length,), values.shape, hint)
+
+    def panel_times(self, panel: Panel) -> Floats:
+        """The times of a panel: its own, or else those of the scene."""
+        return self.scene.times if panel.times is None else panel.times

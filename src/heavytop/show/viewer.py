@@ -1,0 +1,217 @@
+"""The 3-D part of the page: all meshes as a K3D snapshot, and K3D's own viewer as compressed source.
+
+K3D carries three.js, camera controls and a decoder for its snapshots in one script without any request to a network. Its own time
+series are not used: they store a matrix per object and time under a text key, rebuild objects when the time changes, and know
+neither attached parts nor curves that grow. The script of the page instead moves the three.js objects that K3D made
+(``K3DInstance.getWorld().ObjectsById``), found by the names given here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from heavytop.show import palette
+from heavytop.show.meshes import Floats, Mesh, cone, cylinder, disc, merge, sweep
+from heavytop.show.sampling import interpolate
+from heavytop.show.scene import Body, Scene, Spin
+
+TRAIL_SAMPLES = 700
+TRAIL_SIDES = 6
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where the motion takes place: sphere around it, size of the followed body, and from where to look."""
+
+    center: tuple[float, float, float]
+    radius: float
+    body: float
+    azimuth: float
+
+
+def extent_of(scene: Scene) -> Extent:
+    """Sphere around all bodies and trails, and the horizontal direction from which the motion spreads widest."""
+    moving = [
+        (b.motion, b.radius) for b in (*scene.bodies.values(), *scene.ghosts.values()) if not isinstance(b.motion, Spin)
+    ]
+    points = np.concatenate([poses[:, :3, 3] for poses, _ in moving] + [t.points for t in scene.trails.values()])
+    margin = max(radius for _, radius in moving)
+    center = (points.min(axis=0) + points.max(axis=0)) / 2
+    radius = float(np.max(np.linalg.norm(points - center, axis=-1))) + margin
+    # look across the principal horizontal direction, a quarter of a right angle off, so that depth can be seen
+    x, y = np.linalg.eigh(np.cov((points - center)[:, :2].T))[1][:, -1]
+    sign = -1.0 if x > 0 or (x == 0 and y > 0) else 1.0
+    across = np.arctan2(sign * x, -sign * y)
+    followed = scene.bodies[scene.follow] if scene.follow is not None else next(iter(scene.bodies.values()))
+    size = followed.radius or margin or 1.0
+    return Extent(tuple(center.tolist()), max(radius, size), size, float(across + np.deg2rad(24)))
+
+
+def scene_meshes(scene: Scene) -> dict[str, Mesh]:
+    """Every mesh of the scene, under the name by which the script of the page finds it."""
+    extent = extent_of(scene)
+    meshes: dict[str, Mesh] = {}
+    for group, bodies in (("body", scene.bodies), ("ghost", scene.ghosts)):
+        for name, body in bodies.items():
+            meshes.update(_body_meshes(group, name, body))
+    width = min(0.006 * extent.radius, 0.045 * extent.body)
+    for name, trail in scene.trails.items():
+        meshes[f"trail/{name}"] = _trail_mesh(scene.times, trail.points, width, trail.role, trail.dashed)
+    thickness = 0.032 * extent.body
+    for name, arrow in scene.arrows.items():
+        meshes[f"arrow/{name}/shaft"] = cylinder(thickness, 1.0, arrow.role, 14).moved(at=(0, 0, 0.5))
+        meshes[f"arrow/{name}/head"] = cone(2.6 * thickness, 6.5 * thickness, arrow.role, 18)
+    if scene.ground is not None:
+        meshes.update(_ground_meshes(scene, extent))
+    return meshes
+
+
+def _body_meshes(group: str, name: str, body: Body) -> dict[str, Mesh]:
+    meshes = {}
+    parts = merge(body.meshes)
+    if group == "ghost":
+        parts = merge([part.painted("ghost") for part in parts.values()])
+    for role, mesh in parts.items():
+        meshes[f"{group}/{name}/{role}"] = mesh
+    if group == "body":
+        if isinstance(body.motion, Spin):
+            meshes[f"blur/{name}/blur"] = disc(body.radius, 0.02 * body.radius, "blur")
+        meshes[f"shadow/{name}/shadow"] = merge([part.painted("shadow") for part in parts.values()])["shadow"]
+    return meshes
+
+
+def _trail_mesh(times: Floats, points: Floats, width: float, role: str, dashed: bool) -> Mesh:
+    # equidistant in time, so that a part of the time is the same part of the triangles
+    at = np.linspace(times[0], times[-1], min(TRAIL_SAMPLES, max(len(times), 2)))
+    curve = interpolate(times, points, at)
+    if not dashed:
+        return sweep(curve, width, TRAIL_SIDES, role=role)
+    length = float(np.sum(np.linalg.norm(np.diff(curve, axis=0), axis=-1)))
+    return sweep(curve, 0.75 * width, TRAIL_SIDES, dash=max(length / 120, 6 * width), role=role)
+
+
+def grid_spacing(radius: float) -> float:
+    """A round distance of grid lines, 1, 2 or 5 times a power of ten, about a sixth of the radius.
+
+    >>> [grid_spacing(r) for r in (0.5, 3.0, 10.0, 40.0)]
+    [0.1, 0.5, 2.0, 5.0]
+    """
+    target = radius / 6
+    power = 10.0 ** np.floor(np.log10(target))
+    return float(np.round(next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= 0.8 * target), 12))
+
+
+def platform_radius(extent: Extent) -> float:
+    """Radius of the ground, a round number of grid cells."""
+    wanted = 1.25 * extent.radius
+    spacing = grid_spacing(wanted)
+    return float(np.ceil(wanted / spacing) * spacing)
+
+
+def _ground_meshes(scene: Scene, extent: Extent) -> dict[str, Mesh]:
+    """A round platform with grid lines and the axes through the world's origin, all at the height of the ground."""
+    radius, height = platform_radius(extent), float(scene.ground or 0.0)
+    spacing = grid_spacing(radius)
+    x0, y0 = (np.round(np.array(extent.center[:2]) / spacing) * spacing).tolist()
+    platform = disc(radius, 0.004 * radius, "ground", 96).moved(at=(x0, y0, height - 0.002 * radius))
+    lines = [_flat_ring(radius, 0.004 * radius, (x0, y0, height), "grid")]
+    axes = []
+    for k in range(-round(radius / spacing), round(radius / spacing) + 1):
+        for direction in (0, 1):
+            offset = k * spacing
+            half = np.sqrt(max(radius**2 - offset**2, 0.0))
+            if half < spacing / 2:
+                continue
+            coordinate = (y0 if direction == 0 else x0) + offset
+            is_axis = abs(coordinate) < 1e-9
+            strip = _strip(direction, (x0, y0), offset, half, (0.0026 if is_axis else 0.0014) * radius, height)
+            (axes if is_axis else lines).append(strip.painted("axis" if is_axis else "grid"))
+    meshes = {"ground/platform": platform, "ground/grid": merge(lines)["grid"]}
+    if axes:
+        meshes["ground/axis"] = merge(axes)["axis"]
+    return meshes
+
+
+def _strip(
+    direction: int, center: tuple[float, float], offset: float, half: float, width: float, height: float
+) -> Mesh:
+    along, across = np.eye(3)[direction], np.eye(3)[1 - direction]
+    middle = np.array([*center, height]) + offset * across
+    corners = [middle + a * half * along + b * width * across for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+    faces = [(0, 1, 2), (0, 2, 3)] if direction == 0 else [(0, 2, 1), (0, 3, 2)]
+    return Mesh(np.array(corners), np.tile([0.0, 0.0, 1.0], (4, 1)), np.array(faces), "grid")
+
+
+def _flat_ring(radius: float, width: float, at: tuple[float, float, float], role: str) -> Mesh:
+    angle = np.linspace(0, 2 * np.pi, 97)
+    circle = np.column_stack([np.cos(angle), np.sin(angle), 0 * angle])
+    vertices = np.concatenate([(radius - width) * circle, radius * circle]) + at
+    k = np.arange(96)
+    faces = np.concatenate([np.column_stack([k, k + 97, k + 98]), np.column_stack([k, k + 98, k + 1])])
+    return Mesh(vertices, np.tile([0.0, 0.0, 1.0], (194, 1)), faces, role)
+
+
+def snapshot(meshes: dict[str, Mesh]) -> bytes:
+    """The meshes as K3D's compressed binary snapshot, without its grid, axes, menu and automatic camera."""
+    import k3d
+
+    plot = k3d.plot(
+        camera_auto_fit=False,
+        grid_auto_fit=False,
+        grid_visible=False,
+        menu_visibility=False,
+        axes_helper=0,
+        background_color=-1,
+        camera_mode="orbit",
+        camera_fov=38.0,
+        lighting=1.5,
+        logarithmic_depth_buffer=False,
+        render_on_change=False,
+        camera_damping_factor=0.0,
+    )
+    for name, mesh in meshes.items():
+        color, _, opacity = palette.ROLES[mesh.role]
+        plot += k3d.mesh(
+            mesh.vertices.astype(np.float32),
+            mesh.faces.astype(np.uint32),
+            normals=mesh.normals.astype(np.float32),
+            color=int(color[1:], 16),
+            opacity=opacity,
+            flat_shading=False,
+            side="double",
+            roughness=0.62,
+            name=name,
+        )
+    # the page borrows the unlit material of this line for ground, shadows and paths
+    plot += k3d.line(np.zeros((2, 3), dtype=np.float32), shader="simple", name="plain")
+    return plot.get_binary_snapshot(compression_level=9)
+
+
+def viewer_source() -> bytes:
+    """K3D's standalone viewer, compressed with zlib."""
+    import k3d
+
+    source = resources.files(k3d).joinpath("static", "standalone.js").read_bytes()
+    return zlib.compress(source, 9)
+
+
+def view_of(scene: Scene) -> dict[str, Any]:
+    """What the script of the page needs to place the camera and to label the grid."""
+    extent = extent_of(scene)
+    platform = platform_radius(extent)
+    return {
+        "center": list(extent.center),
+        "radius": extent.radius,
+        "body": extent.body,
+        "azimuth": extent.azimuth,
+        "platform": platform,
+        "spacing": grid_spacing(platform),
+        "trailSegments": min(TRAIL_SAMPLES, max(len(scene.times), 2)) - 1,
+        "trailIndices": TRAIL_SIDES * 6,
+        "arrowHead": 6.5 * 0.032 * extent.body,
+    }
