@@ -17,9 +17,9 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, load, warn_interpreted
+from heavytop.compile.entries import kernel_module
 from heavytop.compile.jit import aligned, host, native_allowed
 from heavytop.compile.lanes import Lanes
-from heavytop.compile.llvm import kernel_module
 from heavytop.compile.program import Program
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
@@ -207,7 +207,7 @@ class Kernel:
         arrays = [np.asarray(a, dtype=float) for a in arguments]
         if [a.shape for a in arrays] == self._shapes:
             return self._one(arrays)
-        self.signature.arrays(arguments)
+        self.signature.check_count(arrays)
         return self._many(arrays, self.signature.batch(arrays))
 
     def _one(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -229,7 +229,8 @@ class Kernel:
 
     def _run_rows(self, count: int, sources: Sequence[tuple[np.ndarray, int]]) -> None:
         strides = np.array([stride for _, stride in sources], dtype=np.int64)
-        bases = np.array([array.ctypes.data for array, _ in sources], dtype=np.int64)
+        # the address as NumPy's interface tells it: `ctypes.data` takes four times as long
+        bases = np.array([array.__array_interface__["data"][0] for array, _ in sources], dtype=np.int64)
         per_call = max(_CALL_BUDGET // self._operations // self.lanes, 1) * self.lanes
 
         def work(start: int, stop: int, cancelled: threading.Event) -> None:
@@ -253,7 +254,7 @@ class Kernel:
         return Packed(self, batches)
 
     def address(self, entry: str = "f") -> int:
-        """Address of a native entry: ``f`` (W states), ``rows`` or ``packed`` (see :func:`.llvm.kernel_module`)."""
+        """Address of a native entry: ``f`` (W states), ``rows`` or ``packed`` (see :func:`.entries.kernel_module`)."""
         if self._code is None:
             raise CompileError(f"{self.signature.name} is interpreted here; it has no address.")
         return self._code.library.address(entry)
@@ -282,7 +283,8 @@ class Packed:
     def fill(self, *arguments: Array) -> None:
         """Fill the inputs from arrays (batches * lanes, size) or one row for all."""
         for place, argument in zip(self.inputs, arguments, strict=True):
-            rows = np.asarray(argument, dtype=float).reshape(-1, place.shape[1])
+            size = place.shape[1]
+            rows = np.asarray(argument, dtype=float).reshape(-1, size) if size else np.zeros((1, 0))
             full = np.broadcast_to(rows, (place.shape[0] * place.shape[2], place.shape[1]))
             place[...] = full.reshape(place.shape[0], place.shape[2], place.shape[1]).transpose(0, 2, 1)
 

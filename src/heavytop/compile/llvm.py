@@ -1,4 +1,4 @@
-"""Program -> LLVM IR: one straight-line function over W lanes, and the loops over states around it.
+"""Program -> LLVM IR: one straight-line function over W lanes.
 
 The function of a program ``f`` has the signature ``void f(inputs..., outputs..., scratch)``; every argument points
 to aligned vectors ``[variable][lane]``. A large program becomes a sequence of functions of about a thousand
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from heavytop.compile.lanes import Lanes, Writer
-from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Op, Program
 from heavytop.compile.vector_math import (
     BRANCH_WEIGHTS,
@@ -66,12 +65,20 @@ LIBM = {
 
 @dataclass(frozen=True)
 class Emitted:
-    """IR text of a function and the number of scratch vectors it needs."""
+    """IR text of a function.
+
+    Attributes
+    ----------
+    scratch : number of scratch vectors it needs.
+    chunks : number of parts ``@name_part0``, ``@name_part1``, ... that make up the function.
+    guarded : whether the parts must not be called where ``i1 @name_large(inputs...)`` is true.
+    """
 
     name: str
     text: str
     scratch: int
     chunks: int
+    guarded: bool = False
 
 
 def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) -> Emitted:
@@ -79,16 +86,18 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
     total = len(program.code)
     if chunk is None:
         chunk = CHUNK_SIZE if total > CHUNK_ABOVE else max(total, 1)
-    bounds = [*range(0, total, chunk), total] if total else [0, 0]
+    bounds = _bounds(program, chunk)
     slots, scratch = _scratch_slots(program, bounds)
     turned = _pure_angles(program)
     inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
     outputs = [f"%out{i}" for i in range(len(program.outputs))]
     head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
+    # spilled vectors must not straddle cache lines: without the attribute the stack is aligned to 16 bytes only
+    attributes = f"nounwind noinline alignstack({max(lanes.alignment, 16)})"
     parts = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
         body = _Body(program, lanes, slots, turned).emit(start, stop)
-        parts.append(f"define internal void @{name}_part{k}({head}) nounwind noinline {{\n{body}\n}}\n")
+        parts.append(f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n")
     if len(parts) == 1 and not turned:
         whole = parts.pop().replace(f"internal void @{name}_part0", f"void @{name}", 1)
     else:
@@ -101,7 +110,38 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
             w.do(f"call void @{name}_part{k}({call})")
         w.do("ret void")
         whole = f"define void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
-    return Emitted(name, "".join(parts) + whole, scratch, max(len(parts), 1))
+    text = "".join(parts) + whole
+    if turned and len(parts) > 1:
+        text += _large_angles(program, name, lanes, turned)
+    return Emitted(name, text, scratch, max(len(parts), 1), bool(turned))
+
+
+def _bounds(program: Program, chunk: int) -> list[int]:
+    """Where to cut a program into equal parts of at most about ``chunk`` instructions, with few values alive at each cut."""
+    total = len(program.code)
+    parts = max(-(-total // chunk), 1)
+    change = [0] * (total + 2)
+    for k, last in enumerate(program.last_use):
+        if program.code[k].op not in (Op.INPUT, Op.CONST):
+            change[k + 1] += 1
+            change[last + 1] -= 1
+    alive = list(accumulate(change))
+    window = total // parts // 6
+    cuts = [total * j // parts for j in range(1, parts)]
+    return [0, *(min(range(c - window, c + window + 1), key=lambda i: (alive[i], i)) for c in cuts), total]
+
+
+def _large_angles(program: Program, name: str, lanes: Lanes, turned: Sequence[int]) -> str:
+    """IR of ``i1 @name_large(inputs...)``: whether an angle is too large for :func:`.sincos`."""
+    w = Writer()
+    angles = []
+    for a in turned:
+        i, j = program.code[a].args
+        place = w.let(f"getelementptr {lanes.real}, ptr %in{i}, i64 {j}")
+        angles.append(w.let(f"load {lanes.real}, ptr {place}, align {lanes.alignment}"))
+    w.do(f"ret i1 {some_large(w, lanes, angles)}")
+    head = ", ".join(f"ptr noalias readonly %in{i}" for i in range(len(program.input_sizes)))
+    return f"define internal i1 @{name}_large({head}) nounwind noinline {{\n{w.text()}\n}}\n"
 
 
 def _pure_angles(program: Program) -> list[int]:
@@ -268,39 +308,6 @@ def support(programs: Sequence[Program], lanes: Lanes, *, fma: bool) -> str:
     return text + "".join(each_lane(name, arity, lanes) for name, arity in sorted(names.items()))
 
 
-@dataclass(frozen=True)
-class KernelText:
-    """IR of a kernel module and the sizes of its scratch area, counted in vectors of W doubles.
-
-    The scratch area holds first the inputs and outputs of W states, then the scratch of the program.
-    """
-
-    text: str
-    scratch: int
-    chunks: int
-
-
-def kernel_module(program: Program, lanes: Lanes, *, fma: bool, chunk: int | None = None) -> KernelText:
-    """A module with ``f`` and its two loops over states.
-
-    ``rows(args)``: arrays of the user, one state per row. ``args`` is an array of 64-bit words: number of states,
-    scratch, then for every input and output its address and the distance of its rows in bytes (zero: the same row
-    for all). ``packed(args)``: arrays ``[batch][variable][lane]``, aligned. ``args``: number of batches, scratch,
-    then addresses and distances of the batches in bytes.
-    """
-    emitted = emit(program, "f", lanes, chunk)
-    sizes = [*program.input_sizes, *program.output_sizes]
-    parts = [
-        support([program], lanes, fma=fma),
-        gather(lanes),
-        scatter(lanes),
-        emitted.text,
-        _rows_entry(program, lanes, sum(sizes)),
-        _packed_entry(program, lanes, sum(sizes)),
-    ]
-    return KernelText("".join(parts), sum(sizes) + emitted.scratch, emitted.chunks)
-
-
 def load_words(w: Writer, count: int, pointers: Sequence[int]) -> list[str]:
     """Read the words of an argument block ``%args``; those listed in ``pointers`` as addresses."""
     names = []
@@ -320,52 +327,3 @@ def lane_rows(w: Writer, lanes: Lanes, first: str, last: str) -> list[str]:
     """Row numbers of the lanes from ``first``; the lanes beyond the end repeat the last row, so they compute and
     write the same numbers once more."""
     return [w.smaller(w.integer("add", first, l), last) for l in range(lanes.count)]
-
-
-def _rows_entry(program: Program, lanes: Lanes, buffers: int) -> str:
-    w = Writer()
-    sizes = [*program.input_sizes, *program.output_sizes]
-    inputs = len(program.input_sizes)
-    words = load_words(w, 2 + 2 * len(sizes), [1, *range(2, 2 + 2 * len(sizes), 2)])
-    count, scratch = words[:2]
-    places, offset = [], 0
-    for size in [*sizes, 0]:
-        places.append(w.let(f"getelementptr {lanes.real}, ptr {scratch}, i64 {offset}"))
-        offset += size
-    last = w.integer("sub", count, 1)
-
-    def batch(first: str) -> None:
-        rows = lane_rows(w, lanes, first, last)
-        at_start = w.test("eq", first, 0)
-        for i, size in enumerate(program.input_sizes):
-            base, stride = words[2 + 2 * i : 4 + 2 * i]
-
-            def fetch(i: int = i, size: int = size, base: str = base, stride: str = stride) -> None:
-                w.do(f"call void @gather(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
-
-            # a row shared by all states is fetched once
-            w.when(w.let(f"or i1 {at_start}, {w.test('ne', stride, 0)}"), fetch)
-        w.do(f"call void @f({', '.join(f'ptr {p}' for p in places)})")
-        for i, size in enumerate(program.output_sizes, start=inputs):
-            base, stride = words[2 + 2 * i : 4 + 2 * i]
-            w.do(f"call void @scatter(ptr {places[i]}, i64 {size}, {row_addresses(w, base, stride, rows)})")
-
-    w.loop("0", lanes.count, lambda i: w.test("sge", i, count), batch)
-    w.do("ret void")
-    return f"define void @rows(ptr %args) nounwind {{\n{w.text()}\n}}\n"
-
-
-def _packed_entry(program: Program, lanes: Lanes, buffers: int) -> str:
-    w = Writer()
-    arrays = len(program.input_sizes) + len(program.output_sizes)
-    words = load_words(w, 2 + 2 * arrays, [1, *range(2, 2 + 2 * arrays, 2)])
-    count, scratch = words[:2]
-    own = w.let(f"getelementptr {lanes.real}, ptr {scratch}, i64 {buffers}")
-
-    def batch(index: str) -> None:
-        places = [row_addresses(w, words[2 + 2 * i], words[3 + 2 * i], [index]) for i in range(arrays)]
-        w.do(f"call void @f({', '.join([*places, f'ptr {own}'])})")
-
-    w.loop("0", 1, lambda i: w.test("sge", i, count), batch)
-    w.do("ret void")
-    return f"define void @packed(ptr %args) nounwind {{\n{w.text()}\n}}\n"

@@ -233,7 +233,7 @@ def program_from_function(function: casadi.Function, name: str) -> Program:
             )
     outputs = tuple(tuple(builder.constant(0.0) if v is None else v for v in values) for values in zero_filled)
     inputs = tuple(function.size1_in(i) for i in range(function.n_in()))
-    return _tidy(Program(name, tuple(builder.code), inputs, outputs))
+    return _tidy(_share_reciprocals(Program(name, tuple(builder.code), inputs, outputs)))
 
 
 def _operation_name(number: int) -> str:
@@ -241,6 +241,28 @@ def _operation_name(number: int) -> str:
 
     names = (n for n in dir(casadi) if n.startswith("OP_") and getattr(casadi, n) == number)
     return next(names, f"number {number}")
+
+
+def _share_reciprocals(program: Program) -> Program:
+    """Divide once by a denominator that several quotients share, then multiply: a division costs as much as ten products.
+
+    CasADi turns ``a * (1 / d)`` back into ``a / d``, so this cannot be said in the formula.
+    """
+    shared = {d for d, n in Counter(i.args[1] for i in program.code if i.op is Op.DIV).items() if n > 1}
+    builder = _Builder()
+    number: list[int] = []
+    for op, args, value in program.code:
+        if op is Op.INPUT:
+            number.append(builder.add(op, args))
+        elif op is Op.DIV and args[1] in shared:
+            reciprocal = builder.add(Op.DIV, (builder.constant(1.0), number[args[1]]))
+            top = program.code[args[0]]
+            unit = top.op is Op.CONST and top.value == 1.0
+            number.append(reciprocal if unit else builder.add(Op.MUL, (number[args[0]], reciprocal)))
+        else:
+            number.append(builder.add(op, tuple(number[a] for a in args), value))
+    outputs = tuple(tuple(number[v] for v in values) for values in program.outputs)
+    return Program(program.name, tuple(builder.code), program.input_sizes, outputs)
 
 
 def _tidy(program: Program) -> Program:

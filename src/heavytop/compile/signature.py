@@ -46,11 +46,15 @@ class Signature:
         """Number of scalars of each output."""
         return tuple(prod(shape) for shape in self.outputs.values())
 
-    def arrays(self, arguments: Sequence[Array]) -> list[np.ndarray]:
-        """The arguments as float arrays, counted."""
+    def check_count(self, arguments: Sequence[Array]) -> None:
+        """Raise a ShapeError for a wrong number of arguments."""
         if len(arguments) != len(self.inputs):
             names = ", ".join(self.inputs)
             raise ShapeError(f"{self.name}({names}) takes {len(self.inputs)} arrays, got {len(arguments)}.")
+
+    def arrays(self, arguments: Sequence[Array]) -> list[np.ndarray]:
+        """The arguments as float arrays, counted."""
+        self.check_count(arguments)
         return [np.asarray(a, dtype=float) for a in arguments]
 
     def batch(self, arrays: Sequence[np.ndarray]) -> Shape:

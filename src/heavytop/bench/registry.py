@@ -1,0 +1,56 @@
+"""All benchmarks by name. A new one is a module with ``TITLE`` and ``run(effort) -> Report``, named here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from heavytop.bench.machine import describe
+from heavytop.bench.measure import Effort
+from heavytop.bench.report import Report, whole
+from heavytop.errors import unknown_name
+
+BENCHMARKS = {
+    "forward": "heavytop.bench.forward",
+    "single": "heavytop.bench.single",
+    "scaling": "heavytop.bench.scaling",
+    "derivatives": "heavytop.bench.derivatives",
+    "threads": "heavytop.bench.threads",
+    "ready": "heavytop.bench.ready",
+}
+
+
+def title(name: str) -> str:
+    """What a benchmark measures."""
+    return _module(name).TITLE
+
+
+def _module(name: str) -> Any:
+    if name not in BENCHMARKS:
+        raise unknown_name("benchmark", name, BENCHMARKS)
+    return import_module(BENCHMARKS[name])
+
+
+def run(name: str, effort: Effort | None = None) -> Report:
+    """Run one benchmark."""
+    return _module(name).run(effort or Effort())
+
+
+def run_all(
+    names: Sequence[str] = (), effort: Effort | None = None, tell: Callable[[Report], None] | None = None
+) -> dict[str, Any]:
+    """Run benchmarks (all without names) and return one JSON object; ``tell`` is given each report when it is done."""
+    for name in names:
+        _module(name)
+    machine, reports = describe(), {}
+    for report in _reports(names or tuple(BENCHMARKS), effort):
+        reports[report.name] = report
+        if tell is not None:
+            tell(report)
+    return whole(reports, machine)
+
+
+def _reports(names: Sequence[str], effort: Effort | None) -> Iterator[Report]:
+    for name in names:
+        yield run(name, effort)

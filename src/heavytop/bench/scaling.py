@@ -1,0 +1,71 @@
+"""Chains of growing length: program size, time to trace, to compile and to run."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+
+import numpy as np
+
+from heavytop.bench.forward import Times, add_ratios, columns, measure
+from heavytop.bench.measure import Effort
+from heavytop.bench.peers import missing
+from heavytop.bench.report import Report
+from heavytop.bench.trees import chain
+from heavytop.compile import Cache, Kernel
+
+TITLE = "chains of n links: program, compilation and run time"
+TARGET = 10.0
+EXPONENT = 1.15
+COMPILE_LIMIT = 6.0
+FIT_FROM = 10
+"""Shortest chain that enters the fitted exponents."""
+
+
+def run(effort: Effort) -> Report:
+    """Measure all lengths and fit how the figures grow with n."""
+    report = Report("scaling", TITLE, missing=missing("pin", "mujoco"))
+    report.notes.append("seconds of trace and compile are CPU seconds, without any cache.")
+    figures: dict[str, list[float]] = {"instructions": [], "trace": [], "compile": [], "run": []}
+    for n in effort.lengths:
+        tree = chain(n)
+        model = tree.derive()
+        start = time.process_time()
+        traced = model.traced("acceleration")
+        traced_at = time.process_time()
+        with tempfile.TemporaryDirectory() as folder:
+            kernel = Kernel(traced, cache=Cache(folder))
+        compiled_at = time.process_time()
+        times = measure(tree, model, effort, report)
+        instructions = kernel.stats().instructions
+        for name, value in zip(
+            figures, (instructions, traced_at - start, compiled_at - traced_at, times.arrays), strict=True
+        ):
+            figures[name].append(value)
+        report.row(
+            n=n,
+            instructions=instructions,
+            trace_s=figures["trace"][-1],
+            compile_s=figures["compile"][-1],
+            **columns(times),
+        )
+        add_ratios(report, tree.name, _without_mujoco(times), TARGET)
+    _fit(report, effort.lengths, figures)
+    return report
+
+
+def _without_mujoco(times: Times) -> Times:
+    """The target of the chains is Pinocchio; MuJoCo, whose mass matrix is sparse but not recursive, is listed only."""
+    return Times(times.arrays, times.packed, times.pin, None)
+
+
+def _fit(report: Report, lengths: tuple[int, ...], figures: dict[str, list[float]]) -> None:
+    """Exponents of growth, least squares of the logarithms."""
+    long = [k for k, n in enumerate(lengths) if n >= FIT_FROM]
+    if len(long) < 2:
+        long = list(range(len(lengths)))
+    x = np.log([lengths[k] for k in long])
+    for name, values in figures.items():
+        slope = np.polyfit(x, np.log([max(values[k], 1e-9) for k in long]), 1)[0]
+        report.limit(f"exponent of {name}", float(slope), EXPONENT, "")
+    report.limit(f"compile chain-{lengths[-1]}", figures["compile"][-1], COMPILE_LIMIT, "s")

@@ -1,0 +1,174 @@
+"""The loops over states around a function: rows of a user's arrays, or packed buffers of our own.
+
+A processor keeps only about four thousand decoded instructions. A longer program would be decoded anew for every W states, which
+costs a third of the time; so it is cut into parts, and each part handles a tile of several groups of W states before the next part
+comes. Between the parts the values still needed wait in the scratch area of their group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from heavytop.compile.lanes import Lanes, Writer
+from heavytop.compile.llvm import Emitted, emit, lane_rows, load_words, row_addresses, support
+from heavytop.compile.moves import gather, scatter
+from heavytop.compile.program import Program
+
+TILE_ABOVE = 1_600
+"""Programs of more instructions are cut into parts, each of which handles a tile before the next."""
+PART = 1_000
+"""Instructions of a part."""
+TILE = 12
+"""Most groups of W states in a tile."""
+TILE_BYTES = 2**18
+"""Scratch area of a tile; it should fit into the second level of the cache."""
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """IR of a kernel module and the size of its scratch area, counted in vectors of W doubles.
+
+    The scratch area holds, for every group of W states of a tile, first the inputs and outputs, then the scratch of the program.
+    """
+
+    text: str
+    scratch: int
+    chunks: int
+
+
+def kernel_module(program: Program, lanes: Lanes, *, fma: bool, chunk: int | None = None) -> KernelText:
+    """A module with ``f`` and its two loops over states.
+
+    ``rows(args)``: arrays of the user, one state per row. ``args`` is an array of 64-bit words: number of states,
+    scratch, then for every input and output its address and the distance of its rows in bytes (zero: the same row
+    for all). ``packed(args)``: arrays ``[batch][variable][lane]``, aligned. ``args``: number of batches, scratch,
+    then addresses and distances of the batches in bytes.
+    """
+    if chunk is None and len(program.code) > TILE_ABOVE:
+        chunk = PART
+    emitted = emit(program, "f", lanes, chunk)
+    loops = _Loops(program, lanes, emitted)
+    parts = [
+        support([program], lanes, fma=fma),
+        gather(lanes),
+        scatter(lanes),
+        emitted.text,
+        loops.rows(),
+        loops.packed(),
+    ]
+    return KernelText("".join(parts), loops.tile * loops.group, emitted.chunks)
+
+
+class _Loops:
+    """Writes the two loops."""
+
+    def __init__(self, program: Program, lanes: Lanes, emitted: Emitted) -> None:
+        self.lanes, self.emitted = lanes, emitted
+        self.inputs = len(program.input_sizes)
+        self.sizes = [*program.input_sizes, *program.output_sizes]
+        self.own = sum(self.sizes)
+        # an odd number of vectors keeps the groups of a tile from competing for the same places of the cache
+        self.group = (self.own + emitted.scratch) | 1
+        fitting = TILE_BYTES // (8 * lanes.count * self.group)
+        self.tile = min(max(fitting, 4), TILE) if emitted.chunks > 1 else 1
+
+    def _scratch(self, w: Writer, scratch: str, group: str, offset: int) -> str:
+        """Address of a vector in the scratch area of a group of the tile."""
+        area = w.let(f"getelementptr {self.lanes.real}, ptr {scratch}, i64 {w.integer('mul', group, self.group)}")
+        return w.let(f"getelementptr {self.lanes.real}, ptr {area}, i64 {offset}")
+
+    def _evaluate(self, w: Writer, groups: str, places: Callable[[str], list[str]]) -> None:
+        """Evaluate the first ``groups`` groups of a tile; ``places`` gives the arguments of a group as ``ptr name``."""
+        emitted = self.emitted
+
+        def every(body: Callable[[str], None]) -> None:
+            w.loop("0", 1, lambda j: w.test("sge", j, groups), body)
+
+        def whole(j: str) -> None:
+            w.do(f"call void @{emitted.name}({', '.join(places(j))})")
+
+        def in_parts() -> None:
+            for k in range(emitted.chunks):
+                every(lambda j, k=k: w.do(f"call void @{emitted.name}_part{k}({', '.join(places(j))})"))
+
+        if emitted.chunks == 1:
+            every(whole)
+        elif not emitted.guarded:
+            in_parts()
+        else:
+            flag = w.local("i1")
+            w.do(f"store i1 false, ptr {flag}")
+
+            def look(j: str) -> None:
+                large = w.let(f"call i1 @{emitted.name}_large({', '.join(places(j)[: self.inputs])})")
+                before = w.let(f"load i1, ptr {flag}")
+                w.do(f"store i1 {w.let(f'or i1 {before}, {large}')}, ptr {flag}")
+
+            every(look)
+            some = w.let(f"load i1, ptr {flag}")
+            w.when(some, lambda: every(whole))
+            w.when(w.let(f"xor i1 {some}, true"), in_parts)
+
+    def rows(self) -> str:
+        """IR of ``rows``."""
+        w, lanes = Writer(), self.lanes
+        words = load_words(w, 2 + 2 * len(self.sizes), [1, *range(2, 2 + 2 * len(self.sizes), 2)])
+        count, scratch = words[:2]
+        last = w.integer("sub", count, 1)
+        offsets = [sum(self.sizes[:i]) for i in range(len(self.sizes) + 1)]
+        per_tile = self.tile * lanes.count
+
+        def places(j: str) -> list[str]:
+            return [f"ptr {self._scratch(w, scratch, j, offset)}" for offset in offsets]
+
+        def move(function: str, i: int, first: str, j: str) -> None:
+            rows = lane_rows(w, lanes, w.integer("add", first, w.integer("mul", j, lanes.count)), last)
+            base, stride = words[2 + 2 * i : 4 + 2 * i]
+            buffer = self._scratch(w, scratch, j, offsets[i])
+            w.do(f"call void @{function}(ptr {buffer}, i64 {self.sizes[i]}, {row_addresses(w, base, stride, rows)})")
+
+        def tile(first: str) -> None:
+            left = w.integer("sub", count, first)
+            left = w.integer("sdiv", w.integer("add", left, lanes.count - 1), lanes.count)
+            groups = w.smaller(left, self.tile)
+            at_start = w.test("eq", first, 0)
+
+            def fetch(j: str) -> None:
+                for i in range(self.inputs):
+                    # a row shared by all states is fetched once
+                    needed = w.let(f"or i1 {at_start}, {w.test('ne', words[3 + 2 * i], 0)}")
+                    w.when(needed, lambda i=i: move("gather", i, first, j))
+
+            def deliver(j: str) -> None:
+                for i in range(self.inputs, len(self.sizes)):
+                    move("scatter", i, first, j)
+
+            w.loop("0", 1, lambda j: w.test("sge", j, groups), fetch)
+            self._evaluate(w, groups, places)
+            w.loop("0", 1, lambda j: w.test("sge", j, groups), deliver)
+
+        w.loop("0", per_tile, lambda i: w.test("sge", i, count), tile)
+        w.do("ret void")
+        return f"define void @rows(ptr %args) nounwind {{\n{w.text()}\n}}\n"
+
+    def packed(self) -> str:
+        """IR of ``packed``."""
+        w = Writer()
+        arrays = len(self.sizes)
+        words = load_words(w, 2 + 2 * arrays, [1, *range(2, 2 + 2 * arrays, 2)])
+        count, scratch = words[:2]
+
+        def tile(first: str) -> None:
+            groups = w.smaller(w.integer("sub", count, first), self.tile)
+
+            def places(j: str) -> list[str]:
+                batch = w.integer("add", first, j)
+                given = [row_addresses(w, words[2 + 2 * i], words[3 + 2 * i], [batch]) for i in range(arrays)]
+                return [*given, f"ptr {self._scratch(w, scratch, j, self.own)}"]
+
+            self._evaluate(w, groups, places)
+
+        w.loop("0", self.tile, lambda i: w.test("sge", i, count), tile)
+        w.do("ret void")
+        return f"define void @packed(ptr %args) nounwind {{\n{w.text()}\n}}\n"
