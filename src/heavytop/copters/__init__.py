@@ -4,7 +4,9 @@ from heavytop.copters.airframe import Airframe as Airframe
 from heavytop.copters.airframe import Hanging as Hanging
 from heavytop.copters.airframe import Rotor as Rotor
 from heavytop.copters.airframe import ring as ring
+from heavytop.copters import maneuvers as maneuvers
 from heavytop.copters.loads import load_prototype as load_prototype
+from heavytop.copters.loads import quadcopter_with_load as quadcopter_with_load
 from heavytop.copters.loads import tricopter_with_load as tricopter_with_load
 from heavytop.copters.multicopter import hexacopter as hexacopter
 from heavytop.copters.multicopter import multicopter as multicopter
