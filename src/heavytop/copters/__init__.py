@@ -5,6 +5,9 @@ from heavytop.copters.airframe import Hanging as Hanging
 from heavytop.copters.airframe import Rotor as Rotor
 from heavytop.copters.airframe import ring as ring
 from heavytop.copters import maneuvers as maneuvers
+from heavytop.copters.conditions import Conditions as Conditions
+from heavytop.copters.flight import Flight as Flight
+from heavytop.copters.flight import fly as fly
 from heavytop.copters.loads import load_prototype as load_prototype
 from heavytop.copters.loads import quadcopter_with_load as quadcopter_with_load
 from heavytop.copters.loads import tricopter_with_load as tricopter_with_load
