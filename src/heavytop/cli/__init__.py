@@ -10,8 +10,9 @@ import typer
 
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
+from heavytop.cli.fly import fly
 
-COMMANDS = (derive, doctor)
+COMMANDS = (derive, doctor, fly)
 
 app = typer.Typer(
     name="heavytop",
@@ -40,7 +41,7 @@ def main(
 ) -> None:
     """Derive, simulate and control rigid-body systems globally, without singularities, from energy.
 
-    Start with `heavytop derive furuta`, or `heavytop doctor` if something is wrong.
+    Start with `heavytop fly` or `heavytop derive furuta`, or with `heavytop doctor` if something is wrong.
     """
 
 
