@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import typer
 
+from heavytop.cli.bench import bench
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
+from heavytop.cli.export import export
 from heavytop.cli.fly import fly
+from heavytop.cli.simulate import simulate
 
-COMMANDS = (derive, doctor, fly)
+COMMANDS = (fly, derive, simulate, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",

@@ -6,7 +6,8 @@ const main = async () => {
   const { scene, palette } = report;
   const span = [scene.frames.first, scene.frames.last];
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const theme = () => (dark.matches ? "dark" : "light");
+  const paper = window.matchMedia("print");
+  const theme = () => (dark.matches && !paper.matches ? "dark" : "light");
 
   // text
   byId("title").textContent = report.title;
@@ -54,6 +55,7 @@ const main = async () => {
   // the clock
   const stage = new Stage(byId("canvas"), byId("labels"), scene, block, palette);
   const plots = report.panels.map((panel, k) => new Plot(panel, k, array, span, report.markers, palette, (t) => seek(t)));
+  document.querySelector(".layout").classList.toggle("solo", !plots.length);
   byId("panels").append(...plots.map((plot) => plot.node));
   const slider = byId("time");
   slider.min = span[0];
@@ -165,7 +167,7 @@ const main = async () => {
   };
   new ResizeObserver(redraw).observe(byId("panels"));
   window.addEventListener("beforeprint", redraw);
-  dark.addEventListener("change", () => { paintPage(); stage.paint(theme()); });
+  for (const medium of [dark, paper]) medium.addEventListener("change", () => { paintPage(); stage.paint(theme()); });
   redraw();
   update();
 
@@ -179,7 +181,7 @@ const main = async () => {
     await stage.load();
     byId("message").hidden = true;
     stage.paint(theme());
-    const close = scene.view.radius > 14 * scene.view.body;
+    const close = scene.view.radius > 10 * scene.view.body;
     update();
     camera(close ? "follow" : "overview");
     state.ready = true;
