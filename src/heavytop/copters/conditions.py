@@ -55,7 +55,7 @@ class Conditions:
     def plant(self, vehicle: Vehicle) -> Model:
         """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs, forces in world axes."""
         if self.wind == 0 and self.payload == 0:
-            return vehicle.model
+            return vehicle.plant
         system = vehicle.describe()
         if self.payload:
             size = (0.06, 0.06, 0.06)

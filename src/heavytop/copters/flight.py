@@ -45,7 +45,9 @@ class Flight:
 
     @cached_property
     def u(self) -> np.ndarray:
-        """(n, nu) inputs of the vehicle, N."""
+        """(n, nu) inputs of the vehicle, N; of a detailed plant, the forces that its propellers make."""
+        if self.vehicle.full is not None:
+            return self.vehicle.full.forces(self.run.q, self.run.v)
         return self.run.u[..., : self.vehicle.airframe.inputs]
 
     @cached_property
@@ -55,8 +57,9 @@ class Flight:
 
     def pose(self, body: str = "hull", desired: bool = False) -> np.ndarray:
         """(n, 4, 4) pose of a body, or of the reference's."""
-        q = self.desired if desired else self.run.q
-        return self.vehicle.model.pose("world", body, q)
+        if desired:
+            return self.vehicle.model.pose("world", body, self.desired)
+        return self.vehicle.plant.pose("world", body, self.run.q)
 
     @cached_property
     def position_error(self) -> np.ndarray:
@@ -186,10 +189,15 @@ def fly(
     terms = _integral(vehicle) if acting else ()
     tracking = vehicle.law(law, limits, terms).with_reference(maneuver, sample_time=step if acting else None)
     plant = conditions.plant(vehicle)
-    controller: Any = tracking if conditions.calm else Disturbed(tracking, vehicle.model, vehicle, conditions)
+    controller: Any = tracking
+    begin = start or maneuver.start
+    if vehicle.full is not None:
+        controller, begin = vehicle.full.controller(tracking), vehicle.full.start(*begin)
+    if not conditions.calm:
+        controller = Disturbed(controller, vehicle.plant, vehicle, conditions)
     say("compiling and flying")
     run = simulate(
-        plant, start or maneuver.start, until or maneuver.horizon, step, control=controller, progress=False
+        plant, begin, until or maneuver.horizon, step, control=controller, progress=False
     )
     return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions)
 
