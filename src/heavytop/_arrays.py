@@ -46,15 +46,15 @@ def _holds_symbols(value: Iterable[Any]) -> bool:
 def components(x: Array) -> tuple[Array, ...]:
     """Entries along the last axis of ``x`` (..., n): a tuple of n arrays (...)."""
     if is_symbolic(x):
-        return tuple(x[i] for i in range(x.shape[0]))
+        return tuple(iter(x))
     return tuple(np.moveaxis(np.asarray(x, dtype=float), -1, 0))
 
 
-def entry(x: Array, *index: int) -> Array:
+def entry(x: Array, first: int, *rest: int) -> Array:
     """The entry ``x[..., i]`` or ``x[..., i, j]``."""
     if is_symbolic(x):
-        return x[index if len(index) > 1 else index[0]]
-    return x[(..., *index)]
+        return x[(first, *rest)] if rest else x[first]
+    return x[(..., first, *rest)]
 
 
 def column(matrix: Array, j: int) -> Array:
@@ -146,7 +146,7 @@ def flatten_columns(matrix: Array) -> Array:
     flat = transpose(matrix)
     if is_symbolic(matrix):
         return np.reshape(flat, (shape[0] * shape[1],))
-    return flat.reshape(shape[:-2] + (shape[-1] * shape[-2],))
+    return flat.reshape((*shape[:-2], shape[-1] * shape[-2]))
 
 
 def unflatten_columns(x: Array, rows: int) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from compile.chain import chain
+
 from heavytop.compile import Kernel, Program, trace
 from heavytop.compile.entries import TILE, TILE_ABOVE
 

@@ -30,7 +30,7 @@ def test_rolling_cylinder() -> None:
     np.testing.assert_allclose(acceleration, slope, atol=1e-9)
     np.testing.assert_allclose(acceleration, np.tile([0, 0, 0, 0, 0, speed**2 / radius], (9, 1)), rtol=1e-14)
     contact = np.stack([speed * t, 0 * t, 0 * t], axis=-1)
-    centre = contact + [0, 0, radius]
+    centre = contact + np.array([0, 0, radius])
     np.testing.assert_allclose(spatial.point_velocity(velocity, contact), 0, atol=1e-14)  # no slip
     np.testing.assert_allclose(spatial.point_velocity(velocity, centre), np.tile([speed, 0, 0], (9, 1)), atol=1e-14)
     np.testing.assert_allclose(spatial.point_acceleration(velocity, acceleration, centre), 0, atol=1e-13)

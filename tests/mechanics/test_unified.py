@@ -112,7 +112,8 @@ def test_forces_and_newton_euler(pose) -> None:
     """U14, U16: virtual power; D^T takes the equations to Newton-Euler."""
     y, f = np.array([0.3, -0.7, 1.1]), np.array([1.0, -2.0, 0.5])
     Q = unified.generalised_force(pose, y, f)
-    assert Q @ W == pytest.approx(f @ unified.point_velocity(pose, y, W), rel=1e-10)
+    power = f @ unified.point_velocity(pose, y, W)
+    assert np.vecdot(Q, W) == pytest.approx(power, rel=1e-10)
     wrench = unified.wrench(pose, Q)
     np.testing.assert_allclose(wrench, np.concatenate([f, np.cross(y, f)]), atol=1e-9)
     np.testing.assert_allclose(unified.force_of_wrench(pose, wrench), Q, rtol=1e-9, atol=1e-9 * np.max(np.abs(Q)))

@@ -59,7 +59,7 @@ def test_first_variation_vanishes_on_motions(force, integrate) -> None:
     nodes, q, v = motion_with(force, integrate)
     h, h_rate = bump(nodes.t)
     assert abs(action.first_variation(Rotation(), top, nodes, q, v, h, h_rate, force)) < 1e-9
-    wrong = action.first_variation(Rotation(), top, nodes, q, v + [0.1, 0, 0], h, h_rate, force)
+    wrong = action.first_variation(Rotation(), top, nodes, q, v + np.array([0.1, 0, 0]), h, h_rate, force)
     assert abs(wrong) > 1e-2
 
 

@@ -141,5 +141,5 @@ def test_governor_settles_on_stiff_struts():
 
 def test_structure_preserving_methods_refuse_constraints():
     model = mechanisms.bricard().derive()
-    with pytest.raises(SimulationError, match="EnergyMomentum keeps the structure.*'bricard' has loops"):
+    with pytest.raises(SimulationError, match=r"EnergyMomentum keeps the structure.*'bricard' has loops"):
         ht.simulate(model, model.assemble(), until=0.1, step=1e-2, integrator="energy_momentum")

@@ -240,12 +240,12 @@ def test_bad_loops_are_named():
         mechanisms.bricard().loop("rod1", "rod5", ht.Free())
     system = mechanisms.four_bars(1)
     system.loop("crank0", "crank7", ht.Spherical())
-    with pytest.raises(UnknownNameError, match="in loop between 'crank0' and 'crank7'.*'crank7'"):
+    with pytest.raises(UnknownNameError, match=r"in loop between 'crank0' and 'crank7'.*'crank7'"):
         system.derive()
     model = mechanisms.four_bars(1).derive()
     with pytest.raises(ConfigurationError, match=r"does not close its loops.*model\.assemble"):
         model.acceleration([0.1, 0.2, 0.9], np.zeros(3))
-    with pytest.raises(UnknownNameError, match="unknown joint .*'crank9'"):
+    with pytest.raises(UnknownNameError, match=r"unknown joint .*'crank9'"):
         model.assemble([1.0, -1.0, 1.0], fixed=("crank9",))
     with pytest.raises(ModelError, match="linearize: 'four-bars-1' has loops"):
         model.linearize([1.0, -1.0, 1.0])
@@ -258,5 +258,5 @@ def test_a_mechanism_that_cannot_be_closed():
     system.body("a", joint=ht.Revolute("y"), inertia=mechanisms.ROD)
     system.body("b", parent="a", at=(1, 0, 0), joint=ht.Revolute("y"), inertia=mechanisms.ROD)
     system.loop("world", "b", ht.Revolute("y"), at_a=(5.0, 0, 0), at_b=(1, 0, 0))
-    with pytest.raises(ConfigurationError, match="cannot be assembled from this guess.*check the lengths"):
+    with pytest.raises(ConfigurationError, match=r"cannot be assembled from this guess.*check the lengths"):
         system.derive().assemble([0.1, 0.2])

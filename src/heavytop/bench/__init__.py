@@ -4,3 +4,8 @@ A benchmark is a module with ``TITLE`` and ``run(effort) -> Report``; :mod:`heav
 """
 
 from heavytop.bench.measure import Effort as Effort
+from heavytop.bench.registry import BENCHMARKS as BENCHMARKS
+from heavytop.bench.registry import run as run
+from heavytop.bench.registry import run_all as run_all
+from heavytop.bench.report import Ratio as Ratio
+from heavytop.bench.report import Report as Report

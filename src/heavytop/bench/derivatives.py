@@ -43,6 +43,8 @@ def run(effort: Effort) -> Report:
         row["pin_ns"] = theirs * 1e9
         report.ratio("panda arrays / pin", theirs / arrays, TARGET)
         report.ratio("panda packed / pin", theirs / bare)
-        report.notes.append("pin: computeABADerivatives called from Python, minus the same call on a model without bodies.")
+        report.notes.append(
+            "pin: computeABADerivatives called from Python, minus the same call on a model without bodies."
+        )
     report.row(**row)
     return report

@@ -51,7 +51,9 @@ def run(effort: Effort) -> Report:
     for name, limit in LIMITS.items():
         report.row(what=name, best_s=min(results[name]), worst_s=max(results[name]))
         report.limit(name, min(results[name]), limit, "s")
-    report.notes.append("uncached and cached: from the description to the first acceleration, after the import; wall time.")
+    report.notes.append(
+        "uncached and cached: from the description to the first acceleration, after the import; wall time."
+    )
     return report
 
 
@@ -60,9 +62,7 @@ def _process(folder: str) -> dict:
     source = str(Path(__file__).parents[2])
     paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "HEAVYTOP_CACHE": folder, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise HeavytopError(f"a fresh process failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])

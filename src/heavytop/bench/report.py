@@ -117,7 +117,8 @@ def _target(ratio: Ratio) -> str:
 def _table(rows: list[list[str]]) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     aligned = [
-        "  " + "  ".join(cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        "  "
+        + "  ".join(cell.rjust(w) if k else cell.ljust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True)))
         for row in rows
     ]
     return [aligned[0], "  " + "  ".join("-" * w for w in widths), *aligned[1:]]

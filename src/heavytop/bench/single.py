@@ -19,7 +19,9 @@ def run(effort: Effort) -> Report:
     """Measure the same systems as ``forward``."""
     report = Report("single", TITLE, missing=missing("pin"))
     report.notes.append("heavytop: one lane, a native loop over states.")
-    report.notes.append("pin: pin.aba called from Python, minus the same call on a model without bodies (python_call_ns).")
+    report.notes.append(
+        "pin: pin.aba called from Python, minus the same call on a model without bodies (python_call_ns)."
+    )
     for tree in (tricopter_load(), panda(), chain(20)):
         model = tree.derive()
         kernel = model.compiled("acceleration", lanes=1)

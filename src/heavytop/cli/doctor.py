@@ -17,7 +17,7 @@ PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "x
 def doctor(
     clear_cache: Annotated[bool, typer.Option("--clear-cache", help="Remove all cached native code first.")] = False,
 ) -> None:
-    """Show versions, processor and cache folder, and check the installation against reference numbers in a few seconds.
+    """Show versions, processor and cache folder, and check in a few seconds that the installation computes right.
 
     The exit code is 1 if a check fails.
 

@@ -1,4 +1,8 @@
-"""A few reference numbers, computed elsewhere with 30 to 60 digits, against which an installation is checked in seconds."""
+"""Checks of an installation in seconds.
+
+Three compare with stored reference data (exponential map, rotary pendulum, tricopter); the others with a closed formula (heavy
+top, pendulum) or with the interpreter (native code).
+"""
 
 from __future__ import annotations
 

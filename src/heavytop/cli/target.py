@@ -18,11 +18,16 @@ HELP = "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...) or a
 
 def load_target(target: str) -> System | Model:
     """The system or model that the user named; whatever is wrong with it ends the command with exit code 2."""
-    if target.endswith(".py") or "/" in target or "\\" in target:
+    if is_file(target):
         return system_of_file(Path(target))
     from heavytop import library
 
     return library.load(target)
+
+
+def is_file(target: str) -> bool:
+    """Whether the user named a file rather than a built-in system."""
+    return target.endswith(".py") or "/" in target or "\\" in target
 
 
 def derived(found: System | Model) -> Model:
@@ -34,6 +39,11 @@ def derived(found: System | Model) -> Model:
 
 def system_of_file(path: Path) -> System | Model:
     """Run a Python file and take its ``system``."""
+    return names_of_file(path)["system"]
+
+
+def names_of_file(path: Path) -> dict[str, Any]:
+    """Run a Python file and return the names it defines, among them a ``system``."""
     from heavytop.system import Model, System
 
     if not path.is_file():
@@ -46,7 +56,7 @@ def system_of_file(path: Path) -> System | Model:
     found = namespace["system"]
     if not isinstance(found, (System, Model)):
         raise fail(f"'system' in {str(path)!r} must be an ht.System or ht.Model, got {type(found).__name__}.")
-    return found
+    return namespace
 
 
 def _run(path: Path) -> dict[str, Any]:

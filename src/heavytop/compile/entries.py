@@ -21,7 +21,7 @@ PART = 1_000
 """Instructions of a part."""
 TILE = 12
 """Most groups of W states in a tile."""
-TILE_BYTES = 2**18
+TILE_BYTES = 2**19
 """Scratch area of a tile; it should fit into the second level of the cache."""
 
 

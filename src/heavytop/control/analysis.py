@@ -63,7 +63,9 @@ class Linearization:
         try:
             import control
         except ImportError:
-            raise ControlError("to_control() needs the package 'control': pip install control.") from None
+            control = None
+        if not hasattr(control, "ss"):
+            raise ControlError("to_control() needs the package 'control': pip install control.")
         n = len(self.A)
         return control.ss(self.A, np.zeros((n, 1)), np.eye(n), np.zeros((n, 1)), states=list(self.names))
 

@@ -81,11 +81,15 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
     if np.max(np.abs(B @ u - needed)) > 1e-6 * scale:
         return  # no rest there even without limits
     lower, upper = limits.bounds(model)
-    fixed = lower == upper
-    nearest = lsq_linear(B, needed, bounds=(lower - 1e-12 * fixed, upper + 1e-12 * fixed))
+    slack = 1e-9 * (1.0 + np.abs(u))  # also keeps equal limits apart
+    nearest = lsq_linear(B, needed, bounds=(lower - slack, upper + slack), method="bvls")
     if np.max(np.abs(B @ nearest.x - needed)) <= 1e-6 * scale:
         return
-    outside = [(n, x, a, b) for n, x, a, b in zip(model.u_names, u, lower, upper, strict=True) if not a <= x <= b]
+    outside = [
+        (n, x, a, b)
+        for n, x, a, b, s in zip(model.u_names, u, lower, upper, slack, strict=True)
+        if not a - s <= x <= b + s
+    ]
     listed = "; ".join(f"{n!r} must supply {x:.4g}, allowed {a:g} to {b:g}" for n, x, a, b in outside)
     raise ControlError(
         f"the limits exclude rest of {model.name!r} (hover) in its neutral configuration: {listed or 'no combination balances gravity'}."

@@ -13,7 +13,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, symbol, transpose, vector
 from heavytop.control.setting import Setting
-from heavytop.errors import ControlError
+from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3, so3
 from heavytop.system.moments import Stiffness
 from heavytop.system.names import WORLD
@@ -27,20 +27,23 @@ class Integral:
     ----------
     body : body or frame name.
     gain : force per integrated position error, N/(m s).
-    moment_gain : moment per integrated attitude error, N m/(rad s); 0 integrates no attitude.
+    moment_gain : moment per integrated attitude error about the body axes, N m/(rad s): one number or (3,); axes with gain 0 are not
+        integrated. An underactuated vehicle can keep its position or its tilt, not both: integrate its yaw only, (0, 0, gain).
     at : (3,) point whose position error is integrated, in the body frame. The force acts at the prototype's centre of stiffness.
     limit : bound of each component of the integrals (m s, rad s); growth beyond it stops (anti-windup).
     """
 
     body: str
     gain: float = 0.0
-    moment_gain: float = 0.0
+    moment_gain: Any = 0.0
     at: Any = (0.0, 0.0, 0.0)
     limit: float = np.inf
     relative_to: str = WORLD
 
     def __post_init__(self) -> None:
-        if self.gain < 0 or self.moment_gain < 0 or self.gain == self.moment_gain == 0:
+        if np.shape(self.moment_gain) not in ((), (3,)):
+            raise wrong_shape(f"moment_gain of the integral action on {self.body!r}", (3,), np.shape(self.moment_gain))
+        if self.gain < 0 or np.any(self.moments < 0) or self.size == 0:
             raise ControlError(
                 f"integral action on {self.body!r} needs gains that are not negative and not both zero, got gain = {self.gain} and "
                 f"moment_gain = {self.moment_gain}."
@@ -49,9 +52,19 @@ class Integral:
             raise ControlError(f"the limit of the integral action on {self.body!r} must be positive, got {self.limit}.")
 
     @property
+    def moments(self) -> np.ndarray:
+        """Moment gain (3,) about each body axis."""
+        return np.broadcast_to(np.asarray(self.moment_gain, dtype=float), (3,))
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Body axes whose attitude error is integrated."""
+        return tuple(i for i in range(3) if self.moments[i] != 0)
+
+    @property
     def size(self) -> int:
         """Number of states."""
-        return 3 * bool(self.gain) + 3 * bool(self.moment_gain)
+        return 3 * bool(self.gain) + len(self.axes)
 
     def force_and_rate(self, setting: Setting, z: Array) -> tuple[Array, Array]:
         """Generalised force (nv,) that joins cbar, and the rate (size,) of the states ``z``."""
@@ -66,9 +79,13 @@ class Integral:
             force = np.matvec(transpose(R), self.gain * part(z, 0, 3))
             wrench = wrench + concatenate(force, np.cross(center, force))
             place = 3
-        if self.moment_gain:
-            errors.append(0.5 * so3.vee2(np.eye(3) - se3.rotation(t.error)))
-            wrench = wrench + concatenate(np.zeros(3), self.moment_gain * part(z, place, place + 3))
+        if self.axes:
+            turned = 0.5 * so3.vee2(np.eye(3) - se3.rotation(t.error))
+            errors.append(vector(*(turned[i] for i in self.axes)))
+            moment: list[Array] = [0.0, 0.0, 0.0]
+            for k, i in enumerate(self.axes):
+                moment[i] = self.moments[i] * z[place + k]
+            wrench = wrench + concatenate(np.zeros(3), vector(*moment))
         return t.generalised(wrench), self._held(z, concatenate(*errors))
 
     def _held(self, z: Array, rate: Array) -> Array:

@@ -96,6 +96,13 @@ class FeedbackLaw(ABC):
 
     # --- use --------------------------------------------------------------------------------------------------------------
 
+    def traced(self, model: Model) -> Traced:
+        """A law alone cannot be simulated: it needs a reference."""
+        raise ControlError(
+            f"{self!r} needs a reference: give simulate(..., control=law, reference=...), or control=law.with_reference(reference). "
+            "A configuration q serves as set point."
+        )
+
     def with_reference(
         self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
     ) -> Tracking:

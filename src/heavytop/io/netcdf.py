@@ -66,7 +66,8 @@ def to_xarray(run: Run) -> xarray.Dataset:
     codes = np.array([ENDINGS.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
     data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in ENDINGS]})
     data["end_time"] = (batch, _reshape([o.time for o in run.outcomes.reshape(-1)], run.batch), {"units": "s"})
-    return xarray.Dataset(data, coords, {"title": f"{run.name}, {run.integrator}", "metadata": _metadata(run)})
+    data["metadata"] = ((), np.array(_metadata(run), dtype=object))  # an attribute must not exceed 64 kB
+    return xarray.Dataset(data, coords, {"title": f"{run.name}, {run.integrator}"})
 
 
 def _reshape(values: list[float], batch: tuple[int, ...]) -> np.ndarray:
@@ -125,13 +126,16 @@ def load(path: str | Path) -> Run:
             data = opened.load()
     except Exception as error:
         raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: {error}") from error
-    text = data.attrs.get("metadata", "{}")
-    meta = json.loads(text if isinstance(text, str) else "{}")
+    meta = json.loads(_text(data["metadata"].values.item())) if "metadata" in data else {}
     if meta.get("format") != FORMAT:
         raise FileFormatError(
             f"{str(source)!r} was not written by Run.save: expected format {FORMAT!r}, got {meta.get('format')!r}."
         )
     return _run(data, meta)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
@@ -159,6 +163,8 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         flat[k] = Outcome(ENDINGS[int(code)], message, float(end), index)
     outcomes[...] = flat.reshape(batch) if batch else flat[0]
     ending, message, end, trajectory = meta["outcome"]
+    labels: dict[str, Any] = {f"{part}_names": names[part] for part in PARTS}
+    labels |= {f"{part}_units": tuple(meta["units"][part]) for part in PARTS}
     return Run(
         name=meta["name"],
         integrator=meta["integrator"],
@@ -166,8 +172,7 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         **arrays,
         outcome=Outcome(Ending(ending), message, end, tuple(trajectory)),
         outcomes=outcomes,
-        **{f"{part}_names": names[part] for part in PARTS},
-        **{f"{part}_units": tuple(meta["units"][part]) for part in PARTS},
+        **labels,
         channels=channels,
         work=data["work"].values if "work" in data else None,
         events=tuple(

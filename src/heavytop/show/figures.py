@@ -150,12 +150,11 @@ def path_figure(scene: Scene, pictures: int = 9, width: float = COLUMN) -> Figur
         ax.set_xlabel("x in m")
         ax.set_ylabel("y in m")
         ax.set_zlabel("z in m")
-        ax.set_aspect("equal")
-        ax.set_box_aspect(None, zoom=0.84)
-        for axis, bounds in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim()), (ax.zaxis, ax.get_zlim())):
-            span = bounds[1] - bounds[0]
-            largest = max(np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim()), np.ptp(ax.get_zlim()))
-            axis.set_major_locator(MaxNLocator(max(1, round(5 * span / largest))))
+        # equal scales: the box has the proportions of the ranges; ticks in proportion too
+        spans = np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim()), np.ptp(ax.get_zlim())])
+        ax.set_box_aspect(spans, zoom=0.84)
+        for axis, share in zip((ax.xaxis, ax.yaxis, ax.zaxis), spans / spans.max(), strict=True):
+            axis.set_major_locator(MaxNLocator(max(1, round(5 * share))))
         if scene.trails:
             ax.legend(frameon=False, loc="upper left", **LEGEND)
     return figure

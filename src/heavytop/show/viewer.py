@@ -98,7 +98,7 @@ def _trail_mesh(times: Floats, points: Floats, width: float, role: str, dashed: 
 def grid_spacing(radius: float) -> float:
     """A round distance of grid lines, 1, 2 or 5 times a power of ten, about a sixth of the radius.
 
-    >>> [grid_spacing(r) for r in (0.5, 3.0, 10.0, 40.0)]
+    >>> [grid_spacing(r) for r in (0.5, 3.0, 10.0, 30.0)]
     [0.1, 0.5, 2.0, 5.0]
     """
     target = radius / 6

@@ -1,4 +1,11 @@
-"""Simulate on the manifold: integrators, inputs and laws, events, invariants, runs."""
+"""Simulate on the manifold: integrators, inputs and laws, events, invariants, runs.
+
+``heavytop.simulate`` is the function as well as this package: the package can be called.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
 
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
@@ -22,3 +29,13 @@ from heavytop.simulate.outcome import Outcome as Outcome
 from heavytop.simulate.protocol import Feedback as Feedback
 from heavytop.simulate.protocol import Law as Law
 from heavytop.simulate.run import Run as Run
+
+
+class _Callable(ModuleType):
+    """A package that is called like its function of the same name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Run:
+        return simulate(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -11,7 +11,7 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.coordinates import Coordinates
-from heavytop.errors import ShapeError, SimulationError, wrong_shape
+from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
 from heavytop.simulate.dynamics import Dynamics, UserDynamics, as_dynamics
 from heavytop.simulate.engine import FixedStep, Problem, compile_problem
 from heavytop.simulate.events import as_events
@@ -106,6 +106,7 @@ def simulate(
     )
     q, v = _start(dynamics, start)
     p = dynamics.parameter_vector(parameters)
+    _check_constraints(dynamics, q, v, p)
     memory = plan.control.law.initial_state() if plan.control.law is not None else np.zeros(0)
     batch = _batch(q, v, p, memory, plan.table)
     problem = Problem(
@@ -206,6 +207,20 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     if not np.all(np.isfinite(v)):
         raise ShapeError(f"start v of {dynamics.name!r} must be finite.")
     return q, v
+
+
+def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+    """Loops must be closed and velocities admissible at the start."""
+    kernel = dynamics.kernel("residual")
+    if kernel is None:
+        return
+    for what, residual in zip(("configuration q", "velocity v"), kernel(q, v, p), strict=True):
+        worst = float(np.max(np.abs(residual), initial=0.0))
+        if not worst < 1e-6:
+            raise ConfigurationError(
+                f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
+                "model.assemble(q, v) gives a consistent start near a guess."
+            )
 
 
 def _batch(q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, table: np.ndarray) -> tuple[int, ...]:

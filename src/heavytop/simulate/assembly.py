@@ -17,7 +17,6 @@ from heavytop.coordinates import Coordinates
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.protocol import BoundLaw
 
-
 CHANNEL = "channel:"
 """Prefix of the buffers that are recorded under a name of the user's choice."""
 
@@ -55,7 +54,7 @@ class Plant:
 
     Attributes
     ----------
-    coordinates : where ``q`` lives.
+    coordinates : where ``q`` lives. nq, nv, nw : sizes of q, of v, and of the velocities of the coordinates' blocks.
     flats : the flat parts of the state, ``v`` first.
     clock : buffer of the time at the start of the step.
     nodes : stage times (fractions of the step) at which the reference signal is needed.
@@ -65,9 +64,7 @@ class Plant:
         self.clock = clock
         self.dynamics, self.control, self.balance = dynamics, control, balance
         self.coordinates: Coordinates = dynamics.coordinates
-        self.nq, self.nv = dynamics.nq, dynamics.nv
-        self.nw = dynamics.coordinates.nv
-        """Velocities of the coordinate blocks: more than nv where minimal velocities satisfy constraints."""
+        self.nq, self.nv, self.nw = dynamics.nq, dynamics.nv, dynamics.coordinates.nv
         self.functions: dict[str, Traced] = {"motion": dynamics.motion()}
         self.buffers: dict[str, Shape] = {
             "q": (self.nq,),

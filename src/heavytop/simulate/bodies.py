@@ -63,7 +63,8 @@ def scalable_body(
 def unified_body(unified: UnifiedPose, mass: float, inertia: Any) -> UserDynamics:
     """A free rigid body in unified local velocity coordinates (doc 002, eqs 44 to 61), about the centre of mass.
 
-    ``inertia`` are the principal moments (3,) or the matrix (3, 3). With ``rkmk4`` this is the scheme of eqs 79 to 87 with errata 2.14 to 2.16.
+    ``inertia`` are the principal moments (3,) or the matrix (3, 3).
+    With ``rkmk4`` this is the scheme of eqs 79 to 87 with errata 2.14 to 2.16.
 
     Examples
     --------

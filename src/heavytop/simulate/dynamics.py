@@ -100,12 +100,16 @@ class Dynamics(ABC):
         """(q, v, p) -> linear and angular momentum about the origin, in world axes (6,); None if unknown."""
         return None
 
+    def residual(self) -> Traced | None:
+        """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
+        return None
+
     @abstractmethod
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         """Values (..., np) of all parameters."""
 
     def kernel(self, name: str) -> Kernel | None:
-        """Native code of ``energies``, ``power``, ``momentum``, ``motion`` or ``force``."""
+        """Native code of one of the functions above, by its name."""
         if name not in self._kernels:
             self._kernels[name] = self._compile(name)
         return self._kernels[name]
@@ -149,8 +153,8 @@ class ModelDynamics(Dynamics):
 
     @property
     def v_units(self) -> tuple[str, ...]:
-        d = self.model.description
-        return super().v_units if d.velocity is None and d.basis is None else ("",) * self.nv
+        own = self.model.description.velocity is None and self.model.description.basis is None
+        return super().v_units if own else ("",) * self.nv
 
     @property
     def u_units(self) -> tuple[str, ...]:
@@ -182,8 +186,8 @@ class ModelDynamics(Dynamics):
     @cached_property
     def _nonconservative(self) -> bool:
         d = self.model.description
-        works = any(constraint.work is not None for constraint in d.constraints)
-        return bool(d.dampers or d.dissipations or d.forces or d.inputs or d.struts or works)
+        friction = any(c.work is not None for c in d.constraints)
+        return bool(d.dampers or d.struts or d.dissipations or d.forces or d.inputs or friction)
 
     def force(self) -> Traced | None:
         if not self._nonconservative:
@@ -198,15 +202,22 @@ class ModelDynamics(Dynamics):
         return self._make("power", ("q", "v", "u"), powers)
 
     def _driving(self) -> Array:
-        """B u and the user's forces."""
+        """B u, the user's forces and the work of nonideal constraints."""
         e = self.model.expressions
         d = e.dynamics
-        return d.applied_force + (np.matvec(d.input_matrix, e.u) if e.nu else np.zeros(e.nv))
+        total = d.applied_force + (np.matvec(d.input_matrix, e.u) if e.nu else np.zeros(e.nv))
+        return total + e.constrained.nonideal_force if e.is_constrained else total
 
     def _resisting(self) -> Array:
         """D v and gradients of dissipation functions."""
-        e = self.model.expressions
-        return e.dynamics.dissipation_force
+        return self.model.expressions.dynamics.dissipation_force
+
+    def residual(self) -> Traced | None:
+        c = self.model.expressions
+        if not c.is_constrained:
+            return None
+        outputs = {"position": c.constrained.position_residual, "velocity": c.constrained.velocity_residual}
+        return self._make("residual", ("q", "v"), outputs)
 
     def momentum(self) -> Traced:
         """Sum of R (M xi) and r x R (M xi) over the bodies."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.compile import Call, Schedule, Stepper, Steps
+from heavytop.compile import Call, Kernel, Schedule, Stepper, Steps
 from heavytop.compile.jit import host
+from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import CHANNEL, Method, Plant, schedule
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace_events
@@ -145,6 +146,7 @@ class FixedStep:
         self.failed = np.full(problem.batch, np.nan)
         self.stopped = np.full(problem.batch, np.nan)
         self.occurrences: list[Occurrence] = []
+        self.event_kernel = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else _no_kernel
         self.constants = {"p": problem.p, "h": np.asarray(problem.step)}
         self.tables = self._tables()
         self.hold = {"u": problem.plan.every} if problem.plan.control.kind == "table" else {}
@@ -313,21 +315,19 @@ class FixedStep:
             name: result.records[name].reshape(-1, problem.count, *layout.shapes[name])[steps, rows]
             for name in (*layout.state, *held)
         }
-        p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1])).reshape(problem.count, -1)[rows]
+        p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))
+        p = p.reshape(problem.count, problem.p.shape[-1])[rows]
         starts = problem.start_time + problem.step * numbers
+        groups = self._groups(numbers)
         last: dict[str, np.ndarray] = {}
 
         def evaluate(duration: np.ndarray) -> np.ndarray:
-            # numbers of steps matter for held calls, so crossings are grouped by them
-            for number in np.unique(numbers):
-                at = np.flatnonzero(numbers == number)
-                part = self._partial_step(
-                    {n: a[at] for n, a in state.items()}, p[at], int(number), starts[at], duration[at], rows[at]
+            for at in groups:
+                part = self._partial_steps(
+                    {n: a[at] for n, a in state.items()}, p[at], numbers[at], starts[at], duration[at], rows[at]
                 )
                 for name, array in part.items():
-                    if name not in last:
-                        last[name] = np.zeros((len(steps), *array.shape[1:]))
-                    last[name][at] = array
+                    last.setdefault(name, np.zeros((len(steps), *array.shape[1:])))[at] = array
             return last["events"][m, which]
 
         tolerance = np.array([problem.events[w].tolerance for w in which])
@@ -335,42 +335,51 @@ class FixedStep:
         evaluate(times)
         return times, last["q"], last["v"]
 
-    def _partial_step(
+    def _groups(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Crossings that one native call can treat: equal times if the law sees the time, else equal phases of sampling."""
+        control = self.problem.plan.control
+        timed = control.law is not None and "t" in control.law.takes
+        key = numbers if timed else numbers % control.every == 0
+        return [np.flatnonzero(key == value) for value in np.unique(key)]
+
+    def _partial_steps(
         self,
         state: dict[str, np.ndarray],
         p: np.ndarray,
-        number: int,
+        numbers: np.ndarray,
         start: np.ndarray,
         h: np.ndarray,
         rows: np.ndarray,
     ) -> dict[str, np.ndarray]:
-        """The end of steps of sizes ``h`` (m,) from the given states, all in step ``number``."""
+        """The end of steps of sizes ``h`` (m,) from the given states."""
         problem = self.problem
-        results: dict[str, list[np.ndarray]] = {"q": [], "v": [], "events": []}
-        law = problem.plan.control.law
-        for j in range(len(h)):  # each has its own time
-            tables = {}
-            for node, name in self.nodes.items():
-                if law is not None:
-                    sample = law.signal(np.array([start[j] + node * h[j]]))
-                    tables[name] = _row_of(sample, problem.batch, rows[j])
-            if "u" in self.tables:
-                table = self.tables["u"]
-                chosen = table[min(number // problem.plan.every, table.shape[0] - 1)][None]
-                tables["u"] = _row_of(chosen, problem.batch, rows[j])
-            out = self.stepper.run(
-                {name: array[j : j + 1] for name, array in state.items()},
-                {"p": p[j : j + 1], "h": h[j]},
-                tables,
-                steps=1,
-                step_size=h[j],
-                start_time=start[j] - number * h[j],
-                first=number,
-                record_every=1,
+        control = problem.plan.control
+        tables = {}
+        for node, name in self.nodes.items():
+            if control.law is not None:
+                samples = [control.law.signal(start[j : j + 1] + node * h[j]) for j in range(len(h))]
+                tables[name] = np.concatenate(
+                    [_row_of(sample, problem.batch, rows[j]) for j, sample in enumerate(samples)], axis=1
+                )
+        if "u" in self.tables:
+            table = self.tables["u"]
+            chosen = np.minimum(numbers // problem.plan.every, table.shape[0] - 1)
+            tables["u"] = np.concatenate(
+                [_row_of(table[k][None], problem.batch, row) for k, row in zip(chosen, rows, strict=True)], axis=1
             )
-            for name, collected in results.items():
-                collected.append(out.records[name][1, 0])
-        return {name: np.stack(collected) for name, collected in results.items()}
+        number = int(numbers[0])
+        result = self.stepper.run(
+            state,
+            {"p": p, "h": h},
+            tables,
+            steps=1,
+            step_size=problem.step,
+            start_time=start[0] - number * problem.step,
+            first=number,
+            record_every=1,
+        )
+        q, v = result.records["q"][1], result.records["v"][1]
+        return {"q": q, "v": v, "events": self.event_kernel(start + h, q, v)[0]}
 
 
 def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
@@ -379,6 +388,10 @@ def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
     if sample.ndim == 2:
         return sample.reshape(1, 1, size)
     return np.broadcast_to(sample, (1, *batch, size)).reshape(1, prod(batch), size)[:, row : row + 1]
+
+
+def _no_kernel(*_: Any) -> Any:
+    raise SimulationError("there are no events to locate.")
 
 
 def channel_names(records: dict[str, np.ndarray]) -> dict[str, str]:

@@ -60,7 +60,16 @@ def invariants_of(run: Run) -> dict[str, Invariant]:
         size = float(np.nanmax(np.abs(np.stack([run.kinetic_energy, run.potential_energy])), initial=0.0))
         result["energy"] = Invariant(balance, "J", size)
     result |= _momenta(run, dynamics)
-    return result | _constraints(run, dynamics)
+    return result | _constraints(run, dynamics) | _loops(run, dynamics)
+
+
+def _loops(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
+    """Residuals of loops and velocity constraints."""
+    kernel = dynamics.kernel("residual")
+    if kernel is None:
+        return {}
+    residuals = zip(("loops", "velocity constraints"), kernel(run.q, run.v, run.parameter_vector), strict=True)
+    return {name: Invariant(np.max(np.abs(r), axis=-1), "1") for name, r in residuals if r.shape[-1]}
 
 
 def _constraints(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
@@ -82,12 +91,12 @@ def _momenta(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
     if kernel is None:
         return {}
     driven = bool(run.u.size and np.any(np.nan_to_num(run.u)))
-    kept = conserved_momenta(dynamics, run.parameter_vector, driven)
+    kept = conserved_momenta(dynamics, run.parameter_vector, driven, *_samples(run, dynamics))
     if not np.any(kept):
         return {}
     values = kernel(run.q, run.v, run.parameter_vector)[0]
     result = {}
-    for k in np.flatnonzero(kept):
+    for k in np.flatnonzero(kept & np.any(np.nan_to_num(values), axis=tuple(range(values.ndim - 1)))):
         kind, unit = ("linear", "kg m/s") if k < 3 else ("angular", "kg m^2/s")
         group = slice(0, 3) if k < 3 else slice(3, 6)
         size = float(np.nanmax(np.linalg.norm(values[..., group], axis=-1), initial=0.0))
@@ -95,19 +104,27 @@ def _momenta(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
     return result
 
 
-def conserved_momenta(dynamics: Dynamics, p: np.ndarray, driven: bool) -> np.ndarray:
+def _samples(run: Run, dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
+    """A few states to try: random ones, or those of the run if there are constraints to satisfy."""
+    rng, n = np.random.default_rng(7), 4
+    if dynamics.projection() is None:
+        return dynamics.coordinates.random(rng, (n,)), rng.standard_normal((n, dynamics.nv))
+    q, v = run.q.reshape(-1, dynamics.nq), run.v.reshape(-1, dynamics.nv)
+    good = np.flatnonzero(np.isfinite(v).all(axis=-1))
+    at = good[np.linspace(0, len(good) - 1, n).astype(int)] if len(good) else np.zeros(0, dtype=int)
+    return q[at], v[at]
+
+
+def conserved_momenta(dynamics: Dynamics, p: np.ndarray, driven: bool, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Which of the six momenta (linear, angular about the origin) the equations conserve (6,), found by trying.
 
-    Their rates along the motion are computed at a few random states; a symmetry makes them vanish at all of them.
+    Their rates along the motion are computed at the states (n, nq), (n, nv); a symmetry makes them vanish at all of them.
     """
     momentum, motion = dynamics.kernel("momentum"), dynamics.kernel("motion")
-    if momentum is None or motion is None:
+    if momentum is None or motion is None or not len(q):
         return np.zeros(6, dtype=bool)
-    rng = np.random.default_rng(7)
-    n, eps = 4, 1e-5
-    q = dynamics.coordinates.random(rng, (n,))
-    v = rng.standard_normal((n, dynamics.nv))
-    u = rng.standard_normal((n, dynamics.nu)) if driven else np.zeros((n, dynamics.nu))
+    n, eps = len(q), 1e-5
+    u = np.random.default_rng(7).standard_normal((n, dynamics.nu)) if driven else np.zeros((n, dynamics.nu))
     p = p.reshape(-1, p.shape[-1])[0] if p.size else p
     w, a = motion(q, v, u, p)[:2]
     if not (np.all(np.isfinite(w)) and np.all(np.isfinite(a))):

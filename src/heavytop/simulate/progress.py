@@ -31,18 +31,19 @@ class Progress:
         if self._bar is None:
             if time.perf_counter() - self._begin < DELAY:
                 return
-            self._start()
+            self._bar = self._start()
         self._bar.update(self._task, completed=fraction)
 
-    def _start(self) -> None:
+    def _start(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
-        self._bar.start()
-        self._task = self._bar.add_task(self.title, total=1.0)
+        bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        bar.start()
+        self._task = bar.add_task(self.title, total=1.0)
+        return bar
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -73,7 +73,7 @@ class Feedback:
     >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
     >>> system.input("motor", ht.JointForce("arm"))
     >>> brake = Feedback(lambda v: -2.0 * v, ("v",))
-    >>> run = ht.simulate(system.derive(), ([0.0], [1.0]), until=1.0, step=0.01, control=brake)
+    >>> run = ht.simulate(system.derive(), ([0.0], [1.0]), until=1.0, step=0.01, control=brake, hold="continuous")
     >>> float(run.v[-1, 0].round(4))
     0.1353
     """

@@ -125,11 +125,11 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
     motion = dynamics.kernel("motion")
     if motion is None or not (np.all(np.isfinite(q)) and np.all(np.isfinite(v))):
         return 0.0
-    n, eps = dynamics.nv, 1e-6
-    shift = np.concatenate([eps * np.eye(2 * n), -eps * np.eye(2 * n)])
-    moved = dynamics.coordinates.retract(np.broadcast_to(q, (4 * n, len(q))), shift[:, :n])
-    rates = np.concatenate(motion(moved, v + shift[:, n:], u, p)[:2], axis=-1)
-    matrix = (rates[: 2 * n] - rates[2 * n :]).T / (2 * eps)
+    n, m, eps = dynamics.nv, dynamics.coordinates.nv, 1e-6
+    shift = np.concatenate([eps * np.eye(m + n), -eps * np.eye(m + n)])
+    moved = dynamics.coordinates.retract(np.broadcast_to(q, (2 * (m + n), len(q))), shift[:, :m])
+    rates = np.concatenate(motion(moved, v + shift[:, m:], u, p)[:2], axis=-1)
+    matrix = (rates[: m + n] - rates[m + n :]).T / (2 * eps)
     return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
 
 

@@ -36,7 +36,7 @@ class Actions:
     joints: dict[str, Array]
 
 
-def collect_actions(dynamics: Dynamics, u: Array | None) -> Actions:
+def collect_actions(dynamics: Dynamics, u: Array) -> Actions:
     """Springs, dampers, inputs and user forces as wrenches on bodies and forces in joints; no gravity, no inertia."""
     kinematics, description = dynamics.kinematics, dynamics.description
     wrenches: dict[str, Array] = defaultdict(lambda: np.zeros(6))
@@ -57,7 +57,7 @@ def collect_actions(dynamics: Dynamics, u: Array | None) -> Actions:
     for strut in description.struts:
         motion = kinematics.motion(strut.a, strut.b)
         act(strut.a, strut.b, -strut.stiffness_wrench(motion) - strut.damping_wrench(motion))
-    for k, element in enumerate(description.inputs.values() if u is not None else ()):
+    for k, element in enumerate(description.inputs.values()):
         for action in element.actions(kinematics):
             if isinstance(action, BodyWrench):
                 act(action.relative_to, action.frame, action.wrench * u[k])
@@ -87,7 +87,7 @@ def _add_generalised(dynamics: Dynamics, wrenches: dict[str, Array], joints: dic
 def inverse_dynamics(dynamics: Dynamics, a: Array) -> Array:
     """Generalised force (nv,) that the inputs must supply for the acceleration ``a`` (recursive Newton-Euler)."""
     kinematics, description = dynamics.kinematics, dynamics.description
-    actions = collect_actions(dynamics, None)
+    actions = collect_actions(dynamics, np.zeros(len(description.inputs)))
     edges = description.joints
     a_of = dict(zip([e.label for e in edges], split(a, [e.joint.coordinates.nv for e in edges]), strict=True))
     acceleration = {WORLD: concatenate(-description.gravity, np.zeros(3))}

@@ -7,6 +7,8 @@ decision at derivation time, in straight-line code.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, to_sx
@@ -48,7 +50,7 @@ class SparseLDL:
                         active[i][j] = updated
                         active[j][i] = updated
 
-    def _inverse(self, pivot, diagonal, guarded: bool):  # noqa: ANN001, ANN202
+    def _inverse(self, pivot, diagonal, guarded: bool):
         import casadi
 
         if pivot.is_zero():
@@ -71,7 +73,7 @@ class SparseLDL:
                 neighbours[i] -= {i, k}
         return order
 
-    def solve_column(self, column: dict[int, object]) -> dict[int, object]:
+    def solve_column(self, column: dict[int, Any]) -> dict[int, Any]:
         """x with M x = column, both as sparse dictionaries index -> expression."""
         x = dict(column)
         for k in self.order:

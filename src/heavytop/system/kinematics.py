@@ -251,7 +251,7 @@ class Kinematics:
         key = (a, b)
         if key not in self._pairs:
             raw = self._relative(a, b)
-            if self.transform is not None:
+            if self.transform is not None and self.transform_bias is not None:
                 bias = raw.bias + np.matvec(raw.jacobian, self.transform_bias)
                 self._pairs[key] = Motion(raw.pose, raw.twist, bias, lambda: self._by_w(raw.jacobian))
             else:

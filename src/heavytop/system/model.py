@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
-from heavytop.compile import Kernel, Traced
+from heavytop.compile import Kernel, Traced, export_c
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.assembly import assemble
@@ -209,7 +210,10 @@ class Model:
         if x.ndim == 0 or x.shape[-1] != size:
             hint = ""
             if what.startswith("velocity") and x.ndim and x.shape[-1] == self.nq:
-                hint = f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. Did you pass the rate of q?"
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. "
+                    "Did you pass the rate of q?"
+                )
             raise wrong_shape(f"{what} of {self.name!r}", ("...", size), x.shape, hint)
         if not np.all(np.isfinite(x)):
             raise ShapeError(f"{what} of {self.name!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
@@ -305,9 +309,11 @@ class Model:
         q, v : guess (nq,), (nv,); None: neutral configuration, at rest.
         fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
         """
-        q = self.neutral() if q is None else self._configuration(q)
-        v = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
-        return assemble(self, q, v, fixed, parameters, tolerance) if self.is_constrained else (q, v)
+        guess_q: np.ndarray = self.neutral() if q is None else self._configuration(q)
+        guess_v: np.ndarray = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        if not self.is_constrained:
+            return guess_q, guess_v
+        return assemble(self, guess_q, guess_v, fixed, parameters, tolerance)
 
     def degrees_of_freedom(self, q: Array, parameters: Parameters = None) -> int:
         """Velocity coordinates less the independent constraints at one configuration ``q``."""
@@ -369,8 +375,9 @@ class Model:
         a = self.evaluate("acceleration", q, v, u, parameters=parameters)
         if not is_symbolic(a) and not np.all(np.isfinite(a)):
             raise ConfigurationError(
-                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity coordinate moves no mass "
-                "(a joint that carries only massless bodies, or a mass on its own axis), or Euler angles are at their singularity."
+                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity "
+                "coordinate moves no mass (a joint that carries only massless bodies, or a mass on its own axis), or Euler "
+                "angles are at their singularity."
             )
         return a
 
@@ -433,6 +440,35 @@ class Model:
             )
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
+
+    def export_c(
+        self,
+        folder: str | Path,
+        functions: Sequence[str] = ("acceleration", "mass_matrix", "bias"),
+        precision: Literal["double", "float"] = "double",
+        footprint: bool = False,
+    ) -> list[Path]:
+        """Write dependency-free C99 of some functions: source, header, a test with vectors, README and Makefile.
+
+        Parameters
+        ----------
+        folder : made if it does not exist.
+        functions : names of methods, or "pose:a:b" and "jacobian:a:b".
+        precision : type of all numbers in the C code.
+        footprint : measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).
+
+        The test vectors are random states on the manifold. Parameters are the last argument of each function.
+        """
+        rng = np.random.default_rng(0)
+        samples = {
+            "q": self.random(rng, (5,)) if not self.is_constrained else np.stack([self.assemble()[0]] * 5),
+            "p": np.broadcast_to(self.parameter_vector(), (5, len(self.parameter_names))),
+        }
+        for label, size in (("v", self.nv), ("u", self.nu), ("a", self.nv)):
+            samples[label] = rng.standard_normal((5, size))
+        traced = {name: self.traced(name) for name in functions}
+        vectors = {name: [samples[label] for label in t.inputs] for name, t in traced.items()}
+        return export_c(folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint)
 
     def equations(self, names: Mapping[str, str] | None = None) -> Equations:
         """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""

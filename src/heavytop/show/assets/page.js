@@ -6,7 +6,8 @@ const main = async () => {
   const { scene, palette } = report;
   const span = [scene.frames.first, scene.frames.last];
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const theme = () => (dark.matches ? "dark" : "light");
+  const paper = window.matchMedia("print");
+  const theme = () => (dark.matches && !paper.matches ? "dark" : "light");
 
   // text
   byId("title").textContent = report.title;
@@ -165,7 +166,7 @@ const main = async () => {
   };
   new ResizeObserver(redraw).observe(byId("panels"));
   window.addEventListener("beforeprint", redraw);
-  dark.addEventListener("change", () => { paintPage(); stage.paint(theme()); });
+  for (const medium of [dark, paper]) medium.addEventListener("change", () => { paintPage(); stage.paint(theme()); });
   redraw();
   update();
 

@@ -106,7 +106,9 @@ class RKMK45:
         begin = plant.function("begin", _begin, ("t", "next_h", "t_end"))
         calls = munthe_kaas_stages(plant, DORMAND_PRINCE5, keep=True)
         plant.buffers |= {f"k{i}": (plant.nw,) for i in range(1, 7)}
-        finish = self._finish(plant)
+        ending = [self._finish(plant)]
+        if "constrain" in plant.functions:
+            ending.append(Call("constrain", ("q", "v", "p"), ("q", "v")))
         flats = [f.name for f in plant.flats]
         dense = ["dense_q", "dense_t", "dense_theta", *(f"dense_{name}" for name in flats)]
         state = ["q", *flats, "t", "next_h", *dense]
@@ -114,7 +116,7 @@ class RKMK45:
             plant.functions,
             plant.buffers,
             state,
-            [begin, *calls, finish],
+            [begin, *calls, *ending],
             constants=("p", "t_end", "tolerance"),
             tables=("u",) if control.kind == "table" else (),
             record=("t", *dense),

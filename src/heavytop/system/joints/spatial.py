@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from heavytop._arrays import Array, block, components, matrix, transpose, vector
@@ -20,6 +22,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.joints.base import Joint
 
+AttitudeName = Literal["matrix", "quaternion", "euler"]
 ATTITUDES = {"matrix": Rotation, "quaternion": Quaternion, "euler": EulerAngles}
 
 
@@ -34,7 +37,7 @@ class Free(Joint):
         "unified" (six velocities of points along directions, hexahedral set of document 002).
     """
 
-    def __init__(self, attitude: str = "matrix", velocity: str = "body") -> None:
+    def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body") -> None:
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
         self.attitude, self.velocity = attitude, velocity
@@ -72,10 +75,10 @@ class Spherical(Joint):
     velocity : "relative" (angular velocity relative to the parent) or "absolute" (relative to the world), in axes of the moved body.
     """
 
-    def __init__(self, attitude: str = "matrix", velocity: str = "relative") -> None:
+    def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "relative") -> None:
         _check_choice("Spherical joint", "attitude", attitude, ATTITUDES)
         _check_choice("Spherical joint", "velocity", velocity, ("relative", "absolute"))
-        self.attitude = attitude
+        self.attitude: AttitudeName = attitude
         self._coordinates = ATTITUDES[attitude]()
         self.velocity_frame = velocity
 

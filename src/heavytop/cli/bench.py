@@ -1,0 +1,55 @@
+"""``heavytop bench``: how fast it is here, beside other engines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from heavytop.cli.terminal import FAILURE, fail, reported
+
+
+@reported
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Benchmarks; all without a name.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
+    seconds: Annotated[float, typer.Option(help="Wall time of each measurement.")] = 4.0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only see that everything runs; the times mean nothing.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
+) -> None:
+    """Measure speed on this machine, against the targets and, where installed, against Pinocchio and MuJoCo.
+
+    Every engine gets the same parameters and states; none is timed before its accelerations were found equal to 1e-9.
+    Close other programs first: times are the best of many short blocks, but a busy machine still disturbs them.
+
+    Examples: `heavytop bench forward`, `heavytop bench --json > bench.json`, `heavytop bench --list`
+    """
+    from dataclasses import replace
+
+    from heavytop.bench import machine
+    from heavytop.bench.measure import Effort
+    from heavytop.bench.registry import BENCHMARKS, run_all, title
+
+    if list_:
+        for name in BENCHMARKS:
+            typer.echo(f"{name:<12} {title(name)}")
+        return
+    if seconds <= 0:
+        raise fail(f"--seconds must be positive, got {seconds:g}.")
+    effort = Effort.tiny() if quick else replace(Effort(), seconds=seconds)
+    if json:
+        from json import dumps
+
+        result = run_all(names or (), effort)
+        typer.echo(dumps(result, indent=1))
+    else:
+        typer.echo(machine.text(machine.describe()))
+        result = run_all(names or (), effort, lambda report: typer.echo(f"\n{report.text()}"))
+    ratios = [ratio for part in result["benchmarks"].values() for ratio in part["ratios"].values()]
+    if check and any(ratio["met"] is False for ratio in ratios):
+        raise typer.Exit(FAILURE)

@@ -1,0 +1,41 @@
+"""``heavytop export``: the functions of a model as C99."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heavytop.cli.target import HELP, derived, load_target
+from heavytop.cli.terminal import console, fail, reported
+
+
+@reported
+def export(
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help=HELP)],
+    folder: Annotated[Path, typer.Argument(help="Folder to write to; made if it does not exist.")],
+    functions: Annotated[
+        str, typer.Option("--functions", "-f", help="Functions of the model, separated by commas.")
+    ] = "acceleration,mass_matrix,bias",
+    precision: Annotated[str, typer.Option("--precision", help="Type of all numbers: double or float.")] = "double",
+    footprint: Annotated[
+        bool, typer.Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
+    ] = False,
+) -> None:
+    """Write a model as C99 without dependencies: source, header, a test with vectors, README and Makefile.
+
+    The code calls no malloc and has no globals. `make -C FOLDER test` compiles and checks it.
+
+    Examples: `heavytop export quadcopter quad_c`, `heavytop export my_robot.py out -f acceleration,pose:world:tool --precision float`
+    """
+    if precision not in ("double", "float"):
+        raise fail(f"--precision must be double or float, got {precision!r}.")
+    names = [name.strip() for name in functions.split(",") if name.strip()]
+    if not names:
+        raise fail("--functions names no function.")
+    model = derived(load_target(target))
+    paths = model.export_c(folder, names, "float" if precision == "float" else "double", footprint)
+    for path in paths:
+        console().print(str(path), highlight=False)
+    console().print(f"check it with: make -C {folder} test", highlight=False)

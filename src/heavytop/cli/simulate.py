@@ -1,0 +1,96 @@
+"""``heavytop simulate``: the motion of a system from a start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from heavytop.cli.target import HELP, derived, is_file, load_target, names_of_file
+from heavytop.cli.terminal import FAILURE, fail, reported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from heavytop.system import Model
+
+PUSH = 0.5
+"""Every velocity coordinate of the start that nothing else gives (m/s or rad/s)."""
+
+
+@reported
+def simulate(
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help=HELP)],
+    until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
+    step: Annotated[float, typer.Option("--step", help="Step size in s.")] = 1e-3,
+    integrator: Annotated[str, typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...")] = "rkmk4",
+    every: Annotated[int, typer.Option("--every", help="Steps between records.")] = 10,
+    q: Annotated[str | None, typer.Option("--q", help="Start configuration, numbers separated by commas.")] = None,
+    v: Annotated[str | None, typer.Option("--v", help="Start velocity, numbers separated by commas.")] = None,
+    seed: Annotated[int | None, typer.Option("--random", help="Random start from this seed.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the run into this file (png, pdf, svg).")] = None,
+) -> None:
+    """Simulate a system on its manifold and report outcome, energy balance and drift of every invariant.
+
+    The start is `start = (q0, v0)` of the file, or what --q and --v say, or a random one; otherwise the neutral configuration with
+    every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
+
+    Examples: `heavytop simulate heavy-top --until 5 --v 0,15,-4`, `heavytop simulate my_robot.py --out run.nc --plot run.png`
+    """
+    from heavytop.simulate import simulate as run_simulation
+
+    names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) else {}
+    model = derived(names["system"] if names else load_target(target))
+    start = _start(model, names, q, v, seed)
+    for path in (out, plot):
+        if path is not None and not path.parent.exists():
+            raise fail(f"the folder {str(path.parent)!r} does not exist.")
+    options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
+    run = run_simulation(model, start, until, step, integrator, record_every=every, **options)
+    run.report()
+    if out is not None:
+        run.save(out)
+        typer.echo(f"wrote {out}")
+    if plot is not None:
+        try:
+            run.plot(plot)
+        except ValueError as error:
+            raise fail(f"cannot draw {str(plot)!r}: {error}.") from None
+        typer.echo(f"wrote {plot}")
+    if not run.outcome.ok:
+        raise typer.Exit(FAILURE)
+
+
+def _start(model: Model, names: dict[str, Any], q: str | None, v: str | None, seed: int | None) -> tuple[Any, Any]:
+    """The start by options, by the file, or by default."""
+    import numpy as np
+
+    if seed is not None:
+        rng = np.random.default_rng(seed)
+        chosen = model.random(rng), rng.standard_normal(model.nv)
+    elif "start" in names and q is None and v is None:
+        given = names["start"]
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise fail("'start' in the file must be a pair (q0, v0).")
+        chosen = tuple(given)
+    else:
+        chosen = model.neutral(), np.full(model.nv, PUSH)
+    start = (
+        chosen[0] if q is None else _numbers(q, "--q", model.q_names),
+        chosen[1] if v is None else _numbers(v, "--v", model.v_names),
+    )
+    return model.assemble(*start) if model.is_constrained and "start" not in names else start
+
+
+def _numbers(text: str, option: str, names: tuple[str, ...]) -> np.ndarray:
+    import numpy as np
+
+    try:
+        values = np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise fail(f"{option} takes numbers separated by commas, got {text!r}.") from None
+    if len(values) != len(names):
+        raise fail(f"{option} needs {len(names)} numbers ({', '.join(names)}), got {len(values)}.")
+    return values

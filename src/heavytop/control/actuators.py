@@ -1,0 +1,214 @@
+"""Actuators that do not follow at once: propellers and tilt servos, between a controller and its plant.
+
+Each wraps a controller and is a controller itself: what the inner one demands is the input of the actuators, whose states join the
+controller's state z. Continuous (``z_rate``) without a sample time; with one, ``z_next`` is the exact response to a demand held over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, split, symbol, vector
+from heavytop.compile import Traced
+from heavytop.control.setting import trace_of
+from heavytop.control.tracking import Controller
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.system.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Propellers:
+    """Propellers of first order.
+
+    Parameters
+    ----------
+    time_constant : s, one number or (nu,).
+    follows : "thrust": the thrust itself is of first order; "speed": the rotor speed is, the thrust goes with its square.
+    lowest, highest : what the actuator can give at all (N).
+    """
+
+    time_constant: Any = 0.05
+    follows: str = "thrust"
+    lowest: float = -np.inf
+    highest: float = np.inf
+
+    def __post_init__(self) -> None:
+        if not np.all(np.asarray(self.time_constant, dtype=float) > 0):
+            raise ControlError(f"the time constant of a propeller must be positive, got {self.time_constant}.")
+        if self.follows not in ("thrust", "speed"):
+            raise ControlError(f"propellers follow in 'thrust' or 'speed', got {self.follows!r}.")
+
+    def size(self, nu: int) -> int:
+        """Number of states."""
+        return nu
+
+    def start(self, u: np.ndarray) -> np.ndarray:
+        """States that give the inputs u."""
+        return u if self.follows == "thrust" else np.sign(u) * np.sqrt(np.abs(u))
+
+    def output(self, z: Array) -> Array:
+        """Inputs of the plant."""
+        return z if self.follows == "thrust" else z * np.abs(z)
+
+    def rate(self, z: Array, demand: Array) -> Array:
+        """Rate of the states."""
+        return (self._target(demand) - z) / self._times(z)
+
+    def after(self, z: Array, demand: Array, period: float) -> Array:
+        """States after a demand held for a period."""
+        kept = np.exp(-period / self._times(z))
+        return z * kept + self._target(demand) * (1 - kept)
+
+    def _times(self, z: Array) -> np.ndarray:
+        times = np.asarray(self.time_constant, dtype=float)
+        if times.shape not in ((), (z.shape[-1],)):
+            raise wrong_shape("time constants of the propellers", (z.shape[-1],), times.shape)
+        return times
+
+    def _target(self, demand: Array) -> Array:
+        if np.isfinite(self.lowest):
+            demand = np.maximum(demand, self.lowest)
+        if np.isfinite(self.highest):
+            demand = np.minimum(demand, self.highest)
+        return demand if self.follows == "thrust" else np.sign(demand) * np.sqrt(np.abs(demand))
+
+
+@dataclass(frozen=True, eq=False)
+class TiltingPropellers:
+    """Propellers on servos: inputs in pairs (tangential, axial force); thrust and tilt angle follow separately.
+
+    Parameters
+    ----------
+    thrust_time, tilt_time : time constants, s.
+    tilt_rate : largest angular velocity of a servo, rad/s.
+    """
+
+    thrust_time: float = 0.05
+    tilt_time: float = 0.03
+    tilt_rate: float = np.inf
+
+    def __post_init__(self) -> None:
+        if not (self.thrust_time > 0 and self.tilt_time > 0 and self.tilt_rate > 0):
+            raise ControlError("the time constants and the largest rate of tilting propellers must be positive.")
+
+    def size(self, nu: int) -> int:
+        """Number of states."""
+        if nu % 2:
+            raise ControlError(f"tilting propellers have inputs in pairs (tangential, axial), got {nu} inputs.")
+        return nu
+
+    def start(self, u: np.ndarray) -> np.ndarray:
+        """States (thrust, tilt) per propeller that give the inputs u."""
+        pairs = u.reshape(-1, 2)
+        return np.stack([np.hypot(pairs[:, 0], pairs[:, 1]), np.arctan2(-pairs[:, 0], pairs[:, 1])], axis=1).ravel()
+
+    def output(self, z: Array) -> Array:
+        """Forces F (-sin th, cos th) per propeller."""
+        parts: list[Array] = []
+        for k in range(0, z.shape[-1], 2):
+            parts += [-z[k] * np.sin(z[k + 1]), z[k] * np.cos(z[k + 1])]
+        return vector(*parts)
+
+    def rate(self, z: Array, demand: Array) -> Array:
+        """Rates of thrusts and tilts."""
+        parts: list[Array] = []
+        for k in range(0, z.shape[-1], 2):
+            thrust, turn = self._errors(z, demand, k)
+            parts += [thrust / self.thrust_time, self._limited(turn / self.tilt_time)]
+        return vector(*parts)
+
+    def after(self, z: Array, demand: Array, period: float) -> Array:
+        """States after a demand held for a period (servos: at most at their largest rate)."""
+        parts: list[Array] = []
+        for k in range(0, z.shape[-1], 2):
+            thrust, turn = self._errors(z, demand, k)
+            step = turn * (1 - np.exp(-period / self.tilt_time)) / period
+            parts += [z[k] + thrust * (1 - np.exp(-period / self.thrust_time)), z[k + 1] + period * self._limited(step)]
+        return vector(*parts)
+
+    def _errors(self, z: Array, demand: Array, k: int) -> tuple[Array, Array]:
+        """Thrust error and the shorter way round to the demanded tilt."""
+        ft, fz = demand[k], demand[k + 1]
+        th = np.arctan2(-ft, fz) - z[k + 1]
+        return np.sqrt(ft * ft + fz * fz) - z[k], np.arctan2(np.sin(th), np.cos(th))
+
+    def _limited(self, rate: Array) -> Array:
+        if np.isinf(self.tilt_rate):
+            return rate
+        return np.minimum(np.maximum(rate, -self.tilt_rate), self.tilt_rate)
+
+
+class Actuated:
+    """A controller with actuators behind it.
+
+    Parameters
+    ----------
+    controller : gives the demands.
+    actuators : :class:`Propellers` or :class:`TiltingPropellers`.
+    start : (nu,) inputs the actuators give at the start, for example those of hover.
+    sample_time : period (s) of a sampled simulation; None: continuous.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        actuators: Propellers | TiltingPropellers,
+        start: Sequence[float] | np.ndarray,
+        sample_time: float | None = None,
+    ) -> None:
+        self.controller, self.actuators, self.sample_time = controller, actuators, sample_time
+        self.first = np.asarray(start, dtype=float)
+        self.signal_size = controller.signal_size
+        self.state_size = actuators.size(len(self.first)) + controller.state_size
+
+    def signal(self, times: Any) -> np.ndarray:
+        """Samples of the inner controller's reference."""
+        return self.controller.signal(times)
+
+    def initial_state(self) -> np.ndarray:
+        """States of the actuators, then of the inner controller."""
+        return np.concatenate([self.actuators.start(self.first), self.controller.initial_state()])
+
+    def traced(self, model: Model) -> Traced:
+        """The controller as traced function; the channel ``demand`` is what the inner controller wants."""
+        if self.first.shape != (model.nu,):
+            raise wrong_shape("inputs the actuators give at the start", (model.nu,), self.first.shape)
+        inner = self.controller.traced(model)
+        symbols = symbols_of(inner, self.state_size)
+        own, rest = split(symbols["z"], (self.actuators.size(model.nu), self.controller.state_size))
+        values = insert(inner, {**symbols, "z": rest})
+        demand = values["u"]
+        outputs: dict[str, Array] = {"u": self.actuators.output(own)}
+        if self.sample_time is None:
+            outputs["z_rate"] = concatenate(self.actuators.rate(own, demand), memory(values, "z_rate"))
+        else:
+            after = self.actuators.after(own, demand, self.sample_time)
+            outputs["z_next"] = concatenate(after, memory(values, "z_next"))
+        return trace_of("actuated", symbols, {**outputs, "demand": demand})
+
+
+def symbols_of(inner: Traced, state_size: int, signal_size: int | None = None) -> dict[str, Array]:
+    """Symbols for the inputs of an inner controller, with a state and a signal of other sizes."""
+    sizes = {name: None if not shape else shape[0] for name, shape in inner.inputs.items()}
+    if state_size:
+        sizes["z"] = state_size
+    if signal_size is not None:
+        sizes["signal"] = signal_size
+    return {name: symbol(name, size) for name, size in sizes.items()}
+
+
+def insert(inner: Traced, values: dict[str, Array]) -> dict[str, Array]:
+    """Outputs of an inner controller by name."""
+    return dict(zip(inner.outputs, inner.expressions(*(values[name] for name in inner.inputs)), strict=True))
+
+
+def memory(values: dict[str, Array], name: str) -> Array:
+    """z_rate or z_next of an inner controller; nothing if it has no state."""
+    if name not in values and ("z_rate" in values or "z_next" in values):
+        other = "without" if name == "z_rate" else "with"
+        raise ControlError(f"the inner controller does not give {name}; make it {other} a sample time, like the outer one.")
+    return values.get(name, np.zeros(0))

@@ -1,0 +1,221 @@
+"""Figures of runs: coordinates, velocities, inputs, energies, drifts, phase portraits. Every axis tells its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import SimulationError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from heavytop.simulate.run import Run
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888", "#f0e442")
+"""A palette that colour-blind readers can tell apart (Okabe and Ito)."""
+MANY = 6
+"""Trajectories above which a batch is drawn as its median and its range."""
+SYMBOLS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One axis: title, unit, and (label, values) of each curve."""
+
+    title: str
+    unit: str
+    curves: tuple[tuple[str, np.ndarray], ...]
+
+
+def plot_run(run: Run, path: str | Path | None = None) -> Figure:
+    """Everything about a run on one figure.
+
+    Parameters
+    ----------
+    path : where to write it (png, pdf, svg); None: only return the figure.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System(name="pendulum")
+    >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    >>> figure = ht.simulate(system.derive(), ([1.0], [0.0]), until=2.0, step=0.01).plot()
+    >>> [axes.get_xlabel() for axes in figure.axes][0]
+    'time in s'
+    """
+    panels = list(_signals(run))
+    energies = run.has_energy
+    drifts = bool(run.invariants)
+    total = len(panels) + energies + drifts
+    columns = 1 if total == 1 else 2 if total <= 8 else 3
+    rows = ceil(total / columns)
+    figure = _figure(4.8 * columns, 2.3 * rows + 0.6)
+    axes = figure.subplots(rows, columns, squeeze=False).reshape(-1)
+    for axis, panel in zip(axes, panels, strict=False):
+        _draw(axis, run, panel)
+    position = len(panels)
+    if energies:
+        draw_energies(axes[position], run)
+        position += 1
+    if drifts:
+        draw_drifts(axes[position], run)
+        position += 1
+    for axis in axes[position:]:
+        axis.set_visible(False)
+    figure.suptitle(
+        f"{run.name}: {run.integrator}, step {run.settings.step:g} s, {run.outcome.ending.value}", fontsize=10
+    )
+    return _written(figure, path)
+
+
+def plot_energies(run: Run, path: str | Path | None = None) -> Figure:
+    """Kinetic, potential and stored energy; work of inputs and dissipated energy if they were integrated."""
+    figure = _figure(6.4, 3.6)
+    draw_energies(figure.subplots(), run)
+    return _written(figure, path)
+
+
+def plot_invariants(run: Run, path: str | Path | None = None) -> Figure:
+    """Drift of every invariant over time, on a logarithmic axis."""
+    figure = _figure(6.4, 3.6)
+    draw_drifts(figure.subplots(), run)
+    return _written(figure, path)
+
+
+def plot_phase(run: Run, position: str, velocity: str, path: str | Path | None = None) -> Figure:
+    """Phase portrait: one signal over another, for example ``("rod.angle", "rod.rate")``."""
+    x, y = run[position], run[velocity]
+    figure = _figure(4.6, 4.2)
+    axis = figure.subplots()
+    flat_x, flat_y = x.reshape(len(run), -1), y.reshape(len(run), -1)
+    for k in range(min(flat_x.shape[1], 50)):
+        axis.plot(flat_x[:, k], flat_y[:, k], color=COLORS[k % len(COLORS)], linewidth=0.9)
+        axis.plot(flat_x[0, k], flat_y[0, k], "o", color=COLORS[k % len(COLORS)], markersize=4)
+    axis.set_xlabel(_label(position, run.unit(position)))
+    axis.set_ylabel(_label(velocity, run.unit(velocity)))
+    axis.set_title(f"{run.name} (dot: start)", fontsize=9)
+    axis.grid(alpha=0.3)
+    return _written(figure, path)
+
+
+def plot_signals(run: Run, names: Sequence[str], path: str | Path | None = None) -> Figure:
+    """Chosen signals over time, one axis per unit."""
+    units: dict[str, list[str]] = {}
+    for name in names:
+        units.setdefault(run.unit(name), []).append(name)
+    figure = _figure(6.4, 2.2 * len(units) + 0.6)
+    axes = figure.subplots(len(units), 1, squeeze=False)[:, 0]
+    for axis, (unit, group) in zip(axes, units.items(), strict=True):
+        _draw(axis, run, Panel("", unit, tuple((name, run[name]) for name in group)))
+    return _written(figure, path)
+
+
+def draw_energies(axis: Axes, run: Run) -> None:
+    """Energies into an axis."""
+    curves = [
+        ("kinetic", run.kinetic_energy),
+        ("potential", run.potential_energy),
+        ("stored", run.energy),
+    ]
+    if run.work is not None:
+        curves += [("work of inputs", run.work[..., 0]), ("dissipated", run.work[..., 1])]
+    _draw(axis, run, Panel("energies", "J", tuple(curves)))
+
+
+def draw_drifts(axis: Axes, run: Run) -> None:
+    """Relative drifts into an axis; exact zeros are drawn at the floor of 1e-18."""
+    if not run.invariants:
+        raise SimulationError(f"run {run.name!r} has no invariants to draw.")
+    for k, (name, invariant) in enumerate(run.invariants.items()):
+        deviation = np.abs(invariant.values - invariant.values[:1]).reshape(len(run), -1)
+        size = np.nanmax(np.where(np.isfinite(deviation), deviation, 0.0), axis=1) / (invariant.reference or 1.0)
+        color, style = COLORS[k % len(COLORS)], "-" if k < len(COLORS) else "--"
+        axis.plot(run.t, np.maximum(size, 1e-18), style, label=name, color=color, linewidth=0.9)
+    axis.set_yscale("log")
+    _finish(axis, "drift of invariants (relative)", "1")
+
+
+def _signals(run: Run) -> Iterator[Panel]:
+    """Panels of coordinates, velocities and inputs, by joint and unit."""
+    for part in "qvu":
+        names, units = getattr(run, f"{part}_names"), getattr(run, f"{part}_units")
+        values = getattr(run, part)
+        groups: dict[tuple[str, str], list[int]] = {}
+        for k, name in enumerate(names):
+            joint = name.rpartition(".")[0]
+            groups.setdefault((joint, units[k]), []).append(k)
+        groups = _merged(groups, len(names))
+        for (joint, unit), indices in groups.items():
+            short = len({names[k].rpartition(".")[0] for k in indices}) == 1
+            curves = [(names[k].rpartition(".")[2] if short else names[k], values[..., k]) for k in indices]
+            yield Panel(f"{SYMBOLS[part]}{f' of {joint}' if joint else ''}", unit, tuple(curves))
+
+
+def _merged(groups: dict[tuple[str, str], list[int]], total: int) -> dict[tuple[str, str], list[int]]:
+    """Joints that have one coordinate each share an axis per unit."""
+    if all(len(indices) > 1 for indices in groups.values()) or total == len(next(iter(groups.values()), [])):
+        return groups
+    merged: dict[tuple[str, str], list[int]] = {}
+    for (joint, unit), indices in groups.items():
+        key = ("", unit) if len(indices) == 1 and len(groups) > 2 else (joint, unit)
+        merged.setdefault(key, []).extend(indices)
+    return merged
+
+
+def _draw(axis: Axes, run: Run, panel: Panel) -> None:
+    for k, (label, values) in enumerate(panel.curves):
+        color, style = COLORS[k % len(COLORS)], ("-", "--", ":")[(k // len(COLORS)) % 3]
+        flat = values.reshape(len(run), -1)
+        if flat.shape[1] <= MANY:
+            for j in range(flat.shape[1]):
+                axis.plot(run.t, flat[:, j], style, color=color, label=label if j == 0 else None, linewidth=1.0)
+        else:
+            low, middle, high = (np.nanquantile(flat, share, axis=1) for share in (0.0, 0.5, 1.0))
+            axis.fill_between(run.t, low, high, color=color, alpha=0.15, linewidth=0)
+            axis.plot(run.t, middle, style, color=color, label=label, linewidth=1.0)
+    for event in run.events:
+        if len(run.events) <= 20:
+            axis.axvline(event.time, color="#888888", linewidth=0.6, linestyle=":")
+    _finish(axis, panel.title, panel.unit)
+
+
+def _finish(axis: Axes, title: str, unit: str) -> None:
+    axis.set_xlabel("time in s", fontsize=8)
+    axis.set_ylabel(_label("", unit) or "", fontsize=8)
+    axis.set_title(title, fontsize=9)
+    axis.tick_params(labelsize=8)
+    axis.grid(alpha=0.3)
+    handles, labels = axis.get_legend_handles_labels()
+    if labels and (len(labels) > 1 or labels[0] not in title):
+        columns = 1 if len(labels) <= 5 else 2 if len(labels) <= 12 else 3
+        axis.legend(handles, labels, fontsize=7, ncols=columns, loc="best", framealpha=0.7)
+
+
+def _label(name: str, unit: str) -> str:
+    if not unit:
+        return name
+    shown = "" if unit == "1" else f"in {unit}"
+    return f"{name} {shown}".strip() or "dimensionless"
+
+
+def _figure(width: float, height: float) -> Figure:
+    """A figure of its own: no window, no global state of matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _written(figure: Any, path: str | Path | None) -> Any:
+    if path is not None:
+        figure.savefig(path, dpi=140)
+    return figure

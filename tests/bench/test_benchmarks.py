@@ -1,0 +1,162 @@
+"""Benchmarks run, agree with the peers before they time anything, and report in one form. No test asserts a time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from heavytop.bench import agreement, forward, peers, registry
+from heavytop.bench.agreement import DisagreementError
+from heavytop.bench.measure import Effort, best_times, without_call
+from heavytop.bench.report import Ratio, Report
+from heavytop.bench.states import States
+from heavytop.bench.trees import chain, panda, tricopter_load
+from heavytop.cli import app
+from heavytop.errors import UnknownNameError
+
+NEEDS_PEERS = {"forward", "single", "scaling", "derivatives"}
+
+
+@pytest.fixture
+def no_peers(monkeypatch):
+    monkeypatch.setattr(peers, "versions", dict)
+
+
+def check_schema(report: dict) -> None:
+    assert set(report) == {"title", "rows", "ratios", "notes", "missing"}
+    assert report["rows"]
+    for row in report["rows"]:
+        assert all(isinstance(value, (int, float, str)) for value in row.values())
+    for name, ratio in report["ratios"].items():
+        assert ratio["name"] == name
+        assert np.isfinite(ratio["value"])
+        assert ratio["met"] in (True, False, None)
+
+
+@pytest.mark.parametrize("name", [n for n in registry.BENCHMARKS if n != "ready"])
+def test_without_peers_own_figures_are_reported(name, no_peers):
+    report = registry.run(name, Effort.tiny())
+    assert report.name == name
+    data = json.loads(json.dumps(report.to_json()))
+    check_schema(data)
+    if name in NEEDS_PEERS:
+        assert "pin" in data["missing"]
+        assert not any("pin" in ratio for ratio in data["ratios"])
+        assert "not installed, so not compared: pin" in report.text()
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", sorted(NEEDS_PEERS))
+def test_ratios_with_peers(name):
+    data = registry.run(name, Effort.tiny()).to_json()
+    check_schema(data)
+    assert data["missing"] == []
+    assert any("pin" in ratio and data["ratios"][ratio]["target"] for ratio in data["ratios"])
+    assert all(ratio["value"] > 0 for label, ratio in data["ratios"].items() if "/" in label)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("tree", [tricopter_load(), panda(), chain(6)], ids=lambda t: t.name)
+@pytest.mark.parametrize("engine", [peers.Pinocchio, peers.MuJoCo])
+def test_accelerations_agree_with_peers(tree, engine):
+    model = tree.derive()
+    states = States.random(tree, model, 20, seed=3)
+    ours = model.acceleration(states.q, states.v, states.u)
+    assert agreement.check(tree.name, ours, engine(tree).accelerations(states)) < 1e-11
+
+
+@pytest.mark.peers
+def test_disagreement_stops_the_benchmark(monkeypatch):
+    wrong = peers.Pinocchio.accelerations
+    monkeypatch.setattr(peers.Pinocchio, "accelerations", lambda self, states: wrong(self, states) * (1 + 1e-8))
+    with pytest.raises(
+        DisagreementError, match=r"pin, tricopter-load: the results differ by 1e-08 .* No time is reported"
+    ):
+        forward.run(Effort.tiny())
+
+
+@pytest.mark.slow
+def test_readiness_starts_processes():
+    report = registry.run("ready", Effort.tiny())
+    assert {row["what"] for row in report.rows} == {"import", "cached", "uncached"}
+
+
+def test_agreement_sees_each_state_and_nan():
+    ours = np.array([[1e6, 1.0], [1.0, 1e-3]])
+    assert agreement.check("same", ours, ours) == 0
+    theirs = ours.copy()
+    theirs[1, 1] += 1e-8  # small beside the first state, not beside its own
+    with pytest.raises(DisagreementError):
+        agreement.check("other", ours, theirs)
+    with pytest.raises(DisagreementError, match="nan"):
+        agreement.check("nan", ours, np.full_like(ours, np.nan))
+
+
+def test_targets_have_two_sides():
+    assert Ratio("speed", 18.0, 18.0).met
+    assert not Ratio("speed", 17.9, 18.0).met
+    assert Ratio("time", 1.0, 1.5, at_least=False, unit="s").met
+    assert not Ratio("time", 1.6, 1.5, at_least=False, unit="s").met
+    assert Ratio("for information", 3.0).met is None
+    report = Report("name", "title", rows=[{"a": 1, "b_ns": 2.5}])
+    report.ratio("a / b", 2.0, 3.0)
+    report.limit("wait", 2.0, 3.0, "s")
+    assert [r.name for r in report.unmet] == ["a / b"]
+    text = report.text()
+    assert ">= 3" in text
+    assert "<= 3" in text
+
+
+def test_best_times_take_the_least_and_go_round():
+    now, order = [0.0], []
+
+    def work(name, seconds):
+        def call():
+            order.append(name)
+            now[0] += seconds + (len(order) % 3)  # disturbed two times of three
+
+        return call
+
+    effort = Effort(seconds=0.0, block=1e-9, rounds=7)
+    times = best_times({"a": work("a", 0.5), "b": work("b", 0.25)}, effort, clock=lambda: now[0])
+    assert times == {"a": 0.5, "b": 0.25}
+    assert order[-4:] == ["a", "a", "b", "b"]  # one call to warm up, one timed, in turn
+    assert without_call({"work": 5.0, "idle": 1.0}, "work", "idle", 4) == 1.0
+
+
+def test_registry_names_every_module():
+    for name in registry.BENCHMARKS:
+        assert registry.title(name)
+    with pytest.raises(UnknownNameError, match="Did you mean 'forward'"):
+        registry.run("forwrad")
+
+
+def test_command_prints_one_json_object(no_peers):
+    result = CliRunner().invoke(app, ["bench", "threads", "forward", "--quick", "--json"])
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert set(data) == {"machine", "benchmarks"}
+    assert list(data["benchmarks"]) == ["threads", "forward"]
+    assert {"processor", "cores", "load_average", "python", "libraries", "peers", "heavytop"} <= set(data["machine"])
+    for report in data["benchmarks"].values():
+        check_schema(report)
+
+
+def test_command_lists_and_refuses():
+    runner = CliRunner()
+    listed = runner.invoke(app, ["bench", "--list"]).stdout
+    assert all(name in listed for name in registry.BENCHMARKS)
+    unknown = runner.invoke(app, ["bench", "nonsense"])
+    assert unknown.exit_code == 2
+    assert "unknown benchmark 'nonsense'" in unknown.output
+    assert runner.invoke(app, ["bench", "forward", "--seconds", "0"]).exit_code == 2
+
+
+def test_command_text_names_the_machine(no_peers):
+    result = CliRunner().invoke(app, ["bench", "threads", "--quick"])
+    assert result.exit_code == 0
+    assert "load average" in result.stdout
+    assert "two threads / one" in result.stdout

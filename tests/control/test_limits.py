@@ -1,0 +1,206 @@
+"""Limits of the inputs: the exact quadratic program, torque priority, recovery, bad limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heavytop.compile import trace
+from heavytop.control import ClosedLoop, Limits, Prototype, energy_law, random_states, region_of_attraction
+from heavytop.control.allocation import box_qp, box_qp_outside
+from heavytop.errors import ControlError, ShapeError
+from heavytop.geometry import so3
+from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Stiffness, System
+
+TILTED = np.deg2rad(179.0)
+
+
+def problem(seed: int, n: int) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(seed)
+    L = rng.standard_normal((n, n)) + 0.3 * np.eye(n)
+    lower = rng.uniform(-1.0, 0.0, n)
+    return L @ L.T + 0.05 * np.eye(n), 2 * rng.standard_normal(n), lower, lower + rng.uniform(0.0, 1.0, n)
+
+
+def optimality(H: np.ndarray, x: np.ndarray, u: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    """Distance from Karush, Kuhn and Tucker's conditions: u = clip(u - gradient)."""
+    gradient = H @ (u - x)
+    return float(np.max(np.abs(u - np.clip(u - gradient, lower, upper))))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5))
+@settings(max_examples=40, deadline=None)
+def test_box_qp_is_optimal(seed: int, n: int) -> None:
+    H, x, lower, upper = problem(seed, n)
+    u = box_qp(H, x, lower, upper)
+    assert np.all((u >= lower) & (u <= upper))
+    assert optimality(H, x, u, lower, upper) < 1e-9 * (1 + np.max(np.abs(H)))
+
+
+def test_box_qp_with_missing_limits() -> None:
+    H, x, lower, upper = problem(3, 4)
+    lower[0], upper[1], lower[2], upper[2] = -np.inf, np.inf, -np.inf, np.inf
+    u = box_qp(H, x, lower, upper)
+    assert np.all((u >= lower) & (u <= upper))
+    assert optimality(H, x, u, lower, upper) < 1e-9
+    free = np.full(4, np.inf)
+    np.testing.assert_array_equal(box_qp(H, x, -free, free), x)
+
+
+def test_box_qp_traced_is_the_same() -> None:
+    H, _, lower, upper = problem(5, 4)
+    traced = trace(lambda H, x: box_qp(H, x, lower, upper), {"H": (4, 4), "x": (4,)})
+    for seed in range(20):
+        x = 2 * np.random.default_rng(seed).standard_normal(4)
+        np.testing.assert_allclose(traced(H, x)[0], box_qp(H, x, lower, upper), atol=1e-12)
+
+
+def test_six_inputs_inside_and_outside() -> None:
+    H, x, lower, upper = problem(7, 6)
+    inside = trace(lambda x: box_qp(H, x, lower, upper), {"x": (6,)})(x)[0]
+    assert optimality(H, x, inside, lower, upper) < 1e-9
+    np.testing.assert_allclose(box_qp_outside(H, x, lower, upper), inside, atol=1e-7)
+    np.testing.assert_allclose(box_qp_outside(H[None], np.stack([x, x]), lower, upper)[1], inside, atol=1e-7)
+
+
+def chain(links: int) -> tuple[System, Prototype]:
+    """Carts side by side, each with its own force: as many inputs as wanted."""
+    system = System(name="carts")
+    for k in range(links):
+        system.body(f"cart{k}", joint=Prismatic("x"), inertia=Inertia(1.0 + k))
+        system.input(f"force{k}", JointForce(f"cart{k}"))
+    names = [f"cart{k}" for k in range(links)]
+    prototype = Prototype(
+        {n: Inertia(1.0) for n in names}, {n: Damping(2.0) for n in names}, {n: Stiffness(1.0) for n in names}
+    )
+    return system, prototype
+
+
+def test_many_limited_inputs_are_met_outside() -> None:
+    system, prototype = chain(8)
+    law = energy_law(system.derive(), prototype, limits=(-1.0, 1.0))
+    u = law(np.linspace(-3, 3, 8), np.zeros(8), np.zeros(8))
+    np.testing.assert_allclose(u, np.clip(-np.linspace(-3, 3, 8) * (1.0 + np.arange(8)), -1, 1), atol=1e-7)
+    with pytest.raises(ControlError, match="8 limited inputs; only up to 6"):
+        law.traced_law  # noqa: B018
+
+
+def test_law_without_active_limits_is_the_unlimited_one(lab) -> None:
+    free, limited = lab.law("quadcopter", "Ed"), lab.law("quadcopter", "Ed", (0.0, 6.0, 100.0))
+    q = lab.configuration((0.05, -0.02, 0.1), so3.exp([0.02, 0.01, -0.05]))
+    arguments = (q, np.full(6, 0.01), lab.configuration(), np.zeros(6), np.zeros(6), [])
+    np.testing.assert_allclose(limited.traced_law(*arguments)[0], free.traced_law(*arguments)[0], rtol=1e-12)
+
+
+def test_limits_hold_and_the_nearest_input_is_chosen(lab) -> None:
+    free, limited = lab.law("quadcopter", "Ed"), lab.law("quadcopter", "Ed", (0.0, 6.0, None))
+    model, rng = lab.vehicle("quadcopter").model, np.random.default_rng(1)
+    q = model.random(rng, (30,))
+    v = rng.standard_normal((30, 6))
+    arguments = (q, v, model.neutral(), np.zeros(6), np.zeros(6), [])
+    u, target = limited.traced_law(*arguments)[0], free.traced_law(*arguments)[0]
+    assert np.all((u >= 0) & (u <= 6))
+    assert np.mean(np.any(u != target, axis=1)) > 0.5
+    N = np.linalg.solve(model.mass_matrix(model.neutral()), model.input_matrix(model.neutral()))
+    H = N.T @ free.prototype.inertia["hull"].matrix @ N
+    for k in range(30):
+        assert optimality(H, target[k], u[k], np.zeros(4), np.full(4, 6.0)) < 1e-8
+
+
+# --- recovery: the limited columns of the set-point table ---------------------------------------------------------------------
+
+
+def test_set_points_with_limits(lab) -> None:
+    model = lab.vehicle("quadcopter").model
+    over = so3.exp([TILTED, 0, 0])
+    starts = [((5, 0, 0), None), ((0, 0, 5), None), ((0, 0, 0), over), ((5, 0, 0), over)]
+    q = np.stack([lab.configuration(r, R) for r, R in starts])
+    plain = lab.law("quadcopter", "Ed", (0.0, 6.0, None))
+    flight = ClosedLoop(model, plain.with_reference(model.neutral())).fly((q, np.zeros(6)), 8.0)
+    assert lab.settle(flight, 0) == pytest.approx(3.435, abs=1.1e-3)
+    assert lab.settle(flight, 1) == pytest.approx(3.386, abs=1.1e-3)
+    assert lab.settle(flight, 3) == pytest.approx(3.803, abs=1.1e-3)
+    assert flight.q[:, 3, 2].min() == pytest.approx(-0.978, abs=6e-4)
+    # inverted without position error: the plain projection falls with zero thrust
+    assert np.max(np.abs(flight.u[2000:, 2])) < 1e-9
+    assert flight.q[-1, 2, 2] < -100.0
+    priority = lab.law("quadcopter", "Ed", (0.0, 6.0, 100.0))
+    flight = ClosedLoop(model, priority.with_reference(model.neutral())).fly((q[2:3], np.zeros(6)), 8.0)
+    assert lab.settle(flight, 0) == pytest.approx(4.319, abs=1.1e-3)
+    assert flight.q[:, 0, 2].min() == pytest.approx(-3.873, abs=6e-4)
+
+
+@pytest.mark.slow
+def test_almost_inverted_needs_more_priority(lab) -> None:
+    model = lab.vehicle("quadcopter").model
+    q = lab.configuration(R=so3.exp([np.deg2rad(179.99), 0, 0]))[None]
+    drops = {}
+    for priority in (None, 100.0, 1e4):
+        law = lab.law("quadcopter", "Ed", (0.0, 6.0, priority))
+        flight = ClosedLoop(model, law.with_reference(model.neutral())).fly((q, np.zeros(6)), 20.0)
+        drops[priority] = (np.linalg.norm(flight.q[-1, 0, :3]) < 0.05, flight.q[:, 0, 2].min())
+    assert not drops[None][0]
+    assert not drops[100.0][0]
+    assert drops[1e4][0]
+    assert drops[1e4][1] == pytest.approx(-13.6, abs=0.1)
+
+
+@pytest.mark.slow
+def test_thousand_random_starts_with_limits_all_recover(lab) -> None:
+    """Within 20 m and up to 179.9 degrees; sampled evidence, not a proof."""
+    from time import process_time
+
+    model = lab.vehicle("quadcopter").model
+    law = lab.law("quadcopter", "Ed", (0.0, 6.0, 100.0))
+    controller = law.with_reference(model.neutral())
+    region_of_attraction(model, controller, random_states(model, 8, 0, distance=20.0), until=0.1, step=5e-3)  # compiles
+    clock = process_time()
+    result = region_of_attraction(model, controller, random_states(model, 1000, 1, distance=20.0), until=30.0, step=5e-3)
+    seconds = process_time() - clock
+    assert result.share == 1.0
+    assert seconds < 10.0  # of two processors: less than 5 s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limits", "distance"), [(None, 5.0), (None, 20.0), ((0.0, 6.0, None), 20.0), ((0.0, 6.0, 1e6), 5.0)])
+def test_random_starts(lab, limits, distance: float) -> None:
+    model = lab.vehicle("quadcopter").model
+    controller = lab.law("quadcopter", "Ed", limits).with_reference(model.neutral())
+    result = region_of_attraction(model, controller, random_states(model, 300, 2, distance=distance), step=5e-3)
+    assert result.share == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distance", [5.0, 20.0])
+def test_random_starts_of_the_bicopter(lab, distance: float) -> None:
+    model = lab.vehicle("bicopter").model
+    controller = lab.law("bicopter", "Ed").with_reference(model.neutral())
+    assert region_of_attraction(model, controller, random_states(model, 300, 3, distance=distance), step=5e-3).share == 1.0
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "message"),
+    [
+        ((0.0, 2.0), ControlError, r"exclude rest of 'quadcopter' \(hover\).*'thrust0' must supply 2.207, allowed 0 to 2"),
+        ((3.0, 1.0), ControlError, "the lower one 3 is above the upper one 1"),
+        ((np.nan, 1.0), ShapeError, "must be numbers"),
+        (([0.0, 0.0], 6.0), ShapeError, r"must have shape \(4,\), got \(2,\)"),
+        (Limits(0.0, 6.0, -1.0), ControlError, "torque_priority must be positive"),
+    ],
+)
+def test_bad_limits(lab, limits, error: type[Exception], message: str) -> None:
+    craft = lab.vehicle("quadcopter")
+    with pytest.raises(error, match=message):
+        energy_law(craft.model, craft.prototype, limits=limits)
+
+
+def test_hover_exactly_at_the_limit_is_allowed(lab) -> None:
+    craft = lab.vehicle("quadcopter")
+    energy_law(craft.model, craft.prototype, limits=(0.0, 0.9 * 9.81 / 4))
+    assert isinstance(craft.system, System)
+    assert isinstance(craft.model.description.joints[0].joint, Free)
