@@ -9,12 +9,13 @@ from __future__ import annotations
 import typer
 
 from heavytop.cli.bench import bench
+from heavytop.cli.cockpit import cockpit
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.simulate import simulate
 
-COMMANDS = (derive, simulate, export, bench, doctor)
+COMMANDS = (derive, simulate, cockpit, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",
