@@ -11,10 +11,14 @@ from heavytop.cli.terminal import reported
 
 @reported
 def cockpit(
-    vehicle: Annotated[str, typer.Option("--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...")] = "quadcopter",
+    vehicle: Annotated[
+        str, typer.Option("--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...")
+    ] = "quadcopter",
     law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
     port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 serves the whole network.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 serves the whole network.")
+    ] = "127.0.0.1",
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
 ) -> None:
     """Fly a vehicle in real time: push it, switch the wind, drag its set point, turn its gains, watch it recover.

@@ -53,8 +53,8 @@ class Cockpit:
         self.flight = LiveFlight(vehicle, law)
         self._server: Any = viser.ViserServer(host=host, port=port, label="heavytop", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
-        self._server.initial_camera.position = (-2.6, -3.4, 3.0)
-        self._server.initial_camera.look_at = (0.0, 0.0, 1.3)
+        self._server.initial_camera.position = (-1.5, -2.2, 2.5)
+        self._server.initial_camera.look_at = (0.0, 0.0, 1.35)
         self._panel = Panel(self._server.gui, self.flight)
         self._view = View(self._server.scene, self._panel.dragged)
 

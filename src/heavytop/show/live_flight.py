@@ -369,7 +369,9 @@ class LiveFlight:
         if self._maneuver is not None and times[0] - self._begun >= self._maneuver.horizon:
             self._end_maneuver(self._maneuver)
         if self._maneuver is None:
-            return self._native.signal(np.broadcast_to(self._held(), (len(times), self._vehicle.model.nq)), wrench=wrench)
+            return self._native.signal(
+                np.broadcast_to(self._held(), (len(times), self._vehicle.model.nq)), wrench=wrench
+            )
         since = np.clip(times - self._begun, 0.0, self._maneuver.horizon)
         q, v, a = self._maneuver(since)
         q = q.copy()

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, symbol, vector
-from heavytop.control.energy import Block, PointBlock, default_blocks
+from heavytop._arrays import Array, matrix, symbol, vector
 from heavytop.control.allocation import Limits
+from heavytop.control.energy import Block, PointBlock, default_blocks
 from heavytop.control.law import FeedbackLaw, Law
 from heavytop.control.laws import body_law, energy_law, particle_law
 from heavytop.control.prototype import DesiredDamping, DesiredInertia, Prototype, poles_of
@@ -261,9 +261,13 @@ class Tunable:
     def values(self, prototype: Prototype) -> np.ndarray:
         """The parameters (n,) that make the law that of a prototype."""
         numbers = numbers_of(prototype)
+        if numbers.keys() != {*self.names, *self.pattern}:
+            raise ControlError(f"the prototype has another structure: it is not made for {self.law.model.name!r}.")
         for name, value in self.pattern.items():
-            if abs(numbers.get(name, 0.0) - value) > 1e-12:
-                raise ControlError(f"the prototype has another structure: {name} must stay {value:g}, got {numbers[name]:g}.")
+            if abs(numbers[name] - value) > 1e-12:
+                raise ControlError(
+                    f"the prototype has another structure: {name} must stay {value:g}, got {numbers[name]:g}."
+                )
         return np.array([numbers[name] for name in self.names])
 
 
@@ -283,9 +287,9 @@ def tunable(vehicle: Vehicle, kind: str) -> Tunable:
     if vehicle.virtual is None:
         law: FeedbackLaw = _law(kind, model, vehicle, prototype, vehicle.limits)
     else:
-        tuned = replace(vehicle, model=model, virtual=with_gains(vehicle.virtual), prototype=prototype)
-        assert tuned.virtual is not None
-        law = RedundantLaw(tuned, _law(kind, tuned.virtual, vehicle, prototype, None), vehicle.limits)
+        virtual = with_gains(vehicle.virtual)
+        tuned = replace(vehicle, model=model, virtual=virtual, prototype=prototype)
+        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None), vehicle.limits)
     fixed = {name: value for name, value in numbers.items() if name not in symbols}
     return Tunable(law, tuple(symbols), fixed)
 
@@ -316,12 +320,7 @@ def _symbolic(prototype: Prototype, numbers: Mapping[str, Any]) -> Prototype:
         made[kind] = {}
         for a, b in moments_of(prototype, kind):
             stem = f"{kind} {a} {b}"
-            S = [[numbers[f"{stem} S{min(i, j)}{max(i, j)}"] for j in range(3)] for i in range(3)]
-            moment = np.stack([vector(*row) for row in S]) if any(map(_is_symbol, sum(S, []))) else np.array(S)
+            moment = matrix([[numbers[f"{stem} S{min(i, j)}{max(i, j)}"] for j in range(3)] for i in range(3)])
             center = vector(*(numbers[f"{stem} c{i}"] for i in range(3)))
             made[kind][b if kind == "inertia" else (a, b)] = make(numbers[f"{stem} total"], center, moment)
     return Prototype(made["inertia"], made["damping"], made["stiffness"])
-
-
-def _is_symbol(x: Any) -> bool:
-    return not isinstance(x, float)

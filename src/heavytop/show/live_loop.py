@@ -113,7 +113,7 @@ class NativeLoop:
 
         Sample k of the signal serves step k, the last one all steps beyond.
         """
-        tables = {name: signal for name in self._stepper.layout.tables}
+        tables = dict.fromkeys(self._stepper.layout.tables, signal)
         constants = {"p": parameters, "h": np.asarray(STEP)}
         done = self._stepper.run(state, constants, tables, steps=steps, step_size=STEP, record_every=max(steps, 1))
         u = done.records["u"][0, : self.vehicle.model.nu]

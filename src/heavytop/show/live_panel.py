@@ -15,6 +15,7 @@ from heavytop.show.live_hangar import vehicle_names
 from heavytop.show.palette import BLUE, ROLES, VERMILION
 
 DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "up": (0, 0, 1), "down": (0, 0, -1)}
+SIDEWAYS, VERTICAL = ("+x", "-x", "+y", "-y"), ("up", "down")
 TURNS = {"roll": (1, 0, 0), "pitch": (0, 1, 0), "yaw": (0, 0, 1)}
 TURN_LEVER = 0.06
 """A turning push has this many metres times the impulse of a straight one."""
@@ -42,13 +43,13 @@ class Panel:
         names = list(vehicle_names())
         first = now.vehicle.name if now.vehicle.name in names else names[0]
         with gui.add_folder("Flight"):
-            vehicle = gui.add_dropdown("Vehicle", names, first)
-            law = gui.add_dropdown("Law", list(LAWS), now.law)
-            self._maneuver = gui.add_dropdown("Maneuver", list(suited(now.vehicle)), HOVER)
+            vehicle = gui.add_dropdown("Vehicle", names, initial_value=first)
+            law = gui.add_dropdown("Law", list(LAWS), initial_value=now.law)
+            self._maneuver = gui.add_dropdown("Maneuver", list(suited(now.vehicle)), initial_value=HOVER)
             fly = gui.add_button("Fly the maneuver", color="green")
-            self._heading = gui.add_slider("Heading", -180, 180, 5, 0)
+            self._heading = gui.add_slider("Heading (°)", -180, 180, 5, 0)
             self._pause = gui.add_checkbox("Pause", False)
-            speed = gui.add_dropdown("Speed", [f"{s:g}" for s in SPEEDS], "1")
+            speed = gui.add_dropdown("Speed", [f"{s:g}" for s in SPEEDS], initial_value="1")
             reset = gui.add_button("Reset")
         vehicle.on_update(lambda _: flight.choose(vehicle=vehicle.value))
         law.on_update(lambda _: flight.choose(law=law.value))
@@ -62,19 +63,20 @@ class Panel:
         gui = self._gui
         with gui.add_folder("Push"):
             self._impulse = gui.add_slider("Impulse (N s)", 0.1, 4.0, 0.1, 1.5)
-            push = gui.add_button_group("Push", list(DIRECTIONS))
+            groups = [
+                gui.add_button_group(label, names) for label, names in (("Sideways", SIDEWAYS), ("Vertical", VERTICAL))
+            ]
             turn = gui.add_button_group("Twist", list(TURNS))
-        push.on_click(lambda _: self._flight.push(self._impulse.value * np.array(DIRECTIONS[push.value])))
-        turn.on_click(
-            lambda _: self._flight.push(twist=TURN_LEVER * self._impulse.value * np.array(TURNS[turn.value]))
-        )
+        for group in groups:
+            group.on_click(lambda _, g=group: self._flight.push(self._impulse.value * np.array(DIRECTIONS[g.value])))
+        turn.on_click(lambda _: self._flight.push(twist=TURN_LEVER * self._impulse.value * np.array(TURNS[turn.value])))
 
     def _make_wind(self) -> None:
         gui = self._gui
         with gui.add_folder("Wind"):
-            self._wind = gui.add_dropdown("Wind", list(WINDS), "off")
-            self._wind_speed = gui.add_slider("Wind speed (m/s)", 0.5, 12.0, 0.5, 4.0)
-            self._wind_from = gui.add_slider("Towards (deg)", -180, 180, 15, 0)
+            self._wind = gui.add_dropdown("Wind", list(WINDS), initial_value="off")
+            self._wind_speed = gui.add_slider("Speed (m/s)", 0.5, 12.0, 0.5, 4.0)
+            self._wind_from = gui.add_slider("Towards (°)", -180, 180, 15, 0)
         for lever in (self._wind, self._wind_speed, self._wind_from):
             lever.on_update(lambda _: self._flight.wind(self.chosen_wind()))
 
@@ -106,7 +108,9 @@ class Panel:
         with self._gains:
             for gain in self._flight.recipe.gains:
                 label = f"{gain.name} ({gain.unit})" if gain.unit != "1" else gain.name
-                slider = self._gui.add_slider(label, gain.low, gain.high, 0.01, float(np.clip(gain.value, gain.low, gain.high)))
+                slider = self._gui.add_slider(
+                    label, gain.low, gain.high, 0.01, float(np.clip(gain.value, gain.low, gain.high))
+                )
                 slider.on_update(lambda _, n=gain.name, s=slider: self._flight.gains({n: s.value}))
                 self._sliders[gain.name] = slider
 
@@ -136,7 +140,7 @@ def numbers_html(s: Snapshot) -> str:
         f'<tr><td style="opacity:.7;padding-right:.8em">{label}</td><td data-number="{key}">{escape(text)}</td></tr>'
         for label, key, text in rows
     )
-    note = s.preparing and f"⏳ {s.preparing} …" or s.note and f"⚠ {s.note}"
+    note = (s.preparing and f"⏳ {s.preparing} …") or (s.note and f"⚠ {s.note}")
     line = f'<div data-number="note" style="color:{VERMILION};margin-top:.3em">{escape(note)}</div>' if note else ""
     return (
         '<div style="font-size:.8em;padding:.4em .9em;font-variant-numeric:tabular-nums">'

@@ -19,7 +19,7 @@ SPIN = 22.0
 """Angular speed of the drawn propellers in hover, rad/s: slow enough to be seen turning."""
 TRAIL_POINTS = 240
 TRAIL_SECONDS = 0.04
-ARROW_LENGTH = 0.45
+ARROW_LENGTH = 0.3
 """Length of a thrust arrow in hover, m."""
 
 
@@ -41,10 +41,14 @@ class View:
         self._grabbed = False
         scene.set_up_direction("+z")
         scene.configure_default_lights(True, cast_shadow=True)
-        scene.add_grid("/ground", 40.0, 40.0, cell_size=0.5, section_size=2.0, cell_color=_rgb("grid"), section_color=_rgb("axis"))
+        scene.add_grid(
+            "/ground", 40.0, 40.0, cell_size=0.5, section_size=2.0, cell_color=_rgb("grid"), section_color=_rgb("axis")
+        )
         scene.add_frame("/world", axes_length=0.4, axes_radius=0.012)
         self._line = scene.add_line_segments("/trail", np.zeros((1, 2, 3)), _rgb("path"), thickness=0.012)
-        self._goal = scene.add_transform_controls("/set point", scale=0.55, disable_rotations=True, depth_test=False, opacity=0.85)
+        self._goal = scene.add_transform_controls(
+            "/set point", scale=0.45, disable_rotations=True, line_width=2.0, opacity=0.6
+        )
 
         @self._goal.on_update
         async def _(event: Any) -> None:
