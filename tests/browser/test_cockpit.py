@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from browser.chromium import Tab, chromium, find_chromium
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.browser
 READY = "document.querySelector('canvas') && document.querySelector('[data-number=error]')"
 HARMLESS = ("THREE.Clock: This module has been deprecated",)
 """Messages of the viewer's own libraries."""
+WINDOW = (1000, 700)
 PARAMETERS = ("vehicle", "maneuver", "time", "error", "attitude", "wind", "pace", "inputs")
 
 
@@ -65,7 +67,7 @@ def tab(cockpit: str) -> Iterator[Tab]:
     if executable is None:
         pytest.fail("no Chromium found; install it (on Debian: apt-get install chromium)")
     with chromium(executable) as page:
-        page.size(1400, 900)
+        page.size(*WINDOW)
         page.open(cockpit, READY, timeout=180)
         yield page
 
@@ -97,26 +99,24 @@ def picture(tab: Tab, tmp_path: Path, name: str) -> Path:
     return tab.picture(folder / name)
 
 
-def drawn_pixels(tab: Tab) -> int:
-    """Pixels of the 3-D view that are not background: the picture is made and read within one frame."""
-    return tab.evaluate(
-        """(() => { const view = document.querySelector('canvas');
-        const copy = document.createElement('canvas'); copy.width = view.width; copy.height = view.height;
-        return new Promise((done) => requestAnimationFrame(() => { const pen = copy.getContext('2d');
-          pen.drawImage(view, 0, 0); const all = pen.getImageData(0, 0, copy.width, copy.height).data; let n = 0;
-          for (let i = 0; i < all.length; i += 4) if (all[i + 3] > 0 && all[i] + all[i + 1] + all[i + 2] < 720) n += 1;
-          done(n); })); })()"""
-    )
+def dark_pixels(path: Path) -> int:
+    """Pixels as dark as the vehicle, left of the panel; ground, grid and background are light."""
+    from matplotlib.image import imread
+
+    picture = imread(path)[:, : WINDOW[0] - 340, :3]
+    return int(np.sum(np.max(picture, axis=-1) < 0.45))
 
 
 def test_it_shows_its_numbers_and_keeps_real_time(tab: Tab, tmp_path: Path) -> None:
     for name in PARAMETERS:
         assert tab.evaluate(f"Boolean(document.querySelector('[data-number={name}]').innerText.trim())"), name
-    begin, start = time.monotonic(), number(tab, "time")
-    time.sleep(3.0)
-    assert number(tab, "time") - start == pytest.approx(time.monotonic() - begin, rel=0.4)
-    assert picture(tab, tmp_path, "cockpit.png").stat().st_size > 20_000
-    assert drawn_pixels(tab) > 500
+    start = number(tab, "time")
+    tab.wait(f"parseFloat(document.querySelector('[data-number=time]').innerText) > {start} + 2", timeout=60)
+    assert 0.5 < number(tab, "pace") < 1.2
+    end = time.monotonic() + 60  # the view fades in
+    while dark_pixels(picture(tab, tmp_path, "cockpit.png")) < 100:
+        assert time.monotonic() < end, "no vehicle in the picture"
+        time.sleep(0.5)
 
 
 def test_a_push_moves_the_vehicle_and_it_recovers(tab: Tab, tmp_path: Path) -> None:
@@ -137,13 +137,12 @@ def test_reset_and_pause_are_obeyed(tab: Tab) -> None:
     click(tab, "up")
     click(tab, "Reset")
     tab.wait("parseFloat(document.querySelector('[data-number=error]').innerText) < 0.01", timeout=30)
-    checkbox = "[...document.querySelectorAll('input[type=checkbox]')][0]"
-    tab.evaluate(f"{checkbox}.click()")
+    click(tab, "Pause")
     tab.wait("document.querySelector('[data-number=maneuver]').innerText.includes('paused')", timeout=30)
     start = number(tab, "time")
     time.sleep(0.5)
     assert number(tab, "time") == start
-    tab.evaluate(f"{checkbox}.click()")
+    click(tab, "Go on")
     tab.wait(f"parseFloat(document.querySelector('[data-number=time]').innerText) > {start}", timeout=30)
 
 

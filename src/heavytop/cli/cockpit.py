@@ -31,11 +31,17 @@ def cockpit(
 
     need_viser()
     typer.echo(f"preparing {vehicle} ...")
-    made = Cockpit(vehicle, law, port, host)
-    typer.echo(f"the cockpit is at {made.address} (Ctrl-C ends it)")
-    if open_browser:
-        import webbrowser
+    try:
+        made = Cockpit(vehicle, law, port, host)
+        try:
+            typer.echo(f"the cockpit is at {made.address} (Ctrl-C ends it)")
+            if open_browser:
+                import webbrowser
 
-        webbrowser.open(made.address)
-    made.run()
+                webbrowser.open(made.address)
+            made.run()
+        finally:
+            made.close()
+    except KeyboardInterrupt:  # at any other time than in flight
+        pass
     typer.echo("landed.")

@@ -57,6 +57,7 @@ class Cockpit:
         self._server.initial_camera.look_at = (0.0, 0.0, 1.35)
         self._panel = Panel(self._server.gui, self.flight)
         self._view = View(self._server.scene, self._panel.dragged)
+        self._closed = False
 
     @property
     def address(self) -> str:
@@ -83,9 +84,11 @@ class Cockpit:
             self.close()
 
     def close(self) -> None:
-        """End the flight and the server."""
-        self.flight.stop()
-        self._server.stop()
+        """End the flight and the server; once is enough."""
+        if not self._closed:
+            self._closed = True
+            self.flight.stop()
+            self._server.stop()
 
     def _follow(self, position: np.ndarray) -> None:
         """Carry every camera along with the vehicle, without turning it."""
@@ -95,8 +98,3 @@ class Cockpit:
             if np.linalg.norm(move) > 1e-3:
                 with client.atomic():
                     camera.position, camera.look_at = camera.position + move, camera.look_at + move
-
-
-def cockpit(vehicle: str | Vehicle = "quadcopter", law: str = "energy", port: int = 8080) -> None:
-    """Open the cockpit for a vehicle and stay until Ctrl-C."""
-    Cockpit(vehicle, law, port).run()

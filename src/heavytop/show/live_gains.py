@@ -6,7 +6,7 @@ the prototype enter native code as parameters (:func:`tunable`), so a new set of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -198,7 +198,7 @@ def poles(values: Mapping[str, float], name: str) -> tuple[complex, complex]:
     return poles_of(values[f"{name} frequency"], values[f"{name} damping"])
 
 
-def pairs(polynomial: Sequence[float]) -> list[tuple[float, float]]:
+def pairs(polynomial: Any) -> list[tuple[float, float]]:
     """Frequencies and damping ratios of the pairs of roots of a monic polynomial, slow ones first.
 
     >>> [(round(float(w), 6), round(float(z), 6)) for w, z in pairs(np.poly([-2, -2, -6.4 + 4.8j, -6.4 - 4.8j]).real)]

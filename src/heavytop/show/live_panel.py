@@ -19,6 +19,7 @@ SIDEWAYS, VERTICAL = ("+x", "-x", "+y", "-y"), ("up", "down")
 TURNS = {"roll": (1, 0, 0), "pitch": (0, 1, 0), "yaw": (0, 0, 1)}
 TURN_LEVER = 0.06
 """A turning push has this many metres times the impulse of a straight one."""
+PAUSE, GO_ON = "Pause", "Go on"
 WINDS = ("off", "steady", "gusty")
 
 
@@ -48,14 +49,14 @@ class Panel:
             self._maneuver = gui.add_dropdown("Maneuver", list(suited(now.vehicle)), initial_value=HOVER)
             fly = gui.add_button("Fly the maneuver", color="green")
             self._heading = gui.add_slider("Heading (°)", -180, 180, 5, 0)
-            self._pause = gui.add_checkbox("Pause", False)
+            self._pause = gui.add_button(PAUSE)
             speed = gui.add_dropdown("Speed", [f"{s:g}" for s in SPEEDS], initial_value="1")
             reset = gui.add_button("Reset")
         vehicle.on_update(lambda _: flight.choose(vehicle=vehicle.value))
         law.on_update(lambda _: flight.choose(law=law.value))
         fly.on_click(lambda _: flight.fly(self._maneuver.value))
         self._heading.on_update(lambda _: self._turn())
-        self._pause.on_update(lambda _: flight.pause(self._pause.value))
+        self._pause.on_click(lambda _: flight.pause(not flight.snapshot.paused))
         speed.on_update(lambda _: flight.speed(float(speed.value)))
         reset.on_click(lambda _: self._reset())
 
@@ -122,6 +123,9 @@ class Panel:
             self._vehicle = snapshot.vehicle
             self._make_gains()
             self._maneuver.options = list(suited(snapshot.vehicle))
+        label = GO_ON if snapshot.paused else PAUSE
+        if self._pause.label != label:
+            self._pause.label = label
         self.numbers.content = numbers_html(snapshot)
 
 
