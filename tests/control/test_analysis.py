@@ -55,7 +55,9 @@ def test_floquet_exponents(lab, path: str, rate: float) -> None:
         reference = flat_reference(model, circle(2.0, rate, "xy"), heading=(1, 0, 0), period=period)
     digits = 6e-4 if path == "eight" else 6e-3
     for kind, expected in zip(KINDS, FLOQUET[path, rate], strict=True):
-        assert floquet_exponents(lab.law("quadcopter", kind), reference, steps=1000)[0] == pytest.approx(expected, abs=digits)
+        assert floquet_exponents(lab.law("quadcopter", kind), reference, steps=1000)[0] == pytest.approx(
+            expected, abs=digits
+        )
 
 
 def test_floquet_needs_a_period(lab) -> None:
@@ -114,7 +116,13 @@ def _has_control() -> bool:
 def arm(inputs: int = 2) -> System:
     system = System(name="arm")
     system.body("upper", joint=Revolute("y"), inertia=Inertia(1.0, (0, 0, -0.4), (0.05, 0.05, 0.001)))
-    system.body("lower", parent="upper", at=(0, 0, -0.8), joint=Revolute("y"), inertia=Inertia(0.7, (0, 0, -0.3), (0.03, 0.03, 0.001)))
+    system.body(
+        "lower",
+        parent="upper",
+        at=(0, 0, -0.8),
+        joint=Revolute("y"),
+        inertia=Inertia(0.7, (0, 0, -0.3), (0.03, 0.03, 0.001)),
+    )
     for name in ("upper", "lower")[:inputs]:
         system.input(name, JointForce(name))
     return system
@@ -129,7 +137,9 @@ def test_computed_torque_error_equation() -> None:
     a = model.acceleration(q, v, law(q, v, q_R, v_R, a_R))
     np.testing.assert_allclose(a - a_R + L1 @ (v - v_R) + L0 * (q - q_R), 0.0, atol=1e-10)
     reference = Reference.from_function(model, lambda t: vector(np.sin(t), np.cos(2 * t)))
-    flight = ClosedLoop(model, law.with_reference(reference)).fly((reference(0.0)[0] + 0.3, reference(0.0)[1]), 8.0, step=2e-3)
+    flight = ClosedLoop(model, law.with_reference(reference)).fly(
+        (reference(0.0)[0] + 0.3, reference(0.0)[1]), 8.0, step=2e-3
+    )
     assert np.max(np.abs(flight.q[-1] - reference(8.0)[0])) < 1e-4
 
 
@@ -152,6 +162,10 @@ def test_computed_torque_refuses(lab) -> None:
 
 
 # --- C ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_time_per_call(lab) -> None:
+    assert 1e-8 < lab.law("quadcopter", "Ed").call_seconds(1000) < 1e-3
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

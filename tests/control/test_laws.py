@@ -189,9 +189,15 @@ def two_bodies() -> tuple[System, Prototype]:
         system.input(f"moment{axis}", Wrench("hull", moment=unit))
         system.input(f"swing{axis}", Wrench("load", moment=unit, relative_to="hull"))
     prototype = Prototype(
-        {"hull": Inertia(1.0, (0, 0, 0.1), (0.1, 0.12, 0.14)), "load": Inertia(0.4, (0, 0.05, -0.2), (0.05, 0.06, 0.07))},
+        {
+            "hull": Inertia(1.0, (0, 0, 0.1), (0.1, 0.12, 0.14)),
+            "load": Inertia(0.4, (0, 0.05, -0.2), (0.05, 0.06, 0.07)),
+        },
         {"hull": Damping(3.0, (0, 0, 0.1), (0.5, 0.5, 0.6)), "load": Damping(0.0, moment_at_center=(0.3, 0.3, 0.2))},
-        {"hull": Stiffness(4.0, (0, 0, 0.15), (2.0, 2.2, 2.4)), "load": Stiffness(0.0, moment_at_center=(1.0, 1.2, 1.4))},
+        {
+            "hull": Stiffness(4.0, (0, 0, 0.15), (2.0, 2.2, 2.4)),
+            "load": Stiffness(0.0, moment_at_center=(1.0, 1.2, 1.4)),
+        },
     )
     return system, prototype
 
@@ -307,6 +313,17 @@ def test_dependent_inputs(lab) -> None:
         system.input(f"lift{k}", Wrench("hull", force=(0, 0, 1.0)))
     with pytest.raises(ControlError, match=r"not independent: N\^T Mbar N is singular, 2 inputs .* rank 1"):
         energy_law(system.derive(), craft.prototype)
+
+
+def test_constrained_system_is_refused(lab) -> None:
+    system = System(name="skate")
+    system.body("hull", joint=Free(), inertia=Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.input("push", Wrench("hull", force=(1.0, 0, 0)))
+    system.constrain(lambda q, v: v[1:2], name="edge")
+    with pytest.raises(ControlError, match=r"tree systems; 'skate' has the constraints 'edge'"):
+        energy_law(system.derive(), lab.vehicle("quadcopter").prototype)
+    with pytest.raises(ValueError, match=r"needs a derived model"):
+        energy_law(system, lab.vehicle("quadcopter").prototype)  # type: ignore[arg-type]
 
 
 def test_no_inputs(lab) -> None:

@@ -157,14 +157,18 @@ def test_thousand_random_starts_with_limits_all_recover(lab) -> None:
     controller = law.with_reference(model.neutral())
     region_of_attraction(model, controller, random_states(model, 8, 0, distance=20.0), until=0.1, step=5e-3)  # compiles
     clock = process_time()
-    result = region_of_attraction(model, controller, random_states(model, 1000, 1, distance=20.0), until=30.0, step=5e-3)
+    result = region_of_attraction(
+        model, controller, random_states(model, 1000, 1, distance=20.0), until=30.0, step=5e-3
+    )
     seconds = process_time() - clock
     assert result.share == 1.0
     assert seconds < 10.0  # of two processors: less than 5 s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("limits", "distance"), [(None, 5.0), (None, 20.0), ((0.0, 6.0, None), 20.0), ((0.0, 6.0, 1e6), 5.0)])
+@pytest.mark.parametrize(
+    ("limits", "distance"), [(None, 5.0), (None, 20.0), ((0.0, 6.0, None), 20.0), ((0.0, 6.0, 1e6), 5.0)]
+)
 def test_random_starts(lab, limits, distance: float) -> None:
     model = lab.vehicle("quadcopter").model
     controller = lab.law("quadcopter", "Ed", limits).with_reference(model.neutral())
@@ -177,7 +181,9 @@ def test_random_starts(lab, limits, distance: float) -> None:
 def test_random_starts_of_the_bicopter(lab, distance: float) -> None:
     model = lab.vehicle("bicopter").model
     controller = lab.law("bicopter", "Ed").with_reference(model.neutral())
-    assert region_of_attraction(model, controller, random_states(model, 300, 3, distance=distance), step=5e-3).share == 1.0
+    assert (
+        region_of_attraction(model, controller, random_states(model, 300, 3, distance=distance), step=5e-3).share == 1.0
+    )
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------------------
@@ -186,7 +192,11 @@ def test_random_starts_of_the_bicopter(lab, distance: float) -> None:
 @pytest.mark.parametrize(
     ("limits", "error", "message"),
     [
-        ((0.0, 2.0), ControlError, r"exclude rest of 'quadcopter' \(hover\).*'thrust0' must supply 2.207, allowed 0 to 2"),
+        (
+            (0.0, 2.0),
+            ControlError,
+            r"exclude rest of 'quadcopter' \(hover\).*'thrust0' must supply 2.207, allowed 0 to 2",
+        ),
         ((3.0, 1.0), ControlError, "the lower one 3 is above the upper one 1"),
         ((np.nan, 1.0), ShapeError, "must be numbers"),
         (([0.0, 0.0], 6.0), ShapeError, r"must have shape \(4,\), got \(2,\)"),

@@ -77,9 +77,13 @@ def test_bad_poles(lateral: tuple[complex, ...], message: str) -> None:
 
 def test_not_positive_moment_names_the_kind() -> None:
     inertia = Inertia(1.0, moment_at_com=(0.02, 0.02, 0.02))
-    with pytest.raises(ControlError, match=r"stiffness between 'world' and 'hull' is not positive: its total must be > 0"):
+    with pytest.raises(
+        ControlError, match=r"stiffness between 'world' and 'hull' is not positive: its total must be > 0"
+    ):
         Prototype.of_body(inertia, Damping(1.0, moment_at_center=(1, 1, 1)), Stiffness(0.0, moment_at_center=(1, 1, 1)))
-    with pytest.raises(ControlError, match=r"damping between .* moment about its own centre .* must be positive definite"):
+    with pytest.raises(
+        ControlError, match=r"damping between .* moment about its own centre .* must be positive definite"
+    ):
         Prototype.of_body(inertia, Damping(1.0), Stiffness(1.0, moment_at_center=(1, 1, 1)))
 
 

@@ -177,7 +177,7 @@ def test_winds() -> None:
     assert gust[:20].max() == gust[61:].max() == 0.0
     assert gust[40, 0] == pytest.approx(3.0)
     both = Winds((ConstantWind((1.0, 0, 0)), Gust((3.0, 0, 0), 2.0, 4.0))).at(t)
-    np.testing.assert_allclose(both, gust + [1.0, 0, 0])
+    np.testing.assert_allclose(both, gust + np.array([1.0, 0, 0]))
 
 
 def test_turbulence_has_its_variance_and_spectrum() -> None:

@@ -142,9 +142,27 @@ def test_near_free_fall_is_refused(lab) -> None:
     model = lab.vehicle("quadcopter").model
     with pytest.raises(ControlError, match="nearly vanishes at t = "):
         flat_reference(model, lambda t: free_fall(t) + vector(0.0, 0.001 * t**2, 0.0), side=(0, 1, 0), duration=2.0)
+
+    def fall(t):
+        return vector((t - 1.0) ** 5, 0.0 * t, -9.81 / 2 * t**2)
+
     with pytest.raises(ControlError, match="vanishes at t = 1 s together with its rate"):
-        fall = lambda t: vector((t - 1.0) ** 5, 0.0 * t, -9.81 / 2 * t**2)  # noqa: E731
         flat_reference(model, fall, side=(0, 1, 0), duration=2.0)
+
+
+def test_two_zeros(lab) -> None:
+    """The specific force (t - 1) (t - 2) (1, 0, 3 + t) vanishes twice."""
+    model = lab.vehicle("quadcopter").model
+
+    def curve(t):
+        x = t**4 / 12 - t**3 / 2 + t**2  # integrates t^2 - 3 t + 2 twice
+        z = t**5 / 20 - 7 * t**3 / 6 + 3 * t**2 - 9.81 * t**2 / 2  # (t^2 - 3 t + 2) (t + 3) = t^3 - 7 t + 6
+        return vector(x, 0.0 * t, z)
+
+    reference = flat_reference(model, curve, side=(0, 1, 0), duration=3.0)
+    np.testing.assert_allclose(reference.breaks, (1.0, 2.0), atol=1e-9)
+    assert reference.feasibility().largest_residual < 1e-12
+    consistent(reference, np.linspace(0.1, 2.9, 61))
 
 
 def test_singular_heading(lab) -> None:
@@ -172,14 +190,16 @@ def test_flip_numbers(lab) -> None:
     assert report.largest_residual < 1e-12
     consistent(reference, np.linspace(0.05, 2.35, 60))
     # rest to rest in the starting place
-    q, v, a = reference(np.array([2.4 - 1e-9, 2.4, 3.0]))
+    q, v, _ = reference(np.array([2.4 - 1e-9, 2.4, 3.0]))
     np.testing.assert_allclose(q, np.broadcast_to(lab.configuration(), q.shape), atol=1e-9)
     np.testing.assert_allclose(v, 0.0, atol=1e-8)
 
 
 def test_thrust_reference_of_constant_thrust_is_a_parabola(lab) -> None:
     model = lab.vehicle("quadcopter").model
-    reference = thrust_reference(model, lambda t: 0.0 * t, lambda t: np.full(len(t), 12.0), duration=2.0, start=(1, 2, 3))
+    reference = thrust_reference(
+        model, lambda t: 0.0 * t, lambda t: np.full(len(t), 12.0), duration=2.0, start=(1, 2, 3)
+    )
     q, v, _ = reference(np.array([0.5, 1.5]))
     np.testing.assert_allclose(q[:, 2], 3 + 0.5 * (12 - 9.81) * np.array([0.25, 2.25]), rtol=1e-12)
     np.testing.assert_allclose(v[:, 2], (12 - 9.81) * np.array([0.5, 1.5]), rtol=1e-12)
@@ -248,7 +268,9 @@ def test_set_point_is_constant(lab) -> None:
 
 def test_infeasible_reference_is_named(lab) -> None:
     model = lab.vehicle("quadcopter").model
-    sideways = Reference.from_pose(model, lambda t: se3.pose(np.eye(3), vector(np.sin(t), 0.0 * t, 0.0 * t)), duration=3.0)
+    sideways = Reference.from_pose(
+        model, lambda t: se3.pose(np.eye(3), vector(np.sin(t), 0.0 * t, 0.0 * t)), duration=3.0
+    )
     report = sideways.feasibility()
     assert not report.is_feasible()
     with pytest.raises(ControlError, match=r"infeasible: at t = 1.57\d* s a generalised force of up to 0.9"):

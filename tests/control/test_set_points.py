@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop.control import ClosedLoop, Reference, hover, linearize
+from heavytop.control import ClosedLoop, Reference, energy_law, hover, linearize
 from heavytop.copters import load_prototype, tilting_thrusts, tricopter_with_load
-from heavytop.control import energy_law
 from heavytop.geometry import so3
 
 TILTED = np.deg2rad(179.0)

@@ -54,7 +54,8 @@ def test_quadcopter(lab, name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("loop", "Ed"), *(pytest.param(*k, marks=pytest.mark.slow) for k in QUADCOPTER if k != ("loop", "Ed"))]
+    ("name", "kind"),
+    [("loop", "Ed"), *(pytest.param(*k, marks=pytest.mark.slow) for k in QUADCOPTER if k != ("loop", "Ed"))],
 )
 def test_nothing_happens_on_the_reference(lab, name: str, kind: str) -> None:
     reference, until = lab.manoeuvre(name)
@@ -83,7 +84,9 @@ def test_static_sag(lab) -> None:
     law, model = lab.law("quadcopter", "Ed"), lab.vehicle("quadcopter").model
     for gain, sag in ((1.0, 0.24525), (0.9, 0.54500)):
         plant = lab.disturbed("quadcopter", gain)
-        flight = ClosedLoop(plant, law.with_reference(model.neutral())).fly((model.neutral(), np.zeros(6)), 12.0, step=5e-3)
+        flight = ClosedLoop(plant, law.with_reference(model.neutral())).fly(
+            (model.neutral(), np.zeros(6)), 12.0, step=5e-3
+        )
         assert flight.q[-1, 2] == pytest.approx(-sag, abs=6e-6)
 
 

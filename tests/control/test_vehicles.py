@@ -9,7 +9,9 @@ from heavytop.copters import bicopter, load_prototype, quadcopter, tilting_thrus
 from heavytop.errors import ControlError
 
 
-@pytest.mark.parametrize(("name", "rank"), [("quadcopter", 4), ("tricopter", 6), ("bicopter", 4), ("tricopter_with_load", 6)])
+@pytest.mark.parametrize(
+    ("name", "rank"), [("quadcopter", 4), ("tricopter", 6), ("bicopter", 4), ("tricopter_with_load", 6)]
+)
 def test_rank_and_hover(lab, name: str, rank: int) -> None:
     model = lab.vehicle(name).model
     q = model.neutral()
@@ -22,7 +24,9 @@ def test_rank_and_hover(lab, name: str, rank: int) -> None:
 def test_quadcopter_columns() -> None:
     B = quadcopter().model.input_matrix(quadcopter().model.neutral())
     np.testing.assert_allclose(B[2], 1.0)
-    np.testing.assert_allclose(B[3:].T, [(0, -0.2, 0.016), (0.2, 0, -0.016), (0, 0.2, 0.016), (-0.2, 0, -0.016)], atol=1e-15)
+    np.testing.assert_allclose(
+        B[3:].T, [(0, -0.2, 0.016), (0.2, 0, -0.016), (0, 0.2, 0.016), (-0.2, 0, -0.016)], atol=1e-15
+    )
     weak = quadcopter(thrust_gain=0.9).model
     np.testing.assert_allclose(weak.input_matrix(weak.neutral()), 0.9 * B, atol=1e-15)
 

@@ -210,5 +210,7 @@ def memory(values: dict[str, Array], name: str) -> Array:
     """z_rate or z_next of an inner controller; nothing if it has no state."""
     if name not in values and ("z_rate" in values or "z_next" in values):
         other = "without" if name == "z_rate" else "with"
-        raise ControlError(f"the inner controller does not give {name}; make it {other} a sample time, like the outer one.")
+        raise ControlError(
+            f"the inner controller does not give {name}; make it {other} a sample time, like the outer one."
+        )
     return values.get(name, np.zeros(0))

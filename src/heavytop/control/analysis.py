@@ -60,12 +60,13 @@ class Linearization:
 
     def to_control(self) -> Any:
         """The linearisation as ``control.StateSpace`` of the package python-control, with the full state as output."""
-        try:
-            import control
-        except ImportError:
-            control = None
-        if not hasattr(control, "ss"):
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        found = find_spec("control")
+        if found is None or found.origin is None:
             raise ControlError("to_control() needs the package 'control': pip install control.")
+        control = import_module("control")
         n = len(self.A)
         return control.ss(self.A, np.zeros((n, 1)), np.eye(n), np.zeros((n, 1)), states=list(self.names))
 

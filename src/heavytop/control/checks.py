@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -96,7 +96,13 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
     )
 
 
-def check_model(model: object) -> None:
-    """Raise an error unless ``model`` is a derived model."""
+def check_model(model: Any) -> None:
+    """Raise an error unless ``model`` is a derived model of a tree without velocity constraints."""
     if not hasattr(model, "expressions"):
         raise ModelError(f"a law needs a derived model (system.derive()), got {type(model).__name__}.")
+    closed = [item.name for item in (*model.description.loops, *model.description.constraints)]
+    if closed:
+        raise ControlError(
+            f"laws are derived for tree systems; {model.name!r} has the constraints {', '.join(map(repr, closed))}. "
+            "Describe the closed part by one joint with its own coordinates (ht.Custom), or control it without the loop."
+        )

@@ -16,6 +16,7 @@ from heavytop.errors import ControlError
 from heavytop.simulate import Run, simulate
 from heavytop.system.model import Model
 
+
 class ClosedLoop:
     """A plant with its controller.
 

@@ -66,7 +66,9 @@ def computed_torque(model: Model, damping: Any, stiffness: Any) -> ComputedTorqu
     for q in (model.neutral(), *model.random(0, (3,))):
         for what, matrix in (("mass matrix M", model.mass_matrix(q)), ("input matrix B", model.input_matrix(q))):
             if not np.linalg.cond(matrix) < 1e12:
-                raise ControlError(f"computed torque of {model.name!r}: the {what} is singular at q = {np.array2string(q, precision=4)}.")
+                raise ControlError(
+                    f"computed torque of {model.name!r}: the {what} is singular at q = {np.array2string(q, precision=4)}."
+                )
     return ComputedTorque(model, _gain(damping, n, "damping"), _gain(stiffness, n, "stiffness"))
 
 

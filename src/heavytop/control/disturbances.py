@@ -116,7 +116,9 @@ class VonKarman:
 
     def __post_init__(self) -> None:
         if not (self.speed > 0 and self.length > 0 and self.intensity >= 0):
-            raise ControlError("von Karman turbulence needs a mean wind, a positive length and an intensity that is not negative.")
+            raise ControlError(
+                "von Karman turbulence needs a mean wind, a positive length and an intensity that is not negative."
+            )
 
     @property
     def speed(self) -> float:
@@ -186,7 +188,9 @@ class Windy:
         """The inner controller with the wind among the inputs."""
         names = [name for name in model.u_names if name not in WIND_AXES]
         if len(names) + 3 != model.nu:
-            raise ControlError(f"{model.name!r} has no wind inputs: call add_wind(system, body, drag) before deriving it.")
+            raise ControlError(
+                f"{model.name!r} has no wind inputs: call add_wind(system, body, drag) before deriving it."
+            )
         inner = self.controller.traced(_without_wind(model, len(names)))
         symbols = symbols_of(inner, self.state_size, self.signal_size)
         mine, wind = split(symbols["signal"], (self.controller.signal_size, 3))

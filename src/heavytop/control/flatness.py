@@ -214,7 +214,9 @@ def _zeros(curve: Curve, rates: Traced, gravity: np.ndarray, horizon: float, mod
                 )
             continue
         if jerk < 1e-6 * g:
-            raise ControlError(f"the specific force vanishes at t = {t:.4g} s together with its rate: no thrust axis follows from the curve.")
+            raise ControlError(
+                f"the specific force vanishes at t = {t:.4g} s together with its rate: no thrust axis follows from the curve."
+            )
         found.append(t)
     return tuple(found)
 
@@ -229,25 +231,22 @@ def _series(curve: Curve, gravity: np.ndarray, zero: float) -> np.ndarray:
 def _axis_through_zeros(
     t: np.ndarray, a: np.ndarray, a1: np.ndarray, a2: np.ndarray, zeros: tuple[float, ...], series: list[np.ndarray]
 ) -> Unit:
-    """The thrust axis: sign f changes at each zero; near a zero a / (t - zero) from its series stands for a."""
-    sign = np.ones(len(t))
-    for zero in zeros:
-        sign = np.where(t > zero, -sign, sign)
-    g = 1.0 + np.max(np.linalg.norm(a1, axis=1))
-    result = None
+    """The thrust axis: the sign of f changes at each zero; near a zero c = a / (t - zero) from its series stands for a."""
+    polynomial = np.polynomial.polynomial
+    radius = 2e-2 / max(1.0, np.max(np.linalg.norm(a1, axis=1)))
+    sign, near, locals_ = np.ones(len(t)), [], []
     for k, (zero, c) in enumerate(zip(zeros, series, strict=True)):
+        sign = np.where(t > zero, -sign, sign)
         tau = t - zero
-        near = np.abs(tau) < 2e-2 * min(1.0, 1.0 / g)
-        polynomial = np.polynomial.polynomial
-        values = [polynomial.polyval(tau, polynomial.polyder(c, m) if m else c, tensor=True).T for m in range(3)]
-        # before the zero tau < 0: with the sign kept by (-1)^k the axis -a/|a| sign stays continuous
-        local = unit_vector(values[0], values[1], values[2], -((-1.0) ** k))
-        far = unit_vector(np.where(near[:, None], values[0], a), a1, a2, sign) if result is None else result
-        mask = near[:, None]
-        result = Unit(*(np.where(mask, x, y) for x, y in zip(local[:3], far[:3], strict=True)), far.f)
-    if result is None:
-        raise ControlError("there is no zero of the thrust.")
-    return result
+        near.append((np.abs(tau) < radius)[:, None])
+        values = [polynomial.polyval(tau, polynomial.polyder(c, m)).T for m in range(3)]
+        # on both sides of the zero sign(f) a / |a| = -(-1)^k c / |c|
+        locals_.append(unit_vector(values[0], values[1], values[2], -((-1.0) ** k)))
+    axis = unit_vector(np.where(np.any(near, axis=0), 1.0, a), a1, a2, sign)
+    for mask, local in zip(near, locals_, strict=True):
+        b, b1, b2 = (np.where(mask, x, y) for x, y in zip(local[:3], axis[:3], strict=True))
+        axis = Unit(b, b1, b2, axis.f)
+    return axis
 
 
 def _check_attitude(reference: Reference, horizon: float) -> None:

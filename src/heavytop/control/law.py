@@ -20,6 +20,7 @@ from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
+    from heavytop.compile.c99 import Precision
     from heavytop.control.prototype import Prototype
     from heavytop.control.reference import Reference
     from heavytop.control.tracking import Tracking
@@ -121,7 +122,21 @@ class FeedbackLaw(ABC):
             reference = Reference.set_point(self.model, reference)
         return Tracking(self, reference, knows_parameters, sample_time)
 
-    def export_c(self, folder: str | Path, precision: str = "double", footprint: bool = False) -> list[Path]:
+    def call_seconds(self, calls: int = 20_000) -> float:
+        """Measured time of one evaluation as native code (s), one state at a time in a native loop on this processor."""
+        from time import perf_counter
+
+        kernel = Kernel(self.traced_law, lanes=1)
+        model = self.model
+        packed = kernel.packed(calls)
+        state = [model.random(0), np.ones(model.nv), model.neutral(), np.ones(model.nv), np.ones(model.nv)]
+        packed.fill(*state, model.parameter_vector(), *([self.initial_state()] if self.state_size else []))
+        packed.run()
+        clock = perf_counter()
+        packed.run()
+        return (perf_counter() - clock) / calls
+
+    def export_c(self, folder: str | Path, precision: Precision = "double", footprint: bool = False) -> list[Path]:
         """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
 
         The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate.
@@ -269,4 +284,3 @@ class Law(FeedbackLaw):
         """
         values = self._diagnostics_kernel(*self._arguments(q, v, q_R, v_R, a_R, z, parameters))
         return dict(zip(self.traced_diagnostics.outputs, values, strict=True))
-

@@ -43,7 +43,9 @@ class DesiredDamping(Damping):
 def _check_not_negative(moments: np.ndarray, where: str) -> None:
     smallest = np.linalg.eigvalsh(se3.Vee(moments))[0]
     if smallest < -RELATIVE_TOLERANCE * np.max(np.abs(moments)):
-        raise ControlError(f"{where} of a prototype: its 6x6 matrix must not have the negative eigenvalue {smallest:.6g}.")
+        raise ControlError(
+            f"{where} of a prototype: its 6x6 matrix must not have the negative eigenvalue {smallest:.6g}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +164,9 @@ class Prototype:
         for margin, message in conditions:
             if not margin > 0:
                 raise ControlError(f"these poles give no positive prototype of {body!r}: {message}.")
-        second = _Second(mass, mass * q1, mass * q0, (s, lower, height), mass * J, p3 * mass * J, mass * (p2 * J - g * s))
+        second = _Second(
+            mass, mass * q1, mass * q0, (s, lower, height), mass * J, p3 * mass * J, mass * (p2 * J - g * s)
+        )
         return cls._hovering((second, second), (lever, lever), yaw, yaw_inertia, body)
 
     @classmethod
@@ -195,7 +199,7 @@ class Prototype:
         for lever, axis in zip(levers, "xy", strict=True):
             tall = height + lever
             J = g * q0 * tall / p0
-            if not J > lever**2:
+            if not lever**2 < J:
                 raise ControlError(
                     f"these poles give no positive prototype of {body!r} along {axis}: inertia: g q0 (height + lever) / p0 > lever^2 "
                     f"fails, {J:.6g} <= {lever**2:.6g}. Take a larger height or slower vertical poles."
@@ -226,7 +230,9 @@ class Prototype:
             what = f"{kind.kind} of {body!r}"
             for axis, value in zip("xyz", (about_x, about_y, about_z), strict=True):
                 if not value > 0:
-                    raise ControlError(f"{what}: the moment about {axis} at its centre must be positive, got {value:.6g}.")
+                    raise ControlError(
+                        f"{what}: the moment about {axis} at its centre must be positive, got {value:.6g}."
+                    )
             made.append(kind(total, (0.0, 0.0, center), (about_x, about_y, about_z)))
         return cls.of_body(made[0], made[1], made[2], body)
 
@@ -290,7 +296,9 @@ def lateral_lever(moment: float, mass: float, height: float) -> float:
     moment about the joint and the distance of its centre of mass from the joint.
     """
     if height == 0:
-        raise ControlError("a lateral force through the centre of mass has no lever; take lever=0 only if there is no such force.")
+        raise ControlError(
+            "a lateral force through the centre of mass has no lever; take lever=0 only if there is no such force."
+        )
     return moment / (mass * height)
 
 

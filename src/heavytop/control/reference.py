@@ -210,7 +210,8 @@ class Feasibility:
             k = int(np.argmax(np.max(np.abs(self.residual), axis=1)))
             raise ControlError(
                 f"the reference is infeasible: at t = {self.times[k]:.4g} s a generalised force of up to "
-                f"{self.largest_residual:.4g} is missing that no input supplies. Take a flat reference, or follow it with a virtual vehicle."
+                f"{self.largest_residual:.4g} is missing that no input supplies. "
+                "Take a flat reference, or follow it with a virtual vehicle."
             )
         if self.outside:
             listed = "; ".join(
@@ -285,5 +286,3 @@ def _held(reference: Reference, t: np.ndarray, start: float) -> Motion3:
     q, v, a = reference(np.maximum(t - start, 0.0))
     before = (t < start)[:, None]
     return q, np.where(before, 0.0, v), np.where(before, 0.0, a)
-
-

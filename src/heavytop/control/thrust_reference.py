@@ -6,6 +6,7 @@ The attitude R(t) and the signed specific thrust f(t) are given; the position fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,10 @@ class Integrated:
 
         self.breaks, self.pieces = breaks, []
         r, v = np.asarray(start, dtype=float), np.zeros(3)
-        for begin, end in zip(breaks, breaks[1:], strict=False):
-            columns = [Chebyshev.interpolate(lambda t, i=i: acceleration(t)[:, i], DEGREE, (begin, end)) for i in range(3)]
+        for begin, end in pairwise(breaks):
+            columns = [
+                Chebyshev.interpolate(lambda t, i=i: acceleration(t)[:, i], DEGREE, (begin, end)) for i in range(3)
+            ]
             speeds = [c.integ(1, k=0.0, lbnd=begin) + v[i] for i, c in enumerate(columns)]
             places = [c.integ(1, k=0.0, lbnd=begin) + r[i] for i, c in enumerate(speeds)]
             self.pieces.append((places, speeds))
@@ -81,7 +84,7 @@ def thrust_reference(
         return thrust(t)[:, None] * attitude(t)[0][..., 2] + gravity
 
     knots = np.unique([0.0, duration, *(b for b in breaks if 0 < b < duration)])
-    finer = np.unique(np.concatenate([np.linspace(a, b, 3) for a, b in zip(knots, knots[1:], strict=False)]))
+    finer = np.unique(np.concatenate([np.linspace(a, b, 3) for a, b in pairwise(knots)]))
     path = Integrated(acceleration, finer, np.asarray(start, dtype=float))
 
     def evaluate(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,8 +109,10 @@ def flip(
     """
     g = float(np.linalg.norm(model.description.gravity))
     knots = np.array([0.0, begin, begin + turn, duration])
-    if not (0 < begin and begin + turn < duration):
-        raise ControlError(f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}.")
+    if not (begin > 0 and begin + turn < duration):
+        raise ControlError(
+            f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}."
+        )
 
     def angle(t: Array) -> Array:
         return 2 * np.pi * smoothstep((t - begin) / turn)
@@ -118,8 +123,8 @@ def flip(
 
     # Gauss-Legendre quadrature between the knots: Gram matrix and the four conditions
     x, w = np.polynomial.legendre.leggauss(80)
-    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in zip(knots, knots[1:], strict=False)])
-    weight = np.concatenate([(b - a) / 2 * w for a, b in zip(knots, knots[1:], strict=False)])
+    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in pairwise(knots)])
+    weight = np.concatenate([(b - a) / 2 * w for a, b in pairwise(knots)])
     s, th = shapes(t), angle(t)
     gram = (s * weight[:, None]).T @ s + 1e-6 * np.eye(terms)
     direction, base = np.stack([np.sin(th), np.cos(th)]), g * (1 + np.cos(th)) / 2
@@ -128,7 +133,9 @@ def flip(
     conditions = np.concatenate([(moments[:, None, :] * direction).reshape(4, -1)]) @ s
     right = -(moments[:, None, :] * free).sum(axis=2).reshape(4)
     zero = np.zeros((4, 4))
-    solved = np.linalg.solve(np.block([[gram, conditions.T], [conditions, zero]]), np.concatenate([np.zeros(terms), right]))
+    solved = np.linalg.solve(
+        np.block([[gram, conditions.T], [conditions, zero]]), np.concatenate([np.zeros(terms), right])
+    )
     c = solved[:terms]
 
     def thrust(t: np.ndarray) -> np.ndarray:

@@ -63,7 +63,12 @@ class Tracking:
                     f"the reference is made for {reference.model.name!r} with {what} = {getattr(reference.model, what)}, "
                     f"the law for {law.model.name!r} with {what} = {getattr(law.model, what)}. Make both for one model."
                 )
-        self.law, self.reference, self.knows_parameters, self.sample_time = law, reference, knows_parameters, sample_time
+        self.law, self.reference, self.knows_parameters, self.sample_time = (
+            law,
+            reference,
+            knows_parameters,
+            sample_time,
+        )
         self.state_size = law.state_size
         self.signal_size = 0 if reference.traced is not None else law.model.nq + 2 * law.model.nv
 

@@ -34,7 +34,9 @@ class VirtualVehicle:
     def __init__(self, law: Law, reference: Reference, guide: Law | None = None) -> None:
         self.law, self.guide, self.reference = law, guide or law, reference
         if self.guide.state_size:
-            raise ControlError("the law of the virtual vehicle must have no integral action: the virtual vehicle knows itself.")
+            raise ControlError(
+                "the law of the virtual vehicle must have no integral action: the virtual vehicle knows itself."
+            )
         self._inner = Tracking(self.guide, reference)
         self.signal_size = self._inner.signal_size
         model = self.guide.model
@@ -55,9 +57,7 @@ class VirtualVehicle:
         own, nz = self.guide.model, self.law.state_size
         inner = self._inner.traced(own)
         names = [name for name in inner.inputs if name in ("t", "signal")]
-        symbols: dict[str, Array] = {
-            name: symbol(name, None if name == "t" else self.signal_size) for name in names
-        }
+        symbols: dict[str, Array] = {name: symbol(name, None if name == "t" else self.signal_size) for name in names}
         symbols |= {"q": symbol("q", own.nq), "v": symbol("v", own.nv), "z": symbol("z", self.state_size)}
         q_v, v_v, z = split(symbols["z"], (own.nq, own.nv, nz))
         at = {**symbols, "q": q_v, "v": v_v}
@@ -98,6 +98,8 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
 def virtual_reference(guide: Law, reference: Reference, until: float | None = None, step: float = 1e-3) -> Reference:
     """The motion of a virtual vehicle that was flown along ``reference`` beforehand, as feasible reference."""
     model = guide.model
-    flight = ClosedLoop(model, guide.with_reference(reference)).fly(reference(0.0)[:2], until or reference.horizon, step / 2)
+    flight = ClosedLoop(model, guide.with_reference(reference)).fly(
+        reference(0.0)[:2], until or reference.horizon, step / 2
+    )
     a = model.acceleration(flight.q, flight.v, flight.u)
     return recorded_reference(model, flight.t, flight.q, flight.v, a)

@@ -10,6 +10,7 @@ import numpy as np
 from heavytop.control.allocation import Limits
 from heavytop.control.prototype import Prototype
 from heavytop.copters.airframe import Airframe, Rotor, ring
+from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.redundancy import independent
 from heavytop.copters.vehicle import Vehicle, add_rotors, wrench_matrix
 from heavytop.copters.vehicles import hovering_prototype, hull, parameter_rows
@@ -28,6 +29,7 @@ def multicopter(
     agility: float = 1.0,
     name: str = "multicopter",
     drag: float = 0.1,
+    propulsion: Propulsion | None = None,
     torque_priority: float | None = 100.0,
     thrust_gain: float = 1.0,
     attitude: str = "matrix",
@@ -40,7 +42,7 @@ def multicopter(
     rotors : fixed or tilting ones.
     mass : kg. moment : (3,) or (3, 3) about the centre of mass, kg m^2. com : (3,) m.
     prototype : of the control; default: the quadcopter's poles times ``agility``.
-    drag : air drag in wind, N s/m.
+    drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if they are known.
     torque_priority : see :class:`.Limits`.
     thrust_gain : true thrust per commanded thrust.
 
@@ -82,6 +84,7 @@ def multicopter(
         virtual=virtual().derive() if len(C) < W.shape[1] else None,
         parameters=parameter_rows(mass, moment, rotors),
         drag=drag,
+        propulsion=propulsion,
     )
 
 

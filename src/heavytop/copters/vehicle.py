@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,14 @@ from heavytop.control.law import FeedbackLaw
 from heavytop.control.laws import body_law, energy_law, particle_law
 from heavytop.control.prototype import Prototype
 from heavytop.copters.airframe import Airframe, Rotor
+from heavytop.copters.propulsion import Propulsion
 from heavytop.errors import unknown_name
 from heavytop.system.inputs import Thruster, Wrench
 from heavytop.system.model import Model
 from heavytop.system.system import System
+
+if TYPE_CHECKING:
+    from heavytop.copters.full import FullPlant
 
 GRAVITY = 9.81
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
@@ -38,6 +42,8 @@ class Vehicle:
     parameters : what a reader wants to know, name -> text.
     levers : heights eps (m) of the motions along x and y, see :func:`.lateral_lever`; zero for fixed rotors.
     drag : air drag of the hull for flights in wind, N s/m.
+    propulsion : coefficients of propellers, motors and frame, if they are known.
+    full : a more detailed plant that flies in place of the model, if there is one.
     """
 
     system: System
@@ -50,11 +56,18 @@ class Vehicle:
     parameters: Mapping[str, str] = field(default_factory=dict)
     levers: tuple[float, float] = (0.0, 0.0)
     drag: float = 0.1
+    propulsion: Propulsion | None = None
+    full: FullPlant | None = None
 
     @property
     def name(self) -> str:
         """Name of the system."""
         return self.system.name
+
+    @property
+    def plant(self) -> Model:
+        """The model that flies: the detailed one if there is one."""
+        return self.model if self.full is None else self.full.model
 
     @property
     def mass(self) -> float:

@@ -32,24 +32,36 @@ class Extent:
     radius: float
     body: float
     azimuth: float
+    elevation: float
 
 
 def extent_of(scene: Scene) -> Extent:
-    """Sphere around all bodies and trails, and the horizontal direction from which the motion spreads widest."""
+    """Sphere around all bodies and trails, and the direction from which the motion spreads widest."""
     moving = [
         (b.motion, b.radius) for b in (*scene.bodies.values(), *scene.ghosts.values()) if not isinstance(b.motion, Spin)
     ]
     points = np.concatenate([poses[:, :3, 3] for poses, _ in moving] + [t.points for t in scene.trails.values()])
-    margin = max(radius for _, radius in moving)
     center = (points.min(axis=0) + points.max(axis=0)) / 2
-    radius = float(np.max(np.linalg.norm(points - center, axis=-1))) + margin
+    size = _size_with_parts(scene) or 1.0
+    radius = float(np.max(np.linalg.norm(points - center, axis=-1))) + max(size, *(radius for _, radius in moving))
     # look across the principal horizontal direction, a quarter of a right angle off, so that depth can be seen
-    x, y = np.linalg.eigh(np.cov((points - center)[:, :2].T))[1][:, -1]
+    variances, directions = np.linalg.eigh(np.cov((points - center)[:, :2].T))
+    x, y = directions[:, -1]
     sign = -1.0 if x > 0 or (x == 0 and y > 0) else 1.0
     across = np.arctan2(sign * x, -sign * y)
-    followed = scene.bodies[scene.follow] if scene.follow is not None else next(iter(scene.bodies.values()))
-    size = followed.radius or margin or 1.0
-    return Extent(tuple(center.tolist()), max(radius, size), size, float(across + np.deg2rad(24)))
+    # look down on a motion in a horizontal plane, from the side on one in a vertical plane
+    depth, height = np.sqrt(max(float(variances[0]), 0.0)), float(np.std(points[:, 2]))
+    elevation = 0.2 + 0.4 * depth / (depth + height + 0.3 * size)
+    return Extent(tuple(center.tolist()), radius, size, float(across + np.deg2rad(24)), float(elevation))
+
+
+def _size_with_parts(scene: Scene) -> float:
+    """Radius of the followed body with the parts that turn on it."""
+    size = scene.bodies[str(scene.follow)].radius
+    for body in scene.bodies.values():
+        if isinstance(body.motion, Spin) and body.motion.parent == scene.follow:
+            size = max(size, float(np.linalg.norm(body.motion.mount[:3, 3])) + body.radius)
+    return size
 
 
 def scene_meshes(scene: Scene) -> dict[str, Mesh]:
@@ -59,16 +71,21 @@ def scene_meshes(scene: Scene) -> dict[str, Mesh]:
     for group, bodies in (("body", scene.bodies), ("ghost", scene.ghosts)):
         for name, body in bodies.items():
             meshes.update(_body_meshes(group, name, body))
-    width = min(0.006 * extent.radius, 0.045 * extent.body)
+    width = trail_width(extent)
     for name, trail in scene.trails.items():
         meshes[f"trail/{name}"] = _trail_mesh(scene.times, trail.points, width, trail.role, trail.dashed)
-    thickness = 0.032 * extent.body
+    thickness = 0.022 * extent.body
     for name, arrow in scene.arrows.items():
         meshes[f"arrow/{name}/shaft"] = cylinder(thickness, 1.0, arrow.role, 14).moved(at=(0, 0, 0.5))
         meshes[f"arrow/{name}/head"] = cone(2.6 * thickness, 6.5 * thickness, arrow.role, 18)
     if scene.ground is not None:
         meshes.update(_ground_meshes(scene, extent))
     return meshes
+
+
+def trail_width(extent: Extent) -> float:
+    """Radius of the tubes that show paths."""
+    return min(0.006 * extent.radius, 0.032 * extent.body)
 
 
 def _body_meshes(group: str, name: str, body: Body) -> dict[str, Mesh]:
@@ -108,7 +125,7 @@ def grid_spacing(radius: float) -> float:
 
 def platform_radius(extent: Extent) -> float:
     """Radius of the ground, a round number of grid cells."""
-    wanted = 1.25 * extent.radius
+    wanted = max(1.25 * extent.radius, 4.5 * extent.body)
     spacing = grid_spacing(wanted)
     return float(np.ceil(wanted / spacing) * spacing)
 
@@ -209,9 +226,11 @@ def view_of(scene: Scene) -> dict[str, Any]:
         "radius": extent.radius,
         "body": extent.body,
         "azimuth": extent.azimuth,
+        "elevation": extent.elevation,
+        "trailWidth": trail_width(extent),
         "platform": platform,
         "spacing": grid_spacing(platform),
         "trailSegments": min(TRAIL_SAMPLES, max(len(scene.times), 2)) - 1,
         "trailIndices": TRAIL_SIDES * 6,
-        "arrowHead": 6.5 * 0.032 * extent.body,
+        "arrowHead": 6.5 * 0.022 * extent.body,
     }

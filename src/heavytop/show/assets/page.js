@@ -55,6 +55,7 @@ const main = async () => {
   // the clock
   const stage = new Stage(byId("canvas"), byId("labels"), scene, block, palette);
   const plots = report.panels.map((panel, k) => new Plot(panel, k, array, span, report.markers, palette, (t) => seek(t)));
+  document.querySelector(".layout").classList.toggle("solo", !plots.length);
   byId("panels").append(...plots.map((plot) => plot.node));
   const slider = byId("time");
   slider.min = span[0];
@@ -180,7 +181,7 @@ const main = async () => {
     await stage.load();
     byId("message").hidden = true;
     stage.paint(theme());
-    const close = scene.view.radius > 14 * scene.view.body;
+    const close = scene.view.radius > 10 * scene.view.body;
     update();
     camera(close ? "follow" : "overview");
     state.ready = true;

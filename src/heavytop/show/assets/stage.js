@@ -15,6 +15,7 @@ class Stage {
     this.world = null;
     this.tags = [];
     this.turned = new Map();
+    this.widthPerDepth = { value: 0 };
   }
 
   async load() {
@@ -59,8 +60,21 @@ class Stage {
         const { side } = part.material;
         part.material.dispose();
         part.material = new Plain({ side });
+        if (name.startsWith("trail/")) this.widen(part.material);
       });
     }
+  }
+
+  // Paths are tubes; seen from far away they stay at least as wide as can be seen.
+  widen(material) {
+    material.onBeforeCompile = (shader) => {
+      shader.uniforms.widthPerDepth = this.widthPerDepth;
+      shader.uniforms.tubeRadius = { value: this.scene.view.trailWidth };
+      shader.vertexShader = shader.vertexShader
+        .replace("void main() {", "uniform float widthPerDepth;\nuniform float tubeRadius;\nvoid main() {")
+        .replace("#include <begin_vertex>", `#include <begin_vertex>
+          transformed += normal * max(0.0, -(modelViewMatrix * vec4(position, 1.0)).z * widthPerDepth - tubeRadius);`);
+    };
   }
 
   // Find the objects by the names given when the page was written and prepare them.
@@ -164,6 +178,8 @@ class Stage {
     if (!this.world) return;
     this.world.renderer.setPixelRatio(Math.min(window.devicePixelRatio || 1, 2));
     this.k3d.resizeHelper();
+    // radius in metres of 1.3 pixels at a depth of one metre
+    this.widthPerDepth.value = (1.3 * 2 * Math.tan((this.world.camera.fov * Math.PI) / 360)) / Math.max(this.host.clientHeight, 1);
     if (this.mode === "overview") this.setCamera("overview");
     else this.draw();
   }
@@ -187,7 +203,7 @@ class Stage {
       for (let k = 4; k < data.length; k += step) points.push([data[k], data[k + 1], data[k + 2]]);
     }
     // the ground below, unless it is far away
-    if (ground !== null && center[2] - ground < 2 * radius) points.push([center[0], center[1], ground]);
+    if (ground !== null && center[2] - ground < Math.max(2 * radius, 5 * body)) points.push([center[0], center[1], ground]);
     const back = [Math.cos(elevation) * Math.cos(azimuth), Math.cos(elevation) * Math.sin(azimuth), Math.sin(elevation)];
     const right = [-Math.sin(azimuth), Math.cos(azimuth), 0];
     const up = cross(back, right);
@@ -199,7 +215,7 @@ class Stage {
     const tangent = Math.tan((this.world.camera.fov * Math.PI) / 360);
     const aspect = this.host.clientWidth / Math.max(this.host.clientHeight, 1);
     const room = 0.93;
-    let distance = 4 * body;
+    let distance = 5 * body;
     for (let k = 0; k < points.length; k++) {
       const forward = z[k] - z0;
       const wide = (Math.abs(x[k] - x0) + body) / (tangent * aspect * room);
@@ -213,21 +229,21 @@ class Stage {
     this.mode = mode;
     if (!this.world) return;
     const { camera, controls } = this.world;
-    const { center, radius, body, azimuth } = this.scene.view;
+    const { radius, body, azimuth, elevation } = this.scene.view;
     camera.aspect = this.host.clientWidth / Math.max(this.host.clientHeight, 1);
     camera.near = 0.05 * body;
     camera.far = 60 * radius;
-    const look = (target, distance, elevation) => {
-      const h = distance * Math.cos(elevation);
+    const look = (target, distance, angle) => {
+      const h = distance * Math.cos(angle);
       camera.up.set(0, 0, 1);
-      camera.position.set(target[0] + h * Math.cos(azimuth), target[1] + h * Math.sin(azimuth), target[2] + distance * Math.sin(elevation));
+      camera.position.set(target[0] + h * Math.cos(azimuth), target[1] + h * Math.sin(azimuth), target[2] + distance * Math.sin(angle));
       controls.target.set(...target);
     };
     if (mode === "overview") {
-      const { target, distance } = this.fit(azimuth, 0.2);
-      look(target, distance, 0.2);
+      const { target, distance } = this.fit(azimuth, elevation);
+      look(target, distance, elevation);
     } else if (mode === "follow") {
-      look(this.followed(), this.distanceFor(3.4 * body), 0.24);
+      look(this.followed(), this.distanceFor(2.4 * body), 0.24);
     }
     camera.updateProjectionMatrix();
     controls.update();
