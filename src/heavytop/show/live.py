@@ -17,6 +17,8 @@ from heavytop.show.live_view import View
 
 FRAMES = 40.0
 """Pictures per second."""
+DIRECTION = np.array([-0.47, -0.75, 0.47])
+"""From the vehicle to the camera."""
 NUMBERS = 8.0
 """Updates of the numbers per second."""
 
@@ -53,11 +55,10 @@ class Cockpit:
         self.flight = LiveFlight(vehicle, law)
         self._server: Any = viser.ViserServer(host=host, port=port, label="heavytop", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
-        self._server.initial_camera.position = (-1.5, -2.2, 2.5)
-        self._server.initial_camera.look_at = (0.0, 0.0, 1.35)
         self._panel = Panel(self._server.gui, self.flight)
         self._view = View(self._server.scene, self._panel.dragged)
         self._closed = False
+        self._seen: Vehicle | None = None
 
     @property
     def address(self) -> str:
@@ -72,6 +73,9 @@ class Cockpit:
         try:
             while not ended.wait(1.0 / FRAMES):
                 snapshot = self.flight.snapshot
+                if snapshot.vehicle is not self._seen:
+                    self._seen = snapshot.vehicle
+                    self._look_at(snapshot.position, snapshot.vehicle.airframe.reach)
                 self._view.draw(snapshot)
                 if time.monotonic() > shown + 1.0 / NUMBERS:
                     shown = time.monotonic()
@@ -89,6 +93,12 @@ class Cockpit:
             self._closed = True
             self.flight.stop()
             self._server.stop()
+
+    def _look_at(self, position: np.ndarray, reach: float) -> None:
+        """Turn every camera, also those to come, to the vehicle from a distance that suits its size."""
+        place = position + (0.6 + 8.0 * reach) * DIRECTION
+        for camera in (self._server.initial_camera, *(c.camera for c in self._server.get_clients().values())):
+            camera.position, camera.look_at = place, position
 
     def _follow(self, position: np.ndarray) -> None:
         """Carry every camera along with the vehicle, without turning it."""

@@ -1,38 +1,20 @@
-"""The vehicles a cockpit offers, by name."""
+"""The vehicles a cockpit offers: those of the catalogue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from heavytop import copters
+from heavytop.copters import catalogue
 from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import unknown_name
-
-VEHICLES: dict[str, Callable[[], Vehicle]] = {
-    "quadcopter": copters.quadcopter,
-    "hexacopter": copters.hexacopter,
-    "octocopter": copters.octocopter,
-    "tricopter": copters.tricopter,
-    "bicopter": copters.bicopter,
-    "quadcopter_with_load": copters.quadcopter_with_load,
-    "tricopter_with_load": copters.tricopter_with_load,
-}
 
 
 def vehicle_names() -> tuple[str, ...]:
-    """Names that :func:`build_vehicle` knows."""
-    return tuple(VEHICLES)
+    """Names of the vehicles to choose from; those that differ only in the plant of ``heavytop fly`` are left out."""
+    return tuple(name for name in catalogue.names() if not name.endswith("-full"))
 
 
 def build_vehicle(vehicle: str | Vehicle) -> Vehicle:
-    """The vehicle of a name, or the vehicle itself.
+    """The vehicle of a name or TOML file, or the vehicle itself.
 
     >>> build_vehicle("quadcopter").model.nu
     4
     """
-    if isinstance(vehicle, Vehicle):
-        return vehicle
-    name = vehicle.strip().lower().replace("-", "_")
-    if name not in VEHICLES:
-        raise unknown_name("vehicle", vehicle, VEHICLES)
-    return VEHICLES[name]()
+    return vehicle if isinstance(vehicle, Vehicle) else catalogue.load(vehicle)

@@ -17,8 +17,8 @@ from heavytop.show.palette import BLUE, ROLES, VERMILION
 DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "up": (0, 0, 1), "down": (0, 0, -1)}
 SIDEWAYS, VERTICAL = ("+x", "-x", "+y", "-y"), ("up", "down")
 TURNS = {"roll": (1, 0, 0), "pitch": (0, 1, 0), "yaw": (0, 0, 1)}
-TURN_LEVER = 0.06
-"""A turning push has this many metres times the impulse of a straight one."""
+TURN = 3.0
+"""A twist changes the angular velocity by this many rad/s where a push changes the velocity by 1 m/s."""
 PAUSE, GO_ON = "Pause", "Go on"
 WINDS = ("off", "steady", "gusty")
 
@@ -42,7 +42,8 @@ class Panel:
     def _make_flight(self) -> None:
         gui, flight, now = self._gui, self._flight, self._flight.snapshot
         names = list(vehicle_names())
-        first = now.vehicle.name if now.vehicle.name in names else names[0]
+        first = now.vehicle.name.replace("_", "-")
+        names = names if first in names else [first, *names]
         with gui.add_folder("Flight"):
             vehicle = gui.add_dropdown("Vehicle", names, initial_value=first)
             law = gui.add_dropdown("Law", list(LAWS), initial_value=now.law)
@@ -63,14 +64,21 @@ class Panel:
     def _make_pushes(self) -> None:
         gui = self._gui
         with gui.add_folder("Push"):
-            self._impulse = gui.add_slider("Impulse (N s)", 0.1, 4.0, 0.1, 1.5)
-            groups = [
-                gui.add_button_group(label, names) for label, names in (("Sideways", SIDEWAYS), ("Vertical", VERTICAL))
-            ]
-            turn = gui.add_button_group("Twist", list(TURNS))
+            self._strength = gui.add_slider(
+                "Strength (m/s)", 0.1, 4.0, 0.1, 1.5, hint="change of velocity; a twist: 3 rad/s each"
+            )
+            rows = (("Sideways", SIDEWAYS), ("Vertical", VERTICAL), ("Twist", tuple(TURNS)))
+            groups = [gui.add_button_group(label, names) for label, names in rows]
         for group in groups:
-            group.on_click(lambda _, g=group: self._flight.push(self._impulse.value * np.array(DIRECTIONS[g.value])))
-        turn.on_click(lambda _: self._flight.push(twist=TURN_LEVER * self._impulse.value * np.array(TURNS[turn.value])))
+            group.on_click(lambda _, g=group: self._flight.push(*self.impulses(g.value)))
+
+    def impulses(self, label: str) -> tuple[np.ndarray, np.ndarray]:
+        """Impulse (3,) N s and rotational impulse (3,) N m s of a button: as strong as the mass and the inertia of the hull ask."""
+        vehicle, strength = self._flight.snapshot.vehicle, float(self._strength.value)
+        if label in DIRECTIONS:
+            return vehicle.mass * strength * np.array(DIRECTIONS[label]), np.zeros(3)
+        inertia = np.asarray(vehicle.model.description.inertias["hull"].moment_at_center, dtype=float)
+        return np.zeros(3), TURN * strength * inertia @ np.array(TURNS[label])
 
     def _make_wind(self) -> None:
         gui = self._gui

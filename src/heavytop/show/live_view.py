@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.copters.vehicle import Vehicle
+from heavytop.copters.vehicle import GRAVITY, Vehicle
 from heavytop.geometry.quaternion import quaternion_from_rotation
 from heavytop.show.airframes import airframe, rotor, slung_load
 from heavytop.show.live_flight import Snapshot
@@ -19,8 +19,8 @@ SPIN = 22.0
 """Angular speed of the drawn propellers in hover, rad/s: slow enough to be seen turning."""
 TRAIL_POINTS = 240
 TRAIL_SECONDS = 0.04
-ARROW_LENGTH = 0.3
-"""Length of a thrust arrow in hover, m."""
+ARROW_LENGTH = 1.4
+"""Length of a thrust arrow in hover, as a multiple of the vehicle's reach."""
 
 
 class View:
@@ -74,7 +74,7 @@ class View:
         self._frames, self._vehicle = {}, vehicle
         self._trail.clear()
         rotors, load = vehicle.airframe.rotors, vehicle.airframe.load
-        self._angles = np.zeros(len(rotors))
+        self._angles, reach = np.zeros(len(rotors)), vehicle.airframe.reach
         hull = airframe(vehicle.airframe.positions, rotors[0].radius, vehicle.airframe.front)
         discs = [mesh.moved(at=r.at) for r in rotors for mesh in rotor(r.radius, r.spin < 0)]
         self._add("hull", "/hull", hull)
@@ -90,10 +90,12 @@ class View:
             "/hull/thrusts",
             np.zeros((len(rotors), 2, 3)) + [[0, 0, 0], [0, 0, 1e-3]],
             _rgb("force"),
-            shaft_radius=0.008,
-            head_radius=0.022,
-            head_length=0.05,
+            shaft_radius=0.03 * reach,
+            head_radius=0.09 * reach,
+            head_length=0.2 * reach,
         )
+        self._goal.scale = 2.0 * reach
+        self._line.thickness = 0.05 * reach
 
     def _add(self, name: str, path: str, meshes: Sequence[Mesh]) -> None:
         """A frame with one mesh per colour."""
@@ -113,7 +115,8 @@ class View:
     def _turn_rotors(self, snapshot: Snapshot) -> None:
         vehicle = snapshot.vehicle
         forces = vehicle.airframe.forces(snapshot.u)
-        share = vehicle.mass * 9.81 / len(forces)
+        share = vehicle.mass * GRAVITY / len(forces)
+        length = ARROW_LENGTH * vehicle.airframe.reach / share
         elapsed, self._last = snapshot.time - self._last, snapshot.time
         lines = np.zeros((len(forces), 2, 3))
         for k, (r, force) in enumerate(zip(vehicle.airframe.rotors, forces, strict=True)):
@@ -123,7 +126,7 @@ class View:
             c, s = np.cos(self._angles[k]), np.sin(self._angles[k])
             turn = frame_along(axis) @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
             self._frames[f"rotor {k}"].wxyz = quaternion_from_rotation(turn)
-            lines[k] = r.at, r.at + ARROW_LENGTH * force / share
+            lines[k] = r.at, r.at + length * force
         # an arrow without length has no direction
         lines[:, 1, 2] += np.where(np.linalg.norm(lines[:, 1] - lines[:, 0], axis=-1) < 1e-4, 1e-4, 0.0)
         self._frames["thrusts"].points = lines.astype(np.float32)
