@@ -79,7 +79,9 @@ def run(effort: Effort) -> Report:
             loop_us_per_step=p.loop / p.steps * 1e6,
         )
     compare(report, points)
-    long_runs(report, "100 s at 1 ms", UNSTABLE, 1e-3, 100 if tiny else 100_000, skip=("mujoco Euler", "pin semi-implicit"))
+    long_runs(
+        report, "100 s at 1 ms", UNSTABLE, 1e-3, 100 if tiny else 100_000, skip=("mujoco Euler", "pin semi-implicit")
+    )
     long_runs(report, "tumbling, 10 s at 10 ms", TUMBLING, 1e-2, 100 if tiny else 1000, skip=())
     return report
 

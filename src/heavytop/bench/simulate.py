@@ -113,6 +113,11 @@ class Rollout:
     def run(self) -> np.ndarray:
         """All steps of all trajectories; (n, 13) positions, quaternions and velocities at the end."""
         self.rollout.rollout(
-            self.model, self.data, self.start, self.control, state=self.states, sensordata=np.empty((*self.states.shape[:2], 0))
+            self.model,
+            self.data,
+            self.start,
+            self.control,
+            state=self.states,
+            sensordata=np.empty((*self.states.shape[:2], 0)),
         )
         return self.states[:, -1, 1:]

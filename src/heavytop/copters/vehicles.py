@@ -15,6 +15,7 @@ from heavytop.control.prototype import Prototype, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors
 from heavytop.system.joints import Free
+from heavytop.system.joints.spatial import AttitudeName
 from heavytop.system.moments import Damping, Inertia, Stiffness
 from heavytop.system.system import System
 
@@ -28,7 +29,11 @@ def hovering_prototype(agility: float = 1.0) -> Prototype:
     lateral = [agility * p for p in LATERAL]
     # the bounds of the desired tilt inertia per mass scale with 1/agility^4, and so does it
     return Prototype.from_poles(
-        lateral, (-2.0 * agility, -2.0 * agility), poles_of(3.0 * agility, 0.9), spread=0.02 / agility**4, yaw_inertia=0.01
+        lateral,
+        (-2.0 * agility, -2.0 * agility),
+        poles_of(3.0 * agility, 0.9),
+        spread=0.02 / agility**4,
+        yaw_inertia=0.01,
     )
 
 
@@ -65,7 +70,9 @@ def quadcopter(
         add_rotors(system, rotors, thrust_gain)
         return system
 
-    return finished(describe, hovering_prototype(), Limits(*thrust), Airframe(rotors), parameter_rows(mass, moment, rotors))
+    return finished(
+        describe, hovering_prototype(), Limits(*thrust), Airframe(rotors), parameter_rows(mass, moment, rotors)
+    )
 
 
 def tricopter(
@@ -171,7 +178,9 @@ def hull(
     return system
 
 
-def finished(describe: Any, prototype: Prototype, limits: Limits | None, airframe: Airframe, rows: Any, **more: Any) -> Vehicle:
+def finished(
+    describe: Any, prototype: Prototype, limits: Limits | None, airframe: Airframe, rows: Any, **more: Any
+) -> Vehicle:
     """The vehicle with its derived model."""
     system = describe()
     return Vehicle(system, system.derive(), prototype, limits, airframe, describe, parameters=rows, **more)

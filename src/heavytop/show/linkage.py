@@ -84,9 +84,7 @@ class Linkage:
     def masses(self) -> dict[str, MassProperties]:
         """Mass properties of every body."""
         return {
-            name: MassProperties(
-                float(self.number(i.total)), self.number(i.center), self.number(i.moment_at_center)
-            )
+            name: MassProperties(float(self.number(i.total)), self.number(i.center), self.number(i.moment_at_center))
             for name, i in self._description.inertias.items()
         }
 
@@ -284,7 +282,9 @@ class Linkage:
                 poses = np.tile(np.eye(4), (len(self.times), 1, 1))
                 poses[:, :3, :3], poses[:, :3, 3] = frame_along(sense * direction), at
                 reach = min(shortest, share * longest)
-                bodies[f"strut {k + 1} {end}"] = Body([tube((0, 0, 0), (0, 0, reach), radius * self.scale, role)], poses)
+                bodies[f"strut {k + 1} {end}"] = Body(
+                    [tube((0, 0, 0), (0, 0, reach), radius * self.scale, role)], poses
+                )
         return bodies
 
     def _cloud(self, bodies: Mapping[str, Body]) -> Floats:

@@ -93,7 +93,9 @@ def _index(run: Run, index: int | Sequence[int]) -> tuple[int, ...]:
         return tuple(int(k) for k in np.unravel_index(index, batch)) if batch else ()
     chosen = tuple(int(k) for k in index)
     if len(chosen) != len(batch) or any(not 0 <= k < n for k, n in zip(chosen, batch, strict=True)):
-        raise SimulationError(f"index of a trajectory of run {run.name!r} must lie within the batch {batch}, got {chosen}.")
+        raise SimulationError(
+            f"index of a trajectory of run {run.name!r} must lie within the batch {batch}, got {chosen}."
+        )
     return chosen
 
 
@@ -133,11 +135,16 @@ class _Trajectory:
         yield from self._grouped(self._coordinates(), "Coordinates")
         yield from self._attitudes()
         yield from self._grouped(
-            [(_short(n, run.v_names), unit, self.v[:, k]) for k, (n, unit) in enumerate(zip(run.v_names, run.v_units, strict=True))],
+            [
+                (_short(n, run.v_names), unit, self.v[:, k])
+                for k, (n, unit) in enumerate(zip(run.v_names, run.v_units, strict=True))
+            ],
             "Velocities",
         )
         yield from self._grouped(
-            [(n, unit, self.u[:, k]) for k, (n, unit) in enumerate(zip(run.u_names, run.u_units, strict=True))], "Inputs", False
+            [(n, unit, self.u[:, k]) for k, (n, unit) in enumerate(zip(run.u_names, run.u_units, strict=True))],
+            "Inputs",
+            False,
         )
         if run.has_energy:
             kinetic, potential = self.pick(run.kinetic_energy), self.pick(run.potential_energy)
