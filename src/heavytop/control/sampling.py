@@ -39,7 +39,7 @@ class Resampling:
             The controller has a sample time and it is another one.
         """
         self._check_period(period)
-        inside = getattr(self, "controller", None)
+        inside: Any = getattr(self, "controller", None)
         inner = inside.sampled(period) if hasattr(inside, "sampled") else inside
         settled = self.sample_time is not None or period is None or not self._has_rates
         if settled and inner is inside:

@@ -366,7 +366,9 @@ def as_dynamics(subject: Any) -> Dynamics:
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
         known = vars(model).get("_dynamics")
-        if known is None:  # kept with the model, so that its native code is found again
+        if known is None:
+            # Kept in the model, so that its native code is found again and goes with it: a WeakKeyDictionary would never let
+            # go, because the dynamics and the laws it remembers refer to the model.
             known = vars(model)["_dynamics"] = ModelDynamics(model)
         return known
     hint = ""

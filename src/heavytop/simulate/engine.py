@@ -288,8 +288,6 @@ class FixedStep:
         count, n = problem.count, len(problem.events)
         values = result.records["events"].reshape(-1, count, n)
         found = crossings(values, problem.events)
-        if first == 0:
-            found = found[values[found[:, 0], found[:, 1], found[:, 2]] != 0]
         stopped = self.stopped.reshape(-1)
         found = found[~np.isfinite(stopped[found[:, 1]])]
         if not len(found):
