@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from functools import cache
-=======
 import inspect
->>>>>>> fixes
+from functools import cache
 from pathlib import Path
 
 import numpy as np
