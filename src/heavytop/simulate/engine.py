@@ -19,7 +19,6 @@ from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace
 from heavytop.simulate.inputs import InputPlan, call_back
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.protocol import content
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
@@ -100,22 +99,21 @@ def compile_problem(problem: Problem) -> Compiled:
     options = (
         f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
     )
-    if law is not None:
-        options += f" law {law.fingerprint}"
-    if problem.events:
-        options += f" events {content(trace_events(problem.events, problem.dynamics))}"
     memo = problem.dynamics.steppers
-    key = (options, lanes, problem.threads)
+    key = (options, lanes, problem.threads, None if law is None else id(law.law), problem.events)
     if key not in memo:
-        memo[key] = _stepper(problem, options, lanes)
-    stepper = memo[key]
+        memo[key] = (_stepper(problem, options, lanes), law)
+    stepper = memo[key][0]
     tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
     return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
 
 
 def _stepper(problem: Problem, options: str, lanes: int) -> Stepper:
-    mark = problem.dynamics.fingerprint
-    if mark is None:
+    law, mark = problem.plan.control.law, problem.dynamics.fingerprint
+    if law is not None:
+        law_mark = getattr(law.law, "fingerprint", None)
+        mark = None if mark is None or law_mark is None else f"{mark} law {law_mark}"
+    if mark is None or problem.events:
         return Stepper(_schedule(problem), lanes, problem.threads)
     return Stepper.cached(f"{mark} {options}", lambda: _schedule(problem), lanes, problem.threads)
 
