@@ -142,6 +142,10 @@ def test_blow_up_of_some_trajectories_of_a_batch() -> None:
         late = run.t >= run.outcomes[index].time
         assert np.all(np.isnan(run.q[late, index]))
         assert np.all(np.isfinite(run.q[~late, index]))
+        last = np.flatnonzero(~late)[-1]
+        np.testing.assert_array_equal(run.final[0][index], run.q[last, index])
+        np.testing.assert_array_equal(run.final[1][index], run.v[last, index])
+    np.testing.assert_array_equal(run.final[0][::2], run.q[-1, ::2])
     np.testing.assert_allclose(run.q[-1, 4, 0], 0.01 * np.cos(50.0), atol=1e-5)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import heavytop as ht
 from heavytop.errors import FileFormatError, SimulationError, UnknownNameError
 from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, plot_signals
 from heavytop.simulate import Ending, Invariant
+from heavytop.simulate.api import simulate
 
 
 @cache
@@ -50,6 +52,12 @@ def batch() -> ht.Run:
     loads = np.array([1.0, 3.0])
     stop = ht.Event(lambda t, q, v: q[0] - 0.2, name="wall")
     return ht.simulate(model, (q, v), 1.0, 0.01, record_every=10, parameters={"load": loads}, events=stop, balance=True)
+
+
+def test_the_package_tells_about_its_function() -> None:
+    assert ht.simulate.__doc__ == simulate.__doc__
+    assert inspect.signature(ht.simulate) == inspect.signature(simulate)
+    assert list(inspect.signature(ht.simulate).parameters)[:4] == ["model", "start", "until", "step"]
 
 
 def test_signals_by_name(run: ht.Run) -> None:
@@ -270,11 +278,3 @@ def test_figures_tell_units(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
     phase = plot_phase(run, "trolley.x", "trolley.v_x", tmp_path / "phase.svg")
     assert axis_labels(phase) == [("trolley.x in m", "trolley.v_x in m/s")]
     assert len(plot_signals(run, ["trolley.x", "motor", "hook.w"]).axes) == 3
-
-
-def test_pages_are_not_promised(run: ht.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "heavytop.show.page", None)
-    with pytest.raises(SimulationError, match="no page writer"):
-        run.show(tmp_path / "page.html")

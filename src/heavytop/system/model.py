@@ -17,8 +17,8 @@ from heavytop.geometry import linalg
 from heavytop.system.assembly import assemble
 from heavytop.system.checks import check_elements, check_inertia
 from heavytop.system.constraints import check_constraints
-from heavytop.system.elimination import independent_rows
 from heavytop.system.description import Description
+from heavytop.system.elimination import independent_rows
 from heavytop.system.expressions import Expressions
 
 if TYPE_CHECKING:
