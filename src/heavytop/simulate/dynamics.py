@@ -212,7 +212,7 @@ class ModelDynamics(Dynamics):
         e = self.model.expressions
         d = e.dynamics
         total = d.applied_force + (np.matvec(d.input_matrix, e.u) if e.nu else np.zeros(e.nv))
-        return total + e.constrained.nonideal_force if e.is_constrained else total
+        return total + d.nonideal_force if e.is_constrained else total
 
     def _resisting(self) -> Array:
         """D v and gradients of dissipation functions."""
