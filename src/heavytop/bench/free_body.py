@@ -79,7 +79,9 @@ def run(effort: Effort) -> Report:
             loop_us_per_step=p.loop / p.steps * 1e6,
         )
     compare(report, points)
-    long_runs(report, "100 s at 1 ms", UNSTABLE, 1e-3, 100 if tiny else 100_000, skip=("mujoco Euler", "pin semi-implicit"))
+    long_runs(
+        report, "100 s at 1 ms", UNSTABLE, 1e-3, 100 if tiny else 100_000, skip=("mujoco Euler", "pin semi-implicit")
+    )
     long_runs(report, "tumbling, 10 s at 10 ms", TUMBLING, 1e-2, 100 if tiny else 1000, skip=())
     return report
 
@@ -184,7 +186,7 @@ def compare(report: Report, points: list[Point]) -> None:
         for level in LEVELS:
             accuracy = f"{'Omega and R' if with_attitude else 'Omega'} {level:.0e}"
             best = {name: cheapest(own, level, with_attitude) for name, own in methods.items()}
-            for name, p in best.items():
+            for p in best.values():
                 if p is not None:
                     figures = {"cpu_ms": p.seconds * 1e3, "loop_ms": p.loop * 1e3}
                     report.row(table="cheapest", accuracy=accuracy, method=p.method, steps=p.steps, **figures)
