@@ -44,7 +44,7 @@ from heavytop.system import Wrench as Wrench
 if TYPE_CHECKING:
     from heavytop.simulate import simulate as simulate
 else:
-    from heavytop import simulate  # the package, which can be called like its function
+    from heavytop import simulate as simulate  # the package, which can be called like its function
 
 if TYPE_CHECKING:
     from heavytop import compile as compile

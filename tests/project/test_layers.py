@@ -100,7 +100,7 @@ def violations(found: Import) -> Iterator[str]:
         yield f"{where}: {here} lies below {there}"
 
 
-TEST_NAMES = {"conftest", "tests"} | {path.stem for path in (ROOT / "tests").glob("*.py")}
+TEST_NAMES = {"conftest", "tests"} | {path.stem for path in (ROOT / "tests").iterdir() if path.suffix in {"", ".py"}}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -12,6 +12,7 @@ from scipy.linalg import expm
 import heavytop as ht
 from heavytop.compile import trace
 from heavytop.errors import ShapeError, SimulationError, UnknownNameError
+from heavytop.simulate.dynamics import as_dynamics
 
 J = 1.0  # moment of inertia of the arm about its axis
 
@@ -176,6 +177,27 @@ def test_reference_is_given_to_the_law(arm: ht.Model) -> None:
         ht.simulate(arm, START, 1.0, 0.1, reference=np.sin)
 
 
+@pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
+def test_native_code_of_a_law_is_found_again_and_bounded(arm: ht.Model, integrator: str) -> None:
+    dynamics = as_dynamics(arm)
+    traced = []
+
+    class Counting(WithReference):
+        def traced(self, model: ht.Model) -> Any:
+            traced.append(self)
+            return super().traced(model)
+
+    law = Counting(np.sin)
+    ht.simulate(arm, START, 0.1, 0.1, integrator, control=law)
+    made = len(dynamics.steppers)
+    ht.simulate(arm, START, 0.1, 0.1, integrator, control=law)
+    assert len(dynamics.steppers) == made
+    assert len(traced) == 1
+    for _ in range(made, 20):
+        dynamics.steppers.recall(object(), lambda: None)
+    assert len(dynamics.steppers) == dynamics.steppers.size == 16
+
+
 def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **members: Any) -> Any:
     class Law:
         def traced(self, model: ht.Model) -> Any:
@@ -200,6 +222,10 @@ def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **mem
             {"control": law_with({"u": 1}, {"z": 1}, state_size=1)},
             "a sampled law with memory must output 'z_next'",
         ),
+        (
+            {"control": law_with({"u": 1, "z_rate": 1}, {"z": 1}, state_size=1)},
+            r"must output 'z_next' of shape \(1,\). It outputs 'z_rate': simulate it with hold='continuous'",
+        ),
         ({"control": law_with({"u": 1}), "inputs": [0.0]}, "either inputs= .* or control="),
         ({"control": law_with({"u": 1}), "hold": "first-order"}, "hold must be one of 'zero-order', 'continuous'"),
         ({"control": law_with({"u": 1}), "control_step": 0.15}, "control_step must be a whole multiple of the step"),
@@ -220,7 +246,7 @@ def test_bad_inputs_are_told(arm: ht.Model, options: dict[str, Any], message: st
 
 
 def test_unknown_parameter_and_start(arm: ht.Model) -> None:
-    with pytest.raises(UnknownNameError, match="unknown parameter of 'arm' 'mas'. Did you mean 'mass'?"):
+    with pytest.raises(UnknownNameError, match=r"unknown parameter of 'arm' 'mas'. Did you mean 'mass'?"):
         ht.simulate(arm, START, 1.0, 0.1, parameters={"mas": 1.0})
     with pytest.raises(ShapeError, match=r"start v of 'arm' must have shape \(\.\.\., 1\), got \(2,\)"):
         ht.simulate(arm, ([0.0], [0.0, 0.0]), 1.0, 0.1)
@@ -236,3 +262,14 @@ def test_unknown_parameter_and_start(arm: ht.Model) -> None:
         ht.simulate(arm, START, float("nan"), 0.1)
     with pytest.raises(SimulationError, match="record_every must be 1, 2"):
         ht.simulate(arm, START, 1.0, 0.1, record_every=0)
+
+
+def test_equal_laws_share_their_native_code(arm: ht.Model) -> None:
+    """A law bound to another reference is a new object with the same function."""
+    run = ht.simulate(arm, START, 0.1, 0.01, control=WithReference(), reference=np.sin)
+    before = len(run.dynamics.steppers)
+    again = ht.simulate(arm, START, 0.1, 0.01, control=WithReference(), reference=np.cos)
+    assert len(again.dynamics.steppers) == before
+    assert not np.array_equal(run.q, again.q)
+    other = ht.simulate(arm, START, 0.1, 0.01, control=ht.Feedback(lambda q: -q, ("q",)))
+    assert len(other.dynamics.steppers) == before + 1

@@ -1,7 +1,8 @@
 """Recursions over the tree with a number of operations linear in the number of bodies.
 
 Inverse dynamics (recursive Newton-Euler) and forward dynamics (articulated bodies), in body coordinates. The velocity coordinates of
-a joint are parent-relative here; joints that use absolute velocities are converted at the end.
+a joint are parent-relative here; joints that use absolute velocities are converted at the end. The acceleration of a body is that of
+its origin in body axes with the angular acceleration; it differs from the rate of the body twist by omega x v.
 """
 
 from __future__ import annotations
@@ -162,19 +163,30 @@ def forward_dynamics(dynamics: Dynamics, u: Array) -> Array:
 
 
 def _transport(dynamics: Dynamics, step: Step) -> Array:
-    """Acceleration of a link at zero joint acceleration: d/dt(S) v + ad(xi) xi_link."""
+    """Acceleration of a link at zero joint acceleration and zero acceleration of its parent.
+
+    The linear part is the acceleration of the origin, R^T r'', not the rate of its body velocity: linear velocities drop out,
+
+        R^T omega_p x (omega_p x r) + (omega + R^T omega_p) x v_link,   omega x omega_link
+
+    plus the rate of the joint's subspace.
+    """
     kinematics = dynamics.kinematics
-    twist, link = kinematics.absolute[step.frame].twist, kinematics.links[step.frame].twist
-    return kinematics.subspace_bias[step.frame] + np.matvec(se3.ad(twist), link)
+    link, omega = kinematics.links[step.frame], kinematics.absolute[step.frame].twist[3:]
+    R_T, carried = transpose(se3.rotation(link.pose)), kinematics.absolute[step.parent].twist[3:]
+    linear = np.matvec(R_T, np.cross(carried, np.cross(carried, se3.position(link.pose))))
+    linear = linear + np.cross(omega + np.matvec(R_T, carried), link.twist[:3])
+    return kinematics.subspace_bias[step.frame] + concatenate(linear, np.cross(omega, link.twist[3:]))
 
 
 def _gyroscopic(dynamics: Dynamics, step: Step) -> Array:
-    """-ad(xi)^T M xi of a body, zero for a frame without inertia."""
+    """Wrench of a body at zero acceleration of its origin: omega x (omega x m c), omega x S omega; zero for a frame without inertia."""
     inertia = dynamics.description.inertias.get(step.frame)
     if inertia is None:
         return np.zeros(6)
-    twist = dynamics.kinematics.absolute[step.frame].twist
-    return -np.matvec(transpose(se3.ad(twist)), np.matvec(inertia.matrix, twist))
+    omega = dynamics.kinematics.absolute[step.frame].twist[3:]
+    force = np.cross(omega, np.cross(omega, inertia.total * inertia.center))
+    return concatenate(force, np.cross(omega, np.matvec(inertia.moment_at_origin, omega)))
 
 
 def _force_to_parent(pose: Array, wrench: Array) -> Array:
