@@ -9,13 +9,14 @@ from __future__ import annotations
 import typer
 
 from heavytop.cli.bench import bench
+from heavytop.cli.cockpit import cockpit
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.fly import fly
 from heavytop.cli.simulate import simulate
 
-COMMANDS = (fly, derive, simulate, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",

@@ -5,7 +5,6 @@
 
 import sys
 from types import ModuleType
-from typing import Any
 
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
@@ -34,8 +33,7 @@ from heavytop.simulate.run import Run as Run
 class _Callable(ModuleType):
     """A package that is called like its function of the same name."""
 
-    def __call__(self, *args: Any, **options: Any) -> Run:
-        return simulate(*args, **options)
+    __call__ = staticmethod(simulate)
 
 
 sys.modules[__name__].__class__ = _Callable
