@@ -9,7 +9,8 @@ out = folder(__doc__)
 
 model = ht.library.bricard().derive()
 q, v = model.assemble(model.neutral(), np.zeros(model.nv))
-print(f"{model.nq} joint angles, {model.constraints(q).shape[-1]} constraints, of which some repeat others")
+rank = np.linalg.matrix_rank(model.constraint_jacobian(q), tol=1e-8)
+print(f"{model.nq} joint angles, {len(model.constraint_names)} constraints of rank {rank}")
 run = ht.simulate(model, (q, v), until=10.0, step=2e-3, integrator="projected_rk4", record_every=5)
 phi = np.max(np.abs(model.constraints(run.q)), axis=-1)
 energy = run.energy - run.energy[0]
