@@ -18,6 +18,7 @@ BENCHMARKS = {
     "derivatives": "heavytop.bench.derivatives",
     "threads": "heavytop.bench.threads",
     "ready": "heavytop.bench.ready",
+    "fly": "heavytop.bench.fly",
 }
 
 

@@ -26,9 +26,9 @@ TRICOPTER_ARMS = (np.pi / 3, np.pi, -np.pi / 3)
 def hovering_prototype(agility: float = 1.0) -> Prototype:
     """Prototype of a vehicle whose thrusts are parallel, from the default poles times ``agility``."""
     lateral = [agility * p for p in LATERAL]
-    # the desired tilt inertia per mass scales with 1/agility^2: centres of damping and stiffness stay where they are
+    # the bounds of the desired tilt inertia per mass scale with 1/agility^4, and so does it
     return Prototype.from_poles(
-        lateral, (-2.0 * agility, -2.0 * agility), poles_of(3.0 * agility, 0.9), spread=0.02 / agility**2, yaw_inertia=0.01
+        lateral, (-2.0 * agility, -2.0 * agility), poles_of(3.0 * agility, 0.9), spread=0.02 / agility**4, yaw_inertia=0.01
     )
 
 

@@ -69,7 +69,7 @@ def _scene(flight: Flight, keep: np.ndarray) -> Scene:
     arrows: dict[str, Arrow] = {}
     forces, thrusts = shape.forces(flight.u)[keep], flight.thrusts
     spins = np.cumsum(_spin_rates(thrusts) * np.gradient(flight.t)[:, None], axis=0)[keep]
-    scale = 0.45 * shape.reach / max(float(np.percentile(np.abs(thrusts), 90)), 1e-9) * 2
+    scale = 0.7 * shape.reach / max(float(np.percentile(np.abs(thrusts), 90)), 1e-9) * 2
     for k, part in enumerate(shape.rotors):
         blades = rotor(part.radius, clockwise=part.spin < 0)
         name = f"propeller {k + 1}"
