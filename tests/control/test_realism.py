@@ -100,7 +100,7 @@ def test_repeated_simulations_share_their_native_code(lab, integral_law) -> None
     assert integral_law.with_reference(moving, sample_time=0.01) is not tracking
     assert integral_law.with_reference(target) is not tracking
     # nothing is kept that nobody uses
-    last = weakref.ref(integral_law.with_reference(model.neutral()))
+    last = weakref.ref(integral_law.with_reference(lab.configuration((7.0, 7.0, 7.0))))
     assert last() is None
     # a model goes with its native code
     gone = weakref.ref(model)
