@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from heavytop.simulate import Ending, Invariant
 from heavytop.simulate.api import simulate
 
 
+@cache
 def crane() -> ht.Model:
     """A trolley with a spherical pendulum, damped, with a motor and a parameter."""
     system = ht.System(name="crane")
@@ -276,11 +278,3 @@ def test_figures_tell_units(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
     phase = plot_phase(run, "trolley.x", "trolley.v_x", tmp_path / "phase.svg")
     assert axis_labels(phase) == [("trolley.x in m", "trolley.v_x in m/s")]
     assert len(plot_signals(run, ["trolley.x", "motor", "hook.w"]).axes) == 3
-
-
-def test_pages_are_not_promised(run: ht.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "heavytop.show.page", None)
-    with pytest.raises(SimulationError, match="no page writer"):
-        run.show(tmp_path / "page.html")

@@ -19,6 +19,7 @@ from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace
 from heavytop.simulate.inputs import InputPlan, call_back
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.progress import Progress
+from heavytop.simulate.protocol import content
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
@@ -99,19 +100,19 @@ def compile_problem(problem: Problem) -> Compiled:
     options = (
         f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
     )
-    # the law is kept beside its code: as long as the entry lives, no other law has its id
-    key = (options, lanes, problem.threads, None if law is None else id(law.law), problem.events)
-    stepper, _ = problem.dynamics.steppers.recall(key, lambda: (_stepper(problem, options, lanes), law))
+    if law is not None:
+        options += f" law {law.fingerprint}"
+    if problem.events:
+        options += f" events {content(trace_events(problem.events, problem.dynamics))}"
+    key = (options, lanes, problem.threads)
+    stepper = problem.dynamics.steppers.recall(key, lambda: _stepper(problem, options, lanes))
     tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
     return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
 
 
 def _stepper(problem: Problem, options: str, lanes: int) -> Stepper:
-    law, mark = problem.plan.control.law, problem.dynamics.fingerprint
-    if law is not None:
-        law_mark = getattr(law.law, "fingerprint", None)
-        mark = None if mark is None or law_mark is None else f"{mark} law {law_mark}"
-    if mark is None or problem.events:
+    mark = problem.dynamics.fingerprint
+    if mark is None:
         return Stepper(_schedule(problem), lanes, problem.threads)
     return Stepper.cached(f"{mark} {options}", lambda: _schedule(problem), lanes, problem.threads)
 

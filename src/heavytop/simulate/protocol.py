@@ -25,12 +25,11 @@ A law is any object with these members; no base class is needed. It is traced on
     ``traced``, so that a memory with rates can be given as ``z_next``.
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
-``fingerprint``
-    Optional text that determines the function, so that its native code is found on disk without tracing.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,6 +114,12 @@ class Feedback:
         return trace(outputs, wanted, name="feedback")
 
 
+def content(traced: Traced) -> str:
+    """A short text that determines a traced function, so that equal functions share their native code."""
+    described = f"{traced.inputs} {traced.outputs} {traced.function.serialize()}"
+    return hashlib.sha256(described.encode()).hexdigest()
+
+
 def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, Shape]:
     """Shapes of everything a law may take."""
     return {
@@ -146,6 +151,11 @@ class BoundLaw:
         """Outputs that are recorded beside ``u``."""
         names = list(self.traced.outputs)[1:]
         return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A text that determines the function."""
+        return content(self.traced)
 
     @cached_property
     def kernel(self) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -232,15 +232,12 @@ class Run:
 
         return plot_run(self, path)
 
-    def show(self, path: str | Path) -> None:
-        """Write a self-contained page with the animated system."""
-        try:
-            from heavytop.show.page import write_page  # pyright: ignore
-        except ImportError:
-            raise SimulationError(
-                "this installation has no page writer (heavytop.show.page). Use run.plot(path) for figures or run.save(path)."
-            ) from None
-        write_page(self, path)
+    def show(self, path: str | Path, index: int | Sequence[int] = 0) -> Path:
+        """Write a self-contained page with the moving system, curves and numbers; of a batch the trajectory ``index``."""
+        from heavytop.show.page import write_page
+        from heavytop.show.run_report import report_of
+
+        return write_page(report_of(self, index), path)
 
     def __repr__(self) -> str:
         batch = f", batch {self.batch}" if self.batch else ""

@@ -65,22 +65,22 @@ class RKMK45:
 
         begin = time.perf_counter()
         control = problem.plan.control
-        known = None if control.law is None else id(control.law.law)
-        key = ("rkmk45", control.kind, problem.balance, problem.count == 1, problem.threads, known)
-        stepper, _ = problem.dynamics.steppers.recall(key, lambda: (self._stepper(problem), control.law))
+        options = f"RKMK45 {control.kind} balance={problem.balance}"
+        if control.kind == "continuous" and control.law is not None:
+            options += f" law {control.law.fingerprint}"
+        lanes = 1 if problem.count == 1 else host().lanes
+        key = (options, lanes, problem.threads)
+        stepper = problem.dynamics.steppers.recall(key, lambda: self._stepper(problem, options, lanes))
         seconds = time.perf_counter() - begin
         recording = AdaptiveRun(problem, self, stepper, memory).run()
         recording.compile_seconds = seconds
         return recording
 
-    def _stepper(self, problem: Any) -> Stepper:
-        lanes = 1 if problem.count == 1 else host().lanes
-        mark = problem.dynamics.fingerprint if problem.plan.control.law is None else None
+    def _stepper(self, problem: Any, options: str, lanes: int) -> Stepper:
+        mark = problem.dynamics.fingerprint
         if mark is None:
             return Stepper(self.schedule(problem), lanes, problem.threads)
-        return Stepper.cached(
-            f"{mark} RKMK45 balance={problem.balance}", lambda: self.schedule(problem), lanes, problem.threads
-        )
+        return Stepper.cached(f"{mark} {options}", lambda: self.schedule(problem), lanes, problem.threads)
 
     def schedule(self, problem: Any) -> Schedule:
         """One attempt."""
