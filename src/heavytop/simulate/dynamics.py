@@ -77,6 +77,11 @@ class Dynamics(ABC):
         """Unit of each input; empty where unknown."""
         return ("",) * self.nu
 
+    @cached_property
+    def labels(self) -> dict[str, Any]:
+        """All names and units, by the name of the property."""
+        return {f"{x}_{kind}": getattr(self, f"{x}_{kind}") for kind in ("names", "units") for x in "qvu"}
+
     @abstractmethod
     def motion(self) -> Traced:
         """(q, v, u, p) -> (joint_velocity, acceleration, ...); further outputs are recorded as channels."""
