@@ -1,5 +1,8 @@
 """Derive, simulate and control rigid-body systems globally, without singularities, from energy."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from heavytop import coordinates as coordinates
 from heavytop import errors as errors
 from heavytop import geometry as geometry
@@ -19,7 +22,6 @@ from heavytop.simulate import ProjectedRK4 as ProjectedRK4
 from heavytop.simulate import Run as Run
 from heavytop.simulate import UserDynamics as UserDynamics
 from heavytop.simulate import Variational as Variational
-from heavytop.simulate import simulate as simulate
 from heavytop.simulate import simulate_dynamics as simulate_dynamics
 from heavytop.system import Custom as Custom
 from heavytop.system import Cylindrical as Cylindrical
@@ -38,3 +40,31 @@ from heavytop.system import System as System
 from heavytop.system import Thruster as Thruster
 from heavytop.system import Universal as Universal
 from heavytop.system import Wrench as Wrench
+
+if TYPE_CHECKING:
+    from heavytop.simulate import simulate as simulate
+else:
+    from heavytop import simulate as simulate  # the package, which can be called like its function
+
+if TYPE_CHECKING:
+    from heavytop import compile as compile
+    from heavytop import control as control
+    from heavytop import copters as copters
+    from heavytop import io as io
+    from heavytop import mechanics as mechanics
+    from heavytop import show as show
+
+_ON_DEMAND = ("compile", "control", "copters", "io", "maneuvers", "mechanics", "show")
+"""Layers that are imported when first used, so that ``import heavytop`` stays quick."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "maneuvers":
+        return import_module("heavytop.copters.maneuvers")
+    if name in _ON_DEMAND:
+        return import_module(f"heavytop.{name}")
+    raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND})

@@ -1,4 +1,4 @@
-"""Section 5 of the design note: the closed loop does not depend on the coordinates."""
+"""The closed loop does not depend on the coordinates."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from heavytop.control import (
     hover,
 )
 from heavytop.control.setting import trace_of
-from heavytop.errors import ControlError, UnknownNameError
+from heavytop.errors import ConfigurationError, ControlError, ShapeError, UnknownNameError
 from heavytop.geometry import se3, so3
 from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Revolute, Spherical, Stiffness, Wrench
 
@@ -45,7 +45,7 @@ def desired(law, x: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def formula(kind: str, prototype: Prototype, x: dict[str, np.ndarray]) -> np.ndarray:
-    """a_d from the formulas of section 1.1 of the design note, written out for one body."""
+    """a_d from the formulas of the laws, written out for one body."""
     M, D, K = prototype.inertia["hull"], prototype.damping[PAIR], prototype.stiffness[PAIR]
     E = se3.inverse(x["G"]) @ x["G_R"]
     wed, ad, Ad = se3.wed, se3.ad, se3.Ad(E)
@@ -339,7 +339,63 @@ def test_law_without_reference_says_so(lab) -> None:
         law.traced(law.model)
 
 
+def test_law_refuses_what_is_not_finite(lab) -> None:
+    law = lab.law("quadcopter", "Ed")
+    q, bad = law.model.neutral(), np.array([0, 0, np.nan, 0, 0, 0])
+    for what, arguments in (("v", (q, bad, q)), ("v_R", (q, 0 * q[:6], q, bad)), ("a_R", (q, q[:6], q, q[:6], bad))):
+        with pytest.raises(ShapeError, match=rf"^{what} of Law\('energy' .*must be finite, got nan among its entries"):
+            law(*arguments)
+    with pytest.raises(ConfigurationError, match="q_R must be finite"):
+        law(q, np.zeros(6), np.full(12, np.inf))
+
+
 def test_reference_of_another_model(lab) -> None:
     law, other = lab.law("quadcopter", "Ed"), lab.vehicle("tricopter_with_load").model
     with pytest.raises(ControlError, match="nq = 21"):
         law.with_reference(Reference.set_point(other))
+
+
+def test_particle_obeys_its_error_equation(lab) -> None:
+    """A point mass on three slides (eqs 3.6, 3.7): m e'' + d e' + k e = 0 with every law."""
+    system = System(name="particle")
+    parent = "world"
+    for axis in "xyz":
+        system.body(axis, parent=parent, joint=Prismatic(axis), inertia=Inertia(2.0) if axis == "z" else None)
+        system.input(f"force_{axis}", JointForce(axis))
+        parent = axis
+    model = system.derive()
+    m, d, k = 1.5, 4.0, 7.0
+    prototype = Prototype({"z": Inertia(m)}, {"z": Damping(d)}, {"z": Stiffness(k)})
+    q, v, q_R, v_R, a_R = np.random.default_rng(10).standard_normal((5, 3))
+    for kind in ("P", "B", "E", "Ed"):
+        law = lab.LAWS[kind](model, prototype)
+        u = law.traced_law(q, v, q_R, v_R, a_R, [])[0]
+        a = model.acceleration(q, v, u)
+        np.testing.assert_allclose(m * (a - a_R) + d * (v - v_R) + k * (q - q_R), 0.0, atol=1e-12)
+
+
+def test_gains_may_be_parameters() -> None:
+    """Prototype moments made of parameters stay inputs of the law: one law for a sweep over gains."""
+    system = System(name="tunable")
+    total, height = system.parameter("total", 4.0), system.parameter("height", 0.1)
+    system.body("hull", joint=Free(), inertia=Inertia(1.0, moment_at_com=(0.02, 0.03, 0.04)))
+    for axis in range(3):
+        system.input(f"force{axis}", Wrench("hull", force=np.eye(3)[axis]))
+        system.input(f"moment{axis}", Wrench("hull", moment=np.eye(3)[axis]))
+    inertia, damping = Inertia(1.0, moment_at_com=(0.02, 0.03, 0.04)), Damping(3.0, moment_at_center=(0.3, 0.3, 0.3))
+
+    def prototype(k, h) -> Prototype:
+        return Prototype({"hull": inertia}, {"hull": damping}, {"hull": Stiffness(k, (0.0, 0.0, h), (1.0, 1.1, 1.2))})
+
+    model = system.derive()
+    lower = np.array([-20.0, *[-np.inf] * 5])
+    law = energy_law(model, prototype(total, height), limits=(lower, -lower))
+    rng = np.random.default_rng(11)
+    q, q_R = model.random(rng, (2,))
+    v, v_R, a_R = rng.standard_normal((3, 6))
+    for k, h in ((4.0, 0.1), (9.0, -0.2)):
+        fixed = energy_law(model, prototype(k, h), limits=(lower, -lower))
+        expected = fixed.traced_law(q, v, q_R, v_R, a_R, [4.0, 0.1])[0]
+        np.testing.assert_allclose(law.traced_law(q, v, q_R, v_R, a_R, [k, h])[0], expected, rtol=1e-10)
+        defect = law.traced_diagnostics(q, v, q_R, v_R, a_R, [k, h])[-1]
+        assert abs(float(defect)) < 1e-10

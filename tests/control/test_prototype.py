@@ -1,4 +1,4 @@
-"""Prototypes: the numbers of the design note, and which inequality fails."""
+"""Prototypes: numbers computed independently, and which inequality fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tracking table of section 4.3 of the design note: same vehicles, steps and starts."""
+"""Tracking errors against an independent computation with the same vehicles, steps and starts."""
 
 from __future__ import annotations
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop.copters import bicopter, load_prototype, quadcopter, tilting_thrusts
-from heavytop.errors import ControlError
+from heavytop.control import Prototype, Reference
+from heavytop.copters import bicopter, quadcopter, tilting_thrusts
+from heavytop.errors import ControlError, ModelError
+from heavytop.simulate import simulate
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,23 @@ def test_bicopter_has_no_lateral_force_without_roll_moment(lab) -> None:
     assert bicopter(attitude="quaternion").model.nq == 7
 
 
+def test_vehicles_are_simulated_and_laws_are_not(lab) -> None:
+    craft, law = lab.vehicle("quadcopter"), lab.law("quadcopter", "Ed")
+    q, v = craft.model.neutral(), np.zeros(6)
+    run = simulate(craft, (q, v), 0.1, 0.01, control=law, reference=q)
+    np.testing.assert_allclose(run.q[-1], q, atol=1e-12)
+    assert run.model is craft.model
+    for wrong in (law, law.with_reference(q)):
+        with pytest.raises(
+            ModelError, match=r"or Dynamics, got \w+. A law controls a model: simulate\(model, .*control=law"
+        ):
+            simulate(wrong, (q, v), 0.1, 0.01)
+    with pytest.raises(ModelError, match="got Reference"):
+        simulate(Reference.set_point(craft.model, q), (q, v), 0.1, 0.01)
+    with pytest.raises(ModelError, match=r"got System. Call .derive\(\) first"):
+        simulate(craft.system, (q, v), 0.1, 0.01)
+
+
 def test_load_prototype_numbers(lab) -> None:
     p = lab.vehicle("tricopter_with_load").prototype
     assert p.damping["world", "hull"].total == pytest.approx(6.36722, abs=6e-6)
@@ -61,5 +80,8 @@ def test_load_prototype_numbers(lab) -> None:
     assert p.inertia["load"].moment_at_origin[0, 0] == pytest.approx(0.11858, abs=6e-6)
     assert p.damping["world", "load"].moment_at_origin[0, 0] == pytest.approx(3.15233, abs=6e-6)
     assert p.stiffness["world", "load"].moment_at_origin[0, 0] == pytest.approx(10.72188, abs=6e-6)
+    poles = (-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j)
     with pytest.raises(ControlError, match="anchor must be"):
-        load_prototype(0.5, anchor="world")
+        Prototype.hanging_load(poles, 0.5, anchor="world")
+    with pytest.raises(ControlError, match="its stiffness about the joint would be -"):
+        Prototype.hanging_load((-0.5, -0.5, -0.6, -0.6), 0.5)

@@ -455,6 +455,26 @@ def scalable():
     return results
 
 
+def check_connection(model, c, q, v, bias) -> None:
+    """K61: (3.35), the sum over bodies (3.112), the identities (3.33a, b) and the particle sums of the reference data."""
+    gamma, connection, mass = (
+        np.asarray(c.commutation(q)),
+        levi_civita.connection(c, model.mass_matrix, q),
+        model.mass_matrix(q),
+    )
+    np.testing.assert_allclose(connection, model.connection(q), atol=1e-10)
+    np.testing.assert_allclose(np.einsum("ijk,j,k->i", connection, v, v), bias, rtol=1e-10, atol=1e-10)
+    lowered = np.einsum("sij,sk->ijk", gamma, mass)
+    np.testing.assert_allclose(
+        lowered, np.einsum("kji->ijk", connection) - np.einsum("kij->ijk", connection), atol=1e-10
+    )
+    slope = Evaluator(
+        lambda q, v: ht._arrays.directional(model.mass_matrix(q), q, model.rate(q, v)), {"q": (30,), "v": (15,)}
+    )
+    slopes = np.moveaxis(slope(q, np.eye(15)), 0, -1)  # d_k M_ij
+    np.testing.assert_allclose(slopes, connection + np.swapaxes(connection, 0, 1), atol=1e-10)
+
+
 def tricopter_with_load():
     """Eight bodies, 30 coordinates, 15 velocities (thesis, examples 6 and 7), against the reference data as well."""
     golden = json.loads((GOLDEN / "c_tricopter.json").read_text())
@@ -523,6 +543,8 @@ def tricopter_with_load():
         "Levi-Civita (3.35)": levi_civita.acceleration(c, lambda q: model.mass_matrix(q), potential, **loads)(q, v),
         "Gibbs-Appell (3.30)": gibbs_appell.acceleration(c, acceleration_energy, potential, **loads)(q, v),
     }
+
+    check_connection(model, c, q, v, np.array(state["c"]))
 
     # bodies as carriers: accelerations J a + J' v, weights M_b, forces -ad^T and gravity; springs and dampers as joint forces
     J = np.concatenate([model.jacobian("world", name, q) for name in inertias])

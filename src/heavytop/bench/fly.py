@@ -67,10 +67,20 @@ def _speed(report: Report, effort: Effort, measure: bool) -> None:
     single = hummingbird.steps_per_second(1, 1000, repeats)
     many = hummingbird.steps_per_second(max(effort.batch, 8), 100, repeats)
     other = rotorpy_peer.steps_per_second() if measure else rotorpy_peer.STATED_STEPS
-    report.row(flight="steps per second", single=single, batch=many, rotorpy_single=other, rotorpy_batch=rotorpy_peer.STATED_BATCH)
+    report.row(
+        flight="steps per second",
+        single=single,
+        batch=many,
+        rotorpy_single=other,
+        rotorpy_batch=rotorpy_peer.STATED_BATCH,
+    )
     report.ratio("steps per second, one vehicle, against RotorPy", single / other, SINGLE_TARGET)
     report.ratio("steps per second, batch, against RotorPy's closed loop", many / other, BATCH_TARGET)
-    report.ratio("steps per second, batch, against RotorPy's stated batched mode, one thread", many / rotorpy_peer.STATED_BATCH, 1.0)
+    report.ratio(
+        "steps per second, batch, against RotorPy's stated batched mode, one thread",
+        many / rotorpy_peer.STATED_BATCH,
+        1.0,
+    )
 
 
 def _time(seconds: float) -> float | str:

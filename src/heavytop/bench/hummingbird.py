@@ -136,7 +136,9 @@ def fly(reference: Any, start: Any, course: Course, plant: Vehicle | None = None
     )
 
 
-def recovery(angles: Any, axes: Any = ("x", "y"), duration: float = 5.0) -> dict[tuple[str, float], tuple[float, float]]:
+def recovery(
+    angles: Any, axes: Any = ("x", "y"), duration: float = 5.0
+) -> dict[tuple[str, float], tuple[float, float]]:
     """Time to settle within 5 cm and 5 degrees (s, inf if never) and loss of height (m) from rest at the angles (degrees)."""
     v = vehicle()
     cases = [(axis, float(angle)) for axis in axes for angle in angles]
@@ -167,7 +169,15 @@ def steps_per_second(batch: int, steps: int, repeats: int) -> float:
     best = np.inf
     for _ in range(repeats):
         run = simulate(
-            truth, start, 0.01 * steps, 0.01, control=controller, balance=False, record_every=steps, threads=1, progress=False
+            truth,
+            start,
+            0.01 * steps,
+            0.01,
+            control=controller,
+            balance=False,
+            record_every=steps,
+            threads=1,
+            progress=False,
         )
         best = min(best, run.timing.wall_seconds)
     return batch * steps / best

@@ -17,7 +17,7 @@ from heavytop.bench.states import States
 from heavytop.bench.trees import WORLD, Link, Tree
 from heavytop.geometry.quaternion import quaternion_from_rotation
 
-MODULES = {"pin": "pinocchio", "mujoco": "mujoco"}
+MODULES = {"pin": "pinocchio", "mujoco": "mujoco", "exudyn": "exudyn"}
 """Distribution -> module."""
 
 

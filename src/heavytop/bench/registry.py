@@ -18,6 +18,8 @@ BENCHMARKS = {
     "derivatives": "heavytop.bench.derivatives",
     "threads": "heavytop.bench.threads",
     "ready": "heavytop.bench.ready",
+    "free-body": "heavytop.bench.free_body",
+    "simulate": "heavytop.bench.simulate",
     "fly": "heavytop.bench.fly",
 }
 

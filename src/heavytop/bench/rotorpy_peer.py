@@ -86,7 +86,9 @@ def _start(**values: Any) -> dict[str, Any]:
     return {**rest, "wind": np.zeros(3), "rotor_speeds": np.full(4, speed), **values}
 
 
-def _fly(trajectory: Any, duration: float, rate: float, start: dict[str, Any], wrong: bool = False) -> tuple[Any, Any, Any, float]:
+def _fly(
+    trajectory: Any, duration: float, rate: float, start: dict[str, Any], wrong: bool = False
+) -> tuple[Any, Any, Any, float]:
     """Positions, wanted positions, quaternions (xyzw) and seconds of CPU time."""
     nominal = _parameters()
     truth = dict(nominal)

@@ -18,16 +18,22 @@ if TYPE_CHECKING:
 
 @reported
 def fly(
-    vehicle: Annotated[str, typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.")] = "quadcopter",
+    vehicle: Annotated[
+        str, typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.")
+    ] = "quadcopter",
     maneuver: Annotated[str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver.")] = None,
     law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Keep the limits of the rotors.")] = True,
     wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.", min=0.0)] = 0.0,
     noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1: as of motion capture.", min=0.0)] = 0.0,
-    payload: Annotated[float, typer.Option("--payload", help="Mass in kg that the controller does not know.", min=0.0)] = 0.0,
+    payload: Annotated[
+        float, typer.Option("--payload", help="Mass in kg that the controller does not know.", min=0.0)
+    ] = 0.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a desktop.")] = True,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a desktop.")
+    ] = True,
     seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.")] = 0,
     listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
 ) -> None:

@@ -31,20 +31,21 @@ def simulate(
     seed: Annotated[int | None, typer.Option("--random", help="Random start from this seed.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the run into this file (png, pdf, svg).")] = None,
+    page: Annotated[Path | None, typer.Option("--page", help="Write a page with the moving system (html).")] = None,
 ) -> None:
     """Simulate a system on its manifold and report outcome, energy balance and drift of every invariant.
 
     The start is `start = (q0, v0)` of the file, or what --q and --v say, or a random one; otherwise the neutral configuration with
     every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
 
-    Examples: `heavytop simulate heavy-top --until 5 --v 0,15,-4`, `heavytop simulate my_robot.py --out run.nc --plot run.png`
+    Examples: `heavytop simulate heavy-top --until 5 --v 0,15,-4`, `heavytop simulate my_robot.py --out run.nc --page run.html`
     """
     from heavytop.simulate import simulate as run_simulation
 
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) else {}
     model = derived(names["system"] if names else load_target(target))
     start = _start(model, names, q, v, seed)
-    for path in (out, plot):
+    for path in (out, plot, page):
         if path is not None and not path.parent.exists():
             raise fail(f"the folder {str(path.parent)!r} does not exist.")
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
@@ -59,6 +60,9 @@ def simulate(
         except ValueError as error:
             raise fail(f"cannot draw {str(plot)!r}: {error}.") from None
         typer.echo(f"wrote {plot}")
+    if page is not None:
+        run.show(page)
+        typer.echo(f"wrote {page}")
     if not run.outcome.ok:
         raise typer.Exit(FAILURE)
 

@@ -1,7 +1,7 @@
 """From a desired to a realisable acceleration: Gauss's principle, and the same under limits of the inputs.
 
 Among all accelerations ``a = M^-1 (B u - b)`` the inputs can produce, take the one nearest to the desired one in the metric of the
-prototype (section 1.4 of the control notes):
+prototype (docs/control/laws.md):
 
     u = (N^T Mbar N)^-1 N^T (Mbar M^-1 b - cbar),    N = M^-1 B.
 
@@ -21,9 +21,7 @@ import numpy as np
 from heavytop._arrays import Array, from_sx, is_symbolic, to_sx, transpose, vector
 from heavytop.control.setting import Setting
 from heavytop.errors import ControlError, ShapeError, wrong_shape
-from heavytop.geometry import se3
 from heavytop.system.model import Model
-from heavytop.system.moments import Inertia
 from heavytop.system.solve import solve_definite, symmetric
 
 ENUMERATE_UP_TO = 6
@@ -98,21 +96,17 @@ class Projection:
         return solve_definite(self.setting.mass_matrix, -self.bias)
 
     def weight(self, N: Array, torque_priority: float | None) -> Array:
-        """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority, section 1.4)."""
+        """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority)."""
         if torque_priority is None:
             return self.metric(N)
         total = np.zeros((self.setting.nv, self.setting.nv))
         for name, inertia in self.setting.prototype.inertia.items():
-            moment = torque_priority * np.diag(_diagonal(inertia))
-            # mass and priority-weighted moment about the body origin, without coupling
-            matrix = np.block([[inertia.total * np.eye(3), np.zeros((3, 3))], [np.zeros((3, 3)), moment]])
+            # mass and priority-weighted principal moments about the body origin, without coupling
+            whole = inertia.matrix
+            weights = vector(*(whole[i, i] * (1.0 if i < 3 else torque_priority) for i in range(6)))
             J = self.setting.actual.kinematics.jacobian("world", name)
-            total = total + transpose(J) @ (matrix @ J)
+            total = total + transpose(J) @ (np.reshape(weights, (6, 1)) * J)
         return symmetric(transpose(N) @ total @ N)
-
-
-def _diagonal(inertia: Inertia) -> Array:
-    return np.asarray([se3.Vee(inertia.moments)[i, i] for i in (3, 4, 5)])
 
 
 def box_qp(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Array:

@@ -1,7 +1,7 @@
 """The body-based law: the error pose of every body moves like a free rigid body with springs and dampers.
 
 With E = G^-1 G_R the twist of the error is ``xi_E = xi - Ad_E xi_R``, and it shall obey
-``Mbar xi_E' - ad(xi_E)^T Mbar xi_E + Dbar xi_E + vee2((I - E) Kbar') = 0`` (section 1.1 B, 1.2 B of the control notes).
+``Mbar xi_E' - ad(xi_E)^T Mbar xi_E + Dbar xi_E + vee2((I - E) Kbar') = 0`` (docs/control/laws.md).
 """
 
 from __future__ import annotations

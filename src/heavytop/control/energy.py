@@ -1,7 +1,7 @@
 """The energy-based law: the velocity error is a tangent vector, carried to the actual configuration by a transport.
 
 With a transport Q the velocity error is ``v_e = v - Q v_R``. The law is Lagrange's with the Levi-Civita derivative of the prototype's
-metric along the actual motion (section 1.1 E, 1.2 E, 1.3 of the control notes):
+metric along the actual motion (docs/control/laws.md):
 
     cbar = sum_b J^T (Mbar_b (d/dt(J) v_e - J d/dt(Q v_R)) + vee2(wed(J v) wed(J v_e) Mbar_b')) + Dbar v_e + grad Vbar.
 
@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, directional, is_symbolic, jacobian, transpose
+from heavytop._arrays import Array, as_array, concatenate, directional, is_symbolic, jacobian, transpose
 from heavytop.control.prototype import Prototype
 from heavytop.control.setting import Setting, trace_of
 from heavytop.errors import ControlError
@@ -49,18 +49,18 @@ class Block(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PointBlock:
     """Position of the point ``at`` of body b relative to body a; the error is the difference, in axes of b: R^T (r' - r_R')."""
 
     b: str
-    at: tuple[float, float, float] = ZERO
+    at: Any = ZERO
     a: str = WORLD
     size = 3
 
     def velocity(self, kinematics: Kinematics) -> Array:
         twist = kinematics.motion(self.a, self.b).twist
-        return twist[:3] + np.cross(twist[3:], np.asarray(self.at))
+        return twist[:3] + np.cross(twist[3:], as_array(self.at))
 
     def carry(self, actual: Kinematics, desired: Kinematics) -> Array:
         return turn_back(self.a, self.b, actual, desired, self.velocity(desired))
@@ -137,12 +137,10 @@ def default_blocks(expressions: Expressions, prototype: Prototype, transport: st
 def _blocks_of_springs(prototype: Prototype) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for (a, b), stiffness in prototype.stiffness.items():
-        if is_symbolic(stiffness.moments):
-            return ()
-        if stiffness.total > 0:
-            x, y, z = (float(c) for c in stiffness.center)
-            blocks.append(PointBlock(b, (x, y, z), a))
-        if np.any(stiffness.moment_at_center):
+        # parameters count as present
+        if is_symbolic(stiffness.total) or stiffness.total > 0:
+            blocks.append(PointBlock(b, stiffness.center, a))
+        if is_symbolic(stiffness.moment_at_center) or np.any(stiffness.moment_at_center):
             blocks.append(AttitudeBlock(b, a))
     return tuple(blocks)
 
@@ -160,9 +158,7 @@ def _blocks_of_joint(a: str, b: str, label: str, joint, prototype: Prototype, tr
         if transport == "se3":
             return [PoseBlock(b, a)]
         stiffness = prototype.stiffness.get((a, b))
-        numeric = stiffness is not None and not is_symbolic(stiffness.moments) and stiffness.total > 0
-        at = tuple(float(c) for c in stiffness.center) if numeric and stiffness is not None else ZERO
-        return [PointBlock(b, (at[0], at[1], at[2]), a), AttitudeBlock(b, a)]
+        return [PointBlock(b, ZERO if stiffness is None else stiffness.center, a), AttitudeBlock(b, a)]
     if isinstance(joint, Spherical):
         absolute = (a, b) not in prototype.stiffness and (WORLD, b) in prototype.stiffness
         return [AttitudeBlock(b, WORLD if absolute else a)]

@@ -1,8 +1,8 @@
 """Feasible references of vehicles whose thrust has one fixed direction in the body: differential flatness without angles.
 
 The specific force a = r'' - g decides where the thrust axis points, ``b = a / f``; a side or a heading vector turns the vehicle about it.
-``f = +-|a|``: where the force passes through zero (free fall) the sign changes and the axis goes on smoothly (section 3 of the control
-notes), so inverted flight and free fall need no special case.
+``f = +-|a|``: where the force passes through zero (free fall) the sign changes and the axis goes on smoothly, so
+inverted flight and free fall need no special case.
 """
 
 from __future__ import annotations

@@ -210,6 +210,62 @@ class Prototype:
         return cls._hovering((seconds[0], seconds[1]), levers, yaw, yaw_inertia, body)
 
     @classmethod
+    def hanging_load(
+        cls,
+        lateral: Sequence[complex],
+        lever: float,
+        *,
+        mass: float = 1.5,
+        share: float = 0.3,
+        hull_moment: Sequence[float] = (0.02, 0.02, 0.03),
+        hull_frequency: float = 8.0,
+        twist: tuple[float, float, float] = (0.001, 0.004, 0.004),
+        anchor: str = "hull",
+        gravity: float = 9.81,
+        hull: str = "hull",
+        load: str = "load",
+    ) -> Prototype:
+        """The prototype of a fully actuated vehicle with a load on a spherical joint, from the lateral poles of the load.
+
+        A translation tied to space, the load's rotation about the joint, and the hull's own rotation, critically damped.
+
+        Parameters
+        ----------
+        lateral : four poles of the lateral motion with the swing of the load, 1/s.
+        lever : eps = (moment of the load about the joint) / (its mass x length), m; see :func:`lateral_lever`.
+        mass : desired mass of the translation, kg. share : desired inertia about the joint, in units of lever^2 mass.
+        hull_moment, hull_frequency : desired inertia (kg m^2) and natural frequency (rad/s) of the hull's rotation.
+        twist : inertia, damping and stiffness of the load about its own axis.
+        anchor : whose origin the translation is tied to: "hull", poles exact for a joint in the hull's origin; or "load", whose
+            origin is the joint: poles exact wherever the joint is.
+        """
+        p3, p2, p1, p0 = _polynomial(lateral, 4, "lateral")
+        if anchor not in (hull, load):
+            raise ControlError(f"anchor must be {hull!r} or {load!r}, got {anchor!r}.")
+        inner = share * lever**2 * mass
+        total = lever**2 * mass + inner
+        stiff, damp = p0 * total / (gravity * lever), p1 * total / (gravity * lever)
+        swing = (inner, p3 * total - lever**2 * damp, p2 * total - lever**2 * stiff - gravity * lever * mass)
+        for what, value in zip(("inertia", "damping", "stiffness"), swing, strict=True):
+            if not value > 0:
+                raise ControlError(
+                    f"these poles give no positive prototype of {load!r}: its {what} about the joint would be {value:.6g}. "
+                    "Take faster or better damped pairs of poles, or a larger share."
+                )
+        turn = np.asarray(hull_moment, dtype=float)
+        turns = (turn, 2 * hull_frequency * turn, hull_frequency**2 * turn)
+        parts = []
+        for kind, amount, about_hull, k in zip(
+            (DesiredInertia, DesiredDamping, Stiffness), (mass, damp, stiff), turns, range(3), strict=True
+        ):
+            on = {hull: 0.0, load: 0.0, anchor: amount}
+            about_joint = (swing[k], swing[k], twist[k])
+            parts.append(
+                {hull: kind(on[hull], np.zeros(3), about_hull), load: kind(on[load], np.zeros(3), about_joint)}
+            )
+        return cls(parts[0], parts[1], parts[2])
+
+    @classmethod
     def _hovering(
         cls,
         along: tuple[_Second, _Second],
@@ -290,7 +346,7 @@ def poles_of(frequency: float, damping: float) -> tuple[complex, complex]:
 
 
 def lateral_lever(moment: float, mass: float, height: float) -> float:
-    """eps = moment / (mass height): how far the centre of oscillation lies below the centre of mass (section 2.1), m.
+    """eps = moment / (mass height): how far the centre of oscillation lies below the centre of mass (docs/control/tuning.md), m.
 
     ``height`` is that of the effective point of attack of the lateral force above the centre of mass. For a hanging load take its
     moment about the joint and the distance of its centre of mass from the joint.

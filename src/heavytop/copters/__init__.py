@@ -1,10 +1,10 @@
 """Multicopters: vehicles with models, prototypes, limits and shapes; maneuvers; flights."""
 
+from heavytop.copters import maneuvers as maneuvers
 from heavytop.copters.airframe import Airframe as Airframe
 from heavytop.copters.airframe import Hanging as Hanging
 from heavytop.copters.airframe import Rotor as Rotor
 from heavytop.copters.airframe import ring as ring
-from heavytop.copters import maneuvers as maneuvers
 from heavytop.copters.catalogue import load as load
 from heavytop.copters.conditions import Conditions as Conditions
 from heavytop.copters.flight import Flight as Flight

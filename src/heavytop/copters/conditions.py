@@ -81,7 +81,9 @@ class Conditions:
     def measured(self, count: int, nv: int) -> np.ndarray:
         """Noise (count, 2 nv) of configuration (tangent) and velocity; body coordinates in the order linear, angular."""
         if nv % 3:
-            raise ModelError(f"noise is defined for bodies with vectors of three coordinates, got {nv} velocity coordinates.")
+            raise ModelError(
+                f"noise is defined for bodies with vectors of three coordinates, got {nv} velocity coordinates."
+            )
         blocks = nv // 3
         place = [POSITION_NOISE] * 3 + [TURN_NOISE] * (3 * (blocks - 1))
         speed = [SPEED_NOISE] * 3 + [RATE_NOISE] * (3 * (blocks - 1))

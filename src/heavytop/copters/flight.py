@@ -196,9 +196,7 @@ def fly(
     if not conditions.calm:
         controller = Disturbed(controller, vehicle.plant, vehicle, conditions)
     say("compiling and flying")
-    run = simulate(
-        plant, begin, until or maneuver.horizon, step, control=controller, progress=False
-    )
+    run = simulate(plant, begin, until or maneuver.horizon, step, control=controller, progress=False)
     return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions)
 
 

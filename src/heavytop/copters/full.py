@@ -129,7 +129,11 @@ class CascadedController:
 
 
 def tricopter_with_load_full(
-    hull_mass: float = 0.9, arm_mass: float = 0.08, propeller_mass: float = 0.02, arm: float = 0.25, height: float = 0.03
+    hull_mass: float = 0.9,
+    arm_mass: float = 0.08,
+    propeller_mass: float = 0.02,
+    arm: float = 0.25,
+    height: float = 0.03,
 ) -> Vehicle:
     """The tricopter with load as eight bodies with 15 degrees of freedom, flown by the law of its reduced model with nine.
 
@@ -146,9 +150,7 @@ def tricopter_with_load_full(
     body = Inertia(hull_mass, moment_at_com=(0.0065, 0.0065, 0.011))
     pod = Inertia(arm_mass, com=(-0.01, 0.0, 0.5 * height), moment_at_com=(4e-5, 8e-5, 8e-5))
     blades = Inertia(propeller_mass, moment_at_com=(1.2e-5, 1.2e-5, 2.4e-5))
-    roots = [
-        se3.pose(so3.rotation_about("z", a), arm * np.array([np.cos(a), np.sin(a), 0.0])) for a in TRICOPTER_ARMS
-    ]
+    roots = [se3.pose(so3.rotation_about("z", a), arm * np.array([np.cos(a), np.sin(a), 0.0])) for a in TRICOPTER_ARMS]
 
     def describe() -> System:
         system = hull("tricopter_with_load_full", hull_mass, body.moment_at_com)

@@ -138,7 +138,11 @@ def quadcopter_with_load(
 
 
 def slung_prototype(
-    lever: float, depth: float, poles: Sequence[complex], spread: float = 0.015, vertical: tuple[float, float] = (4.0, 4.0)
+    lever: float,
+    depth: float,
+    poles: Sequence[complex],
+    spread: float = 0.015,
+    vertical: tuple[float, float] = (4.0, 4.0),
 ) -> Prototype:
     """Prototype of a quadcopter with a load that hangs in its centre of mass, from six lateral poles.
 
@@ -168,7 +172,10 @@ def slung_prototype(
     turn, small = (0.01, 0.054, 0.09), 1e-3
     swing = (0.02 * small, 0.02 * small, 0.02 * small)
     return Prototype(
-        {"hull": DesiredInertia(1.0, (0.0, 0.0, 0.0), (spread, spread, turn[0])), "load": DesiredInertia(0.0, (0, 0, 0), swing)},
+        {
+            "hull": DesiredInertia(1.0, (0.0, 0.0, 0.0), (spread, spread, turn[0])),
+            "load": DesiredInertia(0.0, (0, 0, 0), swing),
+        },
         {
             "hull": DesiredDamping(q1, (0.0, 0.0, low), (ups - q1 * low**2, ups - q1 * low**2, turn[1])),
             ("hull", "load"): DesiredDamping(0.0, (0, 0, 0), (ups_r, ups_r, small)),

@@ -57,7 +57,9 @@ def multicopter(
     W = wrench_matrix(rotors)
     U, C, _ = independent(W)
     if not len(C) or np.linalg.norm(U[2]) < 1e-9:
-        raise ModelError(f"the rotors of {name!r} cannot lift it: none of them pushes along z. Turn their axes upwards.")
+        raise ModelError(
+            f"the rotors of {name!r} cannot lift it: none of them pushes along z. Turn their axes upwards."
+        )
 
     def base() -> System:
         return hull(name, mass, moment, attitude, velocity, com)

@@ -79,13 +79,18 @@ class RotorPlant(UserDynamics):
 
     def __init__(self, vehicle: Vehicle, drag: bool = True) -> None:
         if vehicle.propulsion is None or vehicle.virtual is not None:
-            raise ModelError(f"{vehicle.name!r} has no propulsion, or more rotors than independent directions: no rotor plant exists.")
+            raise ModelError(
+                f"{vehicle.name!r} has no propulsion, or more rotors than independent directions: no rotor plant exists."
+            )
         self.vehicle, self.drag = vehicle, drag
         count = len(vehicle.airframe.rotors)
         model = vehicle.model
         coordinates = Product((model.coordinates, Vector(count)), names=("body", "rotors"))
         super().__init__(
-            coordinates, self._rates, inputs=tuple(f"command{k}" for k in range(count)), name=f"{vehicle.name} with rotors"
+            coordinates,
+            self._rates,
+            inputs=tuple(f"command{k}" for k in range(count)),
+            name=f"{vehicle.name} with rotors",
         )
 
     def _rates(self, q: Array, v: Array, u: Array) -> Array:
@@ -112,7 +117,9 @@ class RotorPlant(UserDynamics):
                 local = air + np.cross(omega, rotor.at)
                 across = local[0] * local[0] + local[1] * local[1]
                 force = force - n * resistance * local + p.translational_lift * across * rotor.axis
-            moment = np.cross(rotor.at, force) + float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * n * rotor.axis
+            moment = (
+                np.cross(rotor.at, force) + float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * n * rotor.axis
+            )
             wrench = wrench + concatenate(force, moment)
         (a,) = self.passive.traced("acceleration").expressions(pose_q, twist, wrench, self.passive.parameter_vector())
         return concatenate(a, vector(*rates))
@@ -170,7 +177,13 @@ class OnRotors:
 
         own = self.vehicle.model
         inner = self.inner.traced(own)
-        sizes: dict[str, Any] = {"t": None, "q": model.nq, "v": model.nv, "signal": self.signal_size, "z": self.state_size}
+        sizes: dict[str, Any] = {
+            "t": None,
+            "q": model.nq,
+            "v": model.nv,
+            "signal": self.signal_size,
+            "z": self.state_size,
+        }
         symbols = {name: symbol(name, size) for name, size in sizes.items() if size != 0}
         values = {**symbols, "q": part(symbols["q"], 0, own.nq), "v": part(symbols["v"], 0, own.nv)}
         results = inner.expressions(*(values[name] for name in inner.inputs))

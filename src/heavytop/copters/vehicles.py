@@ -1,4 +1,4 @@
-"""Multicopters as systems with their models, prototypes and limits (section 2.2 of the control notes).
+"""Multicopters as systems with their models, prototypes and limits.
 
 The geometry of the bicopter and all numbers are assumptions of ours; every builder takes its own.
 """
@@ -15,6 +15,7 @@ from heavytop.control.prototype import Prototype, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors
 from heavytop.system.joints import Free
+from heavytop.system.joints.spatial import AttitudeName
 from heavytop.system.moments import Damping, Inertia, Stiffness
 from heavytop.system.system import System
 
@@ -28,7 +29,11 @@ def hovering_prototype(agility: float = 1.0) -> Prototype:
     lateral = [agility * p for p in LATERAL]
     # the bounds of the desired tilt inertia per mass scale with 1/agility^4, and so does it
     return Prototype.from_poles(
-        lateral, (-2.0 * agility, -2.0 * agility), poles_of(3.0 * agility, 0.9), spread=0.02 / agility**4, yaw_inertia=0.01
+        lateral,
+        (-2.0 * agility, -2.0 * agility),
+        poles_of(3.0 * agility, 0.9),
+        spread=0.02 / agility**4,
+        yaw_inertia=0.01,
     )
 
 
@@ -40,7 +45,7 @@ def quadcopter(
     thrust: tuple[float, float] = (0.0, 6.0),
     *,
     thrust_gain: float = 1.0,
-    attitude: str = "matrix",
+    attitude: AttitudeName = "matrix",
     velocity: str = "body",
 ) -> Vehicle:
     """Four propellers at the ends of a cross; the inputs are their thrusts in N.
@@ -65,7 +70,9 @@ def quadcopter(
         add_rotors(system, rotors, thrust_gain)
         return system
 
-    return finished(describe, hovering_prototype(), Limits(*thrust), Airframe(rotors), parameter_rows(mass, moment, rotors))
+    return finished(
+        describe, hovering_prototype(), Limits(*thrust), Airframe(rotors), parameter_rows(mass, moment, rotors)
+    )
 
 
 def tricopter(
@@ -75,7 +82,7 @@ def tricopter(
     drag_ratio: float = 0.018,
     *,
     thrust_gain: float = 1.0,
-    attitude: str = "matrix",
+    attitude: AttitudeName = "matrix",
     velocity: str = "body",
 ) -> Vehicle:
     """Three propellers that tilt about their arms: fully actuated. The inputs are the tangential and the axial force of each in N.
@@ -108,7 +115,7 @@ def bicopter(
     inclination: float = np.deg2rad(15.0),
     *,
     thrust_gain: float = 1.0,
-    attitude: str = "matrix",
+    attitude: AttitudeName = "matrix",
     velocity: str = "body",
 ) -> Vehicle:
     """Two propellers above the centre of mass that tilt fore and aft in planes inclined inwards.
@@ -171,7 +178,9 @@ def hull(
     return system
 
 
-def finished(describe: Any, prototype: Prototype, limits: Limits | None, airframe: Airframe, rows: Any, **more: Any) -> Vehicle:
+def finished(
+    describe: Any, prototype: Prototype, limits: Limits | None, airframe: Airframe, rows: Any, **more: Any
+) -> Vehicle:
     """The vehicle with its derived model."""
     system = describe()
     return Vehicle(system, system.derive(), prototype, limits, airframe, describe, parameters=rows, **more)

@@ -6,6 +6,7 @@ from heavytop.show.plots import plot_invariants as plot_invariants
 from heavytop.show.plots import plot_phase as plot_phase
 from heavytop.show.plots import plot_run as plot_run
 from heavytop.show.plots import plot_signals as plot_signals
+from heavytop.show.run_report import report_of as report_of
 from heavytop.show.scene import Arrow as Arrow
 from heavytop.show.scene import Body as Body
 from heavytop.show.scene import Marker as Marker

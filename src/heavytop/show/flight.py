@@ -18,7 +18,12 @@ FRAMES = 2400
 """Most samples of a motion in a report."""
 SPEED = 210.0
 """Angular velocity of a drawn propeller per root of its thrust, rad/s/sqrt(N)."""
-LAWS = {"energy": "energy-based", "particle": "particle-based", "body": "body-based", "energy_se3": "energy-based (SE(3))"}
+LAWS = {
+    "energy": "energy-based",
+    "particle": "particle-based",
+    "body": "body-based",
+    "energy_se3": "energy-based (SE(3))",
+}
 
 
 def flight_report(flight: Flight) -> Report:
@@ -177,7 +182,9 @@ def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
     panels.append(Panel("Thrusts", "N", rotors, limits=shape.thrust_range if flight.limits else None, times=flight.t))
     if any(part.tilt is not None for part in shape.rotors):
         tilts = np.degrees(np.unwrap(shape.tilts(flight.u), axis=0))
-        panels.append(Panel("Tilt of the propellers", "°", {f"rotor {k + 1}": y for k, y in enumerate(tilts.T)}, times=flight.t))
+        panels.append(
+            Panel("Tilt of the propellers", "°", {f"rotor {k + 1}": y for k, y in enumerate(tilts.T)}, times=flight.t)
+        )
     run = flight.run
     energies = {"kinetic": run.kinetic_energy, "potential": run.potential_energy, "total": run.energy}
     if run.work is not None:
@@ -230,7 +237,9 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     rows = [("distance at the end", length(n["position error end [m]"]))]
     if flight.swing_error is not None:
         rows.append(("swing error at the end", f"{n['swing error end [deg]']:.3g}°"))
-    rows.append(("inputs at their limits", f"{n['time at limits [%]']:.2g} % of the time" if flight.limits else "not limited"))
+    rows.append(
+        ("inputs at their limits", f"{n['time at limits [%]']:.2g} % of the time" if flight.limits else "not limited")
+    )
     if "energy balance [J]" in n:
         rows.append(("energy balance closes within", f"{n['energy balance [J]']:.2g} J"))
     if "drift off the manifold" in n:

@@ -89,6 +89,7 @@ def _scene(scene: Scene, block: Block) -> dict[str, Any]:
         ],
         "follow": scene.follow,
         "ground": scene.ground,
+        "axes": list(scene.axes),
     }
 
 

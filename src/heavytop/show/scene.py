@@ -137,6 +137,8 @@ class Scene:
         Height of the ground with its grid and shadows; None for free space.
     follow : str, optional
         Name of the body that the camera follows; the first one if left out.
+    axes : pair of str
+        Names of the two horizontal axes, as the ground shows them.
 
     >>> from heavytop.show.meshes import box
     >>> still = np.tile(np.eye(4), (3, 1, 1))
@@ -151,6 +153,7 @@ class Scene:
     arrows: Mapping[str, Arrow] = field(default_factory=dict)
     ground: float | None = 0.0
     follow: str | None = None
+    axes: tuple[str, str] = ("x", "y")
 
     def __post_init__(self) -> None:
         times = increasing_times(self.times, "times of a scene")

@@ -4,8 +4,8 @@
 """
 
 import sys
+from inspect import signature
 from types import ModuleType
-from typing import Any
 
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
@@ -31,11 +31,10 @@ from heavytop.simulate.protocol import Law as Law
 from heavytop.simulate.run import Run as Run
 
 
-class _Callable(ModuleType):
-    """A package that is called like its function of the same name."""
-
-    def __call__(self, *args: Any, **options: Any) -> Run:
-        return simulate(*args, **options)
+class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
+    __call__ = staticmethod(simulate)
+    __doc__ = property(lambda self: simulate.__doc__)  # pyright: ignore
+    __signature__ = property(lambda self: signature(simulate))
 
 
 sys.modules[__name__].__class__ = _Callable

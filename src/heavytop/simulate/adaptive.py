@@ -64,7 +64,7 @@ class AdaptiveRun:
         self.channels: dict[str, np.ndarray] = {}
         self.events = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else None
         law = problem.plan.control.law
-        self.law = Kernel(law.traced) if law is not None else None
+        self.law = law.kernel if law is not None else None
         self.attempts = 0
 
     def run(self) -> Recording:
@@ -96,7 +96,7 @@ class AdaptiveRun:
             records,
             self.failed.reshape(batch),
             self.stopped.reshape(batch),
-            sorted(self.occurrences, key=lambda o: o.time),
+            sorted((o for o in self.occurrences if o.time <= reached or o.terminal), key=lambda o: o.time),
             reached,
             interrupted,
             limited,
@@ -161,22 +161,24 @@ class AdaptiveRun:
             ends = np.where(active, end, self.state["t"])
             attempts = self._attempts(active, end)
             result = self.stepper.run(self.state, {**constants, "t_end": ends}, tables, steps=attempts)
+            self._keep(
+                result.records
+            )  # before the state moves on: whoever interrupts here loses the block, not the order
             self.state = result.state
             self.attempts += attempts
-            self._keep(result.records)
             lost = active & (self.state["next_h"] < SMALLEST * max(self.end - problem.start_time, 1e-300))
             lost |= active & ~np.isfinite(self.state["q"]).all(axis=-1)
             self.failed[lost & ~np.isfinite(self.failed)] = self.state["t"][lost & ~np.isfinite(self.failed)]
             bar.update(float(np.min(self.state["t"]) - problem.start_time) / max(self.end - problem.start_time, 1e-300))
 
     def _attempts(self, active: np.ndarray, end: float) -> int:
-        """Attempts of the next block: about as many as the trajectory that is furthest behind needs."""
+        """Attempts of the next block: about as many as the slowest trajectory needs, growing as the step size settles."""
         layout = self.stepper.layout
         per_attempt = 8 * self.count * sum(layout.size(name) for name in layout.record)
         needed = 1.1 * np.max((end - self.state["t"][active]) / np.maximum(self.state["next_h"][active], 1e-300))
         room = max(int(BLOCK_BYTES / per_attempt), 1)
         limit = max(self.method.max_steps - self.attempts, 1)
-        return int(min(np.clip(needed, FEWEST, MOST), room, limit))
+        return int(min(np.clip(needed, FEWEST, FEWEST + self.attempts), MOST, room, limit))
 
     def _keep(self, raw: dict[str, np.ndarray]) -> None:
         """Records on the grid and events from the accepted attempts of a block."""

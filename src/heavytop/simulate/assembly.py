@@ -222,7 +222,8 @@ def schedule(plant: Plant, method: Method) -> Schedule:
         if control.kind == "continuous":
             observe.append(call)
         else:
-            sample.append(call)
+            sample += [*observe, call]  # a law may need what the integrator does not carry
+            observe = []
             if law.state_size:  # the memory moves on with the step, so that a step may be sampled twice
                 state.append("z")
                 record.append("z")

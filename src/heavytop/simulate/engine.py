@@ -19,6 +19,7 @@ from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace
 from heavytop.simulate.inputs import InputPlan, call_back
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.progress import Progress
+from heavytop.simulate.protocol import content
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
@@ -99,21 +100,19 @@ def compile_problem(problem: Problem) -> Compiled:
     options = (
         f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
     )
-    memo = problem.dynamics.steppers
-    key = (options, lanes, problem.threads, None if law is None else id(law.law), problem.events)
-    if key not in memo:
-        memo[key] = (_stepper(problem, options, lanes), law)
-    stepper = memo[key][0]
+    if law is not None:
+        options += f" law {law.fingerprint}"
+    if problem.events:
+        options += f" events {content(trace_events(problem.events, problem.dynamics))}"
+    key = (options, lanes, problem.threads)
+    stepper = problem.dynamics.steppers.recall(key, lambda: _stepper(problem, options, lanes))
     tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
     return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
 
 
 def _stepper(problem: Problem, options: str, lanes: int) -> Stepper:
-    law, mark = problem.plan.control.law, problem.dynamics.fingerprint
-    if law is not None:
-        law_mark = getattr(law.law, "fingerprint", None)
-        mark = None if mark is None or law_mark is None else f"{mark} law {law_mark}"
-    if mark is None or problem.events:
+    mark = problem.dynamics.fingerprint
+    if mark is None:
         return Stepper(_schedule(problem), lanes, problem.threads)
     return Stepper.cached(f"{mark} {options}", lambda: _schedule(problem), lanes, problem.threads)
 
@@ -137,15 +136,18 @@ class FixedStep:
     def __init__(self, problem: Problem, compiled: Compiled) -> None:
         self.problem, self.stepper, self.nodes = problem, compiled.stepper, compiled.nodes
         every = problem.record_every
-        self.numbers = np.unique([*range(0, problem.steps + 1, every), problem.steps])
+        numbers = np.arange(0, problem.steps + 1, every)
+        self.numbers = numbers if numbers[-1] == problem.steps else np.append(numbers, problem.steps)
         shapes = self.stepper.layout.shapes
         hidden = ("events",)
         self.names = [n for n in self.stepper.layout.record if n not in hidden]
         n = len(self.numbers)
         self.records = {name: np.full((n, *problem.batch, *shapes[name]), np.nan) for name in self.names}
+        self.records["q"][0], self.records["v"][0] = problem.q, problem.v
         self.failed = np.full(problem.batch, np.nan)
         self.stopped = np.full(problem.batch, np.nan)
         self.occurrences: list[Occurrence] = []
+        self._latest: dict[str, np.ndarray] = {}
         self.event_kernel = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else _no_kernel
         self.constants = {"p": problem.p, "h": np.asarray(problem.step)}
         self.tables = self._tables()
@@ -172,7 +174,7 @@ class FixedStep:
         with Progress(f"simulate {problem.dynamics.name}", problem.progress) as bar:
             try:
                 while done < problem.steps or problem.steps == 0:
-                    length = self._length(block, problem.steps - done)
+                    length = self._length(block, done)
                     clock = time.perf_counter()
                     result = self._block(state, done, length)
                     state = self._keep(result, done, length)
@@ -183,10 +185,10 @@ class FixedStep:
                         break
             except KeyboardInterrupt:
                 interrupted = True
-        kept = self.numbers <= done
+        numbers, records = self._until(done)
         return Recording(
-            problem.start_time + problem.step * self.numbers[kept],
-            {name: array[kept] for name, array in self.records.items()},
+            problem.start_time + problem.step * numbers,
+            records,
             self.failed,
             self.stopped,
             sorted(self.occurrences, key=lambda o: o.time),
@@ -196,13 +198,22 @@ class FixedStep:
             steps=done,
         )
 
+    def _until(self, done: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Numbers and records of what was computed, with the last state even if it was not due."""
+        kept = self.numbers <= done
+        numbers, records = self.numbers[kept], {name: array[kept] for name, array in self.records.items()}
+        if done and done not in numbers:
+            numbers = np.append(numbers, done)
+            records = {name: np.concatenate([array, self._latest[name][None]]) for name, array in records.items()}
+        return numbers, records
+
     # --- blocks -----------------------------------------------------------------------------------------------------------
 
     def _first_block(self) -> int:
         problem = self.problem
         if problem.plan.callback is not None:
             return problem.plan.every
-        return self._aligned(min(1024, self._limit()))
+        return min(1024, self._limit())
 
     def _limit(self) -> int:
         """Steps per block that the memory of its records allows."""
@@ -211,22 +222,20 @@ class FixedStep:
         per_record = 8 * sum(sizes) * max(self.problem.count, 1)
         return max(int(BLOCK_BYTES / max(per_record, 1)), 1) * every
 
-    def _aligned(self, steps: int) -> int:
-        every = self.problem.record_every
-        return max(steps // every, 1) * every
-
-    def _length(self, block: int, remaining: int) -> int:
-        """Steps of the next block: whole record intervals, and what is left of the last one by itself."""
-        every = self.problem.record_every
-        if block < remaining or self.problem.plan.callback is not None or self.problem.events:
+    def _length(self, block: int, done: int) -> int:
+        """Steps of the next block: whole record intervals, or a part of one that does not reach beyond its end."""
+        every, remaining = self.problem.record_every, self.problem.steps - done
+        if self.problem.plan.callback is not None or self.problem.events:
             return min(block, remaining)
-        return remaining // every * every or remaining
+        if done % every or block < every or remaining < every:
+            return min(block, remaining, every - done % every)
+        return min(block, remaining) // every * every
 
     def _next_block(self, block: int, seconds: float) -> int:
         if self.problem.plan.callback is not None:
             return block
         factor = np.clip(BLOCK_SECONDS / max(seconds, 1e-6), 0.25, 8.0)
-        return self._aligned(int(min(max(block * factor, 1), self._limit())))
+        return int(min(max(block * factor, 1), self._limit()))
 
     def _block(self, state: dict[str, np.ndarray], first: int, length: int) -> Steps:
         """``length`` native steps; records of each step if there are events, of the wanted ones otherwise."""
@@ -236,7 +245,7 @@ class FixedStep:
             shown = self._visible(state)
             u = call_back(problem.plan.callback, now, shown["q"], shown["v"], problem.dynamics.nu)
             self.tables["u"] = u
-        every = min(problem.record_every, max(length, 1))
+        every = problem.record_every if length % problem.record_every == 0 else length
         if problem.events or problem.plan.callback is not None:
             every = 1
         return self.stepper.run(
@@ -257,19 +266,17 @@ class FixedStep:
             return {
                 name: np.broadcast_to(state[name], (*self.problem.batch, state[name].shape[-1])) for name in ("q", "v")
             }
-        return self._last if self._last is not None else {"q": self.problem.q, "v": self.problem.v}
-
-    _last: dict[str, np.ndarray] | None = None
+        return self._latest or {"q": self.problem.q, "v": self.problem.v}
 
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
         """Copy the wanted records, note failures and events; return the state to go on from."""
         problem = self.problem
-        wanted = np.isin(result.recorded, self.numbers)
-        places = np.searchsorted(self.numbers, result.recorded[wanted])
+        places = np.searchsorted(self.numbers, result.recorded)
+        wanted = self.numbers[places] == result.recorded
+        places = places[wanted]
         for name in self.names:
             self.records[name][places] = result.records[name][wanted]
-        if "v" not in result.state:
-            self._last = {name: result.records[name][-1] for name in ("q", "v")}
+        self._latest = {name: result.records[name][-1] for name in self.names}
         fresh = (result.failed >= 0) & ~np.isfinite(self.failed)
         self.failed[fresh] = problem.start_time + problem.step * result.failed[fresh]
         if problem.events:
@@ -283,8 +290,6 @@ class FixedStep:
         count, n = problem.count, len(problem.events)
         values = result.records["events"].reshape(-1, count, n)
         found = crossings(values, problem.events)
-        if first == 0:
-            found = found[values[found[:, 0], found[:, 1], found[:, 2]] != 0]
         stopped = self.stopped.reshape(-1)
         found = found[~np.isfinite(stopped[found[:, 1]])]
         if not len(found):

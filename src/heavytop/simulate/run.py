@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -136,8 +136,16 @@ class Run:
 
     @property
     def final(self) -> tuple[np.ndarray, np.ndarray]:
-        """The last q and v: a start for another run."""
-        return self.q[-1], self.v[-1]
+        """The last q and v of each trajectory: a start for another run.
+
+        In a batch, a trajectory that ended early gives its last finite record.
+        """
+        finite = np.all(np.isfinite(np.concatenate([self.q, self.v], axis=-1)), axis=-1)
+        if not len(self.t) or np.all(finite[-1]):
+            return self.q[-1], self.v[-1]
+        last = len(self.t) - 1 - np.argmax(finite[::-1], axis=0)
+        at = (last, *np.indices(self.batch))
+        return self.q[at], self.v[at]
 
     # --- energies and invariants --------------------------------------------------------------------------------------------
 
@@ -224,15 +232,12 @@ class Run:
 
         return plot_run(self, path)
 
-    def show(self, path: str | Path) -> None:
-        """Write a self-contained page with the animated system."""
-        try:
-            from heavytop.show.page import write_page  # pyright: ignore
-        except ImportError:
-            raise SimulationError(
-                "this installation has no page writer (heavytop.show.page). Use run.plot(path) for figures or run.save(path)."
-            ) from None
-        write_page(self, path)
+    def show(self, path: str | Path, index: int | Sequence[int] = 0) -> Path:
+        """Write a self-contained page with the moving system, curves and numbers; of a batch the trajectory ``index``."""
+        from heavytop.show.page import write_page
+        from heavytop.show.run_report import report_of
+
+        return write_page(report_of(self, index), path)
 
     def __repr__(self) -> str:
         batch = f", batch {self.batch}" if self.batch else ""

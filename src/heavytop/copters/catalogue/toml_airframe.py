@@ -66,7 +66,9 @@ TOP = {
     "parasitic_drag": Field(_vector, "three numbers (N/(m/s)^2)", False, [0.0, 0.0, 0.0]),
     "agility": Field(_positive, "a positive number", False, 1.0),
     "rotors": Field(lambda x: isinstance(x, dict), "a table [rotors]"),
-    "rotor": Field(lambda x: isinstance(x, list) and bool(x) and all(isinstance(r, dict) for r in x), "tables [[rotor]]"),
+    "rotor": Field(
+        lambda x: isinstance(x, list) and bool(x) and all(isinstance(r, dict) for r in x), "tables [[rotor]]"
+    ),
 }
 ROTORS = {
     "thrust_coefficient": Field(_positive, "a positive number (N/(rad/s)^2)"),
@@ -81,7 +83,9 @@ ROTORS = {
 ROTOR = {
     "at": Field(_vector, "three numbers (m)"),
     "axis": Field(lambda x: _vector(x) and any(x), "three numbers, not all zero", False, [0.0, 0.0, 1.0]),
-    "torque": Field(lambda x: x in (1, -1, 0) and not isinstance(x, bool), "1, -1 or 0: the sign of the torque on the hull"),
+    "torque": Field(
+        lambda x: x in (1, -1, 0) and not isinstance(x, bool), "1, -1 or 0: the sign of the torque on the hull"
+    ),
 }
 
 

@@ -59,7 +59,11 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
     if not vehicle.fully_actuated:
         names = [name for name in names if name not in _FULLY_ACTUATED]
     if any(vehicle.levers):
-        names = [name for name in names if name in ("hover", "step", "recovery", "eight", "circle", "helix", "waypoints", "looping")]
+        names = [
+            name
+            for name in names
+            if name in ("hover", "step", "recovery", "eight", "circle", "helix", "waypoints", "looping")
+        ]
     return tuple(names)
 
 
@@ -69,7 +73,5 @@ def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
     if key not in MANEUVERS:
         raise unknown_name("maneuver", name, MANEUVERS)
     if key not in suited(vehicle):
-        raise ControlError(
-            f"{vehicle.name!r} cannot fly {key!r}. It can fly: {', '.join(suited(vehicle))}."
-        )
+        raise ControlError(f"{vehicle.name!r} cannot fly {key!r}. It can fly: {', '.join(suited(vehicle))}.")
     return MANEUVERS[key](vehicle, **options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from heavytop._arrays import Array, vector
@@ -63,13 +61,21 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
     Rotors that push backwards bring the vehicle back to its place; otherwise it ends a little aside, at the same height.
     """
     if turn + begin >= duration:
-        raise ControlError(f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}.")
+        raise ControlError(
+            f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}."
+        )
 
     def angle(t: Array) -> Array:
         return 2 * np.pi * smoothstep((t - begin) / turn)
 
     reference = turned(
-        vehicle, angle, lambda th, g: g * (1 + np.cos(th)) / 2, duration, (begin, begin + turn), axis, free=not _reversible(vehicle)
+        vehicle,
+        angle,
+        lambda th, g: g * (1 + np.cos(th)) / 2,
+        duration,
+        (begin, begin + turn),
+        axis,
+        free=not _reversible(vehicle),
     )
     marks = [(begin + turn / 2, "upside down")]
     return Maneuver(vehicle, reference, "flip", duration + 1.0, moments=marks)

@@ -45,7 +45,9 @@ def hanging_reference(vehicle: Vehicle, curve: Curve, duration: float, side: Any
             R = np.eye(3)
         else:
             if np.any(at):
-                raise ControlError(f"the load of {vehicle.name!r} must hang in the hull's origin for a reference to exist.")
+                raise ControlError(
+                    f"the load of {vehicle.name!r} must hang in the hull's origin for a reference to exist."
+                )
             center = joint - float(np.linalg.norm(np.asarray(masses[load.body].com, dtype=float))) * b
             force = float(masses["hull"].mass) * (twice(joint, t) - gravity)
             force = force + float(masses[load.body].mass) * (twice(center, t) - gravity)
@@ -74,5 +76,3 @@ def swung(reference: Reference, angle: float) -> tuple[np.ndarray, np.ndarray]:
     turned = so3.exp(angle * np.array([0.6, 0.8, 0.0])) @ R
     q[-9:] = turned.T.reshape(9)
     return q, v
-
-

@@ -27,7 +27,9 @@ def eased(duration: float, ramp: float) -> Any:
     (0.0, 4.0, 8.0)
     """
     if not 0 < 2 * ramp <= duration:
-        raise ControlError(f"a smooth start and stop of {ramp:g} s each need a duration above {2 * ramp:g} s, got {duration:g} s.")
+        raise ControlError(
+            f"a smooth start and stop of {ramp:g} s each need a duration above {2 * ramp:g} s, got {duration:g} s."
+        )
 
     def risen(t: Array) -> Array:
         """Integral of the smooth step of degree nine."""
@@ -188,7 +190,9 @@ def transport(
     curve = rest_to_rest(depth, depth + goal, duration, begin=0.5)
     maneuver = along(vehicle, curve, 0.5 + duration + settle, "transport", side=side)
     start = swung(maneuver, swing)
-    return Maneuver(vehicle, maneuver, "transport", start=start, moments=[(0.5, "departure"), (0.5 + duration, "arrival")])
+    return Maneuver(
+        vehicle, maneuver, "transport", start=start, moments=[(0.5, "departure"), (0.5 + duration, "arrival")]
+    )
 
 
 def _plane(plane: str) -> tuple[np.ndarray, np.ndarray]:

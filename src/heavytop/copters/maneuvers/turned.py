@@ -103,9 +103,7 @@ def _least(
     shape = {"h": casadi.DM(gram).sparsity(), "a": casadi.DM(A).sparsity()}
     quiet = {"print_iter": False, "print_header": False, "print_info": False, "error_on_fail": False, "max_iter": 500}
     solver = casadi.conic("thrust", "qrqp", shape, quiet)
-    found = solver(
-        h=gram, a=A, lba=np.concatenate([right, low]), uba=np.concatenate([right, high]), x0=plain
-    )
+    found = solver(h=gram, a=A, lba=np.concatenate([right, low]), uba=np.concatenate([right, high]), x0=plain)
     c = np.asarray(found["x"]).ravel()
     slack = 1e-6 * (1 + np.max(np.abs(value)))
     kept = np.all(s @ c >= low - slack) and np.all(s @ c <= high + slack)

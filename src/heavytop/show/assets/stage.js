@@ -122,7 +122,7 @@ class Stage {
     }));
     this.trails = this.scene.trails.map((trail) => ({ ...trail, object: this.objects.get(`trail/${trail.name}`) }));
     this.ghostTag = this.ghosts.length ? this.tag("reference", "tag-ghost") : null;
-    this.axisTags = this.scene.ground === null ? [] : ["x", "y"].map((axis) => this.tag(axis, "tag-axis"));
+    this.axisTags = this.scene.ground === null ? [] : this.scene.axes.map((axis) => this.tag(axis, "tag-axis"));
   }
 
   tag(text, kind) {

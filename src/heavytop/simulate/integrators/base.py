@@ -13,7 +13,7 @@ from heavytop.compile import Call
 from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import Flat, Method, Plant
 
-PROJECT_EVERY = 8
+PROJECT_EVERY = 16
 """Steps between projections onto the manifold: rounding stays below 1e-14, the order of the method is untouched."""
 
 
@@ -86,35 +86,36 @@ def weighted(weights: Sequence[float], rates: Sequence[Array]) -> Array:
     return total
 
 
-def add_compensated(plant: Plant) -> list[Call]:
-    """Calls that add ``{flat}_step`` to each flat part and carry the rounding error of the sum along (Kahan's summation).
+def summed(flat: Flat, at: Mapping[str, Array], step: Array) -> dict[str, Array]:
+    """The new value of a flat part, and what was added to the old one: the increment and the rest of the last sum."""
+    whole = step + at[f"{flat.name}_rest"]
+    return {f"{flat.name}_new": at[flat.name] + whole, f"{flat.name}_sum": whole}
 
-    Two functions, as the difference of sum and summand is to be computed, not simplified. State: :func:`carried`.
+
+def declare_sums(plant: Plant) -> list[str]:
+    """Declare the buffers of :func:`summed`; the inputs it needs."""
+    plant.buffers |= {f"{f.name}_{kind}": (f.size,) for f in plant.flats for kind in ("new", "rest", "sum")}
+    return [name for f in plant.flats for name in (f.name, f"{f.name}_rest")]
+
+
+def keep_rests(plant: Plant) -> Call:
+    """The call that takes over new values and keeps what rounding cut off the sums (Kahan's summation).
+
+    A function of its own, as the difference of sum and summand is to be computed, not simplified. State: :func:`carried`.
     """
     names = [flat.name for flat in plant.flats]
-    shapes = {f"{f.name}_{kind}": (f.size,) for f in plant.flats for kind in ("new", "rest", "step")}
-    plant.buffers |= shapes
-
-    def add(*values: Array) -> Mapping[str, Array]:
-        n = len(names)
-        return {f"{name}_new": values[i] + (values[n + i] + values[2 * n + i]) for i, name in enumerate(names)}
+    inputs = [f"{name}{kind}" for name in names for kind in ("", "_new", "_sum")]
 
     def keep(*values: Array) -> Mapping[str, Array]:
-        n = len(names)
-        rests = {}
-        for i, name in enumerate(names):
-            x, step, rest, new = (values[k * n + i] for k in range(4))
-            rests[f"{name}_rest"] = (step + rest) - (new - x)
-        return rests | {name: values[3 * n + i] for i, name in enumerate(names)}
+        at = dict(zip(inputs, values, strict=True))
+        rests = {f"{name}_rest": at[f"{name}_sum"] - (at[f"{name}_new"] - at[name]) for name in names}
+        return rests | {name: at[f"{name}_new"] for name in names}
 
-    inputs = [*names, *(f"{name}_step" for name in names), *(f"{name}_rest" for name in names)]
-    first = plant.function("add", add, inputs)
-    second = plant.function("keep_rest", keep, [*inputs, *(f"{name}_new" for name in names)])
-    return [first, second]
+    return plant.function("keep_rests", keep, inputs)
 
 
 def carried(plant: Plant) -> list[str]:
-    """State buffers of :func:`add_compensated`."""
+    """State buffers of :func:`keep_rests`."""
     return [f"{flat.name}_rest" for flat in plant.flats]
 
 

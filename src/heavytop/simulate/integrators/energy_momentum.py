@@ -31,7 +31,7 @@ from heavytop.geometry import series
 from heavytop.simulate.assembly import Method, Plant
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, project, relative_size, stage_names
 
-REST = 1e-13
+REST = 1e-12
 """Fraction of the energy scale below which kinetic energy counts as none: nothing to correct along."""
 
 
@@ -61,20 +61,23 @@ class EnergyMomentum(Integrator):
             raise SimulationError(
                 f"EnergyMomentum needs the energy of {plant.dynamics.name!r}: give kinetic= and potential= to the dynamics."
             )
-        plant.functions["energy_slope"] = energy
+        plant.functions["energy"] = energy
         power = plant.dynamics.power()
-        plant.buffers |= {"E1": (), "slope": (plant.nv,), "E0": (), "mu": (), "P": (), "residual": ()}
+        plant.buffers |= {"E1": (), "E0": (), "P": (), "residual": (), "scale": (), "Em~": ()}
+        plant.buffers |= {"slope": (plant.nv,), "slope~": (plant.nv,), "qm": (plant.nq,), "q1": (plant.nq,)}
         for f in plant.flats:
             plant.buffers |= {f"{f.name}m": (f.size,), f"{f.name}1": (f.size,)}
-        plant.buffers |= {"qm": (plant.nq,), "q1": (plant.nq,), "scale": ()}
         middle = stage_names(plant.flats, "m")
-        calls = [*plant.rates("m", 0.5, "q", {}), self._predict(plant)]
+        self._displacement(plant)
+        move = Call("displace", ("q", "q", "vm", "h", "p"), ("qm", "q1"))
+        move_on = Call("displace", ("q", "qm", "vm", "h", "p"), ("qm", "q1"))
+        calls = [*plant.rates("m", 0.5, "q", {}), self._predict(plant), move]
         sweep = plant.rates("m", 0.5, "qm", middle)
+        sweep.append(Call("energy", ("qm", "vm", "p"), ("Em~", "slope")))
+        sweep.append(Call("energy", ("q1", "v1", "p"), ("E1", "slope~")))
         if power is not None:
             sweep += self._power(plant, power, middle)
-        sweep.append(self._iterate(plant))
-        sweep.append(Call("energy_slope", ("q1", "v1", "p"), ("E1", "slope")))
-        sweep.append(self._correct(plant, power is not None))
+        sweep += [self._iterate(plant, power is not None), move_on]
         calls += sweep * self.iterations
         calls.append(self._finish(plant, power is not None))
         return Method([*calls, *project(plant)], state=("E0", "scale", "residual"), record=("residual",))
@@ -93,53 +96,56 @@ class EnergyMomentum(Integrator):
         return [call, net]
 
     def _predict(self, plant: Plant) -> Call:
-        """Half an explicit step."""
-        c, flats = plant.coordinates, plant.flats
-        inputs = ["q", "h", "wm", *(f.name for f in flats), *(f"{f.rate}m" for f in flats)]
+        """An explicit step."""
+        flats = plant.flats
+        inputs = ["h", *(f.name for f in flats), *(f"{f.rate}m" for f in flats)]
 
         def predict(*values: Array) -> Mapping[str, Array]:
             at = dict(zip(inputs, values, strict=True))
-            half = 0.5 * at["h"]
-            moved = {f"{f.name}m": at[f.name] + half * at[f"{f.rate}m"] for f in flats}
-            moved |= {f"{f.name}1": at[f.name] + at["h"] * at[f"{f.rate}m"] for f in flats}
-            qm, _ = displace(c, at["q"], at["q"], at["h"] * at["wm"])
-            return {"qm": qm, "mu": 0 * at["h"], **moved}
+            moved = {f"{f.name}m": at[f.name] + 0.5 * at["h"] * at[f"{f.rate}m"] for f in flats}
+            return moved | {f"{f.name}1": at[f.name] + at["h"] * at[f"{f.rate}m"] for f in flats}
 
         return plant.function("predict", predict, inputs)
 
-    def _iterate(self, plant: Plant) -> Call:
-        """New values of the end and the middle from the rates in the middle."""
-        c, flats = plant.coordinates, plant.flats
-        inputs = ["q", "qm", "h", "mu", "wm", "v1", *(f.name for f in flats), *(f"{f.rate}m" for f in flats), "vm"]
+    def _displacement(self, plant: Plant) -> None:
+        """(q, q_m, v_m, h, p) -> (q_m, q1): the displacement belongs to the mean velocity of the same iterate."""
+        motion = plant.functions["motion"]
+        sizes = {"q": plant.nq, "qm": plant.nq, "vm": plant.nv, "h": None, "p": motion.inputs["p"][0]}
+        s = {name: symbol(name, size) for name, size in sizes.items()}
+        w = motion.expressions(s["qm"], s["vm"], symbol("u", motion.inputs["u"][0]), s["p"])[0]
+        qm, q1 = displace(plant.coordinates, s["q"], s["qm"], s["h"] * w)
+        function = make_function("displace", s, {"qm": qm, "q1": q1})
+        shapes = {name: () if size is None else (size,) for name, size in sizes.items()}
+        plant.functions["displace"] = Traced("displace", function, shapes, {"qm": (plant.nq,), "q1": (plant.nq,)})
+
+    def _iterate(self, plant: Plant, powered: bool) -> Call:
+        """New values of the end and the middle from rates, energies and power at the last ones.
+
+        ``h mu v_m . M v_m = E1 - E0 - h P - v_m . M (v1 - v0 - h a)``: what the midpoint force misses of the work. It is of the order
+        of the displacement at any iterate, so that mu v_m stays small where the motion turns back.
+        """
+        flats = plant.flats
+        inputs = ["h", "v1", "vm", "E0", "E1", "slope", "scale", *(["P"] if powered else [])]
+        inputs += [*(f.name for f in flats), *(f"{f.rate}m" for f in flats)]
 
         def iterate(*values: Array) -> Mapping[str, Array]:
             at = dict(zip(inputs, values, strict=True))
             h, result = at["h"], {}
+            gained = at["E1"] - at["E0"] - (h * at["P"] if powered else 0.0)
+            missed = gained - np.vecdot(at["slope"], at["v1"] - at["v"] - h * at["v_ratem"])
+            twice = np.vecdot(at["slope"], at["vm"])  # v_m . M v_m
+            moving = twice > REST * at["scale"]
+            h_mu = np.where(moving, missed / np.where(moving, twice, 1.0), 0.0)
             for f in flats:
                 step = h * at[f"{f.rate}m"]
                 if f.name == "v":
-                    step = step - (h * at["mu"]) * at["vm"]
+                    step = step - h_mu * at["vm"]
                 result[f"{f.name}1"] = at[f.name] + step
                 result[f"{f.name}m"] = at[f.name] + 0.5 * step
-            result["qm"], result["q1"] = displace(c, at["q"], at["qm"], h * at["wm"])
             result["change"] = relative_size(result["v1"] - at["v1"], at["v1"], SLOW)
             return result
 
         return plant.function("iterate", iterate, inputs, change=())
-
-    def _correct(self, plant: Plant, powered: bool) -> Call:
-        """Newton's step for mu: dE1/dmu = -h v_m . dE1/dv1."""
-        inputs = ["mu", "E1", "E0", "slope", "vm", "h", "scale", *(["P"] if powered else [])]
-
-        def correct(*values: Array) -> Mapping[str, Array]:
-            at = dict(zip(inputs, values, strict=True))
-            h = at["h"]
-            excess = at["E1"] - at["E0"] - (h * at["P"] if powered else 0.0)
-            turn = np.vecdot(at["vm"], at["slope"])
-            enough = turn > REST * at["scale"]
-            return {"mu": np.where(enough, at["mu"] + excess / (h * np.where(enough, turn, 1.0)), 0.0)}
-
-        return plant.function("correct", correct, inputs)
 
     def _finish(self, plant: Plant, powered: bool) -> Call:
         """Take over the end; the energy to hold moves on by the work done."""

@@ -13,11 +13,13 @@ from heavytop.compile import Call
 from heavytop.simulate.assembly import Method, Plant
 from heavytop.simulate.integrators.base import (
     Integrator,
-    add_compensated,
     carried,
+    declare_sums,
+    keep_rests,
     nonzero,
     project,
     stage_names,
+    summed,
     weighted,
 )
 from heavytop.simulate.integrators.tableaus import RK4
@@ -37,7 +39,7 @@ class ProjectedRK4(Integrator):
             calls += plant.rates(str(i), RK4.c[i], q, flats)
             calls.append(self._rate(plant, i, q))
             calls.append(self._next(plant, i))
-        return Method([*calls, *add_compensated(plant), *project(plant, 1)], state=carried(plant))
+        return Method([*calls, keep_rests(plant), *project(plant, 1)], state=carried(plant))
 
     def _rate(self, plant: Plant, i: int, q: str) -> Call:
         """q' = A(q) w at stage i."""
@@ -55,16 +57,21 @@ class ProjectedRK4(Integrator):
         suffix = "" if last else str(i + 1)
         names = ["q", *(f.name for f in plant.flats)]
         sources = {name: [f"{name}_rate{j}" for j in used] for name in names}
-        inputs = ["h", *names, *(rate for rates in sources.values() for rate in rates)]
-        endings = {name: "_step" if last and name != "q" else suffix for name in names}
-        shapes = {f"{f.name}{endings[f.name]}": (f.size,) for f in plant.flats} | {f"q{suffix}": (plant.nq,)}
+        needed: list[str] = ["h", *names, *(rate for rates in sources.values() for rate in rates)]
+        needed += declare_sums(plant) if last else []
+        inputs = list(dict.fromkeys(needed))
+        shapes = {f"{f.name}{suffix}": (f.size,) for f in plant.flats} | {f"q{suffix}": (plant.nq,)}
 
-        def step(*values: Array) -> Mapping[str, Array]:
+        def advance(*values: Array) -> Mapping[str, Array]:
             at = dict(zip(inputs, values, strict=True))
-            result = {}
-            for name in names:
-                step = at["h"] * weighted([weights[j] for j in used], [at[rate] for rate in sources[name]])
-                result[f"{name}{endings[name]}"] = step if endings[name] == "_step" else at[name] + step
+            steps = {
+                name: at["h"] * weighted([weights[j] for j in used], [at[rate] for rate in sources[name]])
+                for name in names
+            }
+            result = {f"q{suffix}": at["q"] + steps["q"]}
+            for f in plant.flats:
+                moved = summed(f, at, steps[f.name]) if last else {f"{f.name}{suffix}": at[f.name] + steps[f.name]}
+                result |= moved
             return result
 
-        return plant.function(f"stage{i}", step, inputs, **shapes)
+        return plant.function(f"stage{i}", advance, inputs, **shapes)

@@ -2,7 +2,7 @@
 
 With ``q(t) = q_n o exp(theta(t))`` the motion ``q' = A(q) w`` becomes ``theta' = T^-1(theta) w`` (doc 002, eqs 11, 12,
 72-87). theta restarts at zero in every step and the stages evaluate forces at ``q_n o exp(theta_i)`` (errata 2.14-2.16);
-with the exact ``T^-1`` the order is that of the tableau.
+with the exact ``T^-1`` the order is that of the tableau. Up to order four ``T^-1`` is cut after its second bracket.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from heavytop.compile import Call
 from heavytop.simulate.assembly import Method, Plant
 from heavytop.simulate.integrators.base import (
     Integrator,
-    add_compensated,
     carried,
+    declare_sums,
+    keep_rests,
     need_group,
     nonzero,
     project,
     stage_names,
+    summed,
     weighted,
 )
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4, Tableau
@@ -33,7 +35,7 @@ class MuntheKaas(Integrator):
 
     def build(self, plant: Plant) -> Method:
         need_group(plant, type(self).__name__)
-        calls = [*munthe_kaas_stages(plant, self.tableau), *add_compensated(plant), *project(plant)]
+        calls = [*munthe_kaas_stages(plant, self.tableau), keep_rests(plant), *project(plant)]
         return Method(calls, state=carried(plant))
 
 
@@ -65,9 +67,10 @@ class RKMK8(MuntheKaas):
 
 
 def munthe_kaas_stages(plant: Plant, tableau: Tableau, keep: bool = False) -> list[Call]:
-    """Calls of all stages; the last one writes ``q`` and the increments ``{flat}_step``.
+    """Calls of all stages; the last one writes ``q`` and, for each flat part, its new value and what was added.
 
-    With ``keep`` the state stays as it is: the end is written to ``q_end`` and ``theta_end``, and every ``k{i}`` is kept.
+    With ``keep`` the state stays as it is: the end is written to ``q_end``, ``theta_end`` and ``{flat}_step``, and every ``k{i}`` is
+    kept.
 
     Buffers of stage i: ``theta{i}``, ``q{i}``, flats ``v{i}``; ``w{i}`` and the rates come from the plant, ``k{i}`` is the rate
     of theta. Stage 0 is the state itself, theta = 0 and k = w.
@@ -91,34 +94,41 @@ def _next_stage(plant: Plant, tableau: Tableau, i: int, keep: bool) -> Call:
     k_names = [f"w{j}" if j == 0 else f"k{j}" for j in used if j != i]
     flat_rates = {flat.name: [f"{flat.rate}{j}" for j in used] for flat in plant.flats}
     inputs = ["q", "h", *(["theta" + str(i)] if i else []), f"w{i}", *k_names]
+    if last and not keep:
+        inputs += declare_sums(plant)
     inputs += [] if last else [f.name for f in plant.flats]
     for names in flat_rates.values():
         inputs += names
     inputs = list(dict.fromkeys(inputs))
     suffix = ("_end" if keep else "") if last else str(i + 1)
-    ending = "_step" if last else suffix
-    shapes = {f"{f.name}{ending}": (f.size,) for f in plant.flats} | {f"q{suffix}": (plant.nq,)}
+    shapes = {f"{f.name}{'_step' if last else suffix}": (f.size,) for f in plant.flats} | {f"q{suffix}": (plant.nq,)}
     if keep_k:
         shapes[f"k{i}"] = (plant.nw,)
     if not last or keep:
         shapes[f"theta{suffix}"] = (plant.nw,)
 
-    def step(*values: Array) -> Mapping[str, Array]:
+    c = plant.coordinates
+    tangent_inverse = c.tangent_inverse_truncated if tableau.order <= 4 else c.tangent_inverse
+
+    def advance(*values: Array) -> Mapping[str, Array]:
         at = dict(zip(inputs, values, strict=True))
         rate = at[f"w{i}"]
         if i:
-            rate = plant.coordinates.tangent_inverse(at[f"theta{i}"], rate)
+            rate = tangent_inverse(at[f"theta{i}"], rate)
         ks = {j: rate if j == i else at[f"w{j}" if j == 0 else f"k{j}"] for j in used}
         h = at["h"]
         theta = h * weighted([weights[j] for j in used], [ks[j] for j in used])
         result = {f"k{i}": rate} if keep_k else {}
         if not last or keep:
             result[f"theta{suffix}"] = theta
-        result[f"q{suffix}"] = plant.coordinates.retract(at["q"], theta)
+        result[f"q{suffix}"] = c.retract(at["q"], theta)
         for flat in plant.flats:
             rates = [at[name] for name in flat_rates[flat.name]]
             step = h * weighted([weights[j] for j in used], rates)
-            result[f"{flat.name}{ending}"] = step if last else at[flat.name] + step
+            if last:
+                result |= {f"{flat.name}_step": step} if keep else summed(flat, at, step)
+            else:
+                result[f"{flat.name}{suffix}"] = at[flat.name] + step
         return result
 
-    return plant.function(f"stage{i}", step, inputs, **shapes)
+    return plant.function(f"stage{i}", advance, inputs, **shapes)

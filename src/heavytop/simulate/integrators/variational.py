@@ -22,7 +22,7 @@ import numpy as np
 from heavytop._arrays import Array, jacobian, substitute, symbol, transpose
 from heavytop.compile import Call, Traced, make_function
 from heavytop.errors import SimulationError
-from heavytop.simulate.assembly import Method, Plant
+from heavytop.simulate.assembly import Control, Method, Plant
 from heavytop.simulate.dynamics import velocity_map
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_group, need_unconstrained, project, relative_size
 from heavytop.system.solve import solve_definite
@@ -119,8 +119,12 @@ class Variational(Integrator):
 
     def prepare(self, problem: Any, state: dict[str, Array]) -> dict[str, Array]:
         """Start from the momentum p = W^-T M v."""
-        plant = Plant(problem.dynamics, problem.plan.control, False)
-        momentum = _Pieces(plant).momentum().interpret(problem.q, problem.v, problem.p)[0]
+
+        def make() -> Traced:
+            return _Pieces(Plant(problem.dynamics, Control("table"), False)).momentum()
+
+        momenta = problem.dynamics.steppers.recall("momenta", make)
+        momentum = momenta.interpret(problem.q, problem.v, problem.p)[0]
         return {name: value for name, value in state.items() if name != "v"} | {"momentum": momentum}
 
 

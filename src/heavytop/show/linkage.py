@@ -1,0 +1,368 @@
+"""A model as bodies to look at: solids of equivalent inertia, links between joints, pins, rails, posts, struts, thrusters.
+
+Nothing but the description of the system is needed. World axes are turned so that gravity points down in the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import as_array
+from heavytop.show.airframes import airframe
+from heavytop.show.meshes import Floats, Mesh, cylinder, disc, frame_along, propeller, sphere, tube
+from heavytop.show.scene import Arrow, Body, Scene, Trail
+from heavytop.show.solids import MassProperties, equivalent_solid
+from heavytop.system import Cylindrical, Fixed, Free, Model, Planar, Prismatic, Revolute, Thruster, Universal
+from heavytop.system.description import at_defaults
+from heavytop.system.graph import Edge
+from heavytop.system.inputs import unit_axis
+from heavytop.system.names import WORLD
+
+MOST_TRAILS = 6
+ROTORS = 3
+"""Thrusters on a body from which it is drawn as a multicopter."""
+LOOKS = 240
+"""Times at which the motion is examined for the height of the ground and for posts in the way."""
+
+
+def upright(gravity: Floats) -> Floats:
+    """Rotation (3, 3) from world axes to those of the picture, whose z axis points up.
+
+    >>> upright(np.array([0.0, -9.81, 0.0])) @ [0, 1, 0]
+    array([0., 0., 1.])
+    """
+    size = np.linalg.norm(gravity)
+    if size == 0:
+        return np.eye(3)
+    up = -gravity / size
+    k = int(np.argmax(up))
+    if up[k] > 1 - 1e-12:  # a cyclic change of axes keeps their directions positive
+        return np.roll(np.eye(3), 2 - k, axis=0)
+    return frame_along(up).T
+
+
+def axis_labels(turn: Floats) -> tuple[str, str]:
+    """Names of the two horizontal axes of the picture in terms of world axes; empty where they are none."""
+    names = []
+    for row in turn[:2]:
+        k = int(np.argmax(np.abs(row)))
+        names.append(("" if row[k] > 0 else "\u2212") + "xyz"[k] if abs(row[k]) > 1 - 1e-9 else "")
+    return names[0], names[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Linkage:
+    """A model in motion, about to be drawn.
+
+    Parameters
+    ----------
+    model : the derived model.
+    times : (T,) in s.
+    q, u : (T, nq) and (T, nu).
+    parameters : name -> value.
+    """
+
+    model: Model
+    times: Floats
+    q: Floats
+    u: Floats
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    # --- what the description says, in numbers ----------------------------------------------------------------------------
+
+    def number(self, value: Any) -> Floats:
+        """A possibly symbolic array of the description at the parameters."""
+        given = (replace(p, value=float(self.parameters.get(p.name, p.value))) for p in self._description.parameters)
+        return at_defaults(as_array(value), tuple(given))
+
+    @property
+    def _description(self) -> Any:
+        return self.model.description
+
+    @cached_property
+    def masses(self) -> dict[str, MassProperties]:
+        """Mass properties of every body."""
+        return {
+            name: MassProperties(float(self.number(i.total)), self.number(i.center), self.number(i.moment_at_center))
+            for name, i in self._description.inertias.items()
+        }
+
+    @cached_property
+    def turn(self) -> Floats:
+        """World axes -> axes of the picture."""
+        return upright(self.number(self._description.gravity))
+
+    @cached_property
+    def poses(self) -> dict[str, Floats]:
+        """Pose (T, 4, 4) of every frame in the picture."""
+        still = np.eye(4)
+        still[:3, :3] = self.turn
+        frames = {WORLD: np.tile(np.eye(4), (len(self.times), 1, 1))}
+        for frame in self._description.graph.frames:
+            if frame != WORLD:
+                poses = self.model.pose(WORLD, frame, self.q, parameters=self.parameters)
+                frames[frame] = np.broadcast_to(poses, (len(self.times), 4, 4))
+        return {frame: still @ poses for frame, poses in frames.items()}
+
+    @cached_property
+    def links(self) -> dict[str, list[Floats]]:
+        """Frame -> points (3,) in it where joints hold it."""
+        points: dict[str, list[Floats]] = {frame: [] for frame in self._description.graph.frames}
+        points.setdefault(WORLD, [])
+        for edge in self._hinges:
+            points[edge.a].append(self.number(edge.at)[:3, 3])
+            points[edge.b].append(np.zeros(3))
+        for loop in self._description.loops:
+            points[loop.a].append(self.number(loop.at_a)[:3, 3])
+            points[loop.b].append(self.number(loop.at_b)[:3, 3])
+        for strut in self._description.struts:
+            points[strut.a].append(self.number(strut.at_a))
+            points[strut.b].append(self.number(strut.at_b))
+        return points
+
+    @property
+    def _hinges(self) -> list[Edge]:
+        """Joints that keep the origin of b in its place in a."""
+        thrust = {t.body for t in self._thrusters.values()}
+        kept = []
+        for edge in self._description.graph.edges:
+            if isinstance(edge.joint, Free | Planar | Prismatic | Cylindrical):
+                continue
+            if isinstance(edge.joint, Fixed) and edge.b not in self.masses and edge.b not in thrust:
+                continue
+            inside = self._relative(edge)
+            if np.max(np.ptp(inside, axis=0)) <= 1e-9 * (1 + np.max(np.abs(inside))):
+                kept.append(edge)
+        return kept
+
+    def _relative(self, edge: Edge) -> Floats:
+        """Origin of b in frame a (T, 3)."""
+        a, b = self.poses[edge.a], self.poses[edge.b]
+        return np.matvec(np.swapaxes(a[:, :3, :3], -1, -2), b[:, :3, 3] - a[:, :3, 3])
+
+    @property
+    def _thrusters(self) -> dict[str, Thruster]:
+        return {name: i for name, i in self._description.inputs.items() if isinstance(i, Thruster)}
+
+    @cached_property
+    def scale(self) -> float:
+        """Length of the largest link or body, in m."""
+        lengths = [float(np.linalg.norm(self.number(t.at))) for t in self._thrusters.values()]
+        lengths += [body.size for body in self.masses.values()]
+        lengths += [float(np.linalg.norm(body.center)) for body in self.masses.values()]
+        for frame, points in self.links.items():
+            if frame != WORLD:
+                lengths += [float(np.linalg.norm(point)) for point in points]
+        return max(lengths) if max(lengths, default=0.0) > 0 else 1.0
+
+    @property
+    def leaves(self) -> list[str]:
+        """Bodies that carry no other body."""
+        parents = {step.parent for step in self._description.graph.spanning_tree() if step.frame in self.masses}
+        return [name for name in self.masses if name not in parents]
+
+    # --- meshes -------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def meshes(self) -> dict[str, list[Mesh]]:
+        """Frame -> its look."""
+        thickness = 0.016 * self.scale
+        parts: dict[str, list[Mesh]] = {frame: [] for frame in self.links}
+        for name in self.masses:
+            parts[name] += self._solid(name) + self._arms(name, thickness)
+        for edge in self._hinges:
+            if not isinstance(edge.joint, Fixed):
+                parts[edge.b].append(_pin(edge.joint, np.eye(4), thickness))
+        for loop in self._description.loops:
+            parts[loop.b].append(_pin(loop.joint, self.number(loop.at_b), thickness))
+        for edge in self._description.graph.edges:
+            if isinstance(edge.joint, Prismatic | Cylindrical):
+                parts[edge.a] += self._rail(edge, thickness)
+        for thruster in self._thrusters.values():
+            parts[thruster.body] += self._propeller(thruster, thickness)
+        return parts
+
+    def _solid(self, name: str) -> list[Mesh]:
+        rotors = self._rotors(name)
+        if len(rotors) >= ROTORS:
+            center = self.masses[name].center
+            return [part.moved(at=center) for part in airframe(rotors - center, self._propeller_radius(name))]
+        body, heaviest = self.masses[name], max(b.mass for b in self.masses.values()) or 1.0
+        point = self.scale * max(0.085 * np.cbrt(body.mass / heaviest), 0.045)
+        role = "load" if name in self.leaves else "arm"
+        slides = [e for e in self._description.graph.edges if e.b == name and isinstance(e.joint, Prismatic)]
+        along = self.number(slides[0].joint.axis) if slides else None  # pyright: ignore[reportAttributeAccessIssue]
+        # a link between several joints must not vanish behind a disc
+        reach = [float(np.linalg.norm(p - r)) for p in self.links[name] for r in self.links[name]]
+        widest = 0.3 * max(reach, default=0.0)
+        return equivalent_solid(body, point, role, along, widest if widest > 0 else np.inf)
+
+    def _arms(self, name: str, thickness: float) -> list[Mesh]:
+        """Tubes from the joint of the body to its centre of mass and to the joints that it carries."""
+        points, center = self.links[name], self.masses[name].center
+        held = any(edge.b == name for edge in self._hinges)
+        start = np.zeros(3) if held else center
+        ends = [center, *points]
+        return [tube(start, p, thickness, "body") for p in ends if np.linalg.norm(p - start) > thickness]
+
+    def _rail(self, edge: Edge, thickness: float) -> list[Mesh]:
+        inside = self._relative(edge)
+        axis = self.number(edge.at)[:3, :3] @ self.number(edge.joint.axis)  # pyright: ignore[reportAttributeAccessIssue]
+        travel = (inside - inside[0]) @ axis
+        low, high = float(travel.min()) - 0.35 * self.scale, float(travel.max()) + 0.35 * self.scale
+        ends = [inside[0] + low * axis, inside[0] + high * axis]
+        return [tube(*ends, 0.7 * thickness, "cable"), *(sphere(1.3 * thickness, "cable").moved(at=e) for e in ends)]
+
+    def _rotors(self, name: str) -> Floats:
+        """Places (n, 3) of the thrusters on a body."""
+        return np.array([self.number(t.at) for t in self._thrusters.values() if t.body == name]).reshape(-1, 3)
+
+    def _propeller_radius(self, name: str) -> float:
+        """Propellers of neighbours do not touch."""
+        rotors = self._rotors(name)
+        gaps = np.linalg.norm(rotors[:, None] - rotors, axis=-1)[~np.eye(len(rotors), dtype=bool)]
+        return 0.45 * float(np.min(gaps, initial=self.scale))
+
+    def _propeller(self, thruster: Thruster, thickness: float) -> list[Mesh]:
+        at, axis = self.number(thruster.at), self.number(unit_axis(thruster.axis, "thruster"))
+        clockwise = float(self.number(thruster.drag_ratio)) > 0
+        pose = np.eye(4)
+        pose[:3, :3], pose[:3, 3] = frame_along(axis), at
+        parts = [propeller(self._propeller_radius(thruster.body), clockwise=clockwise).moved(pose)]
+        if len(self._rotors(thruster.body)) < ROTORS:
+            center = self.masses[thruster.body].center if thruster.body in self.masses else np.zeros(3)
+            parts.append(cylinder(2 * thickness, 4 * thickness).moved(pose))
+            parts += [tube(center, at, thickness)] if np.linalg.norm(at - center) > thickness else []
+        return parts
+
+    # --- scene --------------------------------------------------------------------------------------------------------------
+
+    def scene(self) -> Scene:
+        """Bodies, fixed parts, trails of the last bodies, thrusts, ground."""
+        bodies = {name: _centred(m, self.poses[name]) for name, m in self.meshes.items() if m and name != WORLD}
+        bodies |= self._struts()
+        ground = self._ground(bodies)
+        fixed = self._fixed(bodies, ground)
+        if fixed is not None:
+            bodies["fixed parts"] = fixed
+        return Scene(
+            self.times,
+            bodies,
+            trails=self._trails(),
+            arrows=self._arrows(),
+            ground=ground,
+            follow=self._followed(bodies),
+            axes=axis_labels(self.turn),
+        )
+
+    def _followed(self, bodies: Mapping[str, Body]) -> str:
+        roaming = [e.b for e in self._description.graph.edges if isinstance(e.joint, Free | Planar) and e.b in bodies]
+        return roaming[0] if roaming else max(self.masses, key=lambda name: bodies[name].radius)
+
+    def _trails(self) -> dict[str, Trail]:
+        trails = {}
+        for name in self.leaves:
+            pose = self.poses[name]
+            path = pose[:, :3, 3] + pose[:, :3, :3] @ self.masses[name].center
+            if np.max(np.ptp(path, axis=0)) > 1e-3 * self.scale and len(trails) < MOST_TRAILS:
+                trails[f"path of {name}"] = Trail(path, "load path")
+        return trails
+
+    def _arrows(self) -> dict[str, Arrow]:
+        """Thrusts, the largest one as long as the largest link."""
+        names = list(self._description.inputs)
+        forces = {name: self.u[:, names.index(name)] for name in self._thrusters}
+        largest = max((float(np.max(np.abs(f))) for f in forces.values()), default=0.0)
+        arrows = {}
+        for name, thruster in self._thrusters.items():
+            if largest > 0:
+                pose = self.poses[thruster.body]
+                axis = self.number(unit_axis(thruster.axis, "thruster"))
+                at = self.number(thruster.at)
+                origin = pose[:, :3, 3] + pose[:, :3, :3] @ at
+                vector = forces[name][:, None] * (pose[:, :3, :3] @ axis)
+                arrows[name] = Arrow(origin, vector, scale=0.9 * self.scale / largest)
+        return arrows
+
+    def _struts(self) -> dict[str, Body]:
+        """A strut is a rod that slides in a tube; each follows one of its ends."""
+        bodies = {}
+        for k, strut in enumerate(self._description.struts):
+            a, b = (
+                self.poses[f][:, :3, 3] + self.poses[f][:, :3, :3] @ self.number(p)
+                for f, p in ((strut.a, strut.at_a), (strut.b, strut.at_b))
+            )
+            length = np.linalg.norm(b - a, axis=-1)
+            direction = np.where(length[:, None] > 0, (b - a) / np.maximum(length, 1e-12)[:, None], [0.0, 0.0, 1.0])
+            shortest, longest = max(float(length.min()), 0.02 * self.scale), float(length.max())
+            for end, at, sense, share, radius, role in (
+                ("tube", a, 1.0, 0.55, 0.022, "cable"),
+                ("rod", b, -1.0, 0.75, 0.012, "accent"),
+            ):
+                poses = np.tile(np.eye(4), (len(self.times), 1, 1))
+                poses[:, :3, :3], poses[:, :3, 3] = frame_along(sense * direction), at
+                reach = min(shortest, share * longest)
+                bodies[f"strut {k + 1} {end}"] = Body(
+                    [tube((0, 0, 0), (0, 0, reach), radius * self.scale, role)], poses
+                )
+        return bodies
+
+    def _cloud(self, bodies: Mapping[str, Body]) -> Floats:
+        """Places (n, 3) of all vertices at some times."""
+        at = np.unique(np.linspace(0, len(self.times) - 1, LOOKS).astype(int))
+        clouds = []
+        for body in bodies.values():
+            motion = np.asarray(body.motion)[at]
+            points = np.concatenate([mesh.vertices for mesh in body.meshes])
+            points = np.unique(np.round(points / (1e-3 * self.scale)), axis=0) * (1e-3 * self.scale)
+            clouds.append((points @ np.swapaxes(motion[:, :3, :3], -1, -2) + motion[:, None, :3, 3]).reshape(-1, 3))
+        return np.concatenate(clouds)
+
+    def _ground(self, bodies: Mapping[str, Body]) -> float:
+        """Below everything; a mechanism that is fixed somewhere hangs a little above it."""
+        lowest = float(self._cloud(bodies)[:, 2].min())
+        fixed = [self.turn @ point for point in self.links[WORLD]]
+        return min([lowest, *(float(p[2]) for p in fixed)]) - (0.15 * self.scale if fixed else 0.0)
+
+    def _fixed(self, bodies: Mapping[str, Body], ground: float) -> Body | None:
+        """Rails, the links between the joints on the ground, and posts below them where nothing passes."""
+        points = [self.turn @ point for point in self.links[WORLD]]
+        still = np.eye(4)
+        still[:3, :3] = self.turn
+        parts = [mesh.moved(still) for mesh in self.meshes[WORLD]]
+        thin = 0.011 * self.scale
+        cloud = self._cloud(bodies)
+        for k, point in enumerate(points):
+            if k and np.linalg.norm(point - points[k - 1]) > thin:
+                parts.append(tube(points[k - 1], point, thin, "cable"))
+            foot = np.array([point[0], point[1], ground])
+            near = np.linalg.norm(cloud[:, :2] - point[:2], axis=-1) < 0.04 * self.scale
+            if not np.any(near & (cloud[:, 2] < point[2] - 0.25 * self.scale)):
+                parts.append(tube(foot, point, 1.6 * thin, "cable"))
+                parts.append(disc(0.11 * self.scale, 2 * thin, "cable").moved(at=foot + [0, 0, thin]))
+            else:
+                parts.append(sphere(3 * thin, "cable").moved(at=point))
+        return _centred(parts, np.tile(np.eye(4), (len(self.times), 1, 1))) if parts else None
+
+
+def _centred(meshes: list[Mesh], poses: Floats) -> Body:
+    """A body whose frame is moved to the middle of its meshes, which is where the camera looks for it."""
+    vertices = np.concatenate([mesh.vertices for mesh in meshes])
+    middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    moved = np.array(poses)
+    moved[:, :3, 3] += poses[:, :3, :3] @ middle
+    return Body([mesh.moved(at=-middle) for mesh in meshes], moved)
+
+
+def _pin(joint: object, at: Floats, thickness: float) -> Mesh:
+    """The look of a joint at a pose: a pin along its axis, or a ball."""
+    pose = np.array(at, dtype=float)
+    if not isinstance(joint, Revolute):
+        return sphere((1.7 if isinstance(joint, Universal) else 2.0) * thickness, "accent").moved(pose)
+    pose[:3, :3] = pose[:3, :3] @ frame_along(np.asarray(joint.axis, dtype=float))
+    return cylinder(1.8 * thickness, 5.5 * thickness, "accent", 20).moved(pose)

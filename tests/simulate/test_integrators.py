@@ -1,0 +1,221 @@
+"""Laws of the integrators: order by regression, invariants over a million steps, who may use which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.coordinates import GeneralCoordinates, ScalablePose
+from heavytop.errors import SimulationError, UnknownNameError
+from heavytop.simulate import UserDynamics, integrators
+from heavytop.simulate.integrators import INTEGRATORS
+
+ORDERS = {
+    "rkmk4": (4, [0.04, 0.02, 0.01, 0.005]),
+    "projected_rk4": (4, [0.04, 0.02, 0.01, 0.005]),
+    "rkmk6": (6, [0.04, 0.03125, 0.025, 0.02]),
+    "rkmk8": (8, [0.05, 0.04, 0.03125, 0.025]),
+    "energy_momentum": (2, [0.01, 0.005, 0.0025]),
+    "variational": (2, [0.01, 0.005, 0.0025]),
+}
+
+
+@cache
+def free_body(attitude: str = "matrix") -> ht.Model:
+    system = ht.System(gravity=(0, 0, 0), name="free body")
+    system.body("body", joint=ht.Spherical(attitude=attitude), inertia=ht.Inertia(1.0, moment_at_com=(1.0, 2.0, 3.0)))
+    return system.derive()
+
+
+@cache
+def chain() -> ht.Model:
+    """A rotor arm that carries a spherical pendulum: configuration-dependent mass, gravity."""
+    system = ht.System(name="arm with pendulum")
+    rod = ht.Inertia(1.0, com=(0, 0, -0.5), moment_at_com=(0.1, 0.1, 0.02))
+    system.body("arm", joint=ht.Revolute("y"), inertia=rod)
+    system.body("bob", parent="arm", at=(0, 0, -1), joint=ht.Spherical("quaternion"), inertia=rod)
+    return system.derive()
+
+
+@cache
+def damped() -> ht.Model:
+    """A free body in a fluid, on a spring, pushed by a thruster."""
+    system = ht.System(name="damped")
+    system.body("body", joint=ht.Free(), inertia=ht.Inertia(1.0, com=(0, 0, 0.1), moment_at_com=(0.1, 0.12, 0.15)))
+    system.damper("world", "body", ht.Damping(0.3, (0, 0, 0.05), (0.02, 0.02, 0.03)))
+    system.spring("world", "body", ht.Stiffness(4.0, (0, 0, 0), (0.5, 0.6, 0.7)))
+    system.input("jet", ht.Thruster("body", at=(0.1, 0, 0), axis=(0.6, 0, 0.8)))
+    return system.derive()
+
+
+def regression(model: ht.Model, start: tuple, until: float, name: str, **options: object) -> np.ndarray:
+    """Slopes of the errors in configuration and velocity."""
+    order, steps = ORDERS[name]
+    if order >= 6 and model.name == "free body":  # slow enough for longer steps
+        steps = [4 * step for step in steps]
+    exact = ht.simulate(model, start, until, min(steps) / 10, "rkmk8", record_every=10**7, **options)
+    errors = []
+    for step in steps:
+        run = ht.simulate(model, start, until, step, name, record_every=10**7, **options)
+        assert run.outcome.ok
+        q = np.linalg.norm(model.coordinates.difference(exact.q[-1], run.q[-1]))
+        errors.append([q, np.linalg.norm(run.v[-1] - exact.v[-1])])
+    return np.polyfit(np.log(steps), np.log(errors), 1)[0]
+
+
+SYSTEMS: dict[str, tuple[Callable[[], ht.Model], float, dict[str, object]]] = {
+    "free body": (free_body, 2.0, {}),
+    "chain": (chain, 1.0, {}),
+    "damped": (damped, 1.0, {"inputs": [3.0]}),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_order(name: str, system: str) -> None:
+    make, until, options = SYSTEMS[system]
+    model = make()
+    rng = np.random.default_rng(5)
+    start = model.neutral(), rng.uniform(0.5, 1.5, model.nv)
+    order = ORDERS[name][0]
+    slopes = regression(model, start, until, name, **options)
+    np.testing.assert_allclose(slopes, order, atol=0.1 if order <= 4 else 0.35)
+
+
+@pytest.mark.parametrize("name", [*ORDERS, "rkmk45"])
+def test_a_million_steps_of_free_tumbling(name: str) -> None:
+    """Ten thousand seconds of diag(1, 2, 3) at dt = 0.01: on the manifold for all, exact invariants where promised."""
+    model = free_body("quaternion" if name == "projected_rk4" else "matrix")
+    start = model.neutral(), np.array([0.5, 1.0, 0.1])
+    until = 1e4 if name != "rkmk45" else 100.0
+    run = ht.simulate(model, start, until, 0.01, name, record_every=1000)
+    assert run.outcome.ok
+    energy = run.energy / run.energy[0] - 1
+    assert run.invariants["phi"].drift < 1e-12
+    momentum = max(i.relative for key, i in run.invariants.items() if key.startswith("angular"))
+    if name == "energy_momentum":
+        assert np.max(np.abs(energy)) < 1e-11
+        assert momentum < 1e-11
+    if name == "variational":
+        # it oscillates with an amplitude of order h^2 and does not drift: the last tenth looks like the first
+        first, last = energy[: len(energy) // 10], energy[-len(energy) // 10 :]
+        assert np.max(np.abs(energy)) < 1e-5
+        assert np.ptp(last) < 1.05 * np.ptp(first)
+        assert abs(np.mean(last) - np.mean(first)) < 0.05 * np.ptp(first)
+        assert momentum < 1e-11
+    if name in ("rkmk6", "rkmk8"):
+        assert np.max(np.abs(energy)) < 1e-8
+
+
+def test_energy_momentum_in_gravity_and_under_load() -> None:
+    run = ht.simulate(chain(), (chain().neutral(), [1.0, 2.0, -1.0, 0.5]), 20.0, 0.01, "energy_momentum")
+    assert run.invariants["energy"].relative < 1e-12
+    assert run.channels["residual"].max() < 1e-9
+    model = damped()
+    driven = ht.simulate(model, (model.neutral(), np.ones(6)), 5.0, 0.005, "energy_momentum", inputs=[2.0])
+    assert driven.work is not None
+    assert abs(driven.work[-1]).min() > 0.1  # both input and dissipation take part
+    assert driven.invariants["energy"].relative < 1e-13
+
+
+def test_energy_momentum_at_rest_stays_at_rest() -> None:
+    model = chain()
+    run = ht.simulate(model, (model.neutral(), np.zeros(4)), 1.0, 0.01, "energy_momentum")
+    assert run.outcome.ok
+    assert np.max(np.abs(run.v)) < 1e-12
+
+
+def test_energy_momentum_passes_turning_points() -> None:
+    """At a turning point the mean velocity vanishes, and with it the direction of the correction."""
+    system = ht.System(name="pendulum")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    run = ht.simulate(system.derive(), ([1.0], [0.0]), 50.0, 0.01, "energy_momentum")
+    assert run.invariants["energy"].relative < 1e-12
+    assert np.sum(np.diff(np.sign(run.v[:, 0])) != 0) > 40
+
+
+def test_variational_conserves_every_momentum_of_a_floating_chain() -> None:
+    system = ht.System(gravity=(0, 0, -9.81), name="floating")
+    part = ht.Inertia(1.0, com=(0, 0, -0.3), moment_at_com=(0.1, 0.12, 0.08))
+    system.body("a", joint=ht.Free(), inertia=part)
+    system.body("b", parent="a", at=(0, 0, -0.5), joint=ht.Spherical(velocity="absolute"), inertia=part)
+    model = system.derive()
+    run = ht.simulate(model, (model.neutral(), np.linspace(-1, 1, 9)), 2.0, 0.01, "variational")
+    kept = {"linear momentum x", "linear momentum y", "angular momentum z"}
+    assert kept <= set(run.invariants)
+    assert "linear momentum z" not in run.invariants  # gravity
+    assert max(run.invariants[name].relative for name in kept) < 1e-12
+
+
+def test_projected_method_for_coordinates_of_the_user() -> None:
+    """A bead on a paraboloid z = x^2 + y^2, given by A and phi alone."""
+    surface = GeneralCoordinates(
+        lambda q: ht.matrix([[1.0, 0.0], [0.0, 1.0], [2 * q[0], 2 * q[1]]]),
+        lambda q: ht.vector(q[2] - q[0] ** 2 - q[1] ** 2),
+        nq=3,
+        nv=2,
+        neutral=[0.0, 0.0, 0.0],
+    )
+    g = 9.81
+
+    def acceleration(q, v):
+        # L = 1/2 (x'^2 + y'^2 + z'^2) - g z with z = x^2 + y^2
+        x, y, (vx, vy) = q[0], q[1], (v[0], v[1])
+        push = -(2 * g + 4 * (vx * vx + vy * vy))
+        scale = 1 / (1 + 4 * x * x + 4 * y * y)
+        return ht.vector(push * scale * x, push * scale * y)
+
+    def kinetic(q, v):
+        rise = 2 * q[0] * v[0] + 2 * q[1] * v[1]
+        return 0.5 * (v[0] ** 2 + v[1] ** 2 + rise**2)
+
+    bead = UserDynamics(surface, acceleration, kinetic=kinetic, potential=lambda q: g * q[2], name="bead")
+    start = [0.5, 0.0, 0.25], [0.0, 2.0]
+    ends = [ht.simulate(bead, start, 2.0, h, "projected_rk4").q[-1] for h in (0.02, 0.01, 0.005, 0.0025)]
+    differences = [np.linalg.norm(a - b) for a, b in pairwise(ends)]
+    assert np.log2(differences[0] / differences[1]) == pytest.approx(4.0, abs=0.2)
+    assert np.log2(differences[1] / differences[2]) == pytest.approx(4.0, abs=0.1)
+    run = ht.simulate(bead, start, 20.0, 0.005, "projected_rk4")
+    assert run.invariants["phi"].drift < 1e-14
+    assert run.invariants["energy"].relative < 1e-8
+    exact = ht.simulate(bead, start, 20.0, 0.005, "energy_momentum")
+    assert exact.invariants["energy"].relative < 1e-13
+    assert exact.invariants["phi"].drift < 1e-12
+
+
+def test_batch_equals_single_runs() -> None:
+    model = free_body("quaternion")
+    rng = np.random.default_rng(0)
+    q, v = model.random(rng, (3, 2)), rng.standard_normal((3, 2, 3))
+    for name in INTEGRATORS:
+        many = ht.simulate(model, (q, v), 0.5, 0.01, name, record_every=10)
+        assert many.q.shape == (6, 3, 2, model.nq)
+        one = ht.simulate(model, (q[2, 1], v[2, 1]), 0.5, 0.01, name, record_every=10)
+        np.testing.assert_allclose(many.q[:, 2, 1], one.q, atol=1e-12)
+        np.testing.assert_allclose(many.v[:, 2, 1], one.v, atol=1e-12)
+
+
+def test_integrators_by_name_class_and_object() -> None:
+    assert isinstance(integrators.as_integrator(ht.RKMK6), ht.RKMK6)
+    assert repr(integrators.as_integrator(ht.RKMK45(1e-6))) == "RKMK45(rtol=1e-06, atol=1e-10)"
+    with pytest.raises(UnknownNameError, match=r"unknown integrator 'rk4'. Did you mean 'rkmk4'?"):
+        ht.simulate(free_body(), (free_body().neutral(), np.zeros(3)), 1.0, 0.1, "rk4")
+    with pytest.raises(SimulationError, match="integrator must be a name"):
+        integrators.as_integrator(4)
+    with pytest.raises(SimulationError, match="at least 2 iterations"):
+        ht.Variational(1)
+
+
+def test_group_methods_refuse_coordinates_that_are_no_group() -> None:
+    body = UserDynamics(ScalablePose(), lambda q, v: 0 * v, name="scalable")
+    start = ScalablePose().neutral(), np.zeros(7)
+    for name in ("rkmk4", "rkmk45", "variational"):
+        with pytest.raises(SimulationError, match=r"no Lie group.*projected_rk4"):
+            ht.simulate(body, start, 1.0, 0.1, name)
+    with pytest.raises(SimulationError, match="EnergyMomentum needs the energy of 'scalable'"):
+        ht.simulate(body, start, 1.0, 0.1, "energy_momentum")

@@ -1,0 +1,280 @@
+"""The run as data: names, units, energies, invariants, report, files, figures."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import FileFormatError, SimulationError, UnknownNameError
+from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, plot_signals
+from heavytop.simulate import Ending, Invariant
+from heavytop.simulate.api import simulate
+
+
+@cache
+def crane() -> ht.Model:
+    """A trolley with a spherical pendulum, damped, with a motor and a parameter."""
+    system = ht.System(name="crane")
+    load = system.parameter("load", 2.0)
+    system.body("trolley", joint=ht.Prismatic("x"), inertia=ht.Inertia(3.0))
+    hook = ht.Inertia(load, com=(0, 0, -1), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("hook", parent="trolley", joint=ht.Spherical("quaternion"), inertia=hook)
+    system.damper("world", "trolley", ht.Damping(0.5))
+    system.input("motor", ht.JointForce("trolley"))
+    return system.derive()
+
+
+@pytest.fixture(scope="module")
+def run() -> ht.Run:
+    model = crane()
+    law = ht.Feedback(lambda q, v: {"u": -2 * q[:1] - 3 * v[:1], "track_error": q[:1]}, ("q", "v"))
+    event = ht.Event(lambda t, q, v: v[0], name="turn", terminal=False)
+    return ht.simulate(
+        model,
+        (model.neutral() + np.array([0.5, 0, 0, 0, 0]), [1.0, 0.3, 2.0, 0.5]),
+        3.0,
+        0.01,
+        control=law,
+        events=event,
+    )
+
+
+@pytest.fixture(scope="module")
+def batch() -> ht.Run:
+    model = crane()
+    q = np.broadcast_to(model.neutral(), (3, 2, 5))
+    v = np.random.default_rng(0).standard_normal((3, 2, 4)) + np.array([1.0, 0, 0, 0])
+    loads = np.array([1.0, 3.0])
+    stop = ht.Event(lambda t, q, v: q[0] - 0.2, name="wall")
+    return ht.simulate(model, (q, v), 1.0, 0.01, record_every=10, parameters={"load": loads}, events=stop, balance=True)
+
+
+def test_the_package_tells_about_its_function() -> None:
+    assert ht.simulate.__doc__ == simulate.__doc__
+    assert inspect.signature(ht.simulate) == inspect.signature(simulate)
+    assert list(inspect.signature(ht.simulate).parameters)[:4] == ["model", "start", "until", "step"]
+
+
+def test_signals_by_name(run: ht.Run) -> None:
+    np.testing.assert_array_equal(run["trolley.x"], run.q[:, 0])
+    np.testing.assert_array_equal(run["trolley/x"], run.q[:, 0])
+    np.testing.assert_array_equal(run["hook.omega_y"], run.v[:, 2])
+    np.testing.assert_array_equal(run["hook"], run.q[:, 1:])
+    np.testing.assert_array_equal(run["motor"], run.u[:, 0])
+    np.testing.assert_array_equal(run["track_error"], run.q[:, :1])
+    np.testing.assert_array_equal(run["energy"], run.energy)
+    assert "hook/omega_x" in run
+    assert "hok" not in run
+    with pytest.raises(
+        UnknownNameError, match=r"unknown signal of run 'crane' 'hook.omega'. Did you mean 'hook.omega_"
+    ):
+        run["hook.omega"]
+    assert [run.unit(n) for n in ("trolley.x", "hook.w", "hook.omega_x", "motor", "energy")] == [
+        "m",
+        "1",
+        "rad/s",
+        "N",
+        "J",
+    ]
+
+
+def test_energies_are_those_of_the_model(run: ht.Run) -> None:
+    model = crane()
+    np.testing.assert_allclose(run.energy, model.energy(run.q, run.v), rtol=1e-13)
+    np.testing.assert_allclose(run.kinetic_energy + run.potential_energy, run.energy)
+
+
+def test_energy_balance(run: ht.Run) -> None:
+    assert run.work is not None
+    assert run.work[-1, 1] > 0.1  # the damper dissipated
+    assert abs(run.work[-1, 0]) > 0.1  # the motor worked
+    assert run.invariants["energy"].relative < 1e-8
+    assert run.invariants["phi"].drift < 1e-13
+    assert run.invariants["quaternion norm"].drift < 1e-13
+    assert "angular momentum z" not in run.invariants
+
+
+def test_energy_balance_is_of_the_order_of_the_method() -> None:
+    model = crane()
+    start = model.neutral(), np.array([1.0, 0.3, 2.0, 0.5])
+    drifts = [ht.simulate(model, start, 1.0, h, inputs=[1.0]).invariants["energy"].drift for h in (0.04, 0.02, 0.01)]
+    assert np.polyfit(np.log([4, 2, 1]), np.log(drifts), 1)[0] > 3.7
+
+
+def test_which_momenta_are_conserved() -> None:
+    def names(model: ht.Model, **options: object) -> set[str]:
+        run = ht.simulate(model, (model.neutral(), np.ones(model.nv)), 0.1, 0.01, **options)
+        return {name for name in run.invariants if "momentum" in name}
+
+    def body(gravity: float) -> ht.System:
+        system = ht.System(gravity=(0, 0, -gravity), name="body")
+        system.body("body", joint=ht.Free(), inertia=ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(1, 2, 2.5)))
+        return system
+
+    axes = [f"{kind} momentum {axis}" for kind in ("linear", "angular") for axis in "xyz"]
+    assert names(body(0.0).derive()) == set(axes)
+    assert names(body(9.81).derive()) == {axes[0], axes[1], axes[5]}
+    pushed = body(0.0)
+    pushed.input("jet", ht.Thruster("body", at=(0.3, 0, 0)))
+    assert names(pushed.derive()) == set(axes)  # the jet is off
+    assert names(pushed.derive(), inputs=[1.0]) == set()
+    held = body(0.0)
+    held.spring("world", "body", ht.Stiffness(3.0))
+    assert names(held.derive()) == {axes[3], axes[4], axes[5]}  # a central force
+
+
+def test_invariant_drift() -> None:
+    values = np.array([[1.0, 2.0], [1.5, 2.0], [np.nan, 1.9]])
+    assert Invariant(values, "J", 10.0).drift == 0.5
+    assert Invariant(values, "J", 10.0).relative == 0.05
+
+
+def test_report(run: ht.Run, batch: ht.Run, capsys: pytest.CaptureFixture[str]) -> None:
+    text = run.report()
+    assert capsys.readouterr().out == text + "\n"
+    for part in ("crane: finished: reached t = 3 s", "energy in J", "dissipated", "quaternion norm", "steps/s", "turn"):
+        assert part in text
+    assert "track_error" in text
+    many = batch.report(show=False)
+    assert "6 trajectories (3, 2)" in many
+    assert "wall" in many
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def same(a: ht.Run, b: ht.Run) -> None:
+    for name in ("t", "q", "v", "u", "kinetic_energy", "potential_energy"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), strict=True)
+    assert a.outcome == b.outcome
+    assert a.outcomes.shape == b.outcomes.shape
+    assert all(x == y for x, y in zip(a.outcomes.reshape(-1), b.outcomes.reshape(-1), strict=True))
+    for name in (
+        "name",
+        "integrator",
+        "q_names",
+        "v_names",
+        "u_names",
+        "q_units",
+        "v_units",
+        "u_units",
+        "settings",
+        "timing",
+    ):
+        assert getattr(a, name) == getattr(b, name)
+    assert a.channels.keys() == b.channels.keys()
+    for name, values in a.channels.items():
+        np.testing.assert_array_equal(values, b.channels[name], strict=True)
+    assert a.parameters.keys() == b.parameters.keys()
+    for name, values in a.parameters.items():
+        np.testing.assert_array_equal(values, b.parameters[name])
+    np.testing.assert_array_equal(a.work, b.work)
+    assert len(a.events) == len(b.events)
+    for x, y in zip(a.events, b.events, strict=True):
+        assert (x.name, x.time, x.trajectory, x.terminal) == (y.name, y.time, y.trajectory, y.terminal)
+        np.testing.assert_array_equal(x.q, y.q)
+    assert a.invariants.keys() == b.invariants.keys()
+    for name, invariant in a.invariants.items():
+        np.testing.assert_array_equal(invariant.values, b.invariants[name].values)
+        assert (invariant.unit, invariant.reference) == (b.invariants[name].unit, b.invariants[name].reference)
+    assert a.report(show=False) == b.report(show=False)
+
+
+def test_files_round_trip_exactly(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
+    assert batch.outcome.ending is Ending.event
+    assert np.any(np.isnan(batch.q))
+    for name, made in (("one", run), ("many", batch)):
+        path = tmp_path / f"{name}.nc"
+        made.save(path)
+        loaded = ht.Run.load(path)
+        same(made, loaded)
+        loaded.save(tmp_path / "again.nc")
+        same(made, ht.Run.load(tmp_path / "again.nc"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.nc", "many.nc", "one.nc"]
+
+
+def test_file_without_inputs_and_with_many_events(tmp_path: Path) -> None:
+    system = ht.System(name="pendulum")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    event = ht.Event(lambda t, q, v: q[0], terminal=False, name="through the bottom, with a long name" * 20)
+    made = ht.simulate(system.derive(), ([[0.5], [1.0]], [0.0]), 100.0, 0.01, events=event, record_every=100)
+    assert len(made.events) > 100  # more than an attribute of an HDF5 file can hold
+    made.save(tmp_path / "run.nc")
+    same(made, ht.Run.load(tmp_path / "run.nc"))
+
+
+def test_failed_write_leaves_the_old_file(run: ht.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.nc"
+    path.write_text("old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    import xarray
+
+    monkeypatch.setattr(xarray.Dataset, "to_netcdf", fail)
+    with pytest.raises(OSError, match="disk full"):
+        run.save(path)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_bad_files_are_told(run: ht.Run, tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="there is no file"):
+        ht.Run.load(tmp_path / "missing.nc")
+    (tmp_path / "text.nc").write_text("hello")
+    with pytest.raises(FileFormatError, match="is no netCDF file that can be read"):
+        ht.Run.load(tmp_path / "text.nc")
+    import xarray
+
+    xarray.Dataset({"x": ("t", [1.0])}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(
+        FileFormatError, match=r"was not written by Run.save: expected format 'heavytop run 1', got None"
+    ):
+        ht.Run.load(tmp_path / "other.nc")
+    with pytest.raises(FileFormatError, match=r"the folder .* does not exist"):
+        run.save(tmp_path / "nowhere" / "run.nc")
+
+
+def test_xarray_has_names_and_units(run: ht.Run, batch: ht.Run) -> None:
+    data = run.to_xarray()
+    np.testing.assert_array_equal(data.q.sel(coordinate="trolley.x"), run.q[:, 0])
+    assert data.time.attrs["units"] == "s"
+    assert data.velocity.attrs["units"] == list(run.v_units)
+    assert data.kinetic_energy.attrs["units"] == "J"
+    assert batch.to_xarray().q.dims == ("time", "trajectory0", "trajectory1", "coordinate")
+
+
+def test_run_without_energy_says_so() -> None:
+    fall = ht.simulate_dynamics(
+        ht.coordinates.Vector(1), lambda q, v: np.array([-1.0]), ([0.0], [0.0]), 1.0, 0.1, name="thing"
+    )
+    assert not fall.has_energy
+    assert fall.invariants == {}
+    with pytest.raises(SimulationError, match=r"the energy of 'thing' is unknown. Give kinetic="):
+        _ = fall.energy
+    assert "energy" not in fall.report(show=False)
+
+
+def axis_labels(figure: object) -> list[tuple[str, str]]:
+    return [(a.get_xlabel(), a.get_ylabel()) for a in figure.axes if a.get_visible()]  # type: ignore[attr-defined]
+
+
+def test_figures_tell_units(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
+    figure = plot_run(run, tmp_path / "run.png")
+    assert (tmp_path / "run.png").stat().st_size > 20_000
+    labels = axis_labels(figure)
+    assert all(x == "time in s" and y for x, y in labels)
+    assert {y for _, y in labels} >= {"in m", "in rad/s", "in N", "in J", "dimensionless"}
+    titles = [a.get_title() for a in figure.axes]
+    assert "energies" in titles
+    assert "drift of invariants (relative)" in titles
+    assert plot_run(batch).axes
+    assert axis_labels(plot_energies(run)) == [("time in s", "in J")]
+    assert plot_invariants(run).axes[0].get_yscale() == "log"
+    phase = plot_phase(run, "trolley.x", "trolley.v_x", tmp_path / "phase.svg")
+    assert axis_labels(phase) == [("trolley.x in m", "trolley.v_x in m/s")]
+    assert len(plot_signals(run, ["trolley.x", "motor", "hook.w"]).axes) == 3
