@@ -105,8 +105,9 @@ def tricopter() -> list[Point]:
 def draw(results: dict[str, list[Point]], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
-    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    figure = Figure(figsize=(13, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     for axis, (system, points) in zip(figure.subplots(1, len(results)), results.items(), strict=True):
         for color, name in zip(COLORS, ORDER, strict=False):
@@ -122,9 +123,10 @@ def draw(results: dict[str, list[Point]], path: Path) -> None:
             )
         axis.set_title(TITLES[system], fontsize=10)
         axis.set_xlabel("processor time in ms")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.3, which="both")
     figure.axes[0].set_ylabel("error at the end (displacement and velocity, SI)")
-    figure.axes[-1].legend(fontsize=8)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(ORDER), fontsize=9)
     figure.savefig(path, dpi=130)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from heavytop import System, vector
+from heavytop import Feedback, System, vector
 from heavytop.control import (
     ClosedLoop,
     Reference,
@@ -19,10 +19,11 @@ from heavytop.control import (
     floquet_exponents,
     hover,
     linearize,
+    region_of_attraction,
 )
-from heavytop.errors import ControlError
+from heavytop.errors import ControlError, SimulationError
 from heavytop.geometry import se3, so3
-from heavytop.system import Inertia, JointForce, Revolute, Wrench
+from heavytop.system import Inertia, JointForce, Prismatic, Revolute, Wrench
 
 KINDS = ("P", "B", "E", "Ed")
 FLOQUET = {
@@ -180,3 +181,23 @@ def test_law_as_c(lab, tmp_path) -> None:
     names = ["energy_law.c", "test_energy_law.c"]
     subprocess.run(["cc", *flags, *names, "-lm", "-o", "test"], cwd=tmp_path / "law", check=True, capture_output=True)
     subprocess.run(["./test"], cwd=tmp_path / "law", check=True, capture_output=True)
+
+
+def test_diverging_flights_are_not_recovered() -> None:
+    """z'' = -2 z' - z + z^3: from |z| > 1 at rest it leaves in finite time; the other flights count all the same."""
+    system = System(gravity=(0, 0, 0))
+    system.body("lift", joint=Prismatic("z"), inertia=Inertia(1.0))
+    system.input("motor", JointForce("lift"))
+    model = system.derive()
+    law = Feedback(lambda q, v: q**3 - q - 2 * v, ("q", "v"))
+    start = (np.array([[0.5], [2.0], [-0.5], [-2.0]]), np.zeros((4, 1)))
+    result = region_of_attraction(model, law, start, until=20.0, step=0.01)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(result.recovered, [True, False, True, False])
+    assert result.share == 0.5
+    np.testing.assert_array_equal(np.isinf(result.final_distance), [False, True, False, True])
+    np.testing.assert_allclose(result.drop[:3], [0.0, -2.0, 0.0], atol=1e-3)
+    assert result.drop[3] > 1.0
+    lost = region_of_attraction(model, law, (start[0][1::2], start[1][1::2]), until=20.0, step=0.01)  # type: ignore[arg-type]
+    assert lost.share == 0.0
+    with pytest.raises(SimulationError, match="not finite"):
+        ClosedLoop(model, law).fly(start, 20.0, 0.01)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from heavytop.control import (
     hover,
 )
 from heavytop.control.setting import trace_of
-from heavytop.errors import ControlError, UnknownNameError
+from heavytop.errors import ConfigurationError, ControlError, ShapeError, UnknownNameError
 from heavytop.geometry import se3, so3
 from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Revolute, Spherical, Stiffness, Wrench
 
@@ -337,6 +337,16 @@ def test_law_without_reference_says_so(lab) -> None:
     law = lab.law("quadcopter", "Ed")
     with pytest.raises(ControlError, match="needs a reference"):
         law.traced(law.model)
+
+
+def test_law_refuses_what_is_not_finite(lab) -> None:
+    law = lab.law("quadcopter", "Ed")
+    q, bad = law.model.neutral(), np.array([0, 0, np.nan, 0, 0, 0])
+    for what, arguments in (("v", (q, bad, q)), ("v_R", (q, 0 * q[:6], q, bad)), ("a_R", (q, q[:6], q, q[:6], bad))):
+        with pytest.raises(ShapeError, match=rf"^{what} of Law\('energy' .*must be finite, got nan among its entries"):
+            law(*arguments)
+    with pytest.raises(ConfigurationError, match="q_R must be finite"):
+        law(q, np.zeros(6), np.full(12, np.inf))
 
 
 def test_reference_of_another_model(lab) -> None:

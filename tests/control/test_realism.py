@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
+from heavytop import vector
 from heavytop.control import (
     Actuated,
     ClosedLoop,
@@ -14,7 +18,9 @@ from heavytop.control import (
     Integral,
     Noisy,
     Propellers,
+    Reference,
     TiltingPropellers,
+    VirtualVehicle,
     VonKarman,
     Winds,
     Windy,
@@ -26,6 +32,7 @@ from heavytop.control import (
 from heavytop.copters import quadcopter
 from heavytop.errors import ControlError, UnknownNameError
 from heavytop.simulate import simulate
+from heavytop.simulate.dynamics import as_dynamics
 
 HOVER = np.full(4, 0.9 * 9.81 / 4)
 
@@ -59,6 +66,85 @@ def test_integral_action_sampled(lab, integral_law) -> None:
     flight = ClosedLoop(plant, integral_law.with_reference(target)).fly((model.neutral(), np.zeros(6)), 2.0, step=2e-3)
     assert abs(flight.q[-1, 2] - 1.0) < 0.4
     np.testing.assert_allclose(run.q[-1, :3], flight.q[-1, :3], atol=5e-3)
+
+
+def test_integral_action_takes_the_period_of_the_simulation(lab, integral_law) -> None:
+    """The integral is that of the error, whatever the sampling; another sample time is refused."""
+    model = lab.vehicle("quadcopter").model
+    start, target = (model.neutral(), np.zeros(6)), lab.configuration((0.0, 0.0, 1.0))
+    for options in ({}, {"control_step": 1e-2}):
+        run = simulate(model, start, 0.2, 5e-3, control=integral_law, reference=target, balance=False, **options)
+        every = 2 if options else 1
+        errors = (run.q[:-1:every, :3] - target[:3]) * every * 5e-3
+        np.testing.assert_allclose(run.channels["z"][-1, :3], np.sum(errors, axis=0), atol=1e-12)
+    # steps that divide the duration are a little shorter: then the integral is too
+    near = integral_law.with_reference(target, sample_time=5e-3)
+    run = simulate(model, start, 0.996, 5e-3, control=near, balance=False)
+    np.testing.assert_allclose(
+        run.channels["z"][-1, :3], np.sum((run.q[:-1, :3] - target[:3]) * 0.00498, axis=0), atol=1e-12
+    )
+    assert near.sampled(5e-3) is near
+    fixed = integral_law.with_reference(target, sample_time=1.0)
+    with pytest.raises(
+        ControlError, match=r"has the sample time 1 s, but .* samples it every 0.01 s. Leave sample_time"
+    ):
+        simulate(model, start, 0.2, 1e-2, control=fixed)
+    with pytest.raises(ControlError, match="has the sample time 1 s, but this simulation evaluates it continuously"):
+        simulate(model, start, 0.2, 1e-2, control=fixed, hold="continuous")
+    with pytest.raises(ControlError, match="the sample time must be positive"):
+        integral_law.with_reference(target, sample_time=0.0)
+
+
+def test_repeated_simulations_share_their_native_code(lab, integral_law) -> None:
+    model = quadcopter().model
+    start, target = (model.neutral(), np.zeros(6)), lab.configuration((0.0, 0.0, 1.0))
+    moving = Reference.from_function(lab.vehicle("quadcopter").model, lambda t: vector(0 * t, 0 * t, t, *target[3:]))
+    for reference in (target, target.copy(), list(target), moving, moving):
+        simulate(model, start, 0.03, 0.01, control=integral_law, reference=reference, balance=False)
+    assert len(as_dynamics(model).steppers) == 2
+    tracking = integral_law.with_reference(moving)
+    assert integral_law.with_reference(moving) is tracking
+    assert integral_law.with_reference(moving, sample_time=0.01) is not tracking
+    assert integral_law.with_reference(target) is not tracking
+    # nothing is kept that nobody uses
+    last = weakref.ref(integral_law.with_reference(lab.configuration((7.0, 7.0, 7.0))))
+    assert last() is None
+    # a model goes with its native code
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_wrappers_hand_the_period_on(lab, integral_law) -> None:
+    model = lab.vehicle("quadcopter").model
+    start, inner = (model.neutral(), np.zeros(6)), integral_law.with_reference(model.neutral())
+    actuated = Actuated(inner, Propellers(0.02), HOVER)
+    late = Delayed(Noisy(actuated, model), 1, start)
+    sampled = late.sampled(0.01)
+    assert late.sampled(0.01 * (1 + 1e-15)) is sampled
+    assert sampled.sampled(0.01) is sampled
+    assert sampled.controller.controller.sample_time == sampled.controller.controller.controller.sample_time == 0.01
+    assert late.sampled(None) is late
+    assert actuated.sample_time is None
+    # nothing in it depends on the period
+    static = Delayed(lab.law("quadcopter", "Ed").with_reference(model.neutral()), 1, start)
+    assert static.sampled(0.01) is static
+    # one period of a first-order lag, exactly
+    z = actuated.initial_state()
+    function = actuated.sampled(0.01).traced(model)
+    values = dict(zip(function.outputs, function(0.0, *start, z), strict=True))
+    wanted = HOVER + (1 - np.exp(-0.01 / 0.02)) * (values["demand"] - HOVER)
+    np.testing.assert_allclose(values["z_next"][:4], wanted, rtol=1e-12)
+    with pytest.raises(ControlError, match="Actuated has the sample time 0.5 s, but .* every 0.01 s"):
+        simulate(model, start, 0.1, 0.01, control=Actuated(inner, Propellers(0.02), HOVER, sample_time=0.5))
+
+
+def test_virtual_vehicle_is_not_sampled(lab) -> None:
+    law, model = lab.law("quadcopter", "Ed"), lab.vehicle("quadcopter").model
+    virtual = VirtualVehicle(law, Reference.set_point(model, model.neutral()))
+    with pytest.raises(ControlError, match=r"samples it every 0.01 s. Give simulate\(..., hold='continuous'\)"):
+        simulate(model, (model.neutral(), np.zeros(6)), 0.1, 0.01, control=virtual)
 
 
 def test_integral_stops_at_its_limit(lab) -> None:

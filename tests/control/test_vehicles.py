@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop.control import Prototype
+from heavytop.control import Prototype, Reference
 from heavytop.copters import bicopter, quadcopter, tilting_thrusts
-from heavytop.errors import ControlError
+from heavytop.errors import ControlError, ModelError
+from heavytop.simulate import simulate
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,23 @@ def test_bicopter_has_no_lateral_force_without_roll_moment(lab) -> None:
     height = 0.25 / np.tan(np.deg2rad(15.0)) + 0.10
     np.testing.assert_allclose(roll[1] - roll[3], -height * (lateral[1] - lateral[3]))  # acts at the effective height
     assert bicopter(attitude="quaternion").model.nq == 7
+
+
+def test_vehicles_are_simulated_and_laws_are_not(lab) -> None:
+    craft, law = lab.vehicle("quadcopter"), lab.law("quadcopter", "Ed")
+    q, v = craft.model.neutral(), np.zeros(6)
+    run = simulate(craft, (q, v), 0.1, 0.01, control=law, reference=q)
+    np.testing.assert_allclose(run.q[-1], q, atol=1e-12)
+    assert run.model is craft.model
+    for wrong in (law, law.with_reference(q)):
+        with pytest.raises(
+            ModelError, match=r"or Dynamics, got \w+. A law controls a model: simulate\(model, .*control=law"
+        ):
+            simulate(wrong, (q, v), 0.1, 0.01)
+    with pytest.raises(ModelError, match="got Reference"):
+        simulate(Reference.set_point(craft.model, q), (q, v), 0.1, 0.01)
+    with pytest.raises(ModelError, match=r"got System. Call .derive\(\) first"):
+        simulate(craft.system, (q, v), 0.1, 0.01)
 
 
 def test_load_prototype_numbers(lab) -> None:

@@ -12,6 +12,7 @@ from scipy.linalg import expm
 import heavytop as ht
 from heavytop.compile import trace
 from heavytop.errors import ShapeError, SimulationError, UnknownNameError
+from heavytop.simulate.dynamics import as_dynamics
 
 J = 1.0  # moment of inertia of the arm about its axis
 
@@ -176,6 +177,27 @@ def test_reference_is_given_to_the_law(arm: ht.Model) -> None:
         ht.simulate(arm, START, 1.0, 0.1, reference=np.sin)
 
 
+@pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
+def test_native_code_of_a_law_is_found_again_and_bounded(arm: ht.Model, integrator: str) -> None:
+    dynamics = as_dynamics(arm)
+    traced = []
+
+    class Counting(WithReference):
+        def traced(self, model: ht.Model) -> Any:
+            traced.append(self)
+            return super().traced(model)
+
+    law = Counting(np.sin)
+    ht.simulate(arm, START, 0.1, 0.1, integrator, control=law)
+    made = len(dynamics.steppers)
+    ht.simulate(arm, START, 0.1, 0.1, integrator, control=law)
+    assert len(dynamics.steppers) == made
+    assert len(traced) == 1
+    for _ in range(made, 20):
+        dynamics.steppers.recall(object(), lambda: None)
+    assert len(dynamics.steppers) == dynamics.steppers.size == 16
+
+
 def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **members: Any) -> Any:
     class Law:
         def traced(self, model: ht.Model) -> Any:
@@ -199,6 +221,10 @@ def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **mem
         (
             {"control": law_with({"u": 1}, {"z": 1}, state_size=1)},
             "a sampled law with memory must output 'z_next'",
+        ),
+        (
+            {"control": law_with({"u": 1, "z_rate": 1}, {"z": 1}, state_size=1)},
+            r"must output 'z_next' of shape \(1,\). It outputs 'z_rate': simulate it with hold='continuous'",
         ),
         ({"control": law_with({"u": 1}), "inputs": [0.0]}, "either inputs= .* or control="),
         ({"control": law_with({"u": 1}), "hold": "first-order"}, "hold must be one of 'zero-order', 'continuous'"),

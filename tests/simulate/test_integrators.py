@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -24,12 +25,14 @@ ORDERS = {
 }
 
 
+@cache
 def free_body(attitude: str = "matrix") -> ht.Model:
     system = ht.System(gravity=(0, 0, 0), name="free body")
     system.body("body", joint=ht.Spherical(attitude=attitude), inertia=ht.Inertia(1.0, moment_at_com=(1.0, 2.0, 3.0)))
     return system.derive()
 
 
+@cache
 def chain() -> ht.Model:
     """A rotor arm that carries a spherical pendulum: configuration-dependent mass, gravity."""
     system = ht.System(name="arm with pendulum")
@@ -39,6 +42,7 @@ def chain() -> ht.Model:
     return system.derive()
 
 
+@cache
 def damped() -> ht.Model:
     """A free body in a fluid, on a spring, pushed by a thruster."""
     system = ht.System(name="damped")

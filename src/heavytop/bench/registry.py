@@ -20,6 +20,7 @@ BENCHMARKS = {
     "ready": "heavytop.bench.ready",
     "free-body": "heavytop.bench.free_body",
     "simulate": "heavytop.bench.simulate",
+    "fly": "heavytop.bench.fly",
 }
 
 

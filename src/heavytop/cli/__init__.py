@@ -9,12 +9,14 @@ from __future__ import annotations
 import typer
 
 from heavytop.cli.bench import bench
+from heavytop.cli.cockpit import cockpit
 from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
+from heavytop.cli.fly import fly
 from heavytop.cli.simulate import simulate
 
-COMMANDS = (derive, simulate, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",
@@ -43,7 +45,7 @@ def main(
 ) -> None:
     """Derive, simulate and control rigid-body systems globally, without singularities, from energy.
 
-    Start with `heavytop derive furuta`, or `heavytop doctor` if something is wrong.
+    Start with `heavytop fly` or `heavytop derive furuta`, or with `heavytop doctor` if something is wrong.
     """
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol, vector
 from heavytop.compile import Traced
+from heavytop.control.sampling import Resampling, check_sample_time
 from heavytop.control.setting import trace_of
 from heavytop.control.tracking import Controller
 from heavytop.errors import ControlError, wrong_shape
@@ -142,7 +143,7 @@ class TiltingPropellers:
         return np.minimum(np.maximum(rate, -self.tilt_rate), self.tilt_rate)
 
 
-class Actuated:
+class Actuated(Resampling):
     """A controller with actuators behind it.
 
     Parameters
@@ -150,7 +151,7 @@ class Actuated:
     controller : gives the demands.
     actuators : :class:`Propellers` or :class:`TiltingPropellers`.
     start : (nu,) inputs the actuators give at the start, for example those of hover.
-    sample_time : period (s) of a sampled simulation; None: continuous.
+    sample_time : period (s) on which a sampled simulation must agree; None: any, or continuous.
     """
 
     def __init__(
@@ -160,10 +161,15 @@ class Actuated:
         start: Sequence[float] | np.ndarray,
         sample_time: float | None = None,
     ) -> None:
+        check_sample_time(sample_time)
         self.controller, self.actuators, self.sample_time = controller, actuators, sample_time
         self.first = np.asarray(start, dtype=float)
         self.signal_size = controller.signal_size
         self.state_size = actuators.size(len(self.first)) + controller.state_size
+
+    @property
+    def _has_rates(self) -> bool:
+        return True
 
     def signal(self, times: Any) -> np.ndarray:
         """Samples of the inner controller's reference."""

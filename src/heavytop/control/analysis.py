@@ -193,8 +193,8 @@ class Attraction:
 
     Attributes
     ----------
-    start : (q, v) of all samples. recovered : (n,) booleans. final_distance : (n,) m. drop : (n,) m below the lower of start
-        and target.
+    start : (q, v) of all samples. recovered : (n,) booleans. final_distance : (n,) m; infinite if the flight diverged.
+    drop : (n,) m below the lower of start and target, while the state was finite.
     """
 
     start: tuple[np.ndarray, np.ndarray]
@@ -239,7 +239,7 @@ def region_of_attraction(
     target: Callable[[float], np.ndarray] | None = None,
     tolerance: float = 0.05,
 ) -> Attraction:
-    """Fly from many states at once and see which come back.
+    """Fly from many states at once and see which come back. A flight that diverges did not.
 
     Parameters
     ----------
@@ -247,10 +247,15 @@ def region_of_attraction(
     target : time -> position (3,) to come back to; default: the origin.
     tolerance : distance of the first body's origin from the target at the end that counts as recovered, m.
     """
-    flight = ClosedLoop(plant, controller).fly(start, until, step, record_every=max(1, round(0.05 / step)))
-    body = plant.body_names[0]
-    places = plant.pose("world", body, flight.q)[..., :3, 3]
+    every = max(1, round(0.05 / step))
+    flight = ClosedLoop(plant, controller).fly(start, until, step, record_every=every, raise_on_failure=False)
+    survived = np.array([outcome.ok for outcome in flight.outcomes.flat], dtype=bool).reshape(flight.batch)
+    off = np.max(np.abs(plant.coordinates.constraints(flight.q)), axis=-1, initial=0.0)
+    good = np.isfinite(flight.q).all(axis=-1) & (off < 1e-6)
+    # what a divergence leaves behind counts as the start: it changes neither the drop nor the outcome
+    q = np.where(good[..., None], flight.q, flight.q[0])
+    places = plant.pose("world", plant.body_names[0], q)[..., :3, 3]
     goal = np.zeros(3) if target is None else np.asarray(target(until), dtype=float)
-    distance = np.linalg.norm(places[-1] - goal, axis=-1)
+    distance = np.where(survived, np.linalg.norm(places[-1] - goal, axis=-1), np.inf)
     least = np.minimum(places[0, ..., 2], goal[2])
     return Attraction(start, distance < tolerance, distance, least - places[..., 2].min(axis=0))

@@ -67,10 +67,11 @@ class ClosedLoop:
         record_every: int = 1,
         parameters: Mapping[str, Any] | None = None,
         threads: int | None = None,
+        raise_on_failure: bool = True,
     ) -> Run:
         """Simulate from start = (q, v), with any leading batch axes, the law evaluated in every stage of the integrator.
 
-        Raises a SimulationError if a state stops being finite.
+        Raises a SimulationError if a state stops being finite, unless ``raise_on_failure`` is False: then the outcome tells it.
         """
         return simulate(
             self.plant,
@@ -83,7 +84,7 @@ class ClosedLoop:
             parameters=parameters,
             record_every=record_every,
             balance=False,
-            raise_on_failure=True,
+            raise_on_failure=raise_on_failure,
             threads=threads,
             progress=False,
         )

@@ -15,6 +15,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, part, split, vector
 from heavytop.compile import Traced
 from heavytop.control.actuators import insert, memory, symbols_of
+from heavytop.control.sampling import Resampling
 from heavytop.control.setting import trace_of
 from heavytop.control.tracking import Controller
 from heavytop.errors import ControlError, unknown_name, wrong_shape
@@ -168,7 +169,7 @@ class Winds:
         return np.sum([wind.at(times) for wind in self.parts], axis=0)
 
 
-class Windy:
+class Windy(Resampling):
     """A controller for a plant with the wind inputs of :func:`add_wind`: the controller knows nothing of the wind."""
 
     def __init__(self, controller: Controller, wind: Wind) -> None:
@@ -206,7 +207,7 @@ def _without_wind(model: Model, nu: int) -> Any:
     return SimpleNamespace(name=model.name, nq=model.nq, nv=model.nv, nu=nu, parameter_names=model.parameter_names)
 
 
-class Noisy:
+class Noisy(Resampling):
     """A controller that sees noisy measurements: q moved by a random displacement, v with a random error.
 
     Parameters
@@ -251,7 +252,7 @@ class Noisy:
         return trace_of("noisy", symbols, values)
 
 
-class Delayed:
+class Delayed(Resampling):
     """A controller that sees the state of some samples ago. For sampled control only.
 
     Parameters

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box
 from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
 from heavytop.control.setting import Setting, trace_of
-from heavytop.errors import ControlError, wrong_shape
+from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class FeedbackLaw(ABC):
         x = np.asarray(x, dtype=float)
         if x.ndim == 0 or x.shape[-1] != size:
             raise wrong_shape(f"{what} of {self!r}", ("...", size), x.shape)
+        if not np.all(np.isfinite(x)):
+            raise ShapeError(f"{what} of {self!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
         return x
 
     def initial_state(self) -> np.ndarray:
@@ -113,14 +116,28 @@ class FeedbackLaw(ABC):
         ----------
         reference : a :class:`.Reference`, or a configuration (nq,) to hold.
         knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
-        sample_time : period (s) at which a law with integral action is sampled; None: it runs continuously.
+        sample_time : period (s) at which the simulation must sample the law; None: at any, or continuously.
         """
         from heavytop.control.reference import Reference
         from heavytop.control.tracking import Tracking
 
-        if not isinstance(reference, Reference):
-            reference = Reference.set_point(self.model, reference)
-        return Tracking(self, reference, knows_parameters, sample_time)
+        if isinstance(reference, Reference):
+            what: Any = id(reference)
+        else:
+            point = np.asarray(reference, dtype=float)
+            what = (point.shape, point.tobytes())
+        key = (what, knows_parameters, sample_time)
+        tracking = self._trackings.get(key)
+        if tracking is None:
+            if not isinstance(reference, Reference):
+                reference = Reference.set_point(self.model, reference)
+            tracking = self._trackings[key] = Tracking(self, reference, knows_parameters, sample_time)
+        return tracking
+
+    @cached_property
+    def _trackings(self) -> WeakValueDictionary[Any, Tracking]:
+        """Controllers in use by what they follow, so that the native code of a simulation is found again."""
+        return WeakValueDictionary()
 
     def call_seconds(self, calls: int = 20_000) -> float:
         """Measured time of one evaluation as native code (s), one state at a time in a native loop on this processor."""

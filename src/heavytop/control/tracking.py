@@ -13,6 +13,7 @@ import numpy as np
 
 from heavytop._arrays import Array, split, symbol
 from heavytop.compile import Traced
+from heavytop.control.sampling import Resampling, check_sample_time
 from heavytop.control.setting import trace_of
 from heavytop.errors import ControlError
 from heavytop.system.model import Model
@@ -42,10 +43,11 @@ class Controller(Protocol):
         ...
 
 
-class Tracking:
+class Tracking(Resampling):
     """A law that follows a reference. Made by ``law.with_reference(reference)``.
 
-    A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R).
+    A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R). Integral action takes
+    the sample period of the simulation; with a ``sample_time`` it insists on that one.
     """
 
     def __init__(
@@ -55,8 +57,7 @@ class Tracking:
         knows_parameters: bool = False,
         sample_time: float | None = None,
     ) -> None:
-        if sample_time is not None and not sample_time > 0:
-            raise ControlError(f"the sample time must be positive, got {sample_time}.")
+        check_sample_time(sample_time)
         for what in ("nq", "nv"):
             if getattr(reference.model, what) != getattr(law.model, what):
                 raise ControlError(
@@ -74,6 +75,10 @@ class Tracking:
 
     def __repr__(self) -> str:
         return f"Tracking({self.law!r})"
+
+    @property
+    def _has_rates(self) -> bool:
+        return self.state_size > 0
 
     def initial_state(self) -> np.ndarray:
         """The integrals at the start."""

@@ -42,6 +42,15 @@ class VirtualVehicle:
         model = self.guide.model
         self.state_size = model.nq + model.nv + law.state_size
 
+    def sampled(self, period: float | None) -> VirtualVehicle:
+        """Itself: the virtual vehicle moves continuously."""
+        if period is not None:
+            raise ControlError(
+                f"a virtual vehicle flies continuously, but this simulation samples it every {period:g} s. Give "
+                "simulate(..., hold='continuous'), or fly it beforehand: virtual_reference(guide, reference)."
+            )
+        return self
+
     def signal(self, times: Any) -> np.ndarray:
         """Samples of the outer reference."""
         return self._inner.signal(times)

@@ -1,8 +1,24 @@
-"""Multicopters: vehicles with models, prototypes and limits."""
+"""Multicopters: vehicles with models, prototypes, limits and shapes; maneuvers; flights."""
 
-from heavytop.copters.vehicles import Vehicle as Vehicle
+from heavytop.copters import maneuvers as maneuvers
+from heavytop.copters.airframe import Airframe as Airframe
+from heavytop.copters.airframe import Hanging as Hanging
+from heavytop.copters.airframe import Rotor as Rotor
+from heavytop.copters.airframe import ring as ring
+from heavytop.copters.catalogue import load as load
+from heavytop.copters.conditions import Conditions as Conditions
+from heavytop.copters.flight import Flight as Flight
+from heavytop.copters.flight import fly as fly
+from heavytop.copters.full import tricopter_with_load_full as tricopter_with_load_full
+from heavytop.copters.loads import load_prototype as load_prototype
+from heavytop.copters.loads import quadcopter_with_load as quadcopter_with_load
+from heavytop.copters.loads import tricopter_with_load as tricopter_with_load
+from heavytop.copters.multicopter import hexacopter as hexacopter
+from heavytop.copters.multicopter import multicopter as multicopter
+from heavytop.copters.multicopter import octocopter as octocopter
+from heavytop.copters.propulsion import Propulsion as Propulsion
+from heavytop.copters.vehicle import Vehicle as Vehicle
 from heavytop.copters.vehicles import bicopter as bicopter
 from heavytop.copters.vehicles import quadcopter as quadcopter
 from heavytop.copters.vehicles import tilting_thrusts as tilting_thrusts
 from heavytop.copters.vehicles import tricopter as tricopter
-from heavytop.copters.vehicles import tricopter_with_load as tricopter_with_load

@@ -6,33 +6,35 @@ The geometry of the bicopter and all numbers are assumptions of ours; every buil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from heavytop.control.allocation import Limits
-from heavytop.control.prototype import Prototype, lateral_lever, moments_about_origin, poles_of
-from heavytop.system.inputs import Thruster, Wrench
-from heavytop.system.joints import Free, Spherical
+from heavytop.control.prototype import Prototype, lateral_lever, poles_of
+from heavytop.copters.airframe import Airframe, Rotor, ring
+from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors
+from heavytop.system.joints import Free
 from heavytop.system.joints.spatial import AttitudeName
-from heavytop.system.model import Model
 from heavytop.system.moments import Damping, Inertia, Stiffness
 from heavytop.system.system import System
 
-GRAVITY = 9.81
 LATERAL = (-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j)
 """Default lateral poles of the quadcopter and the bicopter, 1/s."""
+TRICOPTER_ARMS = (np.pi / 3, np.pi, -np.pi / 3)
 
 
-@dataclass(frozen=True, eq=False)
-class Vehicle:
-    """A multicopter: the described system, its model, the prototype of its default control, the limits of its inputs."""
-
-    system: System
-    model: Model
-    prototype: Prototype
-    limits: Limits | None
+def hovering_prototype(agility: float = 1.0) -> Prototype:
+    """Prototype of a vehicle whose thrusts are parallel, from the default poles times ``agility``."""
+    lateral = [agility * p for p in LATERAL]
+    # the bounds of the desired tilt inertia per mass scale with 1/agility^4, and so does it
+    return Prototype.from_poles(
+        lateral,
+        (-2.0 * agility, -2.0 * agility),
+        poles_of(3.0 * agility, 0.9),
+        spread=0.02 / agility**4,
+        yaw_inertia=0.01,
+    )
 
 
 def quadcopter(
@@ -61,14 +63,16 @@ def quadcopter(
     >>> quad.model.nv, quad.model.nu
     (6, 4)
     """
-    system = System(gravity=(0.0, 0.0, -GRAVITY), name="quadcopter")
-    system.body("hull", joint=Free(attitude, velocity), inertia=Inertia(mass, moment_at_com=moment))
-    for k in range(4):
-        angle = k * np.pi / 2
-        at = np.array([arm * np.cos(angle), arm * np.sin(angle), 0.0])
-        system.input(f"thrust{k}", _scaled(at, (0.0, 0.0, 1.0), (-1) ** k * drag_ratio, thrust_gain))
-    prototype = Prototype.from_poles(LATERAL, (-2.0, -2.0), poles_of(3.0, 0.9), spread=0.02, yaw_inertia=0.01)
-    return Vehicle(system, system.derive(), prototype, Limits(*thrust))
+    rotors = ring(4, arm, drag_ratio=drag_ratio, thrust=thrust, radius=0.6 * arm)
+
+    def describe() -> System:
+        system = hull("quadcopter", mass, moment, attitude, velocity)
+        add_rotors(system, rotors, thrust_gain)
+        return system
+
+    return finished(
+        describe, hovering_prototype(), Limits(*thrust), Airframe(rotors), parameter_rows(mass, moment, rotors)
+    )
 
 
 def tricopter(
@@ -86,17 +90,21 @@ def tricopter(
     Thrust and tilt of propeller k follow from its forces: ``hypot(ft, fz)`` and ``atan2(-ft, fz)``, see :func:`tilting_thrusts`.
     The prototype has the model's inertia, natural frequencies 3 rad/s (translation) and 10 rad/s (rotation), critically damped.
     """
-    system = System(gravity=(0.0, 0.0, -GRAVITY), name="tricopter")
+    rotors = tilting_rotors(arm, drag_ratio)
     inertia = Inertia(mass, moment_at_com=moment)
-    system.body("hull", joint=Free(attitude, velocity), inertia=inertia)
-    _tilting_propellers(system, arm, drag_ratio, thrust_gain)
+
+    def describe() -> System:
+        system = hull("tricopter", mass, moment, attitude, velocity)
+        add_rotors(system, rotors, thrust_gain)
+        return system
+
     w_t, w_r, theta = 3.0, 10.0, np.asarray(moment, dtype=float)
     prototype = Prototype.of_body(
         inertia,
         Damping(2 * w_t * mass, moment_at_center=2 * w_r * theta),
         Stiffness(w_t**2 * mass, moment_at_center=w_r**2 * theta),
     )
-    return Vehicle(system, system.derive(), prototype, None)
+    return finished(describe, prototype, None, Airframe(rotors), parameter_rows(mass, moment, rotors))
 
 
 def bicopter(
@@ -114,42 +122,27 @@ def bicopter(
 
     The inputs are, per propeller, the force along e_x and along the normal n = (0, -+sin a, cos a) of its plane, in N.
     """
-    system = System(gravity=(0.0, 0.0, -GRAVITY), name="bicopter")
-    system.body("hull", joint=Free(attitude, velocity), inertia=Inertia(mass, moment_at_com=moment))
-    for k, side in enumerate((1.0, -1.0)):
-        at = np.array([0.0, side * arm, height])
-        normal = (0.0, -side * np.sin(inclination), np.cos(inclination))
-        system.input(f"fx{k + 1}", _scaled(at, (1.0, 0.0, 0.0), 0.0, thrust_gain))
-        system.input(f"fn{k + 1}", _scaled(at, normal, 0.0, thrust_gain))
+    rotors = tuple(
+        Rotor(
+            (0.0, side * arm, height),
+            axis=(0.0, -side * np.sin(inclination), np.cos(inclination)),
+            tilt="x",
+            thrust=(0.0, np.inf),
+            radius=0.14,
+        )
+        for side in (1.0, -1.0)
+    )
+
+    def describe() -> System:
+        system = hull("bicopter", mass, moment, attitude, velocity)
+        add_rotors(system, rotors, thrust_gain, names=("fx1", "fn1", "fx2", "fn2"))
+        return system
+
     high = arm / np.tan(inclination) + height
     levers = (lateral_lever(moment[1], mass, height), lateral_lever(moment[0], mass, high))
     prototype = Prototype.matched(LATERAL, 4.0, poles_of(3.0, 0.9), levers=levers, height=0.07)
-    return Vehicle(system, system.derive(), prototype, None)
-
-
-def tricopter_with_load(
-    load_mass: float = 0.3,
-    load_com: Sequence[float] = (0.0, 0.0, -0.5),
-    load_moment_at_joint: Sequence[float] = (0.077, 0.077, 0.001),
-    joint_at: Sequence[float] = (0.0, 0.0, -0.05),
-    *,
-    attitude: AttitudeName = "matrix",
-    velocity: str = "body",
-    load_velocity: str = "relative",
-) -> Vehicle:
-    """The tricopter with a rigid load that hangs on a spherical joint: nine degrees of freedom, six inputs.
-
-    The prototype ties the hull to its place, the load's swing to the motion of the hull, and turns the hull on its own.
-    """
-    system = System(gravity=(0.0, 0.0, -GRAVITY), name="tricopter_with_load")
-    system.body("hull", joint=Free(attitude, velocity), inertia=Inertia(1.2, moment_at_com=(0.013, 0.013, 0.024)))
-    _tilting_propellers(system, 0.25, 0.018, 1.0)
-    inertia = moments_about_origin(Inertia, load_mass, load_com, load_moment_at_joint)
-    joint = Spherical(attitude, load_velocity)
-    system.body("load", parent="hull", at=joint_at, joint=joint, inertia=inertia)
-    eps = lateral_lever(load_moment_at_joint[0], load_mass, -load_com[2])
-    prototype = Prototype.hanging_load((-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j), eps)
-    return Vehicle(system, system.derive(), prototype, None)
+    rows = parameter_rows(mass, moment, rotors)
+    return finished(describe, prototype, None, Airframe(rotors), rows, levers=levers)
 
 
 def tilting_thrusts(u: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -163,17 +156,46 @@ def tilting_thrusts(u: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.hypot(tangential, axial), np.arctan2(-tangential, axial)
 
 
-def _tilting_propellers(system: System, arm: float, drag_ratio: float, gain: float) -> None:
-    for k, (angle, spin) in enumerate(zip((np.pi / 3, np.pi, -np.pi / 3), (1.0, -1.0, 1.0), strict=True)):
-        at = np.array([arm * np.cos(angle), arm * np.sin(angle), 0.0])
-        tangent = (-np.sin(angle), np.cos(angle), 0.0)
-        system.input(f"ft{k + 1}", _scaled(at, tangent, spin * drag_ratio, gain))
-        system.input(f"fz{k + 1}", _scaled(at, (0.0, 0.0, 1.0), spin * drag_ratio, gain))
+def tilting_rotors(arm: float, drag_ratio: float) -> tuple[Rotor, ...]:
+    """Three rotors that tilt about their arms at 60, 180 and -60 degrees; the torques have the signs +, -, +."""
+    return tuple(
+        Rotor(
+            (arm * np.cos(angle), arm * np.sin(angle), 0.0),
+            drag_ratio=spin * drag_ratio,
+            tilt=(-np.sin(angle), np.cos(angle), 0.0),
+            radius=0.13,
+        )
+        for angle, spin in zip(TRICOPTER_ARMS, (1.0, -1.0, 1.0), strict=True)
+    )
 
 
-def _scaled(at: np.ndarray, axis: Sequence[float], drag_ratio: float, gain: float) -> Thruster | Wrench:
-    """A propeller on the hull whose true thrust is ``gain`` times the input."""
-    if gain == 1.0:
-        return Thruster("hull", at=at, axis=axis, drag_ratio=drag_ratio)
-    force = gain * np.asarray(axis, dtype=float)
-    return Wrench("hull", force=force, moment=np.cross(at, force) + drag_ratio * force)
+def hull(
+    name: str, mass: float, moment: Any, attitude: str = "matrix", velocity: str = "body", com: Any = (0.0, 0.0, 0.0)
+) -> System:
+    """A system with the free body "hull"."""
+    system = System(gravity=(0.0, 0.0, -GRAVITY), name=name)
+    system.body("hull", joint=Free(attitude, velocity), inertia=Inertia(mass, com=com, moment_at_com=moment))
+    return system
+
+
+def finished(
+    describe: Any, prototype: Prototype, limits: Limits | None, airframe: Airframe, rows: Any, **more: Any
+) -> Vehicle:
+    """The vehicle with its derived model."""
+    system = describe()
+    return Vehicle(system, system.derive(), prototype, limits, airframe, describe, parameters=rows, **more)
+
+
+def parameter_rows(mass: float, moment: Sequence[float], rotors: Sequence[Rotor]) -> dict[str, str]:
+    """The parameters of a vehicle as text for reports."""
+    moment = np.asarray(moment, dtype=float)
+    diagonal = moment if moment.ndim == 1 else np.diag(moment)
+    low, high = rotors[0].thrust
+    return {
+        "mass": f"{mass:g} kg",
+        "moments of inertia": ", ".join(f"{m:.4g}" for m in diagonal) + " kg m²",
+        "rotors": f"{len(rotors)}" + (" tilting" if rotors[0].tilt is not None else ""),
+        "arm": f"{np.linalg.norm(rotors[0].at):.3g} m",
+        "torque per thrust": f"{abs(rotors[0].drag_ratio):.4g} m",
+        "thrust of a rotor": f"{low:g} to {high:.4g} N" if np.isfinite(high) else "not limited",
+    }

@@ -64,7 +64,7 @@ class AdaptiveRun:
         self.channels: dict[str, np.ndarray] = {}
         self.events = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else None
         law = problem.plan.control.law
-        self.law = Kernel(law.traced) if law is not None else None
+        self.law = law.kernel if law is not None else None
         self.attempts = 0
 
     def run(self) -> Recording:

@@ -12,7 +12,7 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
-from heavytop.simulate.dynamics import Dynamics, UserDynamics, as_dynamics
+from heavytop.simulate.dynamics import Dynamics, ModelDynamics, UserDynamics, as_dynamics
 from heavytop.simulate.engine import FixedStep, Problem, compile_problem
 from heavytop.simulate.events import as_events
 from heavytop.simulate.inputs import plan_inputs
@@ -48,7 +48,7 @@ def simulate(
 
     Parameters
     ----------
-    model : a derived model, or :class:`~heavytop.simulate.Dynamics`.
+    model : a derived model, a vehicle, or :class:`~heavytop.simulate.Dynamics`.
     start : (q0, v0) of shapes (..., nq) and (..., nv); leading axes are batch axes and broadcast.
     until : end time in s.
     step : step size in s; taken a little smaller if it does not divide the duration. With error control it is the distance
@@ -87,6 +87,7 @@ def simulate(
     (101, 1)
     """
     dynamics = as_dynamics(model)
+    subject = dynamics.model if isinstance(dynamics, ModelDynamics) else model  # a vehicle is not what a law looks at
     method = as_integrator(integrator)
     duration = _duration(until, start_time, step)
     steps = _steps(duration, float(step))
@@ -95,7 +96,7 @@ def simulate(
     size = duration / steps if steps else float(step)
     plan = plan_inputs(
         dynamics,
-        model,
+        subject,
         inputs=inputs,
         control=control,
         reference=reference,
@@ -130,7 +131,7 @@ def simulate(
         recording = _run_fixed(problem, memory)
     else:
         recording = method.run(problem, memory)
-    run = make_run(problem, recording, model)
+    run = make_run(problem, recording, subject)
     if raise_on_failure and not run.outcome.ok:
         raise SimulationError(str(run.outcome))
     return run

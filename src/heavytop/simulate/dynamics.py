@@ -13,6 +13,7 @@ from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, s
 from heavytop.compile import Kernel, Traced, make_function
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
+from heavytop.simulate.recent import Recent
 from heavytop.simulate.units import rate_units, units_of
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class Dynamics(ABC):
         """Unit of each input; empty where unknown."""
         return ("",) * self.nu
 
+    @cached_property
+    def labels(self) -> dict[str, Any]:
+        """All names and units, by the name of the property."""
+        return {f"{x}_{kind}": getattr(self, f"{x}_{kind}") for kind in ("names", "units") for x in "qvu"}
+
     @abstractmethod
     def motion(self) -> Traced:
         """(q, v, u, p) -> (joint_velocity, acceleration, ...); further outputs are recorded as channels."""
@@ -115,9 +121,14 @@ class Dynamics(ABC):
         return self._kernels[name]
 
     @cached_property
-    def steppers(self) -> dict[Any, Any]:
-        """Native code of runs made so far, by their options."""
-        return {}
+    def steppers(self) -> Recent:
+        """Native code of the latest kinds of runs, by their options."""
+        return Recent()
+
+    @cached_property
+    def laws(self) -> Recent:
+        """The latest laws, traced and checked."""
+        return Recent()
 
     @cached_property
     def _kernels(self) -> dict[str, Kernel | None]:
@@ -206,7 +217,7 @@ class ModelDynamics(Dynamics):
         e = self.model.expressions
         d = e.dynamics
         total = d.applied_force + (np.matvec(d.input_matrix, e.u) if e.nu else np.zeros(e.nv))
-        return total + e.constrained.nonideal_force if e.is_constrained else total
+        return total + d.nonideal_force if e.is_constrained else total
 
     def _resisting(self) -> Array:
         """D v and gradients of dissipation functions."""
@@ -351,18 +362,27 @@ def _scalar(value: Array) -> Array:
 
 
 def as_dynamics(subject: Any) -> Dynamics:
-    """The dynamics behind a model, a vehicle with a ``model``, or dynamics itself."""
+    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
+    from heavytop.system import Model
+
     if isinstance(subject, Dynamics):
         return subject
-    model = getattr(subject, "model", subject)
-    if hasattr(model, "expressions") and hasattr(model, "coordinates"):
+    # a law and a reference have a model too, but it would move without them
+    model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
+    if isinstance(model, Model):
         known = vars(model).get("_dynamics")
-        if known is None:  # kept with the model, so that its native code is found again
+        if known is None:
+            # Kept in the model, so that its native code is found again and goes with it: a WeakKeyDictionary would never let
+            # go, because the dynamics and the laws it remembers refer to the model.
             known = vars(model)["_dynamics"] = ModelDynamics(model)
         return known
+    hint = ""
+    if hasattr(subject, "derive"):
+        hint = " Call .derive() first."
+    elif hasattr(subject, "traced") or hasattr(subject, "with_reference"):
+        hint = " A law controls a model: simulate(model, start, ..., control=law)."
     raise ModelError(
-        f"simulate needs a derived model (system.derive()) or Dynamics, got {type(subject).__name__}."
-        + (" Call .derive() first." if hasattr(subject, "derive") else "")
+        f"simulate needs a derived model (system.derive()), a vehicle or Dynamics, got {type(subject).__name__}.{hint}"
     )
 
 

@@ -19,6 +19,7 @@ from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace
 from heavytop.simulate.inputs import InputPlan, call_back
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.progress import Progress
+from heavytop.simulate.protocol import content
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
@@ -99,21 +100,19 @@ def compile_problem(problem: Problem) -> Compiled:
     options = (
         f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
     )
-    memo = problem.dynamics.steppers
-    key = (options, lanes, problem.threads, None if law is None else id(law.law), problem.events)
-    if key not in memo:
-        memo[key] = (_stepper(problem, options, lanes), law)
-    stepper = memo[key][0]
+    if law is not None:
+        options += f" law {law.fingerprint}"
+    if problem.events:
+        options += f" events {content(trace_events(problem.events, problem.dynamics))}"
+    key = (options, lanes, problem.threads)
+    stepper = problem.dynamics.steppers.recall(key, lambda: _stepper(problem, options, lanes))
     tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
     return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
 
 
 def _stepper(problem: Problem, options: str, lanes: int) -> Stepper:
-    law, mark = problem.plan.control.law, problem.dynamics.fingerprint
-    if law is not None:
-        law_mark = getattr(law.law, "fingerprint", None)
-        mark = None if mark is None or law_mark is None else f"{mark} law {law_mark}"
-    if mark is None or problem.events:
+    mark = problem.dynamics.fingerprint
+    if mark is None:
         return Stepper(_schedule(problem), lanes, problem.threads)
     return Stepper.cached(f"{mark} {options}", lambda: _schedule(problem), lanes, problem.threads)
 
@@ -137,7 +136,8 @@ class FixedStep:
     def __init__(self, problem: Problem, compiled: Compiled) -> None:
         self.problem, self.stepper, self.nodes = problem, compiled.stepper, compiled.nodes
         every = problem.record_every
-        self.numbers = np.unique([*range(0, problem.steps + 1, every), problem.steps])
+        numbers = np.arange(0, problem.steps + 1, every)
+        self.numbers = numbers if numbers[-1] == problem.steps else np.append(numbers, problem.steps)
         shapes = self.stepper.layout.shapes
         hidden = ("events",)
         self.names = [n for n in self.stepper.layout.record if n not in hidden]
@@ -271,8 +271,9 @@ class FixedStep:
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
         """Copy the wanted records, note failures and events; return the state to go on from."""
         problem = self.problem
-        wanted = np.isin(result.recorded, self.numbers)
-        places = np.searchsorted(self.numbers, result.recorded[wanted])
+        places = np.searchsorted(self.numbers, result.recorded)
+        wanted = self.numbers[places] == result.recorded
+        places = places[wanted]
         for name in self.names:
             self.records[name][places] = result.records[name][wanted]
         self._latest = {name: result.records[name][-1] for name in self.names}
@@ -289,8 +290,6 @@ class FixedStep:
         count, n = problem.count, len(problem.events)
         values = result.records["events"].reshape(-1, count, n)
         found = crossings(values, problem.events)
-        if first == 0:
-            found = found[values[found[:, 0], found[:, 1], found[:, 2]] != 0]
         stopped = self.stopped.reshape(-1)
         found = found[~np.isfinite(stopped[found[:, 1]])]
         if not len(found):

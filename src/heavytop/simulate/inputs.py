@@ -64,7 +64,8 @@ def plan_inputs(
     if control is not None:
         if hold == "continuous" and control_step is not None:
             raise SimulationError("control_step= belongs to hold='zero-order'; a continuous law has no sample time.")
-        law = bind(control, dynamics, subject, reference, sampled=hold == "zero-order")
+        period = every * step if hold == "zero-order" else None
+        law = bind(control, dynamics, subject, reference, period)
         kind = "sampled" if hold == "zero-order" else "continuous"
         return InputPlan(Control(kind, law, every if kind == "sampled" else 1), zeros, None, every)
     if callable(inputs):

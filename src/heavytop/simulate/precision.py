@@ -14,6 +14,8 @@ from heavytop.simulate.dynamics import as_dynamics
 
 OFTEN = 10**9
 """Record stride that keeps start and end only."""
+ENOUGH = 0.1
+"""Seconds of repetitions after which the shortest counts."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def measure(
     label: float | None = None,
     **options: Any,
 ) -> Point | None:
-    """Run once to prepare, then ``repeats`` times for the clock; None if the run diverges.
+    """Run once to prepare, then at least ``repeats`` times for the clock; None if the run diverges.
 
     Parameters
     ----------
@@ -65,11 +67,12 @@ def measure(
     run = simulate(model, start, until, step, integrator, **options)
     if not run.outcome.ok:
         return None
-    best = np.inf
-    for _ in range(repeats):
+    best, spent, count = np.inf, 0.0, 0
+    while count < repeats or (spent < ENOUGH and count < 20 * repeats):
         clock = process_time()
         run = simulate(model, start, until, step, integrator, **options)
-        best = min(best, process_time() - clock)
+        seconds = process_time() - clock
+        best, spent, count = min(best, seconds), spent + seconds, count + 1
     q, v = run.final
     displacement = dynamics.coordinates.difference(reference[0], q)
     return Point(

@@ -1,6 +1,6 @@
 """What a control law must offer to be run inside the native time loop.
 
-A law is any object with these members; no base class is needed.
+A law is any object with these members; no base class is needed. It is traced once for a model: to change a law, make another.
 
 ``traced(model)``
     A :class:`~heavytop.compile.Traced` function. Its inputs are any of the names below, in any order; its first output
@@ -20,22 +20,25 @@ A law is any object with these members; no base class is needed.
 ``state_size`` and ``initial_state()``
     s, and the first memory (*batch, s); needed only if the function takes ``z``. A sampled law outputs ``z_next`` (s,),
     a continuous one ``z_rate`` (s,).
+``sampled(period)``
+    Optional: the law for the period in s at which it is sampled here, None if it is evaluated continuously. Called before
+    ``traced``, so that a memory with rates can be given as ``z_next``.
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
-``fingerprint``
-    Optional text that determines the function, so that its native code is found on disk without tracing.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.compile import Traced, trace
+from heavytop.compile import Kernel, Traced, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError
 
@@ -62,8 +65,8 @@ class Feedback:
     function : called with the named ``arguments`` in order; returns ``u`` or a mapping of outputs, the first of which is
         ``u``.
     arguments : any of t, q, v, signal, p, z.
-    signal : function of times (n,) that returns samples (n, m), if ``signal`` is among the arguments.
-    signal_size : m.
+    signal_size : m, if ``signal`` is among the arguments.
+    samples : function of times (n,) that returns samples (n, m) of the signal.
     memory : initial memory (s,), if ``z`` is among the arguments.
 
     Examples
@@ -111,6 +114,12 @@ class Feedback:
         return trace(outputs, wanted, name="feedback")
 
 
+def content(traced: Traced) -> str:
+    """A short text that determines a traced function, so that equal functions share their native code."""
+    described = f"{traced.inputs} {traced.outputs} {traced.function.serialize()}"
+    return hashlib.sha256(described.encode()).hexdigest()
+
+
 def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, Shape]:
     """Shapes of everything a law may take."""
     return {
@@ -143,6 +152,16 @@ class BoundLaw:
         names = list(self.traced.outputs)[1:]
         return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """A text that determines the function."""
+        return content(self.traced)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The law as native code of its own."""
+        return Kernel(self.traced)
+
     def signal(self, times: np.ndarray) -> np.ndarray:
         """Samples of the reference, checked."""
         samples = np.asarray(self.law.signal(times), dtype=float)
@@ -161,15 +180,15 @@ class BoundLaw:
         return np.asarray(self.law.initial_state(), dtype=float) if self.state_size else np.zeros(0)
 
 
-def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -> BoundLaw:
-    """Check a law against the system it is to control.
+def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | None) -> BoundLaw:
+    """Check a law against the system it is to control, or find it checked.
 
     Parameters
     ----------
     dynamics : what is simulated (sizes).
     subject : what the law is asked to trace itself for: the user's model.
     reference : passed to ``law.with_reference`` if given.
-    sampled : whether the memory must be given as ``z_next`` (sampled) or ``z_rate`` (continuous).
+    period : seconds between samples, the memory must be given as ``z_next``; None: continuous, as ``z_rate``.
     """
     if reference is not None:
         if not hasattr(law, "with_reference"):
@@ -183,6 +202,12 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -
             f"control must be a law with a method traced(model), got {type(law).__name__}. "
             "A function of (t, q, v) can be wrapped by Feedback, or be given as inputs=."
         )
+    if hasattr(law, "sampled"):
+        law = law.sampled(period)
+    return dynamics.laws.recall((id(law), period is None), lambda: _bound(law, dynamics, subject, period is not None))
+
+
+def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
     traced = law.traced(subject)
     shapes = argument_shapes(dynamics, int(getattr(law, "signal_size", 0)), int(getattr(law, "state_size", 0)))
     for name, shape in traced.inputs.items():
@@ -201,8 +226,11 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, sampled: bool) -
             f"{first[0]!r} of shape {first[1]}."
         )
     memory = int(getattr(law, "state_size", 0))
-    needed = "z_next" if sampled else "z_rate"
+    if sampled:
+        needed, other, kind, remedy = "z_next", "z_rate", "sampled", "hold='continuous'"
+    else:
+        needed, other, kind, remedy = "z_rate", "z_next", "continuous", "hold='zero-order'"
     if memory and traced.outputs.get(needed) != (memory,):
-        kind = "sampled" if sampled else "continuous"
-        raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).")
+        hint = f" It outputs {other!r}: simulate it with {remedy}." if other in traced.outputs else ""
+        raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")
     return BoundLaw(law, traced, shapes["signal"][0], memory)

@@ -136,8 +136,16 @@ class Run:
 
     @property
     def final(self) -> tuple[np.ndarray, np.ndarray]:
-        """The last q and v: a start for another run."""
-        return self.q[-1], self.v[-1]
+        """The last q and v of each trajectory: a start for another run.
+
+        In a batch, a trajectory that ended early gives its last finite record.
+        """
+        finite = np.all(np.isfinite(np.concatenate([self.q, self.v], axis=-1)), axis=-1)
+        if not len(self.t) or np.all(finite[-1]):
+            return self.q[-1], self.v[-1]
+        last = len(self.t) - 1 - np.argmax(finite[::-1], axis=0)
+        at = (last, *np.indices(self.batch))
+        return self.q[at], self.v[at]
 
     # --- energies and invariants --------------------------------------------------------------------------------------------
 

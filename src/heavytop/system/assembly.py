@@ -8,10 +8,13 @@ import numpy as np
 
 from heavytop.errors import ConfigurationError, unknown_name
 from heavytop.geometry import linalg
+from heavytop.system.elimination import RANK_TOLERANCE
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
+RANK = RANK_TOLERANCE**0.5
+"""Singular values of Phi below this share of the largest count as zero, as in the elimination at run time."""
 ITERATIONS = 100
 LONGEST_STEP = 0.5
 
@@ -40,7 +43,7 @@ def assemble(
         )
     residual = model.evaluate("velocity_residual", q, v, parameters=parameters)
     Phi = np.where(free, model.evaluate("constraint_jacobian", q, parameters=parameters), 0.0)
-    v = v - linalg.pseudo_inverse(Phi, 1e-9) @ residual
+    v = v - linalg.pseudo_inverse(Phi, RANK) @ residual
     left = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)), initial=0.0)
     if left > 1e-8 * max(1.0, np.max(np.abs(v), initial=0.0)):
         raise ConfigurationError(
@@ -55,4 +58,4 @@ def _least_step(
     """Shortest displacement (nv,) of the free joints that solves the first ``count`` rows to first order."""
     rows = model.evaluate("constraint_jacobian", q, parameters=parameters)
     holonomic = rows[model.holonomic_rows][:count]
-    return linalg.pseudo_inverse(np.where(free, holonomic, 0.0), 1e-9) @ right
+    return linalg.pseudo_inverse(np.where(free, holonomic, 0.0), RANK) @ right

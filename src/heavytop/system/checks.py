@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, to_sx
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.inputs import BodyWrench, JointAction
+
+if TYPE_CHECKING:
+    from heavytop.system.model import Model
+
+
+SINGULAR = 1e-13
+"""Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
 
 
 def check_elements(dynamics: Dynamics, p: Array) -> None:
@@ -37,9 +46,31 @@ def check_elements(dynamics: Dynamics, p: Array) -> None:
     for fn in description.potentials:
         _check_symbols(dynamics.scalar(fn(dynamics.q), "potential"), known, "potential(q)", description.name)
     for fn in description.dissipations:
-        power = dynamics.scalar(fn(dynamics.q, dynamics.v), "dissipation")
+        power = dynamics.scalar(fn(dynamics.q, dynamics.kinematics.v), "dissipation")
         _check_symbols(power, known, "dissipation(q, v)", description.name)
     _check_symbols(dynamics.applied_force, known, "force(q, v)", description.name)
+
+
+def check_inertia(model: Model) -> None:
+    """Raise a ModelError when some velocity coordinate moves no mass: M singular at several configurations."""
+    q = np.concatenate([model.neutral()[None], model.random(0, (2,))])
+    worst = []
+    for M in model.traced("mass_matrix").interpret(q, model.parameter_vector())[0]:
+        size = np.sqrt(np.abs(np.diag(M)))
+        if not np.all(np.isfinite(M)):
+            return
+        if np.any(size == 0.0):
+            worst.append((0.0, int(np.argmin(size))))
+            continue
+        values, vectors = np.linalg.eigh(M / np.outer(size, size))
+        worst.append((values[0], int(np.argmax(np.abs(vectors[:, 0])))))
+    value, index = max(worst)
+    if value < SINGULAR:
+        raise ModelError(
+            f"velocity {model.v_names[index]!r} of {model.name!r} moves no mass: the mass matrix is singular (smallest eigenvalue "
+            f"{value:.1e} after scaling its diagonal to one). Give inertia to the bodies that this joint carries, with a moment "
+            "about its axis (a point mass on the axis has none)."
+        )
 
 
 def _check_action(dynamics: Dynamics, action: BodyWrench | JointAction) -> Array:

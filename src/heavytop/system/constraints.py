@@ -31,7 +31,7 @@ from heavytop.compile import Traced, make_function
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.description import Constraint, Loop
-from heavytop.system.dynamics import Dynamics, nonideal_force
+from heavytop.system.dynamics import Dynamics
 from heavytop.system.elimination import SparseLDL
 from heavytop.system.joints.closure import closure
 from heavytop.system.kinematics import Kinematics
@@ -85,7 +85,7 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
         Phi = sparse(jacobian(phi, q) @ kinematics.kinematics_matrix)
         bias = directional(np.matvec(Phi, v), q, kinematics.rate)
         return Rows(constraint.name, Phi, np.zeros(phi.shape), bias, phi)
-    value = _vector(constraint.function(q, v), constraint.name)
+    value = _vector(constraint.function(q, kinematics.v), constraint.name)
     Phi = jacobian(value, v)
     if depends_on(Phi, v):
         raise ModelError(
@@ -143,14 +143,9 @@ class ConstrainedDynamics:
         """Guarded factorisation of S = Phi M^-1 Phi^T."""
         return SparseLDL(self.Phi @ self._released, guarded=True)
 
-    @cached_property
-    def nonideal_force(self) -> Array:
-        """Generalised forces (nv,) whose work under virtual displacements the user prescribed for the constraints."""
-        return nonideal_force(self.dynamics.description, self.q, self.v)
-
     def free_acceleration(self, u: Array) -> Array:
         """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""
-        right = self.nonideal_force - self.dynamics.passive_force
+        right = self.dynamics.nonideal_force - self.dynamics.passive_force
         if self.dynamics.description.inputs:
             right = right + np.matvec(self.dynamics.input_matrix, u)
         return self._mass.solve(right)
@@ -188,7 +183,7 @@ def check_constraints(model: Model) -> None:
     """Call every function of the constraints once; with a basis, make sure that it satisfies them."""
     expressions = model.expressions
     if model.description.basis is None:
-        expressions.constrained.nonideal_force  # noqa: B018  calls the user's functions
+        _ = expressions.constrained, expressions.dynamics.nonideal_force  # calls the user's functions
         return
     q, w = model.random(0, (3,)), np.random.default_rng(1).standard_normal((3, model.nv))
     joint_v = symbol("joint_v", expressions.coordinates.nv)

@@ -166,7 +166,7 @@ class Dynamics:
         return linear_part(self._dissipation_gradient(fn), self.v)
 
     def _dissipation_gradient(self, fn) -> Array:
-        R = self.scalar(fn(self.q, self.v), "dissipation")
+        R = self.scalar(fn(self.q, self.kinematics.v), "dissipation")  # by the chain rule pulled back to v
         return jacobian(np.reshape(R, (1,)), self.v)[0, :] if is_symbolic(R) else np.zeros(self.nv)
 
     @cached_property
@@ -186,16 +186,38 @@ class Dynamics:
         """The user's generalised forces f(q, v) on the right-hand side."""
         total = np.zeros(self.nv)
         for fn in self.description.forces:
-            value = fn(self.q, self.v)
-            if shape(value) != (self.nv,):
+            value = fn(self.q, self.kinematics.v)
+            if shape(value) != shape(self.kinematics.v):
                 raise ModelError(
-                    f"force(q, v) must return {self.nv} generalised forces, got an array of shape {shape(value)}."
+                    f"force(q, v) must return {shape(self.kinematics.v)[0]} generalised forces, one for each velocity "
+                    f"coordinate of the joints, got an array of shape {shape(value)}."
+                )
+            total = total + self.pulled_back(value)
+        if self.description.basis is not None:
+            total = total + self.nonideal_force
+        return total
+
+    def pulled_back(self, force: Array) -> Array:
+        """A generalised force on the joints' own velocities as one on the velocity coordinates of the model: T^T force."""
+        transform = self.kinematics.transform
+        return force if transform is None else np.matvec(transpose(transform), force)
+
+    @cached_property
+    def nonideal_force(self) -> Array:
+        """Generalised force (nv,) whose work under virtual displacements the constraints do (friction)."""
+        v = self.kinematics.v
+        total = np.zeros(shape(v))
+        for constraint in self.description.constraints:
+            if constraint.work is None:
+                continue
+            value = constraint.work(self.q, v)
+            if shape(value) != shape(v):
+                raise ModelError(
+                    f"work(q, v) of constraint {constraint.name!r} must return {shape(v)[0]} generalised forces, got shape "
+                    f"{shape(value)}."
                 )
             total = total + value
-        if self.description.basis is not None:
-            nonideal = nonideal_force(self.description, self.q, self.kinematics.v)
-            total = total + np.matvec(transpose(self.kinematics.transform), nonideal)
-        return total
+        return self.pulled_back(total)
 
     @cached_property
     def input_matrix(self) -> Array:
@@ -218,21 +240,6 @@ class Dynamics:
                 f"{what}(...) must return one number (an energy or power), got an array of shape {shape(value)}."
             )
         return np.reshape(value, ()) if shape(value) else value
-
-
-def nonideal_force(description: Description, q: Array, v: Array) -> Array:
-    """Generalised force on the joints' velocities v whose work under virtual displacements the constraints do (friction)."""
-    total = np.zeros(shape(v))
-    for constraint in description.constraints:
-        if constraint.work is None:
-            continue
-        value = constraint.work(q, v)
-        if shape(value) != shape(v):
-            raise ModelError(
-                f"work(q, v) of constraint {constraint.name!r} must return {shape(v)[0]} generalised forces, got shape {shape(value)}."
-            )
-        total = total + value
-    return total
 
 
 def inertia_bias(M: Array, motion: Motion) -> Array:

@@ -14,7 +14,17 @@ import numpy as np
 from heavytop._arrays import Array, is_symbolic, to_sx
 
 RANK_TOLERANCE = 1e-11
-"""A pivot below this share of its diagonal entry counts as zero."""
+"""A pivot of S = Phi M^-1 Phi^T below this share of its diagonal entry counts as zero: the row of Phi then lies within about 3e-6 rad
+(the square root), measured in the metric M^-1, of the span of the rows before it."""
+
+
+def independent_rows(Phi: np.ndarray, M: np.ndarray) -> int:
+    """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
+    S = Phi @ np.linalg.solve(M, Phi.T)
+    size = np.sqrt(np.diag(S))
+    kept = size > 0.0
+    scaled = S[np.ix_(kept, kept)] / np.outer(size[kept], size[kept])
+    return int(np.sum(np.linalg.eigvalsh(scaled) > RANK_TOLERANCE)) if np.any(kept) else 0
 
 
 class SparseLDL:
@@ -53,10 +63,10 @@ class SparseLDL:
     def _inverse(self, pivot, diagonal, guarded: bool):
         import casadi
 
+        if not guarded:
+            return 1.0 / pivot  # a zero here means a velocity that moves no mass: the result is then not finite
         if pivot.is_zero():
             return self._zero
-        if not guarded:
-            return 1.0 / pivot
         regular = pivot > RANK_TOLERANCE * diagonal
         return casadi.if_else(regular, 1.0 / casadi.if_else(regular, pivot, 1.0), 0.0)
 

@@ -134,6 +134,7 @@ class Expressions:
             "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
             "linearization": (("q", "v", "u"), lambda: linearization(self)),
             "joint_velocity": (("q", "v"), self._joint_velocity),
+            "joint_rows": (("q",), self._joint_rows),
             "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
             "position_residual": (("q",), lambda: self.constrained.position_residual),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),

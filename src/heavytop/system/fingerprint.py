@@ -58,13 +58,16 @@ def _texts(value: Any, parameters: tuple[Parameter, ...]) -> Iterable[str]:
     elif isinstance(value, (float, np.ndarray, np.generic)):
         array = np.asarray(value, dtype=float)
         yield f"{array.shape}{array.tolist()!r}"
+    elif not _is_ours(value):
+        raise _Unknown
     elif isinstance(value, Joint):
         description = value.describe()
         if description is None:
             raise _Unknown
+        yield type(value).__qualname__
         yield from _texts(description, parameters)
     elif isinstance(value, Moments):
-        yield type(value).__name__
+        yield type(value).__qualname__
         yield from _texts((value.total, value.center, value.moment_at_center), parameters)
     elif isinstance(value, Mapping):
         yield f"map{len(value)}"
@@ -74,12 +77,17 @@ def _texts(value: Any, parameters: tuple[Parameter, ...]) -> Iterable[str]:
         yield f"list{len(value)}"
         for item in value:
             yield from _texts(item, parameters)
-    elif is_dataclass(value) and type(value).__module__.startswith("heavytop."):
-        yield type(value).__name__
+    elif is_dataclass(value):
+        yield type(value).__qualname__
         for field in fields(value):
             yield from _texts(getattr(value, field.name), parameters)
     else:
         raise _Unknown
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether the class of a value is part of the library; subclasses of the user may compute something else."""
+    return type(value).__module__.split(".")[0] in ("heavytop", "builtins")
 
 
 def _expression(value: Any, parameters: tuple[Parameter, ...]) -> str:

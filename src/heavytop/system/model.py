@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic
+from heavytop._arrays import Array, concatenate, is_symbolic
 from heavytop.compile import Kernel, Traced, export_c
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.geometry import linalg
 from heavytop.system.assembly import assemble
-from heavytop.system.checks import check_elements
+from heavytop.system.checks import check_elements, check_inertia
 from heavytop.system.constraints import check_constraints
 from heavytop.system.description import Description
+from heavytop.system.elimination import independent_rows
 from heavytop.system.expressions import Expressions
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, Any] | None
 
+CHECKED_UP_TO = 30
+"""Up to so many velocity coordinates a new description is checked for velocities that move no mass."""
 CLOSED_TOLERANCE = 1e-6
 """Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
@@ -103,9 +107,14 @@ class Model:
 
     def check(self) -> None:
         """Find what is wrong with the description now rather than at the first evaluation."""
+        fingerprint = self.description.fingerprint
+        if fingerprint is not None and Kernel.from_cache(f"{fingerprint} acceleration") is not None:
+            return  # the same description was checked and compiled before
         check_elements(self.expressions.dynamics, self.expressions.p)
         if self.description.loops or self.description.constraints:
             check_constraints(self)
+        if self.nv <= CHECKED_UP_TO:
+            check_inertia(self)
 
     # --- configurations ---------------------------------------------------------------------------------------------------
 
@@ -125,8 +134,17 @@ class Model:
         return self.coordinates.integrate(q, self._joint_velocity(q, v), dt)
 
     def difference(self, q0: Array, q1: Array) -> np.ndarray:
-        """Displacement (..., nv) in the joints' own velocity coordinates that leads from q0 to q1 in unit time."""
-        return self.coordinates.difference(self._configuration(q0), self._configuration(q1))
+        """Constant velocity (..., nv) that leads from q0 to q1 in unit time: ``integrate(q0, difference(q0, q1), 1) = q1``.
+
+        With minimal velocities of a constrained system it is the one that comes nearest.
+        """
+        q0, q1 = self._configuration(q0), self._configuration(q1)
+        delta = self.coordinates.difference(q0, q1)
+        d = self.description
+        if d.velocity is None and d.basis is None and all(e.joint.velocity_frame == "relative" for e in d.joints):
+            return delta
+        drift = self.evaluate("joint_velocity", q0, np.zeros(self.nv))
+        return np.matvec(linalg.pseudo_inverse(self.evaluate("joint_rows", q0)), delta - drift)
 
     def _joint_velocity(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """The joints' own (parent-relative) velocities."""
@@ -234,8 +252,15 @@ class Model:
         return self.evaluate("rate", q, v, parameters=parameters)
 
     def constraints(self, q: Array) -> np.ndarray:
-        """phi(q) (..., m): zero on the manifold; unlike the other methods it takes a q off the manifold."""
-        return self.coordinates.constraints(self._vector(q, self.nq, "configuration q"))
+        """phi(q) (..., m): relations of the coordinates, then loops and holonomic constraints; zero where all of them hold.
+
+        Unlike the other methods it takes a q off the manifold.
+        """
+        q = self._vector(q, self.nq, "configuration q")
+        phi = self.coordinates.constraints(q)
+        if not self.is_constrained:
+            return phi
+        return concatenate(phi, self.evaluate("position_residual", q))
 
     def commutation(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Commutation coefficients gamma^k_ij (..., nv, nv, nv), indexed [k, i, j] (eq. 2.19)."""
@@ -319,7 +344,14 @@ class Model:
         """Velocity coordinates less the independent constraints at one configuration ``q``."""
         if not self.is_constrained:
             return self.nv
-        return self.nv - int(np.linalg.matrix_rank(self.constraint_jacobian(q, parameters), tol=1e-9))
+        return self.nv - independent_rows(self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters))
+
+    def _need_tree(self, method: str) -> None:
+        if self.description.loops or self.description.constraints:
+            raise ModelError(
+                f"{method}: {self.name!r} has loops or velocity constraints, for which tangent coordinates of the tree are too "
+                "many. Derive a model of the tree with minimal coordinates."
+            )
 
     def _need_constraints(self, method: str) -> None:
         if not self.is_constrained:
@@ -408,6 +440,7 @@ class Model:
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u."""
+        self._need_tree("acceleration_derivatives")
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
         return self.evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
 
@@ -433,11 +466,7 @@ class Model:
         array([[ 0.  ,  1.  ],
                [-9.81,  0.  ]])
         """
-        if self.description.loops or self.description.constraints:
-            raise ModelError(
-                f"linearize: {self.name!r} has loops or velocity constraints, for which tangent coordinates of the tree are too many. "
-                "Linearise a model of the tree with minimal coordinates."
-            )
+        self._need_tree("linearize")
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
 

@@ -222,11 +222,17 @@ class System:
         self._potentials.append(_callable(fn, "potential"))
 
     def dissipation(self, fn: Callable[[Array, Array], Array]) -> None:
-        """Add a dissipation function ``fn(q, v)`` in W (half the power for a quadratic one); its force is d fn/dv."""
+        """Add a dissipation function ``fn(q, v)`` in W (half the power for a quadratic one); its force is d fn/dv.
+
+        ``v`` are the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
+        """
         self._dissipations.append(_callable(fn, "dissipation"))
 
     def force(self, fn: Callable[[Array, Array], Array]) -> None:
-        """Add a generalised force ``fn(q, v)`` (nv,) on the right-hand side."""
+        """Add a generalised force ``fn(q, v)`` on the right-hand side.
+
+        ``v`` and the force belong to the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
+        """
         self._forces.append(_callable(fn, "force"))
 
     def input(self, name: str, element: Input) -> None:
@@ -259,6 +265,7 @@ class System:
         fn: Callable[..., Array],
         work: Callable[[Array, Array], Array] | None = None,
         name: str | None = None,
+        kind: str | None = None,
     ) -> None:
         """Add a constraint written in NumPy notation.
 
@@ -269,6 +276,9 @@ class System:
         work : nonideal part: ``work(q, v)`` (nv,) is a generalised force whose work under virtual displacements the constraint does
             (friction); None for an ideal constraint.
         name : for ``model.constraint_forces``.
+        kind : "velocity" or "position" (holonomic); None: by the number of arguments of ``fn``.
+
+        ``v`` are the joints' own velocity coordinates, whatever the model uses.
 
         Examples
         --------
@@ -282,12 +292,17 @@ class System:
         array([0., 2., 0.])
         """
         label = self._constraint_name(name, f"constraint{len(self._constraints) + 1}")
-        count = _argument_count(_callable(fn, "constrain"))
-        if count not in (1, 2):
-            raise ModelError(
-                f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments."
-            )
-        self._constraints.append(Constraint(label, fn, count == 1, work))
+        if kind is None:
+            count = _argument_count(_callable(fn, "constrain"))
+            if count not in (1, 2):
+                raise ModelError(
+                    f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments. Say which with "
+                    "kind='position' or kind='velocity'."
+                )
+            kind = "position" if count == 1 else "velocity"
+        if kind not in ("position", "velocity"):
+            raise ModelError(f"constraint {label!r}: kind must be 'position' or 'velocity', got {kind!r}.")
+        self._constraints.append(Constraint(label, fn, kind == "position", work))
 
     def basis(self, fn: Callable[[Array, Array], Array], names: Sequence[str]) -> None:
         """Give minimal velocity coordinates for all constraints: ``v = fn(q, w)`` with one name per entry of w.
@@ -414,4 +429,8 @@ def _callable(fn: Any, what: str) -> Any:
 
 
 def _argument_count(fn: Callable[..., Any]) -> int:
-    return sum(p.default is p.empty for p in inspect.signature(fn).parameters.values())
+    """Number of positional arguments without default; 0 where ``*args`` leaves it open."""
+    parameters = inspect.signature(fn).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return 0
+    return sum(p.default is p.empty for p in parameters)

@@ -64,30 +64,23 @@ class RKMK45:
         from heavytop.simulate.adaptive import AdaptiveRun
 
         begin = time.perf_counter()
-        key = (
-            "rkmk45",
-            problem.plan.control.kind,
-            problem.balance,
-            problem.count == 1,
-            problem.threads,
-            id(problem.plan.control.law),
-        )
-        memo = problem.dynamics.steppers
-        if key not in memo:
-            memo[key] = (self._stepper(problem), problem.plan.control.law)
+        control = problem.plan.control
+        options = f"RKMK45 {control.kind} balance={problem.balance}"
+        if control.kind == "continuous" and control.law is not None:
+            options += f" law {control.law.fingerprint}"
+        lanes = 1 if problem.count == 1 else host().lanes
+        key = (options, lanes, problem.threads)
+        stepper = problem.dynamics.steppers.recall(key, lambda: self._stepper(problem, options, lanes))
         seconds = time.perf_counter() - begin
-        recording = AdaptiveRun(problem, self, memo[key][0], memory).run()
+        recording = AdaptiveRun(problem, self, stepper, memory).run()
         recording.compile_seconds = seconds
         return recording
 
-    def _stepper(self, problem: Any) -> Stepper:
-        lanes = 1 if problem.count == 1 else host().lanes
-        mark = problem.dynamics.fingerprint if problem.plan.control.law is None else None
+    def _stepper(self, problem: Any, options: str, lanes: int) -> Stepper:
+        mark = problem.dynamics.fingerprint
         if mark is None:
             return Stepper(self.schedule(problem), lanes, problem.threads)
-        return Stepper.cached(
-            f"{mark} RKMK45 balance={problem.balance}", lambda: self.schedule(problem), lanes, problem.threads
-        )
+        return Stepper.cached(f"{mark} {options}", lambda: self.schedule(problem), lanes, problem.threads)
 
     def schedule(self, problem: Any) -> Schedule:
         """One attempt."""

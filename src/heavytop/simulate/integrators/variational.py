@@ -119,10 +119,12 @@ class Variational(Integrator):
 
     def prepare(self, problem: Any, state: dict[str, Array]) -> dict[str, Array]:
         """Start from the momentum p = W^-T M v."""
-        memo = problem.dynamics.steppers
-        if "momenta" not in memo:
-            memo["momenta"] = _Pieces(Plant(problem.dynamics, Control("table"), False)).momentum()
-        momentum = memo["momenta"].interpret(problem.q, problem.v, problem.p)[0]
+
+        def make() -> Traced:
+            return _Pieces(Plant(problem.dynamics, Control("table"), False)).momentum()
+
+        momenta = problem.dynamics.steppers.recall("momenta", make)
+        momentum = momenta.interpret(problem.q, problem.v, problem.p)[0]
         return {name: value for name, value in state.items() if name != "v"} | {"momentum": momentum}
 
 

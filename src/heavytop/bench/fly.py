@@ -1,0 +1,87 @@
+"""Flights of the Hummingbird beside RotorPy's: tracking, wrong parameters, recovery, loops, speed."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from heavytop.bench import hummingbird, rotorpy_peer
+from heavytop.bench.measure import Effort
+from heavytop.bench.report import Report
+
+TITLE = "Hummingbird with rotor lag and drag: tracking in m, recovery in s, closed-loop steps per second"
+ANGLES = (90.0, 150.0, 155.0, 160.0, 170.0, 179.0)
+BATCH_TARGET, SINGLE_TARGET = 1000.0, 300.0
+
+
+def run(effort: Effort) -> Report:
+    """All flights; with a tiny effort only a few, and without RotorPy its stated figures."""
+    report = Report("fly", TITLE)
+    quick, peer = effort.seconds == 0, rotorpy_peer.installed()
+    if not peer:
+        report.missing.append("rotorpy")
+    names = list(hummingbird.courses())
+    for name in names[:1] if quick else names:
+        _track(report, name, peer and not quick)
+    _recover(report, ANGLES[-1:] if quick else ANGLES, peer and not quick)
+    _speed(report, effort, peer and not quick)
+    report.notes.append(
+        "one controller for all flights, nominal: it knows neither drag nor rotor lag; sampled at 100 Hz (loops and recovery at 200 Hz) "
+        "as RotorPy's. wrong: mass +10 %, moments of inertia -10 % in the plant. Flights start in place with the right velocity, level."
+    )
+    if quick or not peer:
+        report.notes.append("figures of RotorPy are those stated for version 3.0.0, not measured here.")
+    return report
+
+
+def _track(report: Report, name: str, measure: bool) -> None:
+    course = hummingbird.courses()[name]
+    rms, largest = hummingbird.track(course)
+    off, off_largest = hummingbird.track(course, hummingbird.wrong())
+    figures: dict[str, float | str] = {"rms": rms, "max": largest, "rms_wrong": off, "max_wrong": off_largest}
+    if measure:
+        other, other_largest = rotorpy_peer.track(name)
+        figures |= {"rotorpy_rms": other, "rotorpy_max": other_largest}
+        wrong = rotorpy_peer.track(name, wrong=True)
+        figures |= {"rotorpy_rms_wrong": wrong[0], "rotorpy_max_wrong": wrong[1]}
+        report.ratio(f"{name}: RotorPy's RMS with wrong parameters / ours", wrong[0] / off, 1.0)
+    else:
+        other = rotorpy_peer.STATED[name]
+        figures |= {"rotorpy_rms": other}
+    report.row(flight=name, **figures)
+    report.ratio(f"{name}: RotorPy's RMS / ours", other / rms, 1.0)
+
+
+def _recover(report: Report, angles: tuple[float, ...], measure: bool) -> None:
+    ours = hummingbird.recovery(angles)
+    for (axis, angle), (settled, drop) in ours.items():
+        figures: dict[str, float | str] = {"settled_s": _time(settled), "drop_m": drop}
+        if measure and axis == "x":
+            other = rotorpy_peer.recovery(angle, axis)
+            figures |= {"rotorpy_settled_s": _time(other[0]), "rotorpy_drop_m": other[1]}
+        report.row(flight=f"from {angle:g} degrees about {axis}", **figures)
+    report.limit("longest recovery from 90 to 179 degrees", max(s for s, _ in ours.values()), 5.0, "s")
+
+
+def _speed(report: Report, effort: Effort, measure: bool) -> None:
+    repeats = 2 if effort.seconds == 0 else 7
+    single = hummingbird.steps_per_second(1, 1000, repeats)
+    many = hummingbird.steps_per_second(max(effort.batch, 8), 100, repeats)
+    other = rotorpy_peer.steps_per_second() if measure else rotorpy_peer.STATED_STEPS
+    report.row(
+        flight="steps per second",
+        single=single,
+        batch=many,
+        rotorpy_single=other,
+        rotorpy_batch=rotorpy_peer.STATED_BATCH,
+    )
+    report.ratio("steps per second, one vehicle, against RotorPy", single / other, SINGLE_TARGET)
+    report.ratio("steps per second, batch, against RotorPy's closed loop", many / other, BATCH_TARGET)
+    report.ratio(
+        "steps per second, batch, against RotorPy's stated batched mode, one thread",
+        many / rotorpy_peer.STATED_BATCH,
+        1.0,
+    )
+
+
+def _time(seconds: float) -> float | str:
+    return seconds if isfinite(seconds) else "never"

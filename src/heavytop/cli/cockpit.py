@@ -1,0 +1,47 @@
+"""``heavytop cockpit``: fly by hand, in real time, in the browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from heavytop.cli.terminal import reported
+
+
+@reported
+def cockpit(
+    vehicle: Annotated[
+        str, typer.Option("--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...")
+    ] = "quadcopter",
+    law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
+    port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 serves the whole network.")
+    ] = "127.0.0.1",
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
+) -> None:
+    """Fly a vehicle in real time: push it, switch the wind, drag its set point, turn its gains, watch it recover.
+
+    Needs the extra `live`: `pip install 'heavytop[live]'`. Ctrl-C ends it.
+
+    Example: `heavytop cockpit --vehicle tricopter`
+    """
+    from heavytop.show.live import Cockpit, need_viser
+
+    need_viser()
+    typer.echo(f"preparing {vehicle} ...")
+    try:
+        made = Cockpit(vehicle, law, port, host)
+        try:
+            typer.echo(f"the cockpit is at {made.address} (Ctrl-C ends it)")
+            if open_browser:
+                import webbrowser
+
+                webbrowser.open(made.address)
+            made.run()
+        finally:
+            made.close()
+    except KeyboardInterrupt:  # at any other time than in flight
+        pass
+    typer.echo("landed.")

@@ -1,0 +1,144 @@
+"""``heavytop fly``: fly a vehicle through a maneuver and show the flight."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from heavytop.cli.terminal import FAILURE, console, fail, reported
+
+if TYPE_CHECKING:
+    from heavytop.copters import Flight
+
+
+@reported
+def fly(
+    vehicle: Annotated[
+        str, typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.")
+    ] = "quadcopter",
+    maneuver: Annotated[str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver.")] = None,
+    law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
+    limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Keep the limits of the rotors.")] = True,
+    wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.", min=0.0)] = 0.0,
+    noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1: as of motion capture.", min=0.0)] = 0.0,
+    payload: Annotated[
+        float, typer.Option("--payload", help="Mass in kg that the controller does not know.", min=0.0)
+    ] = 0.0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
+    save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a desktop.")
+    ] = True,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.")] = 0,
+    listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
+) -> None:
+    """Fly a vehicle through a maneuver, print how it went and write a page with the flight in 3-D.
+
+    Without arguments a quadcopter flies a looping.
+
+    Examples: `heavytop fly`, `heavytop fly tricopter hover-roll`, `heavytop fly quadcopter eight --wind 4 --noise 1`,
+    `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
+    """
+    if listed:
+        _list()
+        return
+    from heavytop.copters import catalogue
+    from heavytop.copters.flight import fly as fly_vehicle
+
+    _check_folders(out, save)
+    begin = perf_counter()
+    screen = console(stderr=True)
+    with screen.status("loading") as status:
+
+        def tell(what: str) -> None:
+            status.update(what)
+            if not screen.is_terminal:
+                screen.print(f"{what} ...", style="dim")
+
+        tell(f"describing {vehicle}")
+        craft = catalogue.load(vehicle)
+        name = maneuver or default_maneuver(craft)
+        flight = fly_vehicle(
+            craft, name, law, limits=limits, wind=wind, noise=noise, payload=payload, seed=seed, tell=tell
+        )
+        tell("writing the page")
+        from heavytop.show.flight import write_flight
+
+        page = write_flight(flight, out or Path(f"{craft.name.replace(' ', '-')}-{flight.maneuver.name}.html"))
+        if save is not None:
+            flight.run.save(save)
+    _print(flight, perf_counter() - begin)
+    if save is not None:
+        typer.echo(f"run:  {save}")
+    typer.echo(f"page: {page}")
+    if open_page and has_desktop():
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+    if not flight.run.outcome.ok:
+        raise fail(f"the flight ended early: {flight.run.outcome}", FAILURE)
+
+
+def default_maneuver(vehicle: Any) -> str:
+    """Looping, or what a vehicle with a load flies instead."""
+    from heavytop.copters.maneuvers import suited
+
+    return "looping" if "looping" in suited(vehicle) else "transport"
+
+
+def has_desktop() -> bool:
+    """Whether a browser window would be seen: a screen is there and a person at the terminal, no automation."""
+    if os.environ.get("CI") or os.environ.get("PYTEST_CURRENT_TEST") or not sys.stdout.isatty():
+        return False
+    if sys.platform.startswith("linux"):
+        return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    return not os.environ.get("SSH_CONNECTION")
+
+
+def _check_folders(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None and not path.resolve().parent.is_dir():
+            raise fail(f"cannot write {str(path)!r}: the folder {str(path.resolve().parent)!r} does not exist.")
+
+
+def _print(flight: Flight, seconds: float) -> None:
+    from rich.table import Table
+
+    from heavytop.show.flight import rows_of, single_rows
+
+    table = Table(title=f"{flight.vehicle.name}: {flight.maneuver.name}, {flight.law} law", title_justify="left")
+    for column, justify in (("", "left"), ("largest", "right"), ("RMS", "right")):
+        table.add_column(column, justify=justify)  # pyright: ignore
+    for row in rows_of(flight):
+        table.add_row(*row)
+    table.add_section()
+    for what, value in single_rows(flight):
+        table.add_row(what, value, "")
+    check = flight.maneuver.check()
+    table.add_row("maneuver within the limits", "yes" if not check.outside else "no", "")
+    screen = console()
+    screen.print(table)
+    t = flight.run.timing
+    screen.print(
+        f"{flight.t[-1]:.3g} s of flight in {1000 * t.wall_seconds:.3g} ms ({t.steps_per_second:,.0f} steps/s); all in all {seconds:.1f} s"
+    )
+
+
+def _list() -> None:
+    from rich.table import Table
+
+    from heavytop.copters import catalogue
+    from heavytop.copters.maneuvers import suited
+
+    table = Table(title="vehicles and what they can fly", title_justify="left")
+    table.add_column("vehicle")
+    table.add_column("maneuvers")
+    for name in catalogue.names():
+        table.add_row(name, ", ".join(suited(catalogue.load(name))))
+    console().print(table)
+    typer.echo("A TOML file with an airframe of your own also serves as VEHICLE.")

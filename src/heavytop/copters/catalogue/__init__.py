@@ -1,0 +1,74 @@
+"""Vehicles by name, and airframes from TOML files.
+
+A file describes a hull with fixed rotors; the keys are those of the files in this folder, checked with line numbers in the messages.
+
+>>> load("hummingbird").mass
+0.5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+from heavytop.copters.catalogue.toml_airframe import read_airframe
+from heavytop.copters.full import tricopter_with_load_full
+from heavytop.copters.loads import quadcopter_with_load, tricopter_with_load
+from heavytop.copters.multicopter import hexacopter, octocopter
+from heavytop.copters.vehicle import Vehicle
+from heavytop.copters.vehicles import bicopter, quadcopter, tricopter
+from heavytop.errors import FileFormatError, unknown_name
+
+BUILDERS: dict[str, Callable[[], Vehicle]] = {
+    "quadcopter": quadcopter,
+    "hexacopter": hexacopter,
+    "octocopter": octocopter,
+    "tricopter": tricopter,
+    "bicopter": bicopter,
+    "quadcopter-with-load": quadcopter_with_load,
+    "tricopter-with-load": tricopter_with_load,
+    "tricopter-with-load-full": tricopter_with_load_full,
+}
+
+
+def airframes() -> tuple[str, ...]:
+    """Names of the airframes in the catalogue of published parameters."""
+    folder = resources.files(__package__ or "heavytop.copters.catalogue")
+    return tuple(sorted(item.name[:-5] for item in folder.iterdir() if item.name.endswith(".toml")))
+
+
+def names() -> tuple[str, ...]:
+    """Names that :func:`load` knows."""
+    return (*BUILDERS, *airframes())
+
+
+def load(name: str | Path) -> Vehicle:
+    """A vehicle by name, or from a TOML file.
+
+    Parameters
+    ----------
+    name : one of :func:`names`, or the path of a file that ends in ".toml".
+
+    Raises
+    ------
+    UnknownNameError
+        No such vehicle; the message lists the names.
+    FileFormatError
+        The file is not readable or breaks the schema; the message names file, line and what was expected.
+    """
+    text = str(name)
+    if text.endswith(".toml"):
+        path = Path(text)
+        try:
+            content = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileFormatError(f"cannot read the airframe {text!r}: {error}.") from None
+        return read_airframe(content, text)
+    key = text.strip().lower().replace("_", "-")
+    if key in BUILDERS:
+        return BUILDERS[key]()
+    if key in airframes():
+        folder = resources.files(__package__ or "heavytop.copters.catalogue")
+        return read_airframe(folder.joinpath(f"{key}.toml").read_text(encoding="utf-8"), f"{key}.toml")
+    raise unknown_name("vehicle", text, names())

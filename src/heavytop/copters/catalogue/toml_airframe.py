@@ -1,0 +1,176 @@
+"""An airframe from TOML text, checked key by key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytop.copters.airframe import Rotor
+from heavytop.copters.catalogue.lines import Path, key_lines, line_of
+from heavytop.copters.multicopter import multicopter
+from heavytop.copters.propulsion import Propulsion
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import FileFormatError, HeavytopError
+
+
+class Field(NamedTuple):
+    """What a key must hold: a test, words for it, whether it may be left out and what it is then."""
+
+    test: Callable[[Any], bool]
+    words: str
+    required: bool = True
+    default: Any = None
+
+
+def _number(x: Any) -> bool:
+    return isinstance(x, int | float) and not isinstance(x, bool) and bool(np.isfinite(x))
+
+
+def _positive(x: Any) -> bool:
+    return _number(x) and x > 0
+
+
+def _not_negative(x: Any) -> bool:
+    return _number(x) and x >= 0
+
+
+def _vector(x: Any) -> bool:
+    return isinstance(x, list) and len(x) == 3 and all(map(_number, x))
+
+
+def _moment(x: Any) -> bool:
+    if isinstance(x, list) and len(x) == 3 and all(isinstance(row, list) for row in x):
+        return all(map(_vector, x)) and bool(np.allclose(x, np.transpose(x)))
+    return _vector(x) and all(map(_positive, x))
+
+
+def _range(x: Any) -> bool:
+    return isinstance(x, list) and len(x) == 2 and all(map(_number, x)) and x[0] < x[1]
+
+
+def _texts(x: Any) -> bool:
+    return isinstance(x, str) or (isinstance(x, list) and all(isinstance(line, str) for line in x))
+
+
+TOP = {
+    "name": Field(lambda x: isinstance(x, str) and bool(x.strip()), "a text"),
+    "title": Field(lambda x: isinstance(x, str), "a text", False, ""),
+    "source": Field(_texts, "a text or a list of texts", False, ()),
+    "mass": Field(_positive, "a positive number (kg)"),
+    "moment": Field(_moment, "three positive numbers, or a symmetric 3 x 3 matrix (kg m^2)"),
+    "com": Field(_vector, "three numbers (m)", False, [0.0, 0.0, 0.0]),
+    "parasitic_drag": Field(_vector, "three numbers (N/(m/s)^2)", False, [0.0, 0.0, 0.0]),
+    "agility": Field(_positive, "a positive number", False, 1.0),
+    "rotors": Field(lambda x: isinstance(x, dict), "a table [rotors]"),
+    "rotor": Field(
+        lambda x: isinstance(x, list) and bool(x) and all(isinstance(r, dict) for r in x), "tables [[rotor]]"
+    ),
+}
+ROTORS = {
+    "thrust_coefficient": Field(_positive, "a positive number (N/(rad/s)^2)"),
+    "torque_coefficient": Field(_not_negative, "a number that is not negative (N m/(rad/s)^2)"),
+    "speed": Field(_range, "[least, largest] angular velocity (rad/s)"),
+    "time_constant": Field(_not_negative, "a number that is not negative (s)", False, 0.0),
+    "radius": Field(_positive, "a positive number (m)", False, 0.1),
+    "rotor_drag": Field(_not_negative, "a number that is not negative (kg/rad)", False, 0.0),
+    "inflow": Field(_not_negative, "a number that is not negative (kg/rad)", False, 0.0),
+    "translational_lift": Field(_not_negative, "a number that is not negative (kg/m)", False, 0.0),
+}
+ROTOR = {
+    "at": Field(_vector, "three numbers (m)"),
+    "axis": Field(lambda x: _vector(x) and any(x), "three numbers, not all zero", False, [0.0, 0.0, 1.0]),
+    "torque": Field(
+        lambda x: x in (1, -1, 0) and not isinstance(x, bool), "1, -1 or 0: the sign of the torque on the hull"
+    ),
+}
+
+
+class _Checker:
+    """Checks tables of one file against fields."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name, self.lines = name, key_lines(text)
+
+    def fail(self, path: Path, message: str) -> FileFormatError:
+        line = line_of(self.lines, path)
+        where = f"{self.name}, line {line}" if line is not None else self.name
+        return FileFormatError(f"{where}: {message}")
+
+    def table(self, given: Mapping[str, Any], fields: Mapping[str, Field], path: Path = ()) -> dict[str, Any]:
+        """Values of all fields; unknown, missing and wrong keys are errors."""
+        for key in given:
+            if key not in fields:
+                near = get_close_matches(key, fields, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else f" Known here: {', '.join(fields)}."
+                raise self.fail((*path, key), f"unknown key {key!r}.{hint}")
+        result = {}
+        for key, field in fields.items():
+            if key not in given:
+                if field.required:
+                    raise self.fail(path, f"{_spoken(path)} needs the key {key!r}: {field.words}.")
+                result[key] = field.default
+                continue
+            if not field.test(given[key]):
+                raise self.fail((*path, key), f"{key!r} must be {field.words}, got {given[key]!r}.")
+            result[key] = given[key]
+        return result
+
+
+def _spoken(path: Path) -> str:
+    if not path:
+        return "an airframe"
+    return f"[{path[0]}]" if len(path) == 1 else f"[[{path[0]}]] number {int(path[1]) + 1}"
+
+
+def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
+    """The vehicle that a TOML text describes.
+
+    Parameters
+    ----------
+    text : content of the file. name : of the file, for messages.
+
+    Examples
+    --------
+    >>> read_airframe("name = 'x'\\nmas = 1.0\\n")
+    Traceback (most recent call last):
+    heavytop.errors.FileFormatError: airframe.toml, line 2: unknown key 'mas'. Did you mean 'mass'?
+    """
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileFormatError(f"{name} is no TOML: {error}.") from None
+    checker = _Checker(text, name)
+    top = checker.table(given, TOP)
+    common = checker.table(top["rotors"], ROTORS, ("rotors",))
+    propulsion = Propulsion(
+        thrust_coefficient=common["thrust_coefficient"],
+        torque_coefficient=common["torque_coefficient"],
+        speed=tuple(common["speed"]),
+        time_constant=common["time_constant"],
+        rotor_drag=common["rotor_drag"],
+        inflow=common["inflow"],
+        translational_lift=common["translational_lift"],
+        parasitic_drag=tuple(top["parasitic_drag"]),
+    )
+    rotors = []
+    for k, entry in enumerate(top["rotor"]):
+        values = checker.table(entry, ROTOR, ("rotor", k))
+        ratio = values["torque"] * propulsion.drag_ratio
+        rotors.append(Rotor(values["at"], values["axis"], ratio, propulsion.thrust_range, radius=common["radius"]))
+    try:
+        vehicle = multicopter(
+            rotors,
+            top["mass"],
+            top["moment"],
+            com=top["com"],
+            agility=top["agility"],
+            name=top["name"],
+            propulsion=propulsion,
+        )
+    except HeavytopError as error:
+        raise checker.fail(("moment",), str(error)) from None
+    return vehicle

@@ -1,0 +1,205 @@
+"""Fly a vehicle through a maneuver and measure how well it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop.control.integral import Integral
+from heavytop.copters.conditions import Conditions, Disturbed
+from heavytop.copters.maneuvers import Maneuver, make
+from heavytop.copters.vehicle import Vehicle
+from heavytop.geometry import se3, so3
+from heavytop.simulate import Run, simulate
+
+INTEGRAL_SHARE = 0.6
+"""Gain of the integral action per stiffness of the prototype, 1/s."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flight:
+    """A flight: vehicle, maneuver, law, conditions and the simulated run.
+
+    Attributes
+    ----------
+    run : of the plant; its first inputs are the vehicle's.
+    law : name of the law. limits : whether the inputs were limited. integral : whether with integral action.
+    """
+
+    vehicle: Vehicle
+    maneuver: Maneuver
+    run: Run
+    law: str
+    limits: bool
+    integral: bool
+    conditions: Conditions = field(default_factory=Conditions)
+
+    @property
+    def t(self) -> np.ndarray:
+        """(n,) s."""
+        return self.run.t
+
+    @cached_property
+    def u(self) -> np.ndarray:
+        """(n, nu) inputs of the vehicle, N; of a detailed plant, the forces that its propellers make."""
+        if self.vehicle.full is not None:
+            return self.vehicle.full.forces(self.run.q, self.run.v)
+        return self.run.u[..., : self.vehicle.airframe.inputs]
+
+    @cached_property
+    def desired(self) -> np.ndarray:
+        """(n, nq) configuration of the reference."""
+        return self.maneuver(self.t)[0]
+
+    def pose(self, body: str = "hull", desired: bool = False) -> np.ndarray:
+        """(n, 4, 4) pose of a body, or of the reference's."""
+        if desired:
+            return self.vehicle.model.pose("world", body, self.desired)
+        return self.vehicle.plant.pose("world", body, self.run.q)
+
+    @cached_property
+    def position_error(self) -> np.ndarray:
+        """(n,) distance of the hull from the reference, m."""
+        return np.linalg.norm(self.pose()[:, :3, 3] - self.pose(desired=True)[:, :3, 3], axis=-1)
+
+    @cached_property
+    def attitude_error(self) -> np.ndarray:
+        """(n,) angle between the attitudes of hull and reference, rad."""
+        return angle_between(self.pose(), self.pose(desired=True))
+
+    @cached_property
+    def swing_error(self) -> np.ndarray | None:
+        """(n,) angle between the load's axis and that of the reference, rad; None without a load."""
+        load = self.vehicle.airframe.load
+        if load is None:
+            return None
+        a, b = self.pose(load.body)[:, :3, 2], self.pose(load.body, desired=True)[:, :3, 2]
+        return np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), np.sum(a * b, axis=-1))
+
+    @cached_property
+    def thrusts(self) -> np.ndarray:
+        """(n, rotors) thrusts, N."""
+        return self.vehicle.airframe.thrusts(self.u)
+
+    @property
+    def real_time_factor(self) -> float:
+        """Seconds of flight per second of computing."""
+        return float(self.t[-1] - self.t[0]) / max(self.run.timing.wall_seconds, 1e-9)
+
+    @property
+    def saturated(self) -> float:
+        """Share of the time in which an input was at a limit."""
+        if self.vehicle.limits is None or not self.limits:
+            return 0.0
+        lower, upper = self.vehicle.limits.bounds(self.vehicle.model)
+        slack = 1e-9 * np.maximum(1.0, np.abs(upper - lower))
+        return float(np.mean(np.any((self.u <= lower + slack) | (self.u >= upper - slack), axis=-1)))
+
+    def numbers(self) -> dict[str, float]:
+        """The figures of merit by name, in SI units and degrees."""
+        angle = np.degrees(self.attitude_error)
+        result = {
+            "position error max [m]": float(self.position_error.max()),
+            "position error rms [m]": rms(self.position_error),
+            "position error end [m]": float(self.position_error[-1]),
+            "attitude error max [deg]": float(angle.max()),
+            "attitude error rms [deg]": rms(angle),
+        }
+        if self.swing_error is not None:
+            swing = np.degrees(self.swing_error)
+            result |= {"swing error max [deg]": float(swing.max()), "swing error end [deg]": float(swing[-1])}
+        result |= {
+            "thrust least [N]": float(self.thrusts.min()),
+            "thrust largest [N]": float(self.thrusts.max()),
+            "time at limits [%]": 100 * self.saturated,
+        }
+        drift = self.run.invariants
+        if "energy" in drift:
+            result["energy balance [J]"] = drift["energy"].drift
+        if "phi" in drift:
+            result["drift off the manifold"] = drift["phi"].drift
+        result["times real time"] = self.real_time_factor
+        return result
+
+
+def rms(x: np.ndarray) -> float:
+    """Root of the mean square.
+
+    >>> rms(np.array([3.0, 4.0])).__round__(4)
+    3.5355
+    """
+    return float(np.sqrt(np.mean(np.square(x))))
+
+
+def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Rotation angle (...) from pose a (..., 4, 4) to pose b, rad."""
+    R = np.swapaxes(se3.rotation(a), -1, -2) @ se3.rotation(b)
+    sine = 0.5 * np.linalg.norm(so3.vee2(R), axis=-1)
+    cosine = 0.5 * (np.trace(R, axis1=-2, axis2=-1) - 1.0)
+    return np.arctan2(sine, cosine)
+
+
+def fly(
+    vehicle: Vehicle,
+    maneuver: Maneuver | str = "looping",
+    law: str = "energy",
+    *,
+    limits: bool = True,
+    wind: float = 0.0,
+    noise: float = 0.0,
+    payload: float = 0.0,
+    integral: bool | None = None,
+    seed: int = 0,
+    start: Any = None,
+    step: float = 1e-3,
+    until: float | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Flight:
+    """Fly a maneuver.
+
+    Parameters
+    ----------
+    vehicle : what flies. maneuver : what it shall do, or its name.
+    law : "energy", "particle" or "body".
+    limits : whether the inputs keep the vehicle's limits.
+    wind, noise, payload, seed : disturbances, see :class:`.Conditions`.
+    integral : integral action of the law; None: where wind or payload ask for it.
+    start : (q, v); default: where the maneuver starts.
+    step : of the integration and of the sampled law, s. until : end, s.
+    tell : is called with a word on what is done next.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> flight = fly(quadcopter(), "looping")
+    >>> flight.position_error.max() < 0.01
+    np.True_
+    """
+    say = tell or (lambda _: None)
+    conditions = Conditions(wind, noise, payload, seed)
+    if isinstance(maneuver, str):
+        say(f"planning {maneuver}")
+        maneuver = make(maneuver, vehicle)
+    acting = bool(wind or payload) if integral is None else integral
+    say(f"deriving the {law} law")
+    terms = _integral(vehicle) if acting else ()
+    tracking = vehicle.law(law, limits, terms).with_reference(maneuver, sample_time=step if acting else None)
+    plant = conditions.plant(vehicle)
+    controller: Any = tracking
+    begin = start or maneuver.start
+    if vehicle.full is not None:
+        controller, begin = vehicle.full.controller(tracking), vehicle.full.start(*begin)
+    if not conditions.calm:
+        controller = Disturbed(controller, vehicle.plant, vehicle, conditions)
+    say("compiling and flying")
+    run = simulate(plant, begin, until or maneuver.horizon, step, control=controller, progress=False)
+    return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions)
+
+
+def _integral(vehicle: Vehicle) -> Integral:
+    stiffness = [s.total for (a, b), s in vehicle.prototype.stiffness.items() if (a, b) == ("world", "hull")]
+    return Integral("hull", gain=INTEGRAL_SHARE * float(stiffness[0]), limit=3.0)

@@ -1,0 +1,77 @@
+"""Maneuvers: desired motions of vehicles, each with its feasibility report. ``make("looping", vehicle)`` finds them by name.
+
+>>> from heavytop.copters import quadcopter
+>>> make("looping", quadcopter()).check().is_feasible()
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from heavytop.copters.maneuvers.acrobatics import barrel_roll as barrel_roll
+from heavytop.copters.maneuvers.acrobatics import flip as flip
+from heavytop.copters.maneuvers.acrobatics import inverted as inverted
+from heavytop.copters.maneuvers.acrobatics import knife_edge as knife_edge
+from heavytop.copters.maneuvers.acrobatics import looping as looping
+from heavytop.copters.maneuvers.actuated import hover_roll as hover_roll
+from heavytop.copters.maneuvers.actuated import level_loop as level_loop
+from heavytop.copters.maneuvers.base import Maneuver as Maneuver
+from heavytop.copters.maneuvers.paths import along as along
+from heavytop.copters.maneuvers.paths import circle as circle
+from heavytop.copters.maneuvers.paths import eight as eight
+from heavytop.copters.maneuvers.paths import helix as helix
+from heavytop.copters.maneuvers.paths import hover as hover
+from heavytop.copters.maneuvers.paths import recovery as recovery
+from heavytop.copters.maneuvers.paths import step as step
+from heavytop.copters.maneuvers.paths import transport as transport
+from heavytop.copters.maneuvers.paths import waypoints as waypoints
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import ControlError, unknown_name
+
+MANEUVERS: dict[str, Callable[..., Maneuver]] = {
+    "hover": hover,
+    "step": step,
+    "recovery": recovery,
+    "eight": eight,
+    "circle": circle,
+    "helix": helix,
+    "waypoints": waypoints,
+    "looping": looping,
+    "flip": flip,
+    "barrel-roll": barrel_roll,
+    "inverted": inverted,
+    "knife-edge": knife_edge,
+    "hover-roll": hover_roll,
+    "level-loop": level_loop,
+    "transport": transport,
+}
+_LOADED = ("hover", "step", "transport")
+_FULLY_ACTUATED = ("hover-roll", "level-loop")
+
+
+def suited(vehicle: Vehicle) -> tuple[str, ...]:
+    """Names of the maneuvers that a vehicle of this kind can be asked to fly."""
+    if vehicle.airframe.load is not None:
+        return _LOADED
+    names = [name for name in MANEUVERS if name != "transport"]
+    if not vehicle.fully_actuated:
+        names = [name for name in names if name not in _FULLY_ACTUATED]
+    if any(vehicle.levers):
+        names = [
+            name
+            for name in names
+            if name in ("hover", "step", "recovery", "eight", "circle", "helix", "waypoints", "looping")
+        ]
+    return tuple(names)
+
+
+def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
+    """The maneuver of that name for a vehicle; underscores may stand for hyphens. Options go to its function."""
+    key = name.strip().lower().replace("_", "-")
+    if key not in MANEUVERS:
+        raise unknown_name("maneuver", name, MANEUVERS)
+    if key not in suited(vehicle):
+        raise ControlError(f"{vehicle.name!r} cannot fly {key!r}. It can fly: {', '.join(suited(vehicle))}.")
+    return MANEUVERS[key](vehicle, **options)

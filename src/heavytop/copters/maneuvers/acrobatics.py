@@ -1,0 +1,142 @@
+"""Loopings, flips, rolls, inverted flight, knife edge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop._arrays import Array, vector
+from heavytop.control import curves
+from heavytop.control.curves import smoothstep
+from heavytop.control.flatness import flat_reference
+from heavytop.copters.maneuvers.actuated import turning
+from heavytop.copters.maneuvers.base import Maneuver
+from heavytop.copters.maneuvers.paths import along, eased
+from heavytop.copters.maneuvers.turned import turned
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import ControlError
+
+
+def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str = "xz", rest: float = 1.4) -> Maneuver:
+    """A loop in a vertical plane ("xz" or "yz") from rest to rest within ``turn`` seconds, the thrust axis along the force.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> low, high = looping(quadcopter()).thrusts()
+    >>> float(low.min().round(3)), float(high.max().round(3))
+    (2.157, 5.591)
+    """
+    if plane not in ("xz", "yz"):
+        raise ControlError(f"a looping lies in the plane 'xz' or 'yz', got {plane!r}.")
+    base = curves.looping(radius, turn)
+    if plane == "xz":
+        curve, side = base, (0.0, 1.0, 0.0)
+    else:
+        curve, side = (lambda t: vector(0.0 * t, base(t)[0], base(t)[2])), None
+    marks = [(turn / 2, "upside down"), (turn, "loop ends")]
+    if any(vehicle.levers):
+        return along(vehicle, curve, turn + rest, "looping", side=side, moments=marks)
+    reference = flat_reference(vehicle.model, curve, side, None if side else (1.0, 0.0, 0.0), turn + rest)
+    return Maneuver(vehicle, reference, "looping", moments=marks)
+
+
+def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn: float = 3.4) -> Maneuver:
+    """Fly ahead and turn once about the direction of flight, on a helix that lies on its side."""
+    ramp = 1.0
+    duration = turn + 2 * ramp
+    clock = eased(duration, ramp)
+
+    def position(t: Array) -> Array:
+        phase = 2 * np.pi * smoothstep((t - ramp) / turn)
+        ahead = length / (duration - ramp) * clock(t)
+        return vector(ahead, radius * np.sin(phase), radius * (1 - np.cos(phase)))
+
+    reference = flat_reference(vehicle.model, position, heading=(1.0, 0.0, 0.0), duration=duration + 1.0)
+    return Maneuver(vehicle, reference, "barrel-roll", moments=[(duration / 2, "upside down")])
+
+
+def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.0, duration: float = 2.9) -> Maneuver:
+    """One turn about a horizontal axis ("x" or "y") within ``turn`` seconds, from rest to rest.
+
+    Rotors that push backwards bring the vehicle back to its place; otherwise it ends a little aside, at the same height.
+    """
+    if turn + begin >= duration:
+        raise ControlError(
+            f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}."
+        )
+
+    def angle(t: Array) -> Array:
+        return 2 * np.pi * smoothstep((t - begin) / turn)
+
+    reference = turned(
+        vehicle,
+        angle,
+        lambda th, g: g * (1 + np.cos(th)) / 2,
+        duration,
+        (begin, begin + turn),
+        axis,
+        free=not _reversible(vehicle),
+    )
+    marks = [(begin + turn / 2, "upside down")]
+    return Maneuver(vehicle, reference, "flip", duration + 1.0, moments=marks)
+
+
+def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: float = 2.0) -> Maneuver:
+    """Turn upside down, stay so (a fully actuated vehicle flies ahead), turn on.
+
+    A vehicle with fixed rotors needs reversible thrust for it: limits below zero.
+    """
+    begin = 0.8
+    again = begin + turn + stay
+    total = again + turn + 0.8
+
+    def angle(t: Array) -> Array:
+        return np.pi * (smoothstep((t - begin) / turn) + smoothstep((t - again) / turn))
+
+    marks = [(begin + turn, "upside down"), (again, "turns back")]
+    if vehicle.fully_actuated:
+        curve = curves.rest_to_rest((0.0, 0.0, 0.0), (length, 0.0, 0.0), stay + turn, begin + turn / 2)
+        return turning(vehicle, curve, angle, "x", total, "inverted", moments=marks)
+    if not _reversible(vehicle):
+        raise ControlError(
+            f"the rotors of {vehicle.name!r} cannot push backwards, so it cannot stay upside down. Give them a negative least thrust, "
+            "quadcopter(thrust=(-6, 6)), or fly 'looping' or 'flip'."
+        )
+    knots = (begin, begin + turn, again, again + turn)
+    reference = turned(vehicle, angle, lambda th, g: g * np.cos(th), total, knots, "x", free=False)
+    return Maneuver(vehicle, reference, "inverted", total + 1.0, moments=marks)
+
+
+def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: float = np.pi / 2) -> Maneuver:
+    """Bank by 90 degrees and pass a narrow gap.
+
+    A fully actuated vehicle flies ahead banked by 90 degrees; one with fixed rotors crosses the gap sideways in free fall, banked to one
+    side and then to the other to brake.
+    """
+    if vehicle.fully_actuated:
+        begin, stay = 0.5, 3.0
+        again = begin + turn + stay
+
+        def angle(t: Array) -> Array:
+            return bank * (smoothstep((t - begin) / turn) - smoothstep((t - again) / turn))
+
+        curve = curves.rest_to_rest((0.0, 0.0, 0.0), (length, 0.0, 0.0), stay + turn, begin + turn / 2)
+        marks = [(begin + turn, "knife edge"), (again, "turns back")]
+        return turning(vehicle, curve, angle, "x", again + turn + 1.0, "knife-edge", moments=marks)
+    quick, back = 0.6, 0.9
+    first = 1.1
+    second, third = first + quick, first + quick + back
+    total = third + quick + first
+
+    def swing(t: Array) -> Array:
+        rise, turn_over, rest = ((t - first) / quick, (t - second) / back, (t - third) / quick)
+        return bank * (smoothstep(rise) - 2 * smoothstep(turn_over) + smoothstep(rest))
+
+    knots = (first, second, third, third + quick)
+    reference = turned(vehicle, swing, lambda th, g: g * np.cos(th), total, knots, "x", free=True)
+    return Maneuver(vehicle, reference, "knife-edge", total + 1.0, moments=[(second, "knife edge"), (third, "brakes")])
+
+
+def _reversible(vehicle: Vehicle) -> bool:
+    """Whether the rotors can push backwards."""
+    return vehicle.limits is None or bool(np.all(np.asarray(vehicle.limits.lower) < 0))

@@ -1,0 +1,68 @@
+"""A maneuver: a reference of a vehicle with a name, a start and a feasibility report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from heavytop.control.reference import Feasibility, Reference
+from heavytop.copters.vehicle import Vehicle
+
+State = tuple[np.ndarray, np.ndarray]
+
+
+class Maneuver(Reference):
+    """A desired motion of a vehicle.
+
+    Attributes
+    ----------
+    vehicle, name : whose motion, and what it is called.
+    start : (q, v) where the flight begins; the reference itself unless given.
+    moments : (time, label) worth a mark.
+    """
+
+    def __init__(
+        self,
+        vehicle: Vehicle,
+        reference: Reference,
+        name: str,
+        duration: float | None = None,
+        start: State | None = None,
+        moments: Sequence[tuple[float, str]] = (),
+    ) -> None:
+        super().__init__(
+            reference.model,
+            None if reference.traced is not None else reference.__call__,
+            reference.traced,
+            reference.duration if duration is None else duration,
+            reference.period,
+            reference.breaks,
+        )
+        self.vehicle, self.name, self.moments = vehicle, name, tuple(moments)
+        self._start = start
+
+    def __repr__(self) -> str:
+        return f"Maneuver({self.name!r} of {self.vehicle.name!r}, {self.horizon:g} s)"
+
+    @property
+    def start(self) -> State:
+        """Where the flight begins."""
+        if self._start is not None:
+            return self._start
+        q, v, _ = self(0.0)
+        return q, v
+
+    def check(self) -> Feasibility:
+        """The inputs it needs, compared with the vehicle's limits, and the force that is missing."""
+        return self._check
+
+    @cached_property
+    def _check(self) -> Feasibility:
+        return self.feasibility(self.vehicle.limits)
+
+    def thrusts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest thrust (n,) of every rotor on the reference, N."""
+        values = self.vehicle.airframe.thrusts(self.check().inputs)
+        return values.min(axis=0), values.max(axis=0)

@@ -1,0 +1,201 @@
+"""Maneuvers along a curve: whatever the vehicle is, its attitude follows from the curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, vector
+from heavytop.control.curves import Curve, minimum_snap, rest_to_rest
+from heavytop.control.flatness import flat_reference, oscillation_reference
+from heavytop.control.reference import Reference, pose_coordinates
+from heavytop.control.virtual import virtual_reference
+from heavytop.copters.maneuvers.base import Maneuver
+from heavytop.copters.maneuvers.hanging import hanging_reference, swung
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import ControlError
+from heavytop.geometry import se3, so3
+
+
+def eased(duration: float, ramp: float) -> Any:
+    """Time that starts and stops smoothly: its rate rises from 0 to 1 within ``ramp`` and falls again before ``duration``.
+
+    >>> clock = eased(10.0, 2.0)
+    >>> float(clock(0.0)), float(clock(5.0)), float(clock(10.0))
+    (0.0, 4.0, 8.0)
+    """
+    if not 0 < 2 * ramp <= duration:
+        raise ControlError(
+            f"a smooth start and stop of {ramp:g} s each need a duration above {2 * ramp:g} s, got {duration:g} s."
+        )
+
+    def risen(t: Array) -> Array:
+        """Integral of the smooth step of degree nine."""
+        s = np.minimum(np.maximum(t / ramp, 0.0), 1.0)
+        inner = s**6 * (21.0 + s * (-60.0 + s * (67.5 + s * (-35.0 + s * 7.0))))
+        return ramp * inner + np.maximum(t - ramp, 0.0)
+
+    return lambda t: risen(t) - risen(t - (duration - ramp))
+
+
+def along(
+    vehicle: Vehicle,
+    curve: Curve,
+    duration: float,
+    name: str = "path",
+    side: Any = None,
+    heading: Any = None,
+    **options: Any,
+) -> Maneuver:
+    """Follow a curve t -> position (3,), given in NumPy notation.
+
+    A vehicle with parallel thrusts tilts as the curve demands, a fully actuated one stays level, a bicopter follows a virtual copy of
+    itself, a vehicle with a load leads the load's centre of oscillation along the curve.
+
+    Parameters
+    ----------
+    side : (3,) normal of the plane of the motion, or heading : (3,) where the nose points; default: heading e_x.
+    """
+    if vehicle.airframe.load is not None:
+        reference = hanging_reference(vehicle, curve, duration, side)
+    elif vehicle.fully_actuated:
+        reference = Reference.from_pose(vehicle.model, lambda t: se3.pose(np.eye(3), curve(t)), duration=duration)
+    elif any(vehicle.levers):
+        reference = _bicopter(vehicle, curve, duration, side, heading)
+    else:
+        reference = flat_reference(vehicle.model, curve, side, heading, duration)
+    return Maneuver(vehicle, reference, name, duration, **options)
+
+
+def _bicopter(vehicle: Vehicle, curve: Curve, duration: float, side: Any, heading: Any) -> Reference:
+    """Exact where the motion stays in a vertical plane; otherwise that of a virtual vehicle."""
+    lever = vehicle.levers[0] if side is None or abs(np.asarray(side)[1]) > 0.5 else vehicle.levers[1]
+    rough = oscillation_reference(vehicle.model, curve, lever, side, heading, duration)
+    if rough.feasibility().largest_residual < 1e-9:
+        return rough
+    return virtual_reference(vehicle.law(limits=False), rough, duration)
+
+
+def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) -> Maneuver:
+    """Stay in one place."""
+    return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, at)), "hover", duration)
+
+
+def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> Maneuver:
+    """Fly to a place that is given all at once: the set point jumps by ``to`` (3,) at the start."""
+    start = (_placed(vehicle, (0.0, 0.0, 0.0)), np.zeros(vehicle.model.nv))
+    return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, to)), "step", duration, start)
+
+
+def recovery(vehicle: Vehicle, angle: float = np.deg2rad(170.0), axis: Any = "x", duration: float = 8.0) -> Maneuver:
+    """Return to hover from rest at any attitude: turned by ``angle`` (rad) about ``axis``."""
+    R = so3.exp(angle * np.asarray(so3.unit_axis(axis)))
+    start = (pose_coordinates(vehicle.model, se3.pose(R, np.zeros(3))), np.zeros(vehicle.model.nv))
+    return Maneuver(vehicle, Reference.set_point(vehicle.model), "recovery", duration, start)
+
+
+def _placed(vehicle: Vehicle, at: Any) -> np.ndarray:
+    """The neutral configuration, moved."""
+    q = vehicle.model.neutral().copy()
+    q[:3] = np.asarray(at, dtype=float)
+    return q
+
+
+def eight(
+    vehicle: Vehicle, length: float = 3.0, width: float = 1.5, rate: float = 0.8, laps: int = 2, plane: str = "xy"
+) -> Maneuver:
+    """A lying (or standing, plane "xz") eight from rest to rest.
+
+    Parameters
+    ----------
+    length, width : half lengths of the sides, m. rate : rad/s. laps : how often.
+    """
+    first, second = _plane(plane)
+    ramp = 2.0
+    duration = 2 * np.pi * laps / rate + ramp
+    clock = eased(duration, ramp)
+
+    def position(t: Array) -> Array:
+        phase = rate * clock(t)
+        return length * np.sin(phase) * first + width * np.sin(2 * phase) * second
+
+    side = None if plane == "xy" else np.cross(second, first)
+    return along(vehicle, position, duration, "eight", side=side)
+
+
+def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int = 3) -> Maneuver:
+    """A level circle from rest to rest; radius in m, rate in rad/s."""
+    ramp = 2.0
+    duration = 2 * np.pi * laps / rate + ramp
+    clock = eased(duration, ramp)
+
+    def position(t: Array) -> Array:
+        phase = rate * clock(t)
+        return vector(radius * (np.cos(phase) - 1.0), radius * np.sin(phase), 0.0 * phase)
+
+    return along(vehicle, position, duration, "circle")
+
+
+def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float = 3.0, turns: int = 3) -> Maneuver:
+    """Climb on a helix; radius and climb in m, rate in rad/s."""
+    ramp = 2.0
+    duration = 2 * np.pi * turns / rate + ramp
+    clock, whole = eased(duration, ramp), 2 * np.pi * turns
+
+    def position(t: Array) -> Array:
+        phase = rate * clock(t)
+        return vector(radius * (np.cos(phase) - 1.0), radius * np.sin(phase), climb / whole * phase)
+
+    return along(vehicle, position, duration, "helix")
+
+
+def waypoints(
+    vehicle: Vehicle,
+    points: Sequence[Sequence[float]] = ((0, 0, 0), (2, 0, 1), (2, 2, 0.5), (0, 2, 1.5), (0, 0, 0)),
+    times: Sequence[float] | None = None,
+    speed: float = 1.5,
+) -> Maneuver:
+    """Through points (m + 1, 3) with the least snap, at the given times or with a mean speed (m/s) on every leg."""
+    places = np.asarray(points, dtype=float)
+    if times is None:
+        legs = np.linalg.norm(np.diff(places, axis=0), axis=-1)
+        times = np.concatenate([[0.0], np.cumsum(np.maximum(legs / speed, 0.3))]).tolist()
+    curve = minimum_snap(places, times)
+    marks = [(float(t), f"point {k}") for k, t in enumerate(times[1:-1], start=1)]
+    return along(vehicle, curve, curve.duration + 1.0, "waypoints", moments=marks)
+
+
+def transport(
+    vehicle: Vehicle,
+    to: Any = (4.0, 0.0, 0.0),
+    duration: float = 4.0,
+    swing: float = np.deg2rad(25.0),
+    settle: float = 4.0,
+) -> Maneuver:
+    """Carry a load to a place, from rest to rest, while the swing that it starts with dies out.
+
+    Parameters
+    ----------
+    to : (3,) m. duration : of the transport, s. swing : angle of the load at the start, rad. settle : time afterwards, s.
+    """
+    if vehicle.airframe.load is None:
+        raise ControlError(f"{vehicle.name!r} has no load to transport.")
+    goal = np.asarray(to, dtype=float)
+    across = np.cross([0.0, 0.0, 1.0], goal)
+    size = float(np.linalg.norm(across))
+    side = across / size if size > 0 else np.array([0.0, 1.0, 0.0])
+    depth = np.array([0.0, 0.0, -vehicle.levers[0]])
+    curve = rest_to_rest(depth, depth + goal, duration, begin=0.5)
+    maneuver = along(vehicle, curve, 0.5 + duration + settle, "transport", side=side)
+    start = swung(maneuver, swing)
+    return Maneuver(
+        vehicle, maneuver, "transport", start=start, moments=[(0.5, "departure"), (0.5 + duration, "arrival")]
+    )
+
+
+def _plane(plane: str) -> tuple[np.ndarray, np.ndarray]:
+    if len(plane) != 2 or not set(plane) <= set("xyz"):
+        raise ControlError(f"a plane is named by two of the axes x, y, z, got {plane!r}.")
+    return np.eye(3)["xyz".index(plane[0])], np.eye(3)["xyz".index(plane[1])]

@@ -1,0 +1,126 @@
+"""Any number of rotors at any pose on one hull."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop.control.allocation import Limits
+from heavytop.control.prototype import Prototype
+from heavytop.copters.airframe import Airframe, Rotor, ring
+from heavytop.copters.propulsion import Propulsion
+from heavytop.copters.redundancy import independent
+from heavytop.copters.vehicle import Vehicle, add_rotors, wrench_matrix
+from heavytop.copters.vehicles import hovering_prototype, hull, parameter_rows
+from heavytop.errors import ModelError
+from heavytop.system.inputs import Wrench
+from heavytop.system.system import System
+
+
+def multicopter(
+    rotors: Sequence[Rotor],
+    mass: float,
+    moment: Any,
+    *,
+    com: Any = (0.0, 0.0, 0.0),
+    prototype: Prototype | None = None,
+    agility: float = 1.0,
+    name: str = "multicopter",
+    drag: float = 0.1,
+    propulsion: Propulsion | None = None,
+    torque_priority: float | None = 100.0,
+    thrust_gain: float = 1.0,
+    attitude: str = "matrix",
+    velocity: str = "body",
+) -> Vehicle:
+    """A multicopter with any number of rotors at any pose; with more than the directions they span, thrusts are shared.
+
+    Parameters
+    ----------
+    rotors : fixed or tilting ones.
+    mass : kg. moment : (3,) or (3, 3) about the centre of mass, kg m^2. com : (3,) m.
+    prototype : of the control; default: the quadcopter's poles times ``agility``.
+    drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if they are known.
+    torque_priority : see :class:`.Limits`.
+    thrust_gain : true thrust per commanded thrust.
+
+    Examples
+    --------
+    >>> hexa = multicopter(ring(6, 0.3, drag_ratio=0.02, thrust=(0.0, 6.0)), 1.5, (0.02, 0.02, 0.035))
+    >>> hexa.model.nu, hexa.virtual.nu
+    (6, 4)
+    """
+    shape = Airframe(rotors)
+    rotors = tuple(shape.rotors)
+    W = wrench_matrix(rotors)
+    U, C, _ = independent(W)
+    if not len(C) or np.linalg.norm(U[2]) < 1e-9:
+        raise ModelError(
+            f"the rotors of {name!r} cannot lift it: none of them pushes along z. Turn their axes upwards."
+        )
+
+    def base() -> System:
+        return hull(name, mass, moment, attitude, velocity, com)
+
+    def describe() -> System:
+        system = base()
+        add_rotors(system, rotors, thrust_gain)
+        return system
+
+    def virtual() -> System:
+        system = base()
+        for k, column in enumerate(U.T):
+            system.input(f"w{k + 1}", Wrench("hull", force=column[:3], moment=column[3:]))
+        return system
+
+    system = describe()
+    return Vehicle(
+        system,
+        system.derive(),
+        prototype or hovering_prototype(agility),
+        _limits(rotors, torque_priority),
+        shape,
+        describe,
+        virtual=virtual().derive() if len(C) < W.shape[1] else None,
+        parameters=parameter_rows(mass, moment, rotors),
+        drag=drag,
+        propulsion=propulsion,
+    )
+
+
+def _limits(rotors: Sequence[Rotor], torque_priority: float | None) -> Limits | None:
+    """Limits of fixed rotors; those of tilting ones are circles, which the law does not know."""
+    if any(rotor.tilt is not None for rotor in rotors):
+        return None
+    lower, upper = np.array([rotor.thrust for rotor in rotors]).T
+    if not np.any(np.isfinite(lower)) and not np.any(np.isfinite(upper)):
+        return None
+    return Limits(lower, upper, torque_priority)
+
+
+def hexacopter(
+    mass: float = 1.5,
+    moment: Sequence[float] = (0.022, 0.022, 0.04),
+    arm: float = 0.28,
+    drag_ratio: float = 0.018,
+    thrust: tuple[float, float] = (0.0, 6.5),
+    **options: Any,
+) -> Vehicle:
+    """Six propellers in a circle, four independent directions."""
+    rotors = ring(6, arm, start=np.pi / 6, drag_ratio=drag_ratio, thrust=thrust, radius=0.45 * arm)
+    return multicopter(rotors, mass, moment, name="hexacopter", **options)
+
+
+def octocopter(
+    mass: float = 2.4,
+    moment: Sequence[float] = (0.05, 0.05, 0.09),
+    arm: float = 0.38,
+    drag_ratio: float = 0.02,
+    thrust: tuple[float, float] = (0.0, 8.0),
+    **options: Any,
+) -> Vehicle:
+    """Eight propellers in a circle, four independent directions."""
+    rotors = ring(8, arm, start=np.pi / 8, drag_ratio=drag_ratio, thrust=thrust, radius=0.34 * arm)
+    return multicopter(rotors, mass, moment, name="octocopter", **options)

@@ -1,0 +1,124 @@
+"""What all multicopters share: a described system, its model, the prototype of its control, limits and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop.control.allocation import Limits
+from heavytop.control.integral import Integral
+from heavytop.control.law import FeedbackLaw
+from heavytop.control.laws import body_law, energy_law, particle_law
+from heavytop.control.prototype import Prototype
+from heavytop.copters.airframe import Airframe, Rotor
+from heavytop.copters.propulsion import Propulsion
+from heavytop.errors import unknown_name
+from heavytop.system.inputs import Thruster, Wrench
+from heavytop.system.model import Model
+from heavytop.system.system import System
+
+if TYPE_CHECKING:
+    from heavytop.copters.full import FullPlant
+
+GRAVITY = 9.81
+LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
+
+
+@dataclass(frozen=True, eq=False)
+class Vehicle:
+    """A multicopter.
+
+    Attributes
+    ----------
+    system, model : the described system and its model.
+    prototype : of its default control.
+    limits : of the inputs, or None.
+    airframe : rotors and load.
+    describe : makes a fresh, equal system that may be changed (payload, drag).
+    virtual : model with independent inputs, if the vehicle has more rotors than they need; the law is made for it.
+    parameters : what a reader wants to know, name -> text.
+    levers : heights eps (m) of the motions along x and y, see :func:`.lateral_lever`; zero for fixed rotors.
+    drag : air drag of the hull for flights in wind, N s/m.
+    propulsion : coefficients of propellers, motors and frame, if they are known.
+    full : a more detailed plant that flies in place of the model, if there is one.
+    """
+
+    system: System
+    model: Model
+    prototype: Prototype
+    limits: Limits | None
+    airframe: Airframe
+    describe: Callable[[], System]
+    virtual: Model | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    levers: tuple[float, float] = (0.0, 0.0)
+    drag: float = 0.1
+    propulsion: Propulsion | None = None
+    full: FullPlant | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the system."""
+        return self.system.name
+
+    @property
+    def plant(self) -> Model:
+        """The model that flies: the detailed one if there is one."""
+        return self.model if self.full is None else self.full.model
+
+    @property
+    def mass(self) -> float:
+        """Mass of all bodies, kg."""
+        return float(sum(float(inertia.mass) for inertia in self.model.description.inertias.values()))
+
+    @property
+    def fully_actuated(self) -> bool:
+        """Whether the hull can be pushed and turned in all six directions."""
+        rank = np.linalg.matrix_rank(np.array([_column(r, d) for r in self.airframe.rotors for d in r.directions]))
+        return int(rank) == 6
+
+    def law(
+        self, kind: str = "energy", limits: bool = True, integral: Integral | Sequence[Integral] = ()
+    ) -> FeedbackLaw:
+        """The tracking law of a kind ("energy", "particle", "body"), with the vehicle's limits or without."""
+        if kind not in LAWS:
+            raise unknown_name("law", kind, LAWS)
+        bounds = self.limits if limits else None
+        if self.virtual is None:
+            return LAWS[kind](self.model, self.prototype, bounds, integral)
+        from heavytop.copters.redundancy import RedundantLaw
+
+        return RedundantLaw(self, LAWS[kind](self.virtual, self.prototype, None, integral), bounds)
+
+
+def _column(rotor: Rotor, direction: np.ndarray) -> np.ndarray:
+    return np.concatenate([direction, np.cross(rotor.at, direction) + rotor.drag_ratio * direction])
+
+
+def wrench_matrix(rotors: Sequence[Rotor]) -> np.ndarray:
+    """(6, inputs) force and moment on the hull about its origin per unit of every input."""
+    return np.array([_column(rotor, direction) for rotor in rotors for direction in rotor.directions]).T
+
+
+def add_rotors(system: System, rotors: Sequence[Rotor], gain: float = 1.0, names: Sequence[str] | None = None) -> None:
+    """Add one input per force direction of every rotor; the true thrust is ``gain`` times the input."""
+    labels = iter(names if names is not None else input_names(rotors))
+    for rotor in rotors:
+        for direction in rotor.directions:
+            if gain == 1.0:
+                element: Thruster | Wrench = Thruster("hull", at=rotor.at, axis=direction, drag_ratio=rotor.drag_ratio)
+            else:
+                wrench = gain * _column(rotor, direction)
+                element = Wrench("hull", force=wrench[:3], moment=wrench[3:])
+            system.input(next(labels), element)
+
+
+def input_names(rotors: Sequence[Rotor]) -> tuple[str, ...]:
+    """thrust0, thrust1, ... for fixed rotors; ft1, fz1, ft2, ... for tilting ones."""
+    names: list[str] = []
+    for k, rotor in enumerate(rotors):
+        names += [f"thrust{k}"] if rotor.tilt is None else [f"ft{k + 1}", f"fz{k + 1}"]
+    return tuple(names)

@@ -1,0 +1,272 @@
+"""The report of a flight: the vehicle with spinning, tilting propellers, its reference, paths, forces, curves and numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytop.copters.airframe import Rotor
+from heavytop.copters.flight import Flight
+from heavytop.show.airframes import airframe, rotor, slung_load
+from heavytop.show.meshes import Mesh, box, cone, cylinder, hull, tube
+from heavytop.show.page import write_page
+from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
+
+FRAMES = 2400
+"""Most samples of a motion in a report."""
+SPEED = 210.0
+"""Angular velocity of a drawn propeller per root of its thrust, rad/s/sqrt(N)."""
+LAWS = {
+    "energy": "energy-based",
+    "particle": "particle-based",
+    "body": "body-based",
+    "energy_se3": "energy-based (SE(3))",
+}
+
+
+def flight_report(flight: Flight) -> Report:
+    """All that the page of a flight shows."""
+    keep = np.unique(np.linspace(0, len(flight.t) - 1, min(FRAMES, len(flight.t))).astype(int))
+    vehicle, maneuver = flight.vehicle, flight.maneuver
+    title = f"{_spoken(vehicle.name)}, {_spoken(maneuver.name).lower()}"
+    return Report(
+        title=title[0].upper() + title[1:],
+        subtitle=_subtitle(flight),
+        scene=_scene(flight, keep),
+        panels=_panels(flight, keep),
+        highlights=_highlights(flight),
+        tables=(_numbers(flight), _feasibility(flight), Table("Vehicle", list(vehicle.parameters.items()))),
+        notes=_notes(flight),
+        markers=[Marker(t, label) for t, label in maneuver.moments if t <= flight.t[-1]],
+    )
+
+
+def write_flight(flight: Flight, path: Any) -> Path:
+    """Write the page of a flight."""
+    return write_page(flight_report(flight), path)
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ").replace("-", " ").strip()
+
+
+def _subtitle(flight: Flight) -> str:
+    c = flight.conditions
+    parts = [f"{LAWS.get(flight.law, flight.law)} law", "inputs limited" if flight.limits else "inputs not limited"]
+    parts += ["integral action"] if flight.integral else []
+    parts += [f"wind {c.wind:g} m/s with gusts"] if c.wind else []
+    parts += [f"measurement noise {c.noise:g}"] if c.noise else []
+    parts += [f"unknown payload {1000 * c.payload:g} g"] if c.payload else []
+    return f"{flight.t[-1]:.3g} s of flight: " + ", ".join(parts)
+
+
+# --- the scene ------------------------------------------------------------------------------------------------------------
+
+
+def _scene(flight: Flight, keep: np.ndarray) -> Scene:
+    shape = flight.vehicle.airframe
+    t, poses, ghost = flight.t[keep], flight.pose()[keep], flight.pose(desired=True)[keep]
+    frame = _frame(shape.rotors, shape.front)
+    bodies = {"hull": Body(frame, poses)}
+    ghosts = {"hull": Body(frame, ghost)}
+    arrows: dict[str, Arrow] = {}
+    forces, thrusts = shape.forces(flight.u)[keep], flight.thrusts
+    spins = np.cumsum(_spin_rates(thrusts) * np.gradient(flight.t)[:, None], axis=0)[keep]
+    scale = 0.7 * shape.reach / max(float(np.percentile(np.abs(thrusts), 90)), 1e-9) * 2
+    for k, part in enumerate(shape.rotors):
+        blades = rotor(part.radius, clockwise=part.spin < 0)
+        name = f"propeller {k + 1}"
+        if part.tilt is None:
+            bodies[name] = Body(blades, Spin("hull", _mount(part), part.spin * spins[:, k]))
+        else:
+            pod = f"pod {k + 1}"
+            bodies[pod] = Body(_pod(part), poses @ _tilted(part, forces[:, k]))
+            bodies[name] = Body(blades, Spin(pod, np.eye(4), part.spin * spins[:, k]))
+        origin = poses[:, :3, 3] + poses[:, :3, :3] @ part.at
+        arrows[f"thrust {k + 1}"] = Arrow(origin, np.matvec(poses[:, :3, :3], forces[:, k]), scale=scale, unit="N")
+    trails = {
+        "path": Trail(poses[:, :3, 3]),
+        "reference": Trail(ghost[:, :3, 3], role="reference", dashed=True),
+    }
+    if shape.load is not None:
+        load = slung_load(shape.load.cable, shape.load.size)
+        at, wanted = flight.pose(shape.load.body)[keep], flight.pose(shape.load.body, desired=True)[keep]
+        bodies["load"], ghosts["load"] = Body(load, at), Body(load, wanted)
+        trails["path of the load"] = Trail(at[:, :3, 3] - shape.load.cable * at[:, :3, 2], role="load path")
+    lowest = min(float(np.min(poses[:, 2, 3])), float(np.min(ghost[:, 2, 3])))
+    below = shape.load.cable + shape.load.size if shape.load is not None else 0.0
+    return Scene(t, bodies, ghosts=ghosts, trails=trails, arrows=arrows, ground=lowest - below - 0.6, follow="hull")
+
+
+def _spin_rates(thrusts: np.ndarray) -> np.ndarray:
+    return SPEED * np.sqrt(np.maximum(np.abs(thrusts), 0.05)) * np.where(thrusts < 0, -1.0, 1.0)
+
+
+def _mount(part: Rotor) -> np.ndarray:
+    pose = np.eye(4)
+    pose[:3, :3] = _around(np.asarray(part.axis))
+    pose[:3, 3] = part.at
+    return pose
+
+
+def _around(z: np.ndarray) -> np.ndarray:
+    """Rotation whose z axis is given and whose x axis is near e_x."""
+    y = np.cross(z, [1.0, 0.0, 0.0])
+    y = y / np.linalg.norm(y) if np.linalg.norm(y) > 1e-6 else np.array([0.0, 1.0, 0.0])
+    return np.column_stack([np.cross(y, z), y, z])
+
+
+def _tilted(part: Rotor, forces: np.ndarray) -> np.ndarray:
+    """Poses (T, 4, 4) of the pod in the hull: z along the force, turned about ``axis x tilt``; held where the force vanishes."""
+    size = np.linalg.norm(forces, axis=-1)
+    valid = np.flatnonzero(size > 1e-6 * max(float(size.max()), 1e-12))
+    index = np.clip(np.searchsorted(valid, np.arange(len(forces)), side="right") - 1, 0, None)
+    chosen = forces[valid[index]] if len(valid) else np.tile(part.axis, (len(forces), 1))
+    z = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
+    x = np.broadcast_to(np.cross(part.tilt, part.axis), z.shape)
+    poses = np.tile(np.eye(4), (len(forces), 1, 1))
+    poses[:, :3, :3] = np.stack([x, np.cross(z, x), z], axis=-1)
+    poses[:, :3, 3] = part.at
+    return poses
+
+
+def _pod(part: Rotor) -> tuple[Mesh, ...]:
+    """Motor of a tilting propeller, below it."""
+    r = part.radius
+    return (
+        cylinder(0.15 * r, 0.3 * r, "body", 20).moved(at=(0.0, 0.0, -0.17 * r)),
+        cylinder(0.1 * r, 0.5 * r, "accent", 16).moved(at=(0.0, 0.0, -0.1 * r)),
+    )
+
+
+def _frame(rotors: Any, front: Any) -> tuple[Mesh, ...]:
+    """Hull and arms; the motors of tilting propellers belong to their pods."""
+    tips = np.array([part.at for part in rotors])
+    if rotors[0].tilt is None:
+        return airframe(tips, rotors[0].radius, front)
+    reach = float(np.max(np.linalg.norm(tips, axis=1)))
+    size = 0.4 * reach
+    forward = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]).T
+    nose = np.eye(4)
+    nose[:3, :3] = forward
+    nose[:3, 3] = (0.6 * size, 0.0, 0.0)
+    parts = [
+        hull((1.5 * size, size, 0.42 * size)),
+        box((0.75 * size, 0.5 * size, 0.16 * size), "arm").moved(at=(0, 0, 0.27 * size)),
+        cone(0.2 * size, 0.5 * size, "accent").moved(nose),
+    ]
+    for tip in tips:
+        ahead = tip[0] > 0.2 * reach
+        parts.append(tube(0.12 * tip, tip, 0.03 * reach, "accent" if ahead else "arm"))
+    return tuple(parts)
+
+
+# --- curves and tables ----------------------------------------------------------------------------------------------------
+
+
+def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
+    place, wanted = flight.pose()[keep, :3, 3], flight.pose(desired=True)[keep, :3, 3]
+    t = flight.t[keep]
+    panels = [
+        Panel("Position", "m", dict(zip("xyz", place.T, strict=True)), dict(zip("xyz", wanted.T, strict=True))),
+        Panel("Distance from the reference", "m", {"distance": flight.position_error[keep]}),
+        Panel("Attitude error", "°", {"angle": np.degrees(flight.attitude_error[keep])}),
+    ]
+    if flight.swing_error is not None:
+        panels.append(Panel("Swing of the load", "°", {"error": np.degrees(flight.swing_error[keep])}))
+    shape = flight.vehicle.airframe
+    # inputs at full rate: the page keeps the extremes when it thins them out
+    rotors = {f"rotor {k + 1}": y for k, y in enumerate(flight.thrusts.T)}
+    panels.append(Panel("Thrusts", "N", rotors, limits=shape.thrust_range if flight.limits else None, times=flight.t))
+    if any(part.tilt is not None for part in shape.rotors):
+        tilts = np.degrees(np.unwrap(shape.tilts(flight.u), axis=0))
+        panels.append(
+            Panel("Tilt of the propellers", "°", {f"rotor {k + 1}": y for k, y in enumerate(tilts.T)}, times=flight.t)
+        )
+    run = flight.run
+    energies = {"kinetic": run.kinetic_energy, "potential": run.potential_energy, "total": run.energy}
+    if run.work is not None:
+        energies["work of the inputs"] = run.work[:, 0]
+        energies |= {"dissipated": run.work[:, 1]} if np.any(run.work[:, 1]) else {}
+    panels.append(Panel("Energies", "J", {name: y[keep] for name, y in energies.items()}, times=t))
+    return panels
+
+
+def _highlights(flight: Flight) -> list[tuple[str, str]]:
+    n = flight.numbers()
+    return [
+        ("RMS distance", length(n["position error rms [m]"])),
+        ("largest distance", length(n["position error max [m]"])),
+        ("largest attitude error", f"{n['attitude error max [deg]']:.3g}°"),
+        ("largest thrust", f"{n['thrust largest [N]']:.3g} N"),
+        ("faster than real time", f"{n['times real time']:.0f} ×"),
+    ]
+
+
+def length(metres: float) -> str:
+    """A length with a fitting unit.
+
+    >>> length(0.0123), length(3.1), length(2e-5)
+    ('1.23 cm', '3.1 m', '0.02 mm')
+    """
+    if metres >= 1.0:
+        return f"{metres:.3g} m"
+    return f"{100 * metres:.3g} cm" if metres >= 0.01 else f"{1000 * metres:.3g} mm"
+
+
+def rows_of(flight: Flight) -> list[tuple[str, str, str]]:
+    """The figures of a flight as rows (what, largest, RMS or end)."""
+    n = flight.numbers()
+    rows = [
+        ("distance from the reference", length(n["position error max [m]"]), length(n["position error rms [m]"])),
+        ("attitude error", f"{n['attitude error max [deg]']:.3g}°", f"{n['attitude error rms [deg]']:.3g}°"),
+    ]
+    if flight.swing_error is not None:
+        swing = np.degrees(flight.swing_error)
+        rows.append(("swing error of the load", f"{swing.max():.3g}°", f"{np.sqrt(np.mean(swing**2)):.3g}°"))
+    thrust = np.sqrt(np.mean(flight.thrusts**2))
+    rows.append(("thrust of a rotor", f"{n['thrust largest [N]']:.3g} N", f"{thrust:.3g} N"))
+    return rows
+
+
+def single_rows(flight: Flight) -> list[tuple[str, str]]:
+    """The figures of a flight that have one value."""
+    n = flight.numbers()
+    rows = [("distance at the end", length(n["position error end [m]"]))]
+    if flight.swing_error is not None:
+        rows.append(("swing error at the end", f"{n['swing error end [deg]']:.3g}°"))
+    rows.append(
+        ("inputs at their limits", f"{n['time at limits [%]']:.2g} % of the time" if flight.limits else "not limited")
+    )
+    if "energy balance [J]" in n:
+        rows.append(("energy balance closes within", f"{n['energy balance [J]']:.2g} J"))
+    if "drift off the manifold" in n:
+        rows.append(("drift off the manifold", f"{n['drift off the manifold']:.2g}"))
+    rows.append(("speed", f"{n['times real time']:.0f} times real time"))
+    return rows
+
+
+def _numbers(flight: Flight) -> Table:
+    rows = [*rows_of(flight), *((what, value, "") for what, value in single_rows(flight))]
+    return Table("Numbers", rows, columns=("", "largest", "RMS"))
+
+
+def _feasibility(flight: Flight) -> Table:
+    check = flight.maneuver.check()
+    low, high = flight.maneuver.thrusts()
+    rows = [(f"rotor {k + 1}", f"{a:.3g} to {b:.3g} N") for k, (a, b) in enumerate(zip(low, high, strict=True))]
+    rows.append(("missing force", f"{check.largest_residual:.2g}"))
+    rows.append(("within the limits", "yes" if not check.outside else "no: " + ", ".join(check.outside)))
+    return Table("What the maneuver needs", rows)
+
+
+def _notes(flight: Flight) -> list[str]:
+    notes = [
+        "The translucent vehicle is the reference; the dashed line is its path. Arrows are the forces of the propellers. "
+        f"Integrated by {flight.run.integrator} on the manifold with a step of {1000 * flight.run.settings.step:g} ms, the law sampled in every step."
+    ]
+    if not flight.run.outcome.ok:
+        notes.insert(0, f"The flight ended early: {flight.run.outcome}")
+    return notes

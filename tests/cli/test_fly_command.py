@@ -1,0 +1,64 @@
+"""``heavytop fly`` from the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from heavytop.cli import app
+from heavytop.cli.fly import has_desktop
+from heavytop.simulate import Run
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, ["fly", *arguments])
+
+
+def test_flies_and_writes_page_and_run(tmp_path: Path) -> None:
+    page, data = tmp_path / "a.html", tmp_path / "a.nc"
+    result = run("quadcopter", "step", "--out", str(page), "--save", str(data), "--law", "particle", "--no-open")
+    assert result.exit_code == 0, result.output
+    for word in ("distance from the reference", "energy balance closes within", "times real time", f"page: {page}"):
+        assert word in result.output
+    assert "<html" in page.read_text(encoding="utf-8")[:500]
+    assert Run.load(data).q.shape[-1] == 12
+
+
+def test_default_is_a_looping_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run()
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "quadcopter-looping.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("quadcoptr",), "unknown vehicle 'quadcoptr'"),
+        (("quadcopter", "lop"), "unknown maneuver 'lop'"),
+        (("quadcopter", "hover-roll"), "cannot fly 'hover-roll'"),
+        (("quadcopter", "hover", "--law", "none"), "unknown law 'none'"),
+        (("quadcopter", "--out", "/nowhere/at/all/a.html"), "does not exist"),
+    ],
+)
+def test_misuse_is_told_without_a_traceback(arguments: tuple[str, ...], message: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output.replace("\n", " ")
+    assert "Traceback" not in result.output
+
+
+def test_no_browser_in_automation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "1")
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert not has_desktop()
+
+
+@pytest.mark.slow
+def test_list_names_vehicles_and_maneuvers() -> None:
+    result = run("--list")
+    assert result.exit_code == 0
+    for word in ("crazyflie", "hexacopter", "tricopter-with-load-full", "hover-roll", "transport"):
+        assert word in result.output

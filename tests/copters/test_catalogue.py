@@ -1,0 +1,87 @@
+"""Airframes from TOML: numbers of the published vehicles, and messages with the line of the mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heavytop.copters import load
+from heavytop.copters.catalogue import airframes, names
+from heavytop.copters.catalogue.toml_airframe import read_airframe
+from heavytop.errors import FileFormatError, UnknownNameError
+
+GOOD = """name = "small"
+mass = 0.5
+moment = [
+  0.003, 0.003,  # x, y
+  0.006,
+]
+
+[rotors]
+thrust_coefficient = 5e-6
+torque_coefficient = 1e-7
+speed = [0.0, 1400.0]
+
+[[rotor]]
+at = [0.1, 0.0, 0.0]
+torque = 1
+
+[[rotor]]
+at = [0.0, 0.1, 0.0]
+torque = -1
+
+[[rotor]]
+at = [-0.1, 0.0, 0.0]
+torque = 1
+
+[[rotor]]
+at = [0.0, -0.1, 0.0]
+torque = -1
+"""
+
+
+def test_catalogue() -> None:
+    assert airframes() == ("crazyflie", "hummingbird", "racer")
+    assert {"quadcopter", "tricopter-with-load-full", "crazyflie"} <= set(names())
+    hummingbird = load("hummingbird")
+    assert hummingbird.airframe.thrust_range == pytest.approx((0.0, 5.57e-6 * 1500**2))
+    assert hummingbird.airframe.rotors[0].drag_ratio == pytest.approx(1.36e-7 / 5.57e-6)
+    ratio = {name: load(name).airframe.thrust_range[1] * 4 / (load(name).mass * 9.81) for name in airframes()}
+    assert ratio == pytest.approx({"crazyflie": 2.09, "hummingbird": 10.2, "racer": 6.64}, rel=0.01)
+
+
+def test_a_file_describes_a_vehicle(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(GOOD, encoding="utf-8")
+    craft = load(path)
+    assert craft.name == "small"
+    assert craft.limits.bounds(craft.model)[1] == pytest.approx(np.full(4, 5e-6 * 1400**2))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("mass = 0.5", "mas = 0.5", r"x.toml, line 2: unknown key 'mas'. Did you mean 'mass'\?"),
+        ("mass = 0.5", "mass = -1", r"x.toml, line 2: 'mass' must be a positive number \(kg\), got -1"),
+        ("speed = [0.0, 1400.0]", "speed = [1400.0, 0.0]", r"x.toml, line 11: 'speed' must be \[least, largest\]"),
+        ("at = [0.0, 0.1, 0.0]\ntorque = -1", "at = [0.0, 0.1]\ntorque = -1", r"x.toml, line 18: 'at' must be three numbers"),
+        ("at = [0.0, 0.1, 0.0]\ntorque = -1", "torque = -1", r"x.toml, line 17: \[\[rotor\]\] number 2 needs the key 'at'"),
+        ("thrust_coefficient = 5e-6\n", "", r"x.toml, line 8: \[rotors\] needs the key 'thrust_coefficient'"),
+        ("torque_coefficient = 1e-7", "torque_coefficient = ", r"x.toml is no TOML: Invalid value \(at line 10"),
+        ("0.006,", "0.6,", r"x.toml, line 3: .*inertia"),
+        ('name = "small"\n', "", r"x.toml: an airframe needs the key 'name'"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(FileFormatError, match=message):
+        read_airframe(GOOD.replace(old, new, 1), "x.toml")
+
+
+def test_missing_vehicles_are_named() -> None:
+    with pytest.raises(UnknownNameError, match="unknown vehicle 'crazyfly'. Did you mean 'crazyflie'"):
+        load("crazyfly")
+    with pytest.raises(FileFormatError, match=r"cannot read the airframe 'nowhere.toml'"):
+        load("nowhere.toml")

@@ -1,0 +1,119 @@
+"""Flights: tracking, disturbances, rotor lag, reports."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from heavytop.copters import Conditions, Flight, fly, load, quadcopter, quadcopter_with_load, tricopter, tricopter_with_load_full
+from heavytop.copters.flight import angle_between
+from heavytop.copters.propulsion import OnRotors, RotorPlant
+from heavytop.errors import ModelError
+from heavytop.geometry import se3, so3
+from heavytop.show.flight import flight_report
+from heavytop.show.page import write_page
+from heavytop.simulate import simulate
+
+
+@cache
+def looping() -> Flight:
+    return fly(quadcopter(), "looping")
+
+
+def test_looping_is_followed_and_balanced() -> None:
+    numbers = looping().numbers()
+    assert numbers["position error max [m]"] < 0.003
+    assert numbers["energy balance [J]"] < 1e-9
+    assert numbers["drift off the manifold"] < 1e-13
+    assert numbers["thrust largest [N]"] < 6.0
+    assert looping().pose()[:, 2, 2].min() < -0.99
+
+
+def test_report_shows_the_flight(tmp_path) -> None:
+    report = flight_report(looping())
+    assert report.title == "Quadcopter, looping"
+    titles = [panel.title for panel in report.panels]
+    assert titles == ["Position", "Distance from the reference", "Attitude error", "Thrusts", "Energies"]
+    assert report.panels[3].limits == (0.0, 6.0)
+    assert set(report.scene.bodies) == {"hull", *(f"propeller {k}" for k in (1, 2, 3, 4))}
+    np.testing.assert_allclose(report.scene.bodies["hull"].motion[-1], looping().pose()[-1])
+    # a propeller whose drag turns the hull positively turns negatively
+    spins = [report.scene.bodies[f"propeller {k}"].motion.angle[-1] for k in (1, 2, 3, 4)]
+    assert np.sign(spins).tolist() == [-1, 1, -1, 1]
+    page = write_page(report, tmp_path / "loop.html")
+    assert 100_000 < page.stat().st_size < 5_000_000
+
+
+def test_tilting_propellers_point_along_their_force() -> None:
+    flight = fly(tricopter(), "hover-roll", until=2.0)
+    scene = flight_report(flight).scene
+    pod = scene.bodies["pod 2"].motion
+    arrow = scene.arrows["thrust 2"]
+    along = np.sum(pod[:, :3, 2] * arrow.vector, axis=-1) / np.linalg.norm(arrow.vector, axis=-1)
+    np.testing.assert_allclose(along, 1.0, atol=1e-9)
+    np.testing.assert_allclose(pod[:, :3, 3], arrow.origin, atol=1e-12)
+
+
+def test_wind_payload_and_noise_disturb_but_do_not_destroy() -> None:
+    calm = Conditions()
+    assert calm.calm
+    flight = fly(quadcopter(), "hover", wind=4.0, noise=1.0, payload=0.1, seed=3)
+    assert 0.02 < flight.position_error.max() < 0.5
+    # integral action removes most of the sag of 0.27 m that the payload would leave
+    assert flight.position_error[-1] < 0.2
+    again = fly(quadcopter(), "hover", wind=4.0, noise=1.0, payload=0.1, seed=3)
+    np.testing.assert_array_equal(flight.run.q, again.run.q)
+    with pytest.raises(ModelError, match="payload of a flight must be a number that is not negative, got -1"):
+        Conditions(payload=-1)
+
+
+def test_payload_without_integral_action_sags_as_predicted() -> None:
+    flight = fly(quadcopter(), "hover", payload=0.1, integral=False)
+    # z = -(m_t - m) g mbar / (m kbar), section 2.1 of the control notes, with mbar = 1 and kbar = 4
+    assert flight.pose()[-1, 2, 3] == pytest.approx(-0.1 * 9.81 / (0.9 * 4.0), rel=5e-3)
+
+
+def test_the_load_swings_out() -> None:
+    flight = fly(quadcopter_with_load(), "transport")
+    swing = np.degrees(flight.swing_error)
+    assert swing[0] == pytest.approx(25.0)
+    assert swing[-1] < 0.5
+    assert flight.position_error[-1] < 0.05
+
+
+@pytest.mark.slow
+def test_eight_bodies_fly_like_the_reduced_vehicle() -> None:
+    flight = fly(tricopter_with_load_full(), "transport")
+    assert flight.run.q.shape[-1] == 30
+    assert flight.position_error[-1] < 0.01
+    assert np.degrees(flight.swing_error[-1]) < 0.1
+    assert flight.numbers()["energy balance [J]"] < 1e-8
+
+
+def test_rotors_lag_and_drag_slows() -> None:
+    craft = load("hummingbird")
+    plant = RotorPlant(craft)
+    model = craft.model
+    # hover is an equilibrium with the speeds of hovering
+    q, v = plant.start(model.neutral(), np.zeros(6))
+    law = craft.law().with_reference(model.neutral())
+    run = simulate(plant, (q, v), 0.5, 1e-3, control=OnRotors(law, craft), balance=False)
+    np.testing.assert_allclose(run.q[-1, :3], 0.0, atol=1e-9)
+    # a step of the command is followed with the time constant of 5 ms
+    thrust = np.full(4, 4 * 0.5 * 9.81 / 4)
+    run = simulate(plant, (q, v), 0.005, 1e-4, inputs=thrust, balance=False)
+    n0, n1, n = v[6], 2 * v[6], run.v[-1, 6]
+    assert (n1 - n) / (n1 - n0) == pytest.approx(np.exp(-1.0), rel=1e-6)
+    # sideways: deceleration by rotor and frame drag at 2 m/s
+    moving = np.concatenate([[2.0, 0, 0, 0, 0, 0], v[6:]])
+    a = simulate(plant, (q, moving), 1e-5, 1e-5, inputs=np.full(4, 0.5 * 9.81 / 4), balance=False)
+    slope = (a.v[-1, 0] - 2.0) / 1e-5
+    assert slope == pytest.approx(-(4 * 1.19e-4 * v[6] * 2.0 + 0.5e-2 * 4.0) / 0.5, rel=1e-3)
+
+
+def test_angle_between_poses() -> None:
+    a = se3.pose(so3.exp(np.array([0.1, 0.2, 0.3])), np.zeros(3))
+    b = a @ se3.pose(so3.exp(np.array([0.0, 3.0, 0.0])), np.ones(3))
+    assert angle_between(a, b) == pytest.approx(3.0)

@@ -1,0 +1,121 @@
+"""Maneuvers: exactly feasible, within limits where they say so, smooth, and refused where they cannot be flown."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from heavytop.copters import bicopter, maneuvers, quadcopter, quadcopter_with_load, tricopter, tricopter_with_load
+from heavytop.copters.maneuvers import make, suited
+from heavytop.copters.maneuvers.paths import eased
+from heavytop.errors import ControlError, UnknownNameError
+
+MAKERS = {
+    "quadcopter": quadcopter,
+    "tricopter": tricopter,
+    "bicopter": bicopter,
+    "load": quadcopter_with_load,
+    "tricopter load": tricopter_with_load,
+}
+
+
+@cache
+def vehicle(name: str):
+    return MAKERS[name]()
+
+
+QUICK = [
+    ("quadcopter", name)
+    for name in ("hover", "eight", "waypoints", "looping", "flip", "barrel-roll", "knife-edge", "recovery", "step")
+]
+QUICK += [("tricopter", name) for name in ("hover-roll", "level-loop", "knife-edge", "inverted", "eight")]
+QUICK += [("bicopter", "looping"), ("load", "transport"), ("tricopter load", "transport")]
+
+
+@pytest.mark.parametrize(("name", "maneuver"), QUICK)
+def test_every_maneuver_is_feasible(name: str, maneuver: str) -> None:
+    made = make(maneuver, vehicle(name))
+    check = made.check()
+    assert check.largest_residual < 1e-9
+    assert check.outside == ()
+    # velocities are the derivatives of the configuration
+    t, h = np.linspace(0.1, made.horizon - 0.1, 23), 1e-5
+    (before, *_), (after, *_), (q, v, _) = made(t - h), made(t + h), made(t)
+    A = made.model.kinematics_matrix(q)
+    np.testing.assert_allclose((after - before) / (2 * h), np.matvec(A, v), atol=2e-4 * (1 + np.abs(v).max()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKERS)
+def test_everything_that_suits_a_vehicle_is_feasible(name: str) -> None:
+    for maneuver in suited(vehicle(name)):
+        if (name, maneuver) == ("quadcopter", "inverted"):
+            continue
+        assert make(maneuver, vehicle(name)).check().largest_residual < 2e-6
+
+
+def test_looping_has_the_thrusts_of_the_notes() -> None:
+    low, high = make("looping", vehicle("quadcopter")).thrusts()
+    assert (low.min(), high.max()) == pytest.approx((2.157, 5.591), abs=2e-3)
+
+
+def test_hover_roll_and_level_loop_have_the_thrusts_of_the_notes() -> None:
+    low, high = make("hover-roll", vehicle("tricopter")).thrusts()
+    assert (low.min(), high.max()) == pytest.approx((3.68, 7.84), abs=0.01)
+    low, high = make("level-loop", vehicle("tricopter")).thrusts()
+    assert (low.min(), high.max()) == pytest.approx((1.68, 5.22), abs=0.01)
+
+
+def test_flip_turns_once_and_ends_at_rest_at_its_height() -> None:
+    flip = make("flip", vehicle("quadcopter"))
+    q, v, _ = flip(flip.horizon)
+    np.testing.assert_allclose(v, 0.0, atol=1e-9)
+    assert q[2] == pytest.approx(0.0, abs=1e-9)
+    upside_down = flip(np.linspace(0, flip.horizon, 400))[0][:, 11].min()
+    assert upside_down < -0.99
+    # rotors that push backwards bring it back to its place
+    reversible = maneuvers.flip(quadcopter(thrust=(-6.0, 6.0)))
+    np.testing.assert_allclose(reversible(reversible.horizon)[0][:3], 0.0, atol=1e-9)
+
+
+def test_loopings_in_both_planes_turn_over() -> None:
+    for plane in ("xz", "yz"):
+        loop = maneuvers.looping(vehicle("quadcopter"), plane=plane)
+        assert loop(1.8)[0][11] < -0.999
+        assert loop.check().is_feasible(1e-9)
+    with pytest.raises(ControlError, match="'xz' or 'yz'"):
+        maneuvers.looping(vehicle("quadcopter"), plane="xy")
+
+
+def test_transport_starts_with_a_swing_and_ends_at_the_goal() -> None:
+    move = maneuvers.transport(vehicle("load"), to=(2.0, 1.0, 0.5), swing=0.3)
+    q, _, _ = move(move.horizon)
+    np.testing.assert_allclose(q[:3], (2.0, 1.0, 0.5), atol=1e-9)
+    turned = move.start[0][-9:].reshape(3, 3).T
+    assert np.arccos(turned[2, 2]) == pytest.approx(0.3)
+
+
+def test_time_that_starts_and_stops_smoothly() -> None:
+    clock = eased(6.0, 1.5)
+    t = np.linspace(0, 6, 2001)
+    rate = np.gradient(clock(t), t)
+    assert rate[0] == pytest.approx(0, abs=1e-6)
+    assert rate.max() == pytest.approx(1.0, abs=1e-6)
+    assert rate.min() > -1e-9
+    with pytest.raises(ControlError, match="a smooth start and stop"):
+        eased(2.0, 1.5)
+
+
+def test_what_cannot_be_flown_is_said() -> None:
+    with pytest.raises(UnknownNameError, match="unknown maneuver 'loping'. Did you mean 'looping'"):
+        make("loping", vehicle("quadcopter"))
+    with pytest.raises(ControlError, match="cannot fly 'hover-roll'. It can fly: hover, step"):
+        make("hover_roll", vehicle("quadcopter"))
+    with pytest.raises(ControlError, match="hover-roll needs a fully actuated vehicle"):
+        maneuvers.hover_roll(vehicle("quadcopter"))
+    with pytest.raises(ControlError, match="cannot push backwards"):
+        maneuvers.inverted(vehicle("quadcopter"))
+    with pytest.raises(ControlError, match="has no load to transport"):
+        maneuvers.transport(vehicle("quadcopter"))

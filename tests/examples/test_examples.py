@@ -1,0 +1,41 @@
+"""Every example runs from the shell and leaves its picture or page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if not path.stem.startswith("_"))
+QUICK = ("pendulum", "chaplygin_sleigh", "rolling_disc")
+
+
+def test_there_are_enough_and_each_says_what_it_is() -> None:
+    assert len(EXAMPLES) >= 12
+    for name in EXAMPLES:
+        text = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
+        assert text.startswith('"""'), name
+        assert len(text.splitlines()) <= 60, name
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES]
+)
+def test_example(name: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT / "src"), "CI": "1"}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--out", str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    made = [path for pattern in ("*.png", "*.html") for path in tmp_path.glob(pattern)]
+    assert made
+    assert all(path.stat().st_size > 10_000 for path in made)

@@ -1,0 +1,104 @@
+"""Traps that a careful user would step into: each must compute the right thing or say what is wrong."""
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop import library
+from heavytop.errors import ModelError
+from heavytop.library import nonholonomic
+
+
+class Geared(ht.Revolute):
+    """A user's joint that inherits everything but turns three times as far."""
+
+    def pose(self, q):
+        return super().pose(3 * q)
+
+    def jacobian(self, q):
+        return 3 * super().jacobian(q)
+
+
+def arm(joint):
+    system = ht.System(name="arm")
+    system.body("arm", joint=joint, inertia=ht.Inertia(1.0, com=(1, 0, 0), moment_at_com=(0.1, 0.1, 0.1)))
+    return system.derive()
+
+
+def test_native_code_of_a_joint_is_not_given_to_its_subclass():
+    plain, geared = arm(ht.Revolute("y")).mass_matrix([0.1]), arm(Geared("y")).mass_matrix([0.1])
+    np.testing.assert_allclose(geared, 9 * plain, rtol=1e-14)
+
+
+def test_user_functions_see_the_velocities_of_the_joints():
+    system = ht.System(gravity=(0, 0, 0), name="cart")
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.force(lambda q, v: -4 * v**2)
+    system.dissipation(lambda q, v: v[0] ** 2)
+    own = system.derive(native=False)
+    other = system.derive(velocity=lambda q, v: 2 * v, native=False)
+    np.testing.assert_allclose(own.acceleration([0.0], [1.0]), [-6.0])
+    np.testing.assert_allclose(other.acceleration([0.0], [2.0]), [-12.0])  # w = 2 v, so w' = 2 v'
+    np.testing.assert_allclose(other.damping_matrix([0.0]), [[0.5]])
+
+
+def test_constraints_see_the_velocities_of_the_joints():
+    system = nonholonomic.skate(minimal=False)
+    other = system.derive(velocity=lambda q, v: ht.vector(v[0] + v[1], v[1], 3 * v[2]), native=False)
+    v = np.array([np.cos(0.3), np.sin(0.3), 2.0])
+    a = system.derive(native=False).acceleration([0, 0, 0.3], v)
+    w = np.array([v[0] + v[1], v[1], 3 * v[2]])
+    np.testing.assert_allclose(
+        other.acceleration([0, 0, 0.3], w), [a[0] + a[1], a[1], 3 * a[2]], rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["tricopter-load", "furuta", "heavy-top", "rolling-disc", "chain:4"])
+def test_difference_inverts_integrate(name):
+    model = library.load(name).derive()
+    q0 = model.random(1)
+    q1 = model.integrate(q0, 0.1 * np.ones(model.nv), 1.0)
+    np.testing.assert_allclose(model.integrate(q0, model.difference(q0, q1), 1.0), q1, atol=1e-14)
+
+
+def test_a_velocity_that_moves_no_mass_is_named():
+    system = ht.System(name="bead")
+    system.body("bead", joint=ht.Spherical(), inertia=ht.Inertia(1.0, com=(0.1, 0.2, 0.3)))
+    with pytest.raises(ModelError, match=r"velocity 'bead.omega_[xyz]' of 'bead' moves no mass.*moment about its axis"):
+        system.derive()
+
+
+def test_derivatives_of_constrained_systems_are_refused():
+    with pytest.raises(ModelError, match="acceleration_derivatives: 'skate' has loops or velocity constraints"):
+        nonholonomic.skate(minimal=False).derive().acceleration_derivatives([0, 0, 0], [0, 0, 0])
+
+
+def test_equations_of_loops_are_among_the_constraints():
+    model = library.load("four-bars:2").derive()
+    assert model.constraints(model.neutral()).shape == (10,)
+    assert np.max(np.abs(model.constraints(model.random(0)))) > 0.1
+
+
+def test_nearly_parallel_constraints_are_judged_alike_everywhere():
+    def build(angle):
+        system = ht.System(gravity=(0, 0, 0))
+        system.body("slab", joint=ht.Planar(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+        system.constrain(lambda q, v: v[0])
+        system.constrain(lambda q, v: v[0] + angle * v[1])
+        system.input("push", ht.JointForce("slab", index=1))
+        return system.derive(native=False)
+
+    for angle, freedom in ((1e-4, 1), (1e-8, 2)):
+        model = build(angle)
+        assert model.degrees_of_freedom(np.zeros(3)) == freedom
+        pushed = model.acceleration(np.zeros(3), np.zeros(3), [1.0])[1]
+        assert pushed == pytest.approx(float(freedom - 1), abs=1e-6)
+
+
+def test_open_argument_lists_need_a_kind():
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("slab", joint=ht.Planar(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    with pytest.raises(ModelError, match="Say which with kind='position' or kind='velocity'"):
+        system.constrain(lambda *args: args[1][0])
+    system.constrain(lambda *args: args[1][0], kind="velocity")
+    assert system.derive(native=False).degrees_of_freedom(np.zeros(3)) == 2
