@@ -41,6 +41,13 @@ def test_built_in_system_with_file_and_figure(tmp_path: Path) -> None:
     assert figure.stat().st_size > 10_000
 
 
+def test_page(tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    assert f"wrote {page}" in run("pendulum", "--until", "0.5", "--page", str(page)).replace("\n", "")
+    assert "path of bob" in page.read_text("utf-8")
+    assert "does not exist" in run("pendulum", "--page", str(tmp_path / "none" / "run.html"), code=2)
+
+
 def test_file_with_start_inputs_and_events(tmp_path: Path) -> None:
     path = tmp_path / "robot.py"
     path.write_text(ROBOT, "utf-8")

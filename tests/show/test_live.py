@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 import time
@@ -385,3 +386,47 @@ def test_an_unknown_vehicle_is_named_on_the_command_line() -> None:
     result = CliRunner().invoke(app, ["cockpit", "--no-open", "--vehicle", "quadcoptr"])
     assert result.exit_code == 2
     assert "unknown vehicle 'quadcoptr'. Did you mean 'quadcopter'?" in result.output
+
+
+def test_the_window_follows_drags_winds_and_another_vehicle() -> None:
+    pytest.importorskip("viser")
+    from types import SimpleNamespace
+
+    from heavytop.show.live import Cockpit
+
+    cockpit = Cockpit("tricopter", port=18080)
+    try:
+        flight, panel, view = cockpit.flight, cockpit._panel, cockpit._view
+        flight._background = False
+        view.draw(flight.snapshot)
+        panel.show(flight.snapshot)
+        assert set(panel._sliders) == {f"{a} {b}" for a in ("position", "attitude") for b in ("frequency", "damping")}
+        (callback,) = view._goal._impl_aux.update_cb
+        asyncio.run(callback(SimpleNamespace(phase="update", target=SimpleNamespace(position=(1.0, 2.0, 3.0)))))
+        flight.advance(0.01)
+        assert flight.snapshot.set_point == pytest.approx([1.0, 2.0, 3.0])
+        asyncio.run(callback(SimpleNamespace(phase="end", target=SimpleNamespace(position=(1.0, 2.0, 2.0)))))
+        flight.advance(0.01)
+        view.draw(flight.snapshot)
+        assert view._goal.position == pytest.approx([1.0, 2.0, 2.0])
+        for kind, expected in (("off", None), ("steady", ConstantWind), ("gusty", VonKarman)):
+            panel._wind.value = kind
+            wind = panel.chosen_wind()
+            assert wind is None if expected is None else isinstance(wind, expected)
+        impulse, twist = panel.impulses("-y")
+        assert impulse == pytest.approx([0.0, -1.5 * 1.2, 0.0])
+        assert panel.impulses("yaw")[1] == pytest.approx([0.0, 0.0, 3.0 * 1.5 * 0.024])
+        assert not twist.any()
+        flight.choose("quadcopter")
+        flight.advance(0.01)
+        view.draw(flight.snapshot)
+        panel.show(flight.snapshot)
+        assert "yaw damping" in panel._sliders
+        assert sum(name.startswith("rotor") for name in view._frames) == 4
+        assert "looping" in panel._maneuver.options
+        ended = threading.Event()
+        threading.Timer(0.5, ended.set).start()
+        cockpit.run(ended)
+        assert flight._thread is None
+    finally:
+        cockpit.close()

@@ -262,14 +262,3 @@ def test_unknown_parameter_and_start(arm: ht.Model) -> None:
         ht.simulate(arm, START, float("nan"), 0.1)
     with pytest.raises(SimulationError, match="record_every must be 1, 2"):
         ht.simulate(arm, START, 1.0, 0.1, record_every=0)
-
-
-def test_equal_laws_share_their_native_code(arm: ht.Model) -> None:
-    """A law bound to another reference is a new object with the same function."""
-    run = ht.simulate(arm, START, 0.1, 0.01, control=WithReference(), reference=np.sin)
-    before = len(run.dynamics.steppers)
-    again = ht.simulate(arm, START, 0.1, 0.01, control=WithReference(), reference=np.cos)
-    assert len(again.dynamics.steppers) == before
-    assert not np.array_equal(run.q, again.q)
-    other = ht.simulate(arm, START, 0.1, 0.01, control=ht.Feedback(lambda q: -q, ("q",)))
-    assert len(other.dynamics.steppers) == before + 1

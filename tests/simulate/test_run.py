@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import heavytop as ht
 from heavytop.errors import FileFormatError, SimulationError, UnknownNameError
 from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, plot_signals
 from heavytop.simulate import Ending, Invariant
+from heavytop.simulate.api import simulate
 
 
 @cache
@@ -50,6 +52,12 @@ def batch() -> ht.Run:
     loads = np.array([1.0, 3.0])
     stop = ht.Event(lambda t, q, v: q[0] - 0.2, name="wall")
     return ht.simulate(model, (q, v), 1.0, 0.01, record_every=10, parameters={"load": loads}, events=stop, balance=True)
+
+
+def test_the_package_tells_about_its_function() -> None:
+    assert ht.simulate.__doc__ == simulate.__doc__
+    assert inspect.signature(ht.simulate) == inspect.signature(simulate)
+    assert list(inspect.signature(ht.simulate).parameters)[:4] == ["model", "start", "until", "step"]
 
 
 def test_signals_by_name(run: ht.Run) -> None:

@@ -186,7 +186,7 @@ def compare(report: Report, points: list[Point]) -> None:
         for level in LEVELS:
             accuracy = f"{'Omega and R' if with_attitude else 'Omega'} {level:.0e}"
             best = {name: cheapest(own, level, with_attitude) for name, own in methods.items()}
-            for name, p in best.items():
+            for p in best.values():
                 if p is not None:
                     figures = {"cpu_ms": p.seconds * 1e3, "loop_ms": p.loop * 1e3}
                     report.row(table="cheapest", accuracy=accuracy, method=p.method, steps=p.steps, **figures)

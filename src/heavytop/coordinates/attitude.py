@@ -122,7 +122,9 @@ class Rotation(Attitude):
         x, y, z = split(q, (3, 3, 3))
         dot = np.vecdot
         products = (dot(x, x) - 1, dot(y, y) - 1, dot(z, z) - 1, dot(y, z), dot(z, x), dot(x, y))
-        return vector(*products, dot(np.cross(x, y), z) - 1)
+        (a, b, c), (d, e, f), (g, h, i) = components(x), components(y), components(z)
+        determinant = a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
+        return vector(*products, determinant - 1)
 
     def project(self, q: Array) -> Array:
         """The nearest rotation by four Newton steps ``X <- (X + X^-T) / 2``: full precision from errors of 0.3."""

@@ -48,12 +48,12 @@ class Coordinates(ABC):
         """Whether ``retract`` and ``tangent_inverse`` are those of a Lie group."""
         return True
 
-    @property
+    @cached_property
     def nq(self) -> int:
         """Number of configuration coordinates."""
         return len(self.q_names)
 
-    @property
+    @cached_property
     def nv(self) -> int:
         """Number of velocity coordinates: the degrees of freedom."""
         return len(self.v_names)
@@ -159,6 +159,12 @@ class Coordinates(ABC):
         ConfigurationError
             An entry is not finite, or a constraint is violated by more than ``tolerance``.
         """
+        q = self._check_entries(q, where)
+        self._check_constraints(q, where, tolerance)
+        return q
+
+    def _check_entries(self, q: Array, where: str) -> np.ndarray:
+        """``q`` as a float array of the right shape with finite entries."""
         q = np.asarray(q, dtype=float)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise wrong_shape(where, ("...", self.nq), q.shape, f"The coordinates are {', '.join(self.q_names)}.")
@@ -168,7 +174,6 @@ class Coordinates(ABC):
                 f"{where} must be finite, got {self.q_names[index[-1]]} = {q[index]}{_at(index[:-1])}. "
                 "Check what computed it."
             )
-        self._check_constraints(q, where, tolerance)
         return q
 
     def _check_constraints(self, q: np.ndarray, where: str, tolerance: float) -> None:

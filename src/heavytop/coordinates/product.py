@@ -152,7 +152,7 @@ class Product(Coordinates):
         return tuple(self._diagonal([*zeros[:i], g, *zeros[i + 1 :]]) for i, part in enumerate(parts) for g in part)
 
     def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> np.ndarray:
-        q = super().check(q, where, tolerance=np.inf)
+        q = self._check_entries(q, where)
         for name, b, p in zip(self.names or (), self.blocks, self.split_q(q), strict=True):
             b.check(p, f"{where} of {name!r}", tolerance)
         return q

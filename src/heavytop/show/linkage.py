@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import as_array
+from heavytop.show.airframes import airframe
 from heavytop.show.meshes import Floats, Mesh, cylinder, disc, frame_along, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.solids import MassProperties, equivalent_solid
@@ -22,6 +24,8 @@ from heavytop.system.inputs import unit_axis
 from heavytop.system.names import WORLD
 
 MOST_TRAILS = 6
+ROTORS = 3
+"""Thrusters on a body from which it is drawn as a multicopter."""
 LOOKS = 240
 """Times at which the motion is examined for the height of the ground and for posts in the way."""
 
@@ -74,7 +78,7 @@ class Linkage:
     def number(self, value: Any) -> Floats:
         """A possibly symbolic array of the description at the parameters."""
         given = (replace(p, value=float(self.parameters.get(p.name, p.value))) for p in self._description.parameters)
-        return at_defaults(value, tuple(given))
+        return at_defaults(as_array(value), tuple(given))
 
     @property
     def _description(self) -> Any:
@@ -148,7 +152,8 @@ class Linkage:
     @cached_property
     def scale(self) -> float:
         """Length of the largest link or body, in m."""
-        lengths = [body.size for body in self.masses.values()]
+        lengths = [float(np.linalg.norm(self.number(t.at))) for t in self._thrusters.values()]
+        lengths += [body.size for body in self.masses.values()]
         lengths += [float(np.linalg.norm(body.center)) for body in self.masses.values()]
         for frame, points in self.links.items():
             if frame != WORLD:
@@ -183,12 +188,19 @@ class Linkage:
         return parts
 
     def _solid(self, name: str) -> list[Mesh]:
+        rotors = self._rotors(name)
+        if len(rotors) >= ROTORS:
+            center = self.masses[name].center
+            return [part.moved(at=center) for part in airframe(rotors - center, self._propeller_radius(name))]
         body, heaviest = self.masses[name], max(b.mass for b in self.masses.values()) or 1.0
-        point = self.scale * max(0.085 * np.cbrt(body.mass / heaviest), 0.035)
-        role = "load" if name in self.leaves and len(self.masses) > 1 else "body"
+        point = self.scale * max(0.085 * np.cbrt(body.mass / heaviest), 0.045)
+        role = "load" if name in self.leaves else "arm"
         slides = [e for e in self._description.graph.edges if e.b == name and isinstance(e.joint, Prismatic)]
         along = self.number(slides[0].joint.axis) if slides else None  # pyright: ignore[reportAttributeAccessIssue]
-        return equivalent_solid(body, point, role, along)
+        # a link between several joints must not vanish behind a disc
+        reach = [float(np.linalg.norm(p - r)) for p in self.links[name] for r in self.links[name]]
+        widest = 0.3 * max(reach, default=0.0)
+        return equivalent_solid(body, point, role, along, widest if widest > 0 else np.inf)
 
     def _arms(self, name: str, thickness: float) -> list[Mesh]:
         """Tubes from the joint of the body to its centre of mass and to the joints that it carries."""
@@ -196,7 +208,7 @@ class Linkage:
         held = any(edge.b == name for edge in self._hinges)
         start = np.zeros(3) if held else center
         ends = [center, *points]
-        return [tube(start, p, thickness) for p in ends if np.linalg.norm(p - start) > thickness]
+        return [tube(start, p, thickness, "body") for p in ends if np.linalg.norm(p - start) > thickness]
 
     def _rail(self, edge: Edge, thickness: float) -> list[Mesh]:
         inside = self._relative(edge)
@@ -206,20 +218,33 @@ class Linkage:
         ends = [inside[0] + low * axis, inside[0] + high * axis]
         return [tube(*ends, 0.7 * thickness, "cable"), *(sphere(1.3 * thickness, "cable").moved(at=e) for e in ends)]
 
+    def _rotors(self, name: str) -> Floats:
+        """Places (n, 3) of the thrusters on a body."""
+        return np.array([self.number(t.at) for t in self._thrusters.values() if t.body == name]).reshape(-1, 3)
+
+    def _propeller_radius(self, name: str) -> float:
+        """Propellers of neighbours do not touch."""
+        rotors = self._rotors(name)
+        gaps = np.linalg.norm(rotors[:, None] - rotors, axis=-1)[~np.eye(len(rotors), dtype=bool)]
+        return 0.45 * float(np.min(gaps, initial=self.scale))
+
     def _propeller(self, thruster: Thruster, thickness: float) -> list[Mesh]:
         at, axis = self.number(thruster.at), self.number(unit_axis(thruster.axis, "thruster"))
-        center = self.masses[thruster.body].center if thruster.body in self.masses else np.zeros(3)
+        clockwise = float(self.number(thruster.drag_ratio)) > 0
         pose = np.eye(4)
-        pose[:3, :3], pose[:3, 3] = frame_along(axis), at + 2 * thickness * axis
-        parts = [cylinder(2 * thickness, 4 * thickness).moved(pose), propeller(0.5 * self.scale).moved(pose)]
-        arm = [tube(center, at, thickness)] if np.linalg.norm(at - center) > thickness else []
-        return arm + parts
+        pose[:3, :3], pose[:3, 3] = frame_along(axis), at
+        parts = [propeller(self._propeller_radius(thruster.body), clockwise=clockwise).moved(pose)]
+        if len(self._rotors(thruster.body)) < ROTORS:
+            center = self.masses[thruster.body].center if thruster.body in self.masses else np.zeros(3)
+            parts.append(cylinder(2 * thickness, 4 * thickness).moved(pose))
+            parts += [tube(center, at, thickness)] if np.linalg.norm(at - center) > thickness else []
+        return parts
 
     # --- scene --------------------------------------------------------------------------------------------------------------
 
     def scene(self) -> Scene:
         """Bodies, fixed parts, trails of the last bodies, thrusts, ground."""
-        bodies = {name: Body(m, self.poses[name]) for name, m in self.meshes.items() if m and name != WORLD}
+        bodies = {name: _centred(m, self.poses[name]) for name, m in self.meshes.items() if m and name != WORLD}
         bodies |= self._struts()
         ground = self._ground(bodies)
         fixed = self._fixed(bodies, ground)
@@ -245,7 +270,7 @@ class Linkage:
             pose = self.poses[name]
             path = pose[:, :3, 3] + pose[:, :3, :3] @ self.masses[name].center
             if np.max(np.ptp(path, axis=0)) > 1e-3 * self.scale and len(trails) < MOST_TRAILS:
-                trails[f"path of {name}"] = Trail(path, "load path" if len(self.masses) > 1 else "path")
+                trails[f"path of {name}"] = Trail(path, "load path")
         return trails
 
     def _arrows(self) -> dict[str, Arrow]:
@@ -322,12 +347,16 @@ class Linkage:
                 parts.append(disc(0.11 * self.scale, 2 * thin, "cable").moved(at=foot + [0, 0, thin]))
             else:
                 parts.append(sphere(3 * thin, "cable").moved(at=point))
-        if not parts:
-            return None
-        middle = np.mean(points, axis=0) if points else np.mean([part.vertices.mean(axis=0) for part in parts], axis=0)
-        pose = np.eye(4)
-        pose[:3, 3] = middle
-        return Body([part.moved(at=-middle) for part in parts], np.tile(pose, (len(self.times), 1, 1)))
+        return _centred(parts, np.tile(np.eye(4), (len(self.times), 1, 1))) if parts else None
+
+
+def _centred(meshes: list[Mesh], poses: Floats) -> Body:
+    """A body whose frame is moved to the middle of its meshes, which is where the camera looks for it."""
+    vertices = np.concatenate([mesh.vertices for mesh in meshes])
+    middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    moved = np.array(poses)
+    moved[:, :3, 3] += poses[:, :3, :3] @ middle
+    return Body([mesh.moved(at=-middle) for mesh in meshes], moved)
 
 
 def _pin(joint: object, at: Floats, thickness: float) -> Mesh:

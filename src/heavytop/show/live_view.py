@@ -70,7 +70,8 @@ class View:
 
     def _build(self, vehicle: Vehicle) -> None:
         for handle in self._frames.values():
-            handle.remove()
+            if handle.name.count("/") == 1:  # what it carries goes with it
+                handle.remove()
         self._frames, self._vehicle = {}, vehicle
         self._trail.clear()
         rotors, load = vehicle.airframe.rotors, vehicle.airframe.load

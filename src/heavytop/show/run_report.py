@@ -25,6 +25,7 @@ MOST_CURVES = 8
 """Curves in one panel: as many as there are colours."""
 MOST_MARKERS = 12
 MOST_ROWS = 24
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 UNITS = {"m": "Positions", "rad": "Angles", "m/s": "Velocities", "rad/s": "Angular velocities"}
 
 
@@ -50,7 +51,7 @@ def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = No
     """
     view = _Trajectory(run, _model_of(run, model), _index(run, index))
     return Report(
-        title=run.name[:1].upper() + run.name[1:],
+        title=run.name[:1].upper() + run.name[1:].replace("-", " "),
         subtitle=view.subtitle(),
         scene=view.linkage.scene(),
         panels=tuple(view.panels()),
@@ -58,7 +59,7 @@ def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = No
         tables=tuple(view.tables()),
         notes=(
             "Bodies are drawn as homogeneous balls, cylinders and boxes with the same mass and moments of inertia, point masses as "
-            "small balls. Their true shape is not known to the model.",
+            "small balls; discs that would hide their links are smaller. The model does not know their true shape.",
         ),
         markers=tuple(view.markers()),
     )
@@ -141,18 +142,22 @@ class _Trajectory:
             ],
             "Velocities",
         )
-        yield from self._grouped(
-            [(n, unit, self.u[:, k]) for k, (n, unit) in enumerate(zip(run.u_names, run.u_units, strict=True))],
-            "Inputs",
-            False,
-        )
+        if np.any(self.u):
+            yield from self._grouped(
+                [(n, unit, self.u[:, k]) for k, (n, unit) in enumerate(zip(run.u_names, run.u_units, strict=True))],
+                "Inputs",
+                False,
+            )
         if run.has_energy:
             kinetic, potential = self.pick(run.kinetic_energy), self.pick(run.potential_energy)
             curves = {"kinetic": kinetic, "potential": potential, "total": kinetic + potential}
             yield Panel("Energies", "J", curves, times=self.t)
         if "energy" in run.invariants:
             balance, size = self.pick(run.invariants["energy"].values), run.invariants["energy"].reference or 1.0
-            yield Panel("Drift of energy", "relative", {"drift": (balance - balance[0]) / size}, times=self.t)
+            drift = (balance - balance[0]) / size
+            power = int(np.floor(np.log10(np.max(np.abs(drift))))) if np.any(drift) else 0
+            unit = f"relative, in 10{str(power).translate(SUPERSCRIPT)}" if power else "relative"
+            yield Panel("Drift of energy", unit, {"drift": drift / 10.0**power}, times=self.t)
 
     def _coordinates(self) -> list[tuple[str, str, Floats]]:
         """Name, unit and values of each coordinate that is a length or an angle; points of circles as angles."""
@@ -169,22 +174,24 @@ class _Trajectory:
         return curves
 
     def _attitudes(self) -> Iterator[Panel]:
-        """Angles of the axes of a body to the vertical; of several bodies the angle of the rotation from the start."""
+        """Angles of the axes of a body (if symmetric: of its axis) to the vertical; of several bodies their rotation."""
         joints = [
             e
             for e in self.model.description.joints
             if not isinstance(e.joint.coordinates, Circle)
             and "1" in self.run.q_units[self.model.coordinates.q_slice(e.label)]
         ]
-        turns = {e.label: self.linkage.poses[e.b][:, :3, :3] for e in joints}
-        curves: dict[str, Floats] = {}
+        turns = {e.b: self.linkage.poses[e.b][:, :3, :3] for e in joints}
         if len(turns) == 1:
-            (R,) = turns.values()
-            curves = {f"{axis} axis": np.degrees(np.arccos(np.clip(R[:, 2, k], -1, 1))) for k, axis in enumerate("xyz")}
+            ((name, R),) = turns.items()
+            body = self.linkage.masses.get(name)
+            single = None if body is None else body.symmetry
+            tilts = np.degrees(np.arccos(np.clip(R[:, 2], -1, 1)))
+            curves = {f"{axis} axis": tilts[:, k] for k, axis in enumerate("xyz") if single in (None, k)}
             yield Panel("Angle of body axes to the vertical", "°", curves, times=self.linkage.times)
         elif turns:
-            for label, R in list(turns.items())[:MOST_CURVES]:
-                curves[label] = np.degrees(so3.angle(np.swapaxes(R[:1], -1, -2) @ R))
+            chosen = list(turns.items())[:MOST_CURVES]
+            curves = {name: np.degrees(so3.angle(np.swapaxes(R[:1], -1, -2) @ R)) for name, R in chosen}
             yield Panel("Rotation from the start", "°", curves, times=self.linkage.times)
 
     def _grouped(self, curves: list[tuple[str, str, Floats]], kind: str, by_unit: bool = True) -> Iterator[Panel]:
@@ -212,8 +219,8 @@ class _Trajectory:
             values = self.pick(invariant.values)
             drift = float(np.max(np.abs(values - values[0])))
             unit = "" if invariant.unit == "1" else f" {invariant.unit}"
-            relative = f"{drift / (invariant.reference or 1.0):.1e}" if unit else ""
-            yield name, f"{drift:.1e}{unit}", relative
+            relative = _small(drift / (invariant.reference or 1.0)) if unit else ""
+            yield name, _unbroken(_small(drift) + unit), relative
 
     def highlights(self) -> Iterator[tuple[str, str]]:
         """End, drift of energy, speed."""
@@ -243,7 +250,7 @@ class _Trajectory:
         yield Table("Run", rows)
         if run.invariants:
             yield Table("Drift", list(self._drifts()), columns=("", "absolute", "relative"))
-        yield Table("Bodies", list(self._bodies()), columns=("", "mass", "principal moments of inertia"))
+        yield Table("Bodies", list(self._bodies()), columns=("", "mass", "principal moments"))
         if self.parameters:
             yield Table("Parameters", _capped([(name, f"{value:.6g}") for name, value in self.parameters.items()]))
 
@@ -251,7 +258,8 @@ class _Trajectory:
         rows: list[tuple[str, ...]] = []
         for name, body in self.linkage.masses.items():
             moments = ", ".join(f"{x:.3g}" for x in np.linalg.eigvalsh(body.moment))
-            rows.append((name, f"{body.mass:.4g} kg", f"{moments} kg m²" if np.any(body.moment) else "point mass"))
+            known = _unbroken(f"{moments} kg m²") if np.any(body.moment) else "point mass"
+            rows.append((name, _unbroken(f"{body.mass:.4g} kg"), known))
         return _capped(rows)
 
 
@@ -262,6 +270,17 @@ def _short(name: str, names: Sequence[str]) -> str:
     if not component or joints.count(joint) == 1:
         return joint
     return component if len(set(joints)) == 1 else name
+
+
+def _small(value: float) -> str:
+    """A small number in two digits."""
+    digits, _, power = f"{value:.1e}".partition("e")
+    return f"{digits}e{int(power)}".replace("-", "\u2212") if value else "0"
+
+
+def _unbroken(text: str) -> str:
+    """Text that stays on one line."""
+    return text.replace("^2", "²").replace(" ", "\u00a0")
 
 
 def _capped(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -17,6 +17,8 @@ EQUAL = 0.04
 """Mean square extents count as equal if they differ by less than this share of the largest one."""
 THINNEST = 0.035
 """Least thickness of a solid as a share of its largest dimension: discs and rods without thickness must be seen."""
+SLENDER = 4.0
+"""Ratio of height and radius from which a cylinder is a rod, whose spin about its axis hardly matters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,20 +38,33 @@ class MassProperties:
         return np.maximum(square, 0.0), axes
 
     @property
+    def symmetry(self) -> int | None:
+        """The axis of the body frame about which a body of revolution is symmetric; None if there is no single one."""
+        J = self.moment
+        if np.max(np.abs(J - np.diag(np.diag(J)))) > 1e-9 * np.max(np.abs(J), initial=1e-300):
+            return None
+        largest = np.max(np.diag(J))
+        alike = [abs(J[i, i] - J[j, j]) <= 1e-6 * largest for i, j in ((1, 2), (2, 0), (0, 1))]
+        return alike.index(True) if sum(alike) == 1 else None
+
+    @property
     def size(self) -> float:
         """About half the largest extent, in m."""
         return float(np.sqrt(3 * np.max(self.principal()[0])))
 
 
-def equivalent_solid(body: MassProperties, point: float, role: str, along: Floats | None = None) -> list[Mesh]:
+def equivalent_solid(
+    body: MassProperties, point: float, role: str, along: Floats | None = None, widest: float = np.inf
+) -> list[Mesh]:
     """Meshes of the homogeneous solid with the same moments, at the centre of mass in the body frame.
 
-    Bodies of revolution get a stripe so that their spin can be seen.
+    Bodies of revolution get a stripe so that their spin can be seen, unless they are slender.
 
     Parameters
     ----------
     point : radius with which a point mass is drawn, in m; also decides what is small.
     along : (3,) direction in which a point mass slides: it is then drawn as a block.
+    widest : largest radius of a disc, in m: one that hid the link to which it belongs would not help.
 
     >>> ball = MassProperties(1.0, np.zeros(3), 0.4 * 0.1**2 * np.eye(3))
     >>> round(equivalent_solid(ball, 0.01, "body")[0].radius, 6)
@@ -68,7 +83,7 @@ def equivalent_solid(body: MassProperties, point: float, role: str, along: Float
     if sum(alike) >= 2:
         radius = float(np.sqrt(5 * np.mean(square)))
         pose[:3, :3] = axes
-        return [sphere(radius, role).moved(pose), disc(1.012 * radius, 0.12 * radius, "accent").moved(pose)]
+        return [sphere(radius, role).moved(pose), disc(1.015 * radius, 0.12 * radius, "accent").moved(pose)]
     if not any(alike):
         sides = np.sqrt(12 * square)
         pose[:3, :3] = axes
@@ -77,6 +92,10 @@ def equivalent_solid(body: MassProperties, point: float, role: str, along: Float
     pose[:3, :3] = np.roll(axes, 2 - axis, axis=1)
     radius = 2 * float(np.sqrt((np.sum(square) - square[axis]) / 2))
     height = float(np.sqrt(12 * square[axis]))
+    if radius > height:
+        radius = min(radius, widest)
     radius, height = max(radius, THINNEST / 2 * height), max(height, 2 * THINNEST * radius)
-    stripe = box((2.02 * radius, 0.16 * radius, height + 0.02 * radius), "accent")
-    return [cylinder(radius, height, role, 48).moved(pose), stripe.moved(pose)]
+    parts = [cylinder(radius, height, role, 48).moved(pose)]
+    if height < SLENDER * radius:
+        parts.append(box((2.03 * radius, 0.16 * radius, height + 0.03 * radius), "accent").moved(pose))
+    return parts

@@ -4,6 +4,7 @@
 """
 
 import sys
+from inspect import signature
 from types import ModuleType
 
 from heavytop.simulate import integrators as integrators
@@ -30,10 +31,10 @@ from heavytop.simulate.protocol import Law as Law
 from heavytop.simulate.run import Run as Run
 
 
-class _Callable(ModuleType):
-    """A package that is called like its function of the same name."""
-
+class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
     __call__ = staticmethod(simulate)
+    __doc__ = property(lambda self: simulate.__doc__)  # pyright: ignore
+    __signature__ = property(lambda self: signature(simulate))
 
 
 sys.modules[__name__].__class__ = _Callable

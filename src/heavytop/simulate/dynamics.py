@@ -77,6 +77,11 @@ class Dynamics(ABC):
         """Unit of each input; empty where unknown."""
         return ("",) * self.nu
 
+    @cached_property
+    def labels(self) -> dict[str, Any]:
+        """All names and units, by the name of the property."""
+        return {f"{x}_{kind}": getattr(self, f"{x}_{kind}") for kind in ("names", "units") for x in "qvu"}
+
     @abstractmethod
     def motion(self) -> Traced:
         """(q, v, u, p) -> (joint_velocity, acceleration, ...); further outputs are recorded as channels."""
@@ -212,7 +217,7 @@ class ModelDynamics(Dynamics):
         e = self.model.expressions
         d = e.dynamics
         total = d.applied_force + (np.matvec(d.input_matrix, e.u) if e.nu else np.zeros(e.nv))
-        return total + e.constrained.nonideal_force if e.is_constrained else total
+        return total + d.nonideal_force if e.is_constrained else total
 
     def _resisting(self) -> Array:
         """D v and gradients of dissipation functions."""
@@ -366,7 +371,9 @@ def as_dynamics(subject: Any) -> Dynamics:
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
         known = vars(model).get("_dynamics")
-        if known is None:  # kept with the model, so that its native code is found again
+        if known is None:
+            # Kept in the model, so that its native code is found again and goes with it: a WeakKeyDictionary would never let
+            # go, because the dynamics and the laws it remembers refer to the model.
             known = vars(model)["_dynamics"] = ModelDynamics(model)
         return known
     hint = ""

@@ -136,7 +136,8 @@ class FixedStep:
     def __init__(self, problem: Problem, compiled: Compiled) -> None:
         self.problem, self.stepper, self.nodes = problem, compiled.stepper, compiled.nodes
         every = problem.record_every
-        self.numbers = np.unique([*range(0, problem.steps + 1, every), problem.steps])
+        numbers = np.arange(0, problem.steps + 1, every)
+        self.numbers = numbers if numbers[-1] == problem.steps else np.append(numbers, problem.steps)
         shapes = self.stepper.layout.shapes
         hidden = ("events",)
         self.names = [n for n in self.stepper.layout.record if n not in hidden]
@@ -270,8 +271,9 @@ class FixedStep:
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
         """Copy the wanted records, note failures and events; return the state to go on from."""
         problem = self.problem
-        wanted = np.isin(result.recorded, self.numbers)
-        places = np.searchsorted(self.numbers, result.recorded[wanted])
+        places = np.searchsorted(self.numbers, result.recorded)
+        wanted = self.numbers[places] == result.recorded
+        places = places[wanted]
         for name in self.names:
             self.records[name][places] = result.records[name][wanted]
         self._latest = {name: result.records[name][-1] for name in self.names}
@@ -288,8 +290,6 @@ class FixedStep:
         count, n = problem.count, len(problem.events)
         values = result.records["events"].reshape(-1, count, n)
         found = crossings(values, problem.events)
-        if first == 0:
-            found = found[values[found[:, 0], found[:, 1], found[:, 2]] != 0]
         stopped = self.stopped.reshape(-1)
         found = found[~np.isfinite(stopped[found[:, 1]])]
         if not len(found):

@@ -65,8 +65,8 @@ class Feedback:
     function : called with the named ``arguments`` in order; returns ``u`` or a mapping of outputs, the first of which is
         ``u``.
     arguments : any of t, q, v, signal, p, z.
-    signal : function of times (n,) that returns samples (n, m), if ``signal`` is among the arguments.
-    signal_size : m.
+    signal_size : m, if ``signal`` is among the arguments.
+    samples : function of times (n,) that returns samples (n, m) of the signal.
     memory : initial memory (s,), if ``z`` is among the arguments.
 
     Examples

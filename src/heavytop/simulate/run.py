@@ -140,7 +140,7 @@ class Run:
 
         In a batch, a trajectory that ended early gives its last finite record.
         """
-        finite = np.isfinite(self.q).all(axis=-1) & np.isfinite(self.v).all(axis=-1)
+        finite = np.all(np.isfinite(np.concatenate([self.q, self.v], axis=-1)), axis=-1)
         if not len(self.t) or np.all(finite[-1]):
             return self.q[-1], self.v[-1]
         last = len(self.t) - 1 - np.argmax(finite[::-1], axis=0)

@@ -1,0 +1,206 @@
+"""Runs as pages: bodies where the model says, in the size that their inertia says, with names, units and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import SimulationError
+from heavytop.library import load
+from heavytop.library.mechanisms import governor_start
+from heavytop.show import Report, report_of
+from heavytop.show.linkage import axis_labels, upright
+from heavytop.show.page import SIZE_LIMIT
+from heavytop.show.solids import MassProperties, equivalent_solid
+from heavytop.simulate import UserDynamics
+
+
+def crane() -> ht.Model:
+    """A trolley on a rail with a spherical pendulum, a motor and a parameter."""
+    system = ht.System(name="crane")
+    length = system.parameter("length", 1.0)
+    system.body("trolley", joint=ht.Prismatic("x"), inertia=ht.Inertia(3.0))
+    hook = ht.Inertia(2.0, com=(0, 0, -length), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("hook", parent="trolley", joint=ht.Spherical("quaternion"), inertia=hook)
+    system.input("motor", ht.JointForce("trolley"))
+    return system.derive()
+
+
+@pytest.fixture(scope="module")
+def run() -> ht.Run:
+    model = crane()
+    turn = ht.Event(lambda t, q, v: q[0] - 0.3, name="gate", terminal=False)
+    start = (model.neutral(), [1.0, 0.3, 2.0, 0.5])
+    return ht.simulate(model, start, 1.0, 0.01, inputs=[0.5], events=turn, balance=True)
+
+
+@pytest.fixture(scope="module")
+def report(run: ht.Run) -> Report:
+    return report_of(run)
+
+
+@pytest.fixture(scope="module")
+def batch() -> ht.Run:
+    model = crane()
+    q = np.broadcast_to(model.neutral(), (2, 2, 5))
+    v = np.array([1.0, 0, 0, 0]) * np.array([[0.5, 1.0], [2.0, 3.0]])[..., None]
+    wall = ht.Event(lambda t, q, v: q[0] - 0.4, name="wall")
+    return ht.simulate(model, (q, v), 0.5, 0.01, parameters={"length": np.array([1.0, 2.0])}, events=wall)
+
+
+def places(report: Report, name: str) -> np.ndarray:
+    """Vertices (T, n, 3) of the first mesh of a body."""
+    body = report.scene.bodies[name]
+    motion = np.asarray(body.motion)
+    return body.meshes[0].vertices @ np.swapaxes(motion[:, :3, :3], -1, -2) + motion[:, None, :3, 3]
+
+
+def test_show_writes_a_page(run: ht.Run, tmp_path: Path) -> None:
+    path = run.show(tmp_path / "run.html")
+    text = path.read_text("utf-8")
+    assert path.stat().st_size < SIZE_LIMIT
+    for word in ("Crane", "hook", "trolley", "motor", "path of hook", "length", "rkmk4", "Drift of energy", "gate"):
+        assert word in text
+
+
+def test_bodies_are_where_the_model_says(run: ht.Run, report: Report) -> None:
+    model = crane()
+    pose = model.pose("world", "hook", run.q)
+    center = pose[:, :3, 3] - pose[:, :3, 2]
+    drawn = places(report, "hook")
+    np.testing.assert_allclose((drawn.min(axis=1) + drawn.max(axis=1)) / 2, center, atol=0.02)
+    np.testing.assert_allclose(np.asarray(report.scene.bodies["hook"].motion)[:, :3, :3], pose[:, :3, :3], atol=1e-12)
+    np.testing.assert_allclose(report.scene.trails["path of hook"].points, center, atol=1e-12)
+    assert list(report.scene.trails) == ["path of hook"]
+    # a ball: s = r^2 / 5 = J / (2 m)
+    np.testing.assert_allclose(np.ptp(drawn[0][:, 2]) / 2, np.sqrt(2.5 * 0.1 / 2.0), rtol=1e-6)
+    assert report.scene.ground is not None
+    assert report.scene.ground <= drawn[..., 2].min()
+
+
+def test_panels_have_names_and_units(run: ht.Run, report: Report) -> None:
+    panels = {panel.title: panel for panel in report.panels}
+    assert [(p.title, p.unit) for p in report.panels][:6] == [
+        ("Positions", "m"),
+        ("Angle of body axes to the vertical", "°"),
+        ("Velocities", "m/s"),
+        ("Angular velocities", "rad/s"),
+        ("Inputs", "N"),
+        ("Energies", "J"),
+    ]
+    np.testing.assert_array_equal(panels["Positions"].series["trolley"], run["trolley.x"])
+    assert list(panels["Angular velocities"].series) == ["hook.omega_x", "hook.omega_y", "hook.omega_z"]
+    np.testing.assert_allclose(panels["Energies"].series["total"], run.energy)
+    tilt = panels["Angle of body axes to the vertical"].series["z axis"]
+    np.testing.assert_allclose(np.cos(np.radians(tilt)), crane().pose("world", "hook", run.q)[:, 2, 2], atol=1e-7)
+    drift = report.panels[-1]
+    assert drift.title == "Drift of energy"
+    assert 1.0 <= np.max(np.abs(drift.series["drift"])) < 10.0
+    assert drift.unit.startswith("relative, in 10⁻")
+
+
+def test_numbers(report: Report) -> None:
+    tables = {table.title: table for table in report.tables}
+    assert ("outcome", "finished: reached t = 1 s") in tables["Run"].rows
+    assert ("steps", "100") in tables["Run"].rows
+    assert ("length", "1") in tables["Parameters"].rows
+    assert "energy" in {row[0] for row in tables["Drift"].rows}
+    assert tables["Bodies"].rows[0] == ("trolley", "3\u00a0kg", "point mass")
+    assert [marker.label for marker in report.markers] == ["gate", "gate"]
+    assert report.subtitle == "rkmk4, step 0.01 s, 1 s of motion"
+
+
+def test_one_trajectory_of_a_batch(batch: ht.Run) -> None:
+    chosen = report_of(batch, (1, 1))
+    assert report_of(batch, 3).subtitle == chosen.subtitle
+    assert "trajectory 1, 1 of (2, 2)" in chosen.subtitle
+    # it is cut where it ends, and hangs on the longer rope of its own parameter
+    assert chosen.scene.times[-1] < 0.2 < report_of(batch).scene.times[-1]
+    path = chosen.scene.trails["path of hook"].points
+    np.testing.assert_allclose(path[0], [0, 0, -2], atol=1e-12)
+    assert ("length", "2") in next(t for t in chosen.tables if t.title == "Parameters").rows
+    with pytest.raises(SimulationError, match=r"'crane' has trajectories 0 to 3, got index 4"):
+        report_of(batch, 4)
+    with pytest.raises(SimulationError, match=r"within the batch \(2, 2\), got \(0, 2\)"):
+        report_of(batch, (0, 2))
+
+
+def test_what_cannot_be_shown_says_why(run: ht.Run, tmp_path: Path) -> None:
+    swing = UserDynamics(ht.coordinates.Circle(), lambda q, v: ht.vector(-9.81 * q[1]), name="swing")
+    made = ht.simulate(swing, ([0.0, 1.0], [0.0]), until=0.1, step=0.01)
+    with pytest.raises(SimulationError, match=r"'swing' was made from UserDynamics, which has .* no bodies to show"):
+        made.show(tmp_path / "page.html")
+    run.save(tmp_path / "run.nc")
+    loaded = ht.Run.load(tmp_path / "run.nc")
+    with pytest.raises(SimulationError, match=r"'crane' has no model.*report_of\(run, model=model\)"):
+        loaded.show(tmp_path / "page.html")
+    assert list(report_of(loaded, model=crane()).scene.bodies) == ["trolley", "hook", "fixed parts"]
+    with pytest.raises(SimulationError, match="is a single trajectory, got index 1"):
+        run.show(tmp_path / "page.html", index=1)
+    with pytest.raises(SimulationError, match="at least two records of the motion, run 'crane' has 1"):
+        report_of(replace(run, t=run.t[:1], q=run.q[:1], v=run.v[:1], u=run.u[:1]))
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_gravity_points_down_in_the_picture() -> None:
+    model = load("four-bars:1").derive()  # its gravity is along -y
+    q, v = model.assemble([np.pi / 2, np.pi / 2, -np.pi / 2], [-1.0, -1.0, 1.0])
+    report = report_of(ht.simulate(model, (q, v), 0.2, 0.01))
+    crank = np.asarray(report.scene.bodies["crank0"].motion)
+    np.testing.assert_allclose(crank[0, :3, 0], [0, 0, 1], atol=1e-12)
+    assert report.scene.axes == ("z", "x")
+    assert "fixed parts" in report.scene.bodies
+
+
+@pytest.mark.parametrize("gravity", [(0, 0, -9.81), (0, 0, 9.81), (1, 0, 0), (1, -2, 0.5), (0, 0, 0)])
+def test_upright_is_a_rotation(gravity: tuple[float, ...]) -> None:
+    R = upright(np.array(gravity, dtype=float))
+    np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-14)
+    assert np.linalg.det(R) == pytest.approx(1.0)
+    np.testing.assert_allclose(R @ gravity, [0, 0, -float(np.linalg.norm(gravity))], atol=1e-12)
+    names = axis_labels(R)
+    for k, name in enumerate(names):
+        if name:
+            axis = np.eye(3)["xyz".index(name[-1])] * (-1 if len(name) == 2 else 1)
+            np.testing.assert_allclose(R @ axis, np.eye(3)[k], atol=1e-9)
+
+
+def test_solids_have_the_size_of_bodies_with_those_moments() -> None:
+    m, r, h, a = 2.0, 0.3, 0.8, np.array([0.2, 0.5, 0.9])
+    across = m * (3 * r**2 + h**2) / 12
+    rod = equivalent_solid(MassProperties(m, np.zeros(3), np.diag([m * r**2 / 2, across, across])), 0.01, "body")[0]
+    np.testing.assert_allclose(np.ptp(rod.vertices, axis=0), [h, 2 * r, 2 * r], rtol=1e-2)
+    moments = m / 12 * (np.sum(a**2) - a**2)
+    brick = equivalent_solid(MassProperties(m, np.ones(3), np.diag(moments)), 0.01, "body")[0]
+    np.testing.assert_allclose(np.ptp(brick.vertices, axis=0), a, rtol=1e-12)
+    np.testing.assert_allclose(brick.vertices.mean(axis=0), 1.0, rtol=1e-12)
+    thin = MassProperties(m, np.zeros(3), np.diag([1.0, 1.0, 2.0]) * m * r**2 / 4)
+    disc = equivalent_solid(thin, 0.01, "body")[0]
+    assert 0 < np.ptp(disc.vertices[:, 2]) < 0.1 * r
+    assert thin.symmetry == 2
+    small = equivalent_solid(thin, 0.01, "body", widest=0.1)[0]
+    np.testing.assert_allclose(np.ptp(small.vertices[:, 0]), 0.2, rtol=1e-2)
+    point = equivalent_solid(MassProperties(m, np.zeros(3), np.zeros((3, 3))), 0.05, "body")[0]
+    assert point.radius == pytest.approx(0.05)
+
+
+def test_struts_thrusters_and_circles() -> None:
+    model = load("governor").derive()
+    report = report_of(ht.simulate(model, governor_start(model), 0.01, 1e-4))
+    a, b = (np.asarray(report.scene.bodies[f"strut 1 {end}"].motion) for end in ("tube", "rod"))
+    reach = sum(report.scene.bodies[f"strut 1 {end}"].radius for end in ("tube", "rod"))
+    assert np.max(np.linalg.norm(a[:, :3, 3] - b[:, :3, 3], axis=-1)) < reach
+    copter = load("quadcopter").derive()
+    flight = ht.simulate(copter, (copter.neutral(), np.zeros(6)), 0.1, 0.01, inputs=[2.0, 2.2, 2.4, 2.2])
+    scene = report_of(flight).scene
+    np.testing.assert_allclose(scene.arrows["F_3"].vector[0], [0, 0, 2.4], atol=1e-12)
+    assert {mesh.role for mesh in scene.bodies["hull"].meshes} >= {"propeller", "accent"}
+    system = ht.System(name="wheel")
+    system.body("wheel", joint=ht.Revolute("z", coordinates="circle"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 2)))
+    turning = ht.simulate(system.derive(), ([1.0, 0.0], [5.0]), 2.0, 0.01)
+    angles = next(panel for panel in report_of(turning).panels if panel.title == "Angles")
+    assert angles.series["wheel"][-1] == pytest.approx(10.0)
