@@ -1,7 +1,7 @@
 """The tricopter with load as eight bodies: hull, load, three tilting arms, three spinning propellers.
 
-The law of the reduced vehicle decides on the forces of the propellers. Servos turn the arms, motors drive the propellers; their inertia, their
-gyroscopic moments and their reaction on the hull are part of the plant and unknown to the law.
+The law of the reduced vehicle decides on the forces of the propellers. Servos turn the arms, motors drive the propellers; their
+inertia, their gyroscopic moments and their reaction on the hull are part of the plant and unknown to the law.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _lumped(
     lift = se3.pose(np.eye(3), np.array([0.0, 0.0, height]))
     pieces = [*parts, *((root @ lift, blades) for root in roots)]
     # moment matrices (4, 4) of particle distributions add; G X' G^T carries one to another frame
-    total = sum(G @ np.asarray(inertia.moments, dtype=float) @ G.T for G, inertia in pieces)
+    total = np.sum([G @ np.asarray(inertia.moments, dtype=float) @ G.T for G, inertia in pieces], axis=0)
     mass = float(total[3, 3])
     com = total[:3, 3] / mass
     second = total[:3, :3] - mass * np.outer(com, com)

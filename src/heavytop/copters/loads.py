@@ -30,7 +30,7 @@ def tricopter_with_load(
     load_moment_at_joint: Sequence[float] = (0.077, 0.077, 0.001),
     joint_at: Sequence[float] = (0.0, 0.0, -0.05),
     *,
-    attitude: str = "matrix",
+    attitude: Any = "matrix",
     velocity: str = "body",
     load_velocity: str = "relative",
 ) -> Vehicle:
@@ -177,11 +177,11 @@ def slung_prototype(
             "load": DesiredInertia(0.0, (0, 0, 0), swing),
         },
         {
-            "hull": DesiredDamping(q1, (0.0, 0.0, low), (ups - q1 * low**2, ups - q1 * low**2, turn[1])),
+            ("world", "hull"): DesiredDamping(q1, (0.0, 0.0, low), (ups - q1 * low**2, ups - q1 * low**2, turn[1])),
             ("hull", "load"): DesiredDamping(0.0, (0, 0, 0), (ups_r, ups_r, small)),
         },
         {
-            "hull": Stiffness(q0, (0.0, 0.0, high), (pi - q0 * high**2, pi - q0 * high**2, turn[2])),
+            ("world", "hull"): Stiffness(q0, (0.0, 0.0, high), (pi - q0 * high**2, pi - q0 * high**2, turn[2])),
             ("hull", "load"): Stiffness(0.0, (0, 0, 0), (pi_r, pi_r, small)),
         },
     )

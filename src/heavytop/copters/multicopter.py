@@ -32,7 +32,7 @@ def multicopter(
     propulsion: Propulsion | None = None,
     torque_priority: float | None = 100.0,
     thrust_gain: float = 1.0,
-    attitude: str = "matrix",
+    attitude: Any = "matrix",
     velocity: str = "body",
 ) -> Vehicle:
     """A multicopter with any number of rotors at any pose; with more than the directions they span, thrusts are shared.

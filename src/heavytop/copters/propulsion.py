@@ -1,6 +1,7 @@
 """Propellers and motors as a test flight feels them: rotor speeds that lag behind, drag of rotors and frame.
 
-The controller commands thrusts and knows none of this. With the air velocity a = R^T r' - w of the hull and a_k = a + omega x p_k at rotor k:
+The controller commands thrusts and knows none of this. With the velocity a = R^T r' of the hull through the air and a_k = a + omega x p_k
+that of rotor k:
 
     n_k' = (n_k,cmd - n_k) / tau,    n_k,cmd = sqrt(thrust_k / k_eta), limited,
     thrust_k = k_eta n_k^2 + k_h (a_kx^2 + a_ky^2),    drag at the hub: -n_k diag(k_d, k_d, k_z) a_k,

@@ -170,7 +170,7 @@ def tilting_rotors(arm: float, drag_ratio: float) -> tuple[Rotor, ...]:
 
 
 def hull(
-    name: str, mass: float, moment: Any, attitude: str = "matrix", velocity: str = "body", com: Any = (0.0, 0.0, 0.0)
+    name: str, mass: float, moment: Any, attitude: Any = "matrix", velocity: str = "body", com: Any = (0.0, 0.0, 0.0)
 ) -> System:
     """A system with the free body "hull"."""
     system = System(gravity=(0.0, 0.0, -GRAVITY), name=name)
@@ -188,8 +188,8 @@ def finished(
 
 def parameter_rows(mass: float, moment: Sequence[float], rotors: Sequence[Rotor]) -> dict[str, str]:
     """The parameters of a vehicle as text for reports."""
-    moment = np.asarray(moment, dtype=float)
-    diagonal = moment if moment.ndim == 1 else np.diag(moment)
+    given = np.asarray(moment, dtype=float)
+    diagonal = given if given.ndim == 1 else np.diag(given)
     low, high = rotors[0].thrust
     return {
         "mass": f"{mass:g} kg",

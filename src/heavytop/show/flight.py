@@ -265,7 +265,8 @@ def _feasibility(flight: Flight) -> Table:
 def _notes(flight: Flight) -> list[str]:
     notes = [
         "The translucent vehicle is the reference; the dashed line is its path. Arrows are the forces of the propellers. "
-        f"Integrated by {flight.run.integrator} on the manifold with a step of {1000 * flight.run.settings.step:g} ms, the law sampled in every step."
+        f"Integrated by {flight.run.integrator} on the manifold with a step of {1000 * flight.run.settings.step:g} ms, "
+        "the law sampled in every step."
     ]
     if not flight.run.outcome.ok:
         notes.insert(0, f"The flight ended early: {flight.run.outcome}")

@@ -75,7 +75,8 @@ def _bicopter(vehicle: Vehicle, curve: Curve, duration: float, side: Any, headin
     rough = oscillation_reference(vehicle.model, curve, lever, side, heading, duration)
     if rough.feasibility().largest_residual < 1e-9:
         return rough
-    return virtual_reference(vehicle.law(limits=False), rough, duration)
+    guide: Any = vehicle.law(limits=False)
+    return virtual_reference(guide, rough, duration)
 
 
 def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) -> Maneuver:
@@ -159,11 +160,11 @@ def waypoints(
 ) -> Maneuver:
     """Through points (m + 1, 3) with the least snap, at the given times or with a mean speed (m/s) on every leg."""
     places = np.asarray(points, dtype=float)
-    if times is None:
-        legs = np.linalg.norm(np.diff(places, axis=0), axis=-1)
-        times = np.concatenate([[0.0], np.cumsum(np.maximum(legs / speed, 0.3))]).tolist()
-    curve = minimum_snap(places, times)
-    marks = [(float(t), f"point {k}") for k, t in enumerate(times[1:-1], start=1)]
+    legs = np.linalg.norm(np.diff(places, axis=0), axis=-1)
+    even = np.concatenate([[0.0], np.cumsum(np.maximum(legs / speed, 0.3))])
+    when = even if times is None else np.asarray(times, dtype=float)
+    curve = minimum_snap(places, when)
+    marks = [(float(t), f"point {k}") for k, t in enumerate(when[1:-1], start=1)]
     return along(vehicle, curve, curve.duration + 1.0, "waypoints", moments=marks)
 
 
