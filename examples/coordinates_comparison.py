@@ -28,7 +28,9 @@ for tilt, style in ((1e-1, "-"), (1e-3, "--"), (1e-5, ":")):
     for name, color in (("quaternion", "#d55e00"), ("euler", "#009e73")):
         count = min(len(heights[name]), len(heights["matrix"]))
         error = np.max(np.abs(heights[name][:count] - heights["matrix"][:count]), axis=-1)
-        axes.semilogy(run.t[:count], np.maximum(error, 1e-17), style, color=color, label=f"{name}, roll rate {tilt:g} rad/s")
+        axes.semilogy(
+            run.t[:count], np.maximum(error, 1e-17), style, color=color, label=f"{name}, roll rate {tilt:g} rad/s"
+        )
 axes.set(xlabel="t in s", ylabel="difference from the rotation matrix", title="A body pitches over, step 1 ms")
 axes.legend(fontsize="small")
 finish(fig, out / "coordinates_comparison.png")

@@ -14,7 +14,10 @@ for label, law in (
     ("energy, limited", quad.law("energy")),
 ):
     files = law.export_c(out / f"controller_{law.kind}{'_limited' if 'limited' in label else ''}")
-    source = max((path for path in files if path.suffix == ".c" and "test" not in path.name), key=lambda path: path.stat().st_size)
+    source = max(
+        (path for path in files if path.suffix == ".c" and "test" not in path.name),
+        key=lambda path: path.stat().st_size,
+    )
     text = source.read_text(encoding="utf-8")
     counts[label] = {symbol: text.count(f" {symbol} ") for symbol in "+-*/"}
     print(f"{label:16} {len(files)} files in {source.parent}, {source.name}: {len(text.splitlines())} lines")

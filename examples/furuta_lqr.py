@@ -26,7 +26,9 @@ run = ht.simulate(model, (starts, np.zeros((25, 2))), until=3.0, step=1e-3, cont
 fig, (left, right) = figure(ncols=2, figsize=(10, 4))
 caught = np.abs(np.nan_to_num(run.q[-1, :, 1], nan=9.0)) < 0.05
 left.plot(run.t, np.degrees(run.q[:, caught, 1]), color="#0072b2", lw=0.9)
-left.set(xlabel="t in s", ylabel="pendulum in degrees", title=f"caught from {np.degrees(angles[caught]).max():.0f} degrees")
+left.set(
+    xlabel="t in s", ylabel="pendulum in degrees", title=f"caught from {np.degrees(angles[caught]).max():.0f} degrees"
+)
 right.plot(run.t, run.u[:, caught, 0], color="#d55e00", lw=0.9)
 right.set(xlabel="t in s", ylabel="torque in N m", title="input")
 finish(fig, out / "furuta_lqr.png")

@@ -11,7 +11,9 @@ model = ht.library.heavy_top().derive()
 identity = np.eye(3).T.reshape(9)
 paths = {}
 for spin in (30.0, 60.0, 150.0):
-    run = ht.simulate(model, (identity, [0.0, spin, -4.61538]), until=3.0, step=2e-4, integrator="rkmk6", record_every=20)
+    run = ht.simulate(
+        model, (identity, [0.0, spin, -4.61538]), until=3.0, step=2e-4, integrator="rkmk6", record_every=20
+    )
     R = run.q.reshape(-1, 3, 3).swapaxes(1, 2)  # stored column by column
     paths[spin] = R @ [0.0, 1.0, 0.0]
     print(f"spin {spin:g} rad/s: {', '.join(f'{n} {i.drift:.1e} {i.unit}' for n, i in run.invariants.items())}")

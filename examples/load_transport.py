@@ -1,8 +1,7 @@
 """A quadcopter carries a load that swings at the start: six poles placed by a mechanical prototype calm it on the way."""
 
-from _example import figure, finish, folder
-
 import numpy as np
+from _example import figure, finish, folder
 
 import heavytop as ht
 from heavytop.control.analysis import hover

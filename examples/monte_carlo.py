@@ -18,9 +18,13 @@ poses = se3.pose(so3.exp(angles[:, None] * axes_of_turn), rng.uniform(-3, 3, (co
 q = np.concatenate([poses[:, :3, 3], poses[:, :3, :3].swapaxes(1, 2).reshape(count, 9)], axis=1)
 v = np.concatenate([rng.uniform(-2, 2, (count, 3)), rng.uniform(-4, 4, (count, 3))], axis=1)
 
-run = ht.simulate(quad.model, (q, v), until=8.0, step=2e-3, control=quad.law(), reference=quad.model.neutral(), record_every=5)
+run = ht.simulate(
+    quad.model, (q, v), until=8.0, step=2e-3, control=quad.law(), reference=quad.model.neutral(), record_every=5
+)
 distance = np.linalg.norm(run.q[..., :3], axis=-1)
-print(f"{np.sum(distance[-1] < 0.05)} of {count} are back within 5 cm after 8 s; {run.timing.steps_per_second:,.0f} steps/s")
+print(
+    f"{np.sum(distance[-1] < 0.05)} of {count} are back within 5 cm after 8 s; {run.timing.steps_per_second:,.0f} steps/s"
+)
 
 fig, (left, right) = figure(ncols=2, figsize=(10, 4))
 low, middle, high = np.quantile(distance, (0.05, 0.5, 0.95), axis=1)

@@ -27,5 +27,7 @@ path.write_text(text, encoding="utf-8")
 craft = ht.copters.load(path)
 print(f"{craft.model.nu} rotors, {craft.virtual.nu} independent directions")
 flight = ht.copters.fly(craft, "eight", wind=3.0, payload=0.2)
-print(f"distance: {100 * flight.position_error.max():.1f} cm at most; thrusts {flight.thrusts.min():.2f} to {flight.thrusts.max():.2f} N")
+print(
+    f"distance: {100 * flight.position_error.max():.1f} cm at most; thrusts {flight.thrusts.min():.2f} to {flight.thrusts.max():.2f} N"
+)
 print(f"page: {write_flight(flight, out / 'own_airframe.html')}")

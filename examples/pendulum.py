@@ -24,7 +24,13 @@ axes.plot(angle, run.v[..., 0], color="#0072b2", lw=0.8)
 critical = np.sqrt(2 * 9.81 * 1.0 / (1 / 3))  # from the bottom just to the top
 theta = np.linspace(-2 * np.pi, 2 * np.pi, 400)
 for sign in (1, -1):
-    axes.plot(theta, sign * critical * np.abs(np.cos(theta / 2)), color="#d55e00", lw=2, label="separatrix" if sign > 0 else None)
+    axes.plot(
+        theta,
+        sign * critical * np.abs(np.cos(theta / 2)),
+        color="#d55e00",
+        lw=2,
+        label="separatrix" if sign > 0 else None,
+    )
 axes.set(xlabel="angle in rad", ylabel="angular velocity in rad/s", title="Phase portrait of a rod", xlim=(-6.3, 6.3))
 axes.legend()
 finish(fig, out / "pendulum.png")

@@ -13,10 +13,14 @@ model = system.derive()
 start = (np.eye(3).reshape(9), [0.01, 6.0, 0.01])
 
 fig, (left, right) = figure(ncols=2, figsize=(10, 4))
-for name, color in zip(("rkmk4", "rkmk8", "energy_momentum", "variational"), ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), strict=True):
+for name, color in zip(
+    ("rkmk4", "rkmk8", "energy_momentum", "variational"), ("#0072b2", "#d55e00", "#009e73", "#cc79a7"), strict=True
+):
     run = ht.simulate(model, start, until=60.0, step=1e-2, integrator=name)
     error = np.abs(run.energy / run.energy[0] - 1)
-    print(f"{name:16} energy {error.max():.1e}, angular momentum {max(i.relative for n, i in run.invariants.items() if 'angular' in n):.1e}")
+    print(
+        f"{name:16} energy {error.max():.1e}, angular momentum {max(i.relative for n, i in run.invariants.items() if 'angular' in n):.1e}"
+    )
     right.semilogy(run.t, np.maximum.accumulate(np.maximum(error, 1e-17)), color=color, label=name)
     if name == "rkmk8":
         left.plot(run.t, run.v, label=["x", "y", "z"])

@@ -77,6 +77,13 @@ def test_integral_action_takes_the_period_of_the_simulation(lab, integral_law) -
         every = 2 if options else 1
         errors = (run.q[:-1:every, :3] - target[:3]) * every * 5e-3
         np.testing.assert_allclose(run.channels["z"][-1, :3], np.sum(errors, axis=0), atol=1e-12)
+    # steps that divide the duration are a little shorter: then the integral is too
+    near = integral_law.with_reference(target, sample_time=5e-3)
+    run = simulate(model, start, 0.996, 5e-3, control=near, balance=False)
+    np.testing.assert_allclose(
+        run.channels["z"][-1, :3], np.sum((run.q[:-1, :3] - target[:3]) * 0.00498, axis=0), atol=1e-12
+    )
+    assert near.sampled(5e-3) is near
     fixed = integral_law.with_reference(target, sample_time=1.0)
     with pytest.raises(
         ControlError, match=r"has the sample time 1 s, but .* samples it every 0.01 s. Leave sample_time"
@@ -100,7 +107,7 @@ def test_repeated_simulations_share_their_native_code(lab, integral_law) -> None
     assert integral_law.with_reference(moving, sample_time=0.01) is not tracking
     assert integral_law.with_reference(target) is not tracking
     # nothing is kept that nobody uses
-    last = weakref.ref(integral_law.with_reference(model.neutral()))
+    last = weakref.ref(integral_law.with_reference(lab.configuration((7.0, 7.0, 7.0))))
     assert last() is None
     # a model goes with its native code
     gone = weakref.ref(model)

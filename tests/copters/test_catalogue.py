@@ -66,8 +66,16 @@ def test_a_file_describes_a_vehicle(tmp_path: Path) -> None:
         ("mass = 0.5", "mas = 0.5", r"x.toml, line 2: unknown key 'mas'. Did you mean 'mass'\?"),
         ("mass = 0.5", "mass = -1", r"x.toml, line 2: 'mass' must be a positive number \(kg\), got -1"),
         ("speed = [0.0, 1400.0]", "speed = [1400.0, 0.0]", r"x.toml, line 11: 'speed' must be \[least, largest\]"),
-        ("at = [0.0, 0.1, 0.0]\ntorque = -1", "at = [0.0, 0.1]\ntorque = -1", r"x.toml, line 18: 'at' must be three numbers"),
-        ("at = [0.0, 0.1, 0.0]\ntorque = -1", "torque = -1", r"x.toml, line 17: \[\[rotor\]\] number 2 needs the key 'at'"),
+        (
+            "at = [0.0, 0.1, 0.0]\ntorque = -1",
+            "at = [0.0, 0.1]\ntorque = -1",
+            r"x.toml, line 18: 'at' must be three numbers",
+        ),
+        (
+            "at = [0.0, 0.1, 0.0]\ntorque = -1",
+            "torque = -1",
+            r"x.toml, line 17: \[\[rotor\]\] number 2 needs the key 'at'",
+        ),
         ("thrust_coefficient = 5e-6\n", "", r"x.toml, line 8: \[rotors\] needs the key 'thrust_coefficient'"),
         ("torque_coefficient = 1e-7", "torque_coefficient = ", r"x.toml is no TOML: Invalid value \(at line 10"),
         ("0.006,", "0.6,", r"x.toml, line 3: .*inertia"),

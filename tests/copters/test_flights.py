@@ -7,7 +7,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from heavytop.copters import Conditions, Flight, fly, load, quadcopter, quadcopter_with_load, tricopter, tricopter_with_load_full
+from heavytop.copters import (
+    Conditions,
+    Flight,
+    fly,
+    load,
+    quadcopter,
+    quadcopter_with_load,
+    tricopter,
+    tricopter_with_load_full,
+)
 from heavytop.copters.flight import angle_between
 from heavytop.copters.propulsion import OnRotors, RotorPlant
 from heavytop.errors import ModelError

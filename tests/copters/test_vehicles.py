@@ -41,7 +41,11 @@ def test_full_actuation_is_recognised() -> None:
     assert not bicopter().fully_actuated
     # six fixed rotors that point in different directions are fully actuated too
     tilted = [
-        Rotor(r.at, axis=(0.5 * np.sin(k * np.pi) + 0.4 * (-1) ** k * -r.at[1], 0.4 * (-1) ** k * r.at[0], 1.0), drag_ratio=r.drag_ratio)
+        Rotor(
+            r.at,
+            axis=(0.5 * np.sin(k * np.pi) + 0.4 * (-1) ** k * -r.at[1], 0.4 * (-1) ** k * r.at[0], 1.0),
+            drag_ratio=r.drag_ratio,
+        )
         for k, r in enumerate(ring(6, 1.0, drag_ratio=0.02))
     ]
     assert multicopter(tilted, 1.0, (0.02, 0.02, 0.03)).fully_actuated

@@ -9,6 +9,9 @@ from weakref import WeakValueDictionary
 
 from heavytop.errors import ControlError
 
+TOLERANCE = 0.01
+"""Relative difference up to which a simulation may shorten the period, so that its steps divide its duration."""
+
 
 class Resampling:
     """What controllers share: :meth:`sampled`, which a simulation calls with the period at which it samples them.
@@ -36,17 +39,16 @@ class Resampling:
         Raises
         ------
         ControlError
-            The controller has a sample time and it is another one.
+            The controller has a sample time and it is another one, by more than a hundredth.
         """
         self._check_period(period)
         inside: Any = getattr(self, "controller", None)
         inner = inside.sampled(period) if hasattr(inside, "sampled") else inside
-        settled = self.sample_time is not None or period is None or not self._has_rates
-        if settled and inner is inside:
-            return self
-        known = vars(self).setdefault("_resampled", WeakValueDictionary())
         # a period differs in its last digits with the duration of the run
         key = None if period is None else float(f"{period:.12g}")
+        if inner is inside and (key == self.sample_time or not self._has_rates):
+            return self
+        known = vars(self).setdefault("_resampled", WeakValueDictionary())
         made = known.get(key)
         if made is None:
             made = copy(self)
@@ -59,7 +61,7 @@ class Resampling:
 
     def _check_period(self, period: float | None) -> None:
         own = self.sample_time
-        if own is None or (period is not None and isclose(own, period, rel_tol=1e-6)):
+        if own is None or (period is not None and isclose(own, period, rel_tol=TOLERANCE)):
             return
         if period is None:
             raise ControlError(

@@ -30,7 +30,7 @@ def hanging_reference(vehicle: Vehicle, curve: Curve, duration: float, side: Any
     normal = np.array([0.0, 1.0, 0.0]) if side is None else np.asarray(side, dtype=float)
     gravity = model.description.gravity
     at = np.asarray(joints[load.body].at, dtype=float)[:3, 3]
-    masses = {name: inertia for name, inertia in model.description.inertias.items()}
+    masses = dict(model.description.inertias)
     one = np.asarray(1.0)
 
     def twice(x: Array, t: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -42,8 +43,8 @@ def turned(
 
     # Gauss-Legendre quadrature between the knots: Gram matrix and the linear conditions
     x, w = np.polynomial.legendre.leggauss(80)
-    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in zip(edges, edges[1:], strict=False)])
-    weight = np.concatenate([(b - a) / 2 * w for a, b in zip(edges, edges[1:], strict=False)])
+    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in pairwise(edges)])
+    weight = np.concatenate([(b - a) / 2 * w for a, b in pairwise(edges)])
     s, th = shapes(t), angle(t)
     gram = (s * weight[:, None]).T @ s + 1e-6 * np.eye(TERMS)
     direction = np.stack([np.sin(th) if axis == "y" else -np.sin(th), np.cos(th)])
