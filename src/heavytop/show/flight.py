@@ -37,7 +37,7 @@ def flight_report(flight: Flight) -> Report:
         scene=_scene(flight, keep),
         panels=_panels(flight, keep),
         highlights=_highlights(flight),
-        tables=(_numbers(flight), _feasibility(flight), Table("Vehicle", list(vehicle.parameters.items()))),
+        tables=(*_numbers(flight), _feasibility(flight), Table("Vehicle", list(vehicle.parameters.items()))),
         notes=_notes(flight),
         markers=[Marker(t, label) for t, label in maneuver.moments if t <= flight.t[-1]],
     )
@@ -248,9 +248,11 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     return rows
 
 
-def _numbers(flight: Flight) -> Table:
-    rows = [*rows_of(flight), *((what, value, "") for what, value in single_rows(flight))]
-    return Table("Numbers", rows, columns=("", "largest", "RMS"))
+def _numbers(flight: Flight) -> tuple[Table, Table]:
+    return (
+        Table("Errors", rows_of(flight), columns=("", "largest", "RMS")),
+        Table("Numbers", single_rows(flight)),
+    )
 
 
 def _feasibility(flight: Flight) -> Table:
