@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from heavytop.errors import ShapeError
+
 if TYPE_CHECKING:
     import casadi
 
@@ -27,7 +29,7 @@ def is_symbolic(*values: object) -> bool:
 
 
 def as_array(value: Any) -> Array:
-    """Turn numbers, symbols and nested sequences of both into an array.
+    """Turn numbers, symbols and nested sequences of both into an array of our own (numbers are copied).
 
     >>> as_array((1, 2, 3))
     array([1., 2., 3.])
@@ -36,7 +38,22 @@ def as_array(value: Any) -> Array:
         return value
     if isinstance(value, (list, tuple)) and _holds_symbols(value):
         return np.stack([as_array(item) for item in value], axis=0)
-    return np.asarray(value, dtype=float)
+    return numbers(value).copy()
+
+
+def numbers(value: Any, what: str = "a value") -> np.ndarray:
+    """Real numbers as a float array; text, ragged lists and complex numbers are refused with ``what`` they were meant for."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return value
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+        return array.astype(float)
+    except (TypeError, ValueError):
+        shown = repr(value)
+        shown = shown if len(shown) < 60 else shown[:57] + "..."
+        raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.") from None
 
 
 def _holds_symbols(value: Iterable[Any]) -> bool:

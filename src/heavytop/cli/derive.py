@@ -41,11 +41,13 @@ def derive(
         if not to_file:
             console().print(shown)
             return
+        from io import StringIO
+
         from rich.console import Console
 
-        with _opened(out) as file:
-            Console(file=file, width=100).print(shown)
-        typer.echo(f"wrote {out}")
+        buffer = StringIO()
+        Console(file=buffer, width=100).print(shown)
+        _write(out, buffer.getvalue())
         return
     equations = model.equations()
     if json:
@@ -57,13 +59,25 @@ def derive(
     if out is None:
         typer.echo(content)
     else:
-        with _opened(out) as file:
-            file.write(content + "\n")
-        typer.echo(f"wrote {out}")
+        _write(out, content + "\n")
 
 
-def _opened(path: Path):
+def _write(path: Path, content: str) -> None:
+    """Write a file whole or not at all."""
+    import os
+    import tempfile
+
+    if path.is_dir():
+        raise fail(f"cannot write {str(path)!r}: it is a folder; give the name of a file.")
+    if not path.parent.is_dir():
+        raise fail(f"cannot write {str(path)!r}: the folder {str(path.parent)!r} does not exist.")
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise fail(f"cannot write {str(path)!r}: {error.strerror}.") from None
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    typer.echo(f"wrote {path}")

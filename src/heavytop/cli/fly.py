@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -69,7 +70,7 @@ def fly(
         tell("writing the page")
         from heavytop.show.flight import write_flight
 
-        page = write_flight(flight, out or Path(f"{craft.name.replace(' ', '-')}-{flight.maneuver.name}.html"))
+        page = write_flight(flight, out or Path(f"{_file_name(craft.name)}-{_file_name(flight.maneuver.name)}.html"))
         if save is not None:
             flight.run.save(save)
     _print(flight, perf_counter() - begin)
@@ -142,3 +143,8 @@ def _list() -> None:
         table.add_row(name, ", ".join(suited(catalogue.load(name))))
     console().print(table)
     typer.echo("A TOML file with an airframe of your own also serves as VEHICLE.")
+
+
+def _file_name(text: str) -> str:
+    """A name as part of a file name: letters, digits, dots and hyphens only."""
+    return re.sub(r"[^\w.]+", "-", text.replace("_", "-")).strip("-.") or "flight"

@@ -74,7 +74,7 @@ def _start(model: Model, names: dict[str, Any], q: str | None, v: str | None, se
     if seed is not None:
         rng = np.random.default_rng(seed)
         chosen = model.random(rng), rng.standard_normal(model.nv)
-    elif "start" in names and q is None and v is None:
+    elif "start" in names:
         given = names["start"]
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise fail("'start' in the file must be a pair (q0, v0).")
@@ -85,7 +85,8 @@ def _start(model: Model, names: dict[str, Any], q: str | None, v: str | None, se
         chosen[0] if q is None else _numbers(q, "--q", model.q_names),
         chosen[1] if v is None else _numbers(v, "--v", model.v_names),
     )
-    return model.assemble(*start) if model.is_constrained and "start" not in names else start
+    given_whole = "start" in names and q is None and v is None
+    return model.assemble(*start) if model.is_constrained and not given_whole else start
 
 
 def _numbers(text: str, option: str, names: tuple[str, ...]) -> np.ndarray:

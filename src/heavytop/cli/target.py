@@ -63,9 +63,11 @@ def _run(path: Path) -> dict[str, Any]:
     """The names that a file defines; an exception inside it is shown with the lines of that file alone."""
     module = ModuleType(path.stem)
     module.__file__ = str(path)
-    sys.path.insert(0, str(path.resolve().parent))
+    folder, before = str(path.resolve().parent), sys.modules.get(path.stem)
+    sys.path.insert(0, folder)
+    sys.modules[path.stem] = module  # dataclasses look their module up
     try:
-        code = compile(path.read_text("utf-8"), str(path), "exec")
+        code = compile(path.read_text("utf-8"), str(path), "exec", dont_inherit=True)
         exec(code, module.__dict__)
     except SyntaxError as error:
         raise fail("".join(traceback.format_exception_only(error)).strip()) from None
@@ -76,5 +78,10 @@ def _run(path: Path) -> dict[str, Any]:
         shown = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
         raise fail(f"in {str(path)!r}:\n{''.join(shown).rstrip()}") from None
     finally:
-        sys.path.remove(str(path.resolve().parent))
+        if folder in sys.path:
+            sys.path.remove(folder)
+        if before is None:
+            sys.modules.pop(path.stem, None)
+        else:
+            sys.modules[path.stem] = before
     return module.__dict__

@@ -24,8 +24,8 @@ def console(stderr: bool = False) -> Console:
     """A console; output to a file or pipe is 100 columns wide."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=WIDTH)
+    made = Console(stderr=stderr, highlight=False, emoji=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH)
 
 
 def fail(message: str, code: int = MISUSE) -> typer.Exit:
@@ -51,5 +51,12 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
             return command(*args, **kwargs)
         except HeavytopError as error:
             raise fail(str(error)) from None
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            where = f" {error.filename!r}" if error.filename else ""
+            raise fail(f"cannot write or read{where}: {error.strerror or error}.") from None
+        except MemoryError as error:
+            raise fail(f"not enough memory: {error or 'the request is too large'}.") from None
 
     return run

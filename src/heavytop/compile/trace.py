@@ -7,6 +7,7 @@ virtual machine), inspected, or handed to a back end of :mod:`heavytop.compile`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, is_symbolic, symbol, to_sx
 from heavytop.compile.signature import Shape, Signature
+from heavytop.errors import ModelError
 
 if TYPE_CHECKING:
     import casadi
@@ -119,9 +121,12 @@ def trace(
     else:
         outputs = {"out": as_array(result)}
     label = name or getattr(function, "__name__", "traced").replace("<lambda>", "traced")
-    return Traced(
-        label, make_function(label, symbols, outputs), dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()}
-    )
+    function = make_function(label, symbols, outputs)
+    if holds_nan(function):
+        raise ModelError(
+            f"{label} turned a symbol into the number nan. Write it with NumPy (np.sin, np.where), not with math.sin, float() or if."
+        )
+    return Traced(label, function, dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()})
 
 
 def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> casadi.Function:
@@ -129,5 +134,13 @@ def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, 
     import casadi
 
     expressions = casadi.cse([to_sx(value) for value in outputs.values()]) if outputs else []
-    safe = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "traced"
-    return casadi.Function(f"f_{safe}".replace("__", "_"), [to_sx(s) for s in inputs.values()], expressions)
+    safe = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "traced"
+    return casadi.Function(f"f_{safe}", [to_sx(s) for s in inputs.values()], expressions)
+
+
+def holds_nan(function: casadi.Function) -> bool:
+    """Whether a program has the constant nan, as functions of the math module leave it: float(symbol) is nan."""
+    import casadi
+
+    constants = (k for k in range(function.n_instructions()) if function.instruction_id(k) == casadi.OP_CONST)
+    return any(np.isnan(function.instruction_constant(k)) for k in constants)

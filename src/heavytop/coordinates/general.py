@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, column, from_columns, transpose
-from heavytop.compile.trace import Traced, trace
+from heavytop.compile.trace import Traced, holds_nan, trace
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
@@ -218,15 +218,6 @@ def _traced(name: str, function: Callable[[Array], Any], nq: int) -> Traced:
         traced = trace(lambda q: as_array(function(q)), {"q": (nq,)}, name=name)
     except (TypeError, IndexError, NotImplementedError, RuntimeError, ValueError) as error:
         raise ModelError(f"{name}(q) could not be evaluated on symbols of shape ({nq},): {error}. {hint}") from error
-    if _holds_nan(traced):
+    if holds_nan(traced.function):
         raise ModelError(f"{name}(q) turned a symbol into the number nan. {hint}")
     return traced
-
-
-def _holds_nan(traced: Traced) -> bool:
-    """Whether the program has the constant nan, as functions of the math module leave it: float(symbol) is nan."""
-    import casadi
-
-    f = traced.function
-    constants = (k for k in range(f.n_instructions()) if f.instruction_id(k) == casadi.OP_CONST)
-    return any(np.isnan(f.instruction_constant(k)) for k in constants)

@@ -104,10 +104,15 @@ def save(run: Run, path: str | Path) -> None:
     target = Path(path)
     if not target.parent.exists():
         raise FileFormatError(f"the folder {str(target.parent)!r} does not exist; create it or save elsewhere.")
+    if target.is_dir():
+        raise FileFormatError(
+            f"{str(target)!r} is a folder; give the name of a file such as {str(target / 'run.nc')!r}."
+        )
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     try:
         to_xarray(run).to_netcdf(temporary, engine="h5netcdf", format="NETCDF4")
+        os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from typing import Any
+
 import numpy as np
 
 from heavytop.errors import ModelError
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 COLUMN = 3.4
 """Width of a column of a two-column paper, in inches."""
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.labelsize": 8,
     "axes.titlesize": 8,
@@ -152,7 +154,7 @@ def path_figure(scene: Scene, pictures: int = 9, width: float = COLUMN) -> Figur
         ax.set_zlabel("z in m")
         # equal scales: the box has the proportions of the ranges; ticks in proportion too
         spans = np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim()), np.ptp(ax.get_zlim())])
-        ax.set_box_aspect(spans, zoom=0.84)
+        ax.set_box_aspect(spans, zoom=0.84)  # pyright: ignore[reportArgumentType]  (the stub of matplotlib asks for an int)
         for axis, share in zip((ax.xaxis, ax.yaxis, ax.zaxis), spans / spans.max(), strict=True):
             axis.set_major_locator(MaxNLocator(max(1, round(5 * share))))
         if scene.trails:

@@ -46,6 +46,10 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> Path:
             f"the page of {report.title!r} would have {len(content) / 1e6:.1f} MB, the limit is {SIZE_LIMIT / 1e6:.0f} MB. "
             "Use fewer or coarser meshes, or shorter tables."
         )
+    if target.is_dir():
+        raise FileFormatError(
+            f"{str(target)!r} is a folder; give the name of a file such as {str(target / 'run.html')!r}."
+        )
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:

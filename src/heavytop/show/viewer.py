@@ -177,7 +177,7 @@ def snapshot(meshes: dict[str, Mesh]) -> bytes:
     """The meshes as K3D's compressed binary snapshot, without its grid, axes, menu and automatic camera."""
     import k3d
 
-    plot = k3d.plot(
+    plot: Any = k3d.plot(  # pyright: ignore[reportCallIssue]  (a module of the same name hides the function)
         camera_auto_fit=False,
         grid_auto_fit=False,
         grid_visible=False,

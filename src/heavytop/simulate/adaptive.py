@@ -29,7 +29,7 @@ class AdaptiveRun:
         self.problem, self.method, self.stepper = problem, method, stepper
         layout = stepper.layout
         self.count = problem.count
-        numbers = np.unique([*range(0, problem.steps + 1, problem.record_every), problem.steps])
+        numbers = np.unique(np.append(np.arange(0, problem.steps + 1, problem.record_every), problem.steps))
         self.grid = problem.start_time + problem.step * numbers
         self.end = self.grid[-1]
         self.flats = [

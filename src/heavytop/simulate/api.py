@@ -22,6 +22,9 @@ from heavytop.simulate.run import Run
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
+MOST_STEPS = 1e12
+"""Steps of one run: at 10 ns a step nearly three hours."""
+
 
 def simulate(
     model: Any,
@@ -193,6 +196,11 @@ def _duration(until: float, start_time: float, step: float) -> float:
 
 def _steps(duration: float, step: float) -> int:
     ratio = duration / step
+    if ratio > MOST_STEPS:
+        raise SimulationError(
+            f"{duration:g} s in steps of {step:g} s are {ratio:.3g} steps, more than the {MOST_STEPS:.0e} that one run takes. "
+            "Take a larger step or simulate in parts (run.final is a start)."
+        )
     return round(ratio) if abs(ratio - round(ratio)) < 1e-6 * max(ratio, 1.0) else ceil(ratio)
 
 

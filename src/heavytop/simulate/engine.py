@@ -130,12 +130,24 @@ def _schedule(problem: Problem) -> Schedule:
     return schedule(plant, method)
 
 
+MOST_ENTRIES = 4e9
+"""Numbers in a record: 32 GB."""
+
+
 class FixedStep:
     """One run with a fixed step."""
 
     def __init__(self, problem: Problem, compiled: Compiled) -> None:
         self.problem, self.stepper, self.nodes = problem, compiled.stepper, compiled.nodes
         every = problem.record_every
+        entries = (
+            (problem.steps / every + 2) * max(problem.count, 1) * (self.problem.q.shape[-1] + self.problem.v.shape[-1])
+        )
+        if entries > MOST_ENTRIES:
+            raise SimulationError(
+                f"the record would hold about {entries:.2g} numbers ({8 * entries / 1e9:.3g} GB): {problem.steps:,} steps, "
+                f"{problem.count:,} trajectories. Raise record_every (now {every}), or run fewer trajectories at once."
+            )
         numbers = np.arange(0, problem.steps + 1, every)
         self.numbers = numbers if numbers[-1] == problem.steps else np.append(numbers, problem.steps)
         shapes = self.stepper.layout.shapes

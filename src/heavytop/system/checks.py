@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, to_sx
+from heavytop.compile.trace import holds_nan
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.inputs import BodyWrench, JointAction
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
+NOT_MATH = "Write it with NumPy (np.sin, np.where), not with math.sin, float() or if."
 SINGULAR = 1e-13
 """Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
 
@@ -105,6 +107,8 @@ def _is_finite(value: Array) -> bool:
 def _check_symbols(value: Array, known: list[Array], what: str, name: str) -> None:
     """Raise a ModelError when an expression holds symbols that are neither coordinates nor parameters of the system."""
     if not is_symbolic(value):
+        if value is None or not np.all(np.isfinite(np.asarray(value, dtype=float))):
+            raise ModelError(f"{what} of {name!r} must return finite numbers, got {value}. {NOT_MATH}")
         return
     import casadi
 
@@ -115,3 +119,6 @@ def _check_symbols(value: Array, known: list[Array], what: str, name: str) -> No
             f"{what} of {name!r} uses symbols that are no parameters of it: {', '.join(foreign)}. Declare them with "
             "system.parameter(name, value) of the same system."
         )
+    inputs = casadi.symvar(to_sx(value))
+    if holds_nan(casadi.Function("probe", inputs, [to_sx(value)])):
+        raise ModelError(f"{what} of {name!r} turned a symbol into the number nan. {NOT_MATH}")

@@ -17,6 +17,7 @@ import numpy as np
 
 from heavytop._arrays import (
     Array,
+    as_array,
     concatenate,
     depends_on,
     directional,
@@ -25,9 +26,11 @@ from heavytop._arrays import (
     sparse,
     substitute,
     symbol,
+    to_sx,
     transpose,
 )
 from heavytop.compile import Traced, make_function
+from heavytop.compile.trace import holds_nan
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.description import Constraint, Loop
@@ -82,10 +85,23 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
     """Rows of a constraint given by a function of q, or of q and v."""
     if constraint.holonomic:
         phi = _vector(constraint.function(q), constraint.name)
+        if not depends_on(phi, q):
+            raise ModelError(
+                f"constraint {constraint.name!r} does not depend on the configuration. Write it with q and NumPy functions."
+            )
         Phi = sparse(jacobian(phi, q) @ kinematics.kinematics_matrix)
         bias = directional(np.matvec(Phi, v), q, kinematics.rate)
         return Rows(constraint.name, Phi, np.zeros(phi.shape), bias, phi)
     value = _vector(constraint.function(q, kinematics.v), constraint.name)
+    if not depends_on(value, v):
+        raise ModelError(
+            f"constraint {constraint.name!r} does not depend on the velocities: it can never hold or says nothing. Write it with v "
+            "and NumPy functions; a condition on q alone is a function of q."
+        )
+    if holds_nan(casadi_function(value)):
+        raise ModelError(
+            f"constraint {constraint.name!r} turned a symbol into the number nan. Write it with NumPy (np.sin), not with math.sin or float()."
+        )
     Phi = jacobian(value, v)
     if depends_on(Phi, v):
         raise ModelError(
@@ -95,7 +111,18 @@ def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: A
     return Rows(constraint.name, sparse(Phi), drift, directional(value, q, kinematics.rate), None)
 
 
+def casadi_function(value: Array) -> Any:
+    """A function of all the symbols in an expression."""
+    import casadi
+
+    expression = to_sx(value)
+    return casadi.Function("probe", casadi.symvar(expression), [expression])
+
+
 def _vector(value: Any, name: str) -> Array:
+    if value is None:
+        raise ModelError(f"constraint {name!r} returned None instead of its equations. Does it lack a return?")
+    value = as_array(value)
     value = np.reshape(value, (1,)) if shape(value) == () else value
     if len(shape(value)) != 1:
         raise ModelError(

@@ -235,6 +235,10 @@ class Dynamics:
 
     def scalar(self, value: Array, what: str) -> Array:
         """The value of a user's energy or power; a ModelError names ``what`` when it is not one number."""
+        if value is None:
+            raise ModelError(
+                f"{what}(...) must return one number (an energy or power), got None. Does it lack a return?"
+            )
         if shape(value) not in ((), (1,)):
             raise ModelError(
                 f"{what}(...) must return one number (an energy or power), got an array of shape {shape(value)}."

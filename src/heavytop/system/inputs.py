@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from heavytop.system.kinematics import Kinematics
 
 
+def _own(element: Any, *names: str) -> None:
+    """Keep copies of the user's arrays, so that a reused buffer does not change the element."""
+    for name in names:
+        value = getattr(element, name)
+        if not isinstance(value, str):
+            object.__setattr__(element, name, as_array(value))
+
+
 def unit_axis(axis: Any, where: str) -> Array:
     """A unit vector from "x", "-y", ... or from three numbers; errors say ``where`` the axis belongs."""
     if isinstance(axis, str) and axis.startswith("-"):
@@ -77,6 +85,9 @@ class Thruster:
     axis: Any = "z"
     drag_ratio: Any = 0.0
 
+    def __post_init__(self) -> None:
+        _own(self, "at", "axis")
+
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         direction, point = unit_axis(self.axis, f"thruster on {self.body!r}"), as_array(self.at)
         if point.shape != (3,):
@@ -121,6 +132,9 @@ class Wrench:
     moment: Any = (0.0, 0.0, 0.0)
     frame: str = "body"
     relative_to: str = WORLD
+
+    def __post_init__(self) -> None:
+        _own(self, "force", "moment")
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         force, moment = as_array(self.force), as_array(self.moment)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, is_symbolic
+from heavytop._arrays import Array, concatenate, is_symbolic, numbers
 from heavytop.compile import Kernel, Traced, export_c
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
@@ -190,17 +190,24 @@ class Model:
             return values
         for name in parameters:
             if name not in self.parameter_names:
-                raise unknown_name(f"parameter of {self.name!r}", name, self.parameter_names)
-        columns = [np.asarray(parameters.get(p.name, p.value), dtype=float) for p in self.description.parameters]
+                raise unknown_name(f"parameter of {self.name!r}", str(name), self.parameter_names)
+        columns = [
+            numbers(parameters.get(p.name, p.value), f"parameter {p.name!r} of {self.name!r}")
+            for p in self.description.parameters
+        ]
         for p, column in zip(self.description.parameters, columns, strict=True):
             if not np.all(np.isfinite(column)):
                 raise ShapeError(f"parameter {p.name!r} of {self.name!r} must be finite.")
-        return np.stack(np.broadcast_arrays(*columns), axis=-1)
+        try:
+            return np.stack(np.broadcast_arrays(*columns), axis=-1)
+        except ValueError:
+            got = ", ".join(f"{p.name} {c.shape}" for p, c in zip(self.description.parameters, columns, strict=True))
+            raise ShapeError(f"the parameters of {self.name!r} do not broadcast: {got}.") from None
 
-    def _configuration(self, q: Array, closed: bool = False) -> Array:
+    def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
         if is_symbolic(q):
             return q
-        q = np.asarray(q, dtype=float)
+        q = numbers(q, f"configuration q of {self.name!r}")
         if q.ndim == 0 or q.shape[-1] != self.nq:
             hint = f"Its coordinates are {', '.join(self.q_names)}."
             if q.ndim and q.shape[-1] == self.nv:
@@ -210,11 +217,11 @@ class Model:
             raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
         q = self.coordinates.check(q, f"configuration q of {self.name!r}")
         if closed and self.is_constrained and np.any(self.holonomic_rows):
-            self._check_closed(q)
+            self._check_closed(q, parameters)
         return q
 
-    def _check_closed(self, q: np.ndarray) -> None:
-        miss = np.max(np.abs(self.evaluate("position_residual", q)), initial=0.0)
+    def _check_closed(self, q: np.ndarray, parameters: Parameters) -> None:
+        miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
         if miss > CLOSED_TOLERANCE:
             raise ConfigurationError(
                 f"configuration q of {self.name!r} does not close its loops: their equations miss by {miss:.3g}, allowed is "
@@ -224,7 +231,7 @@ class Model:
     def _vector(self, x: Array, size: int, what: str) -> Array:
         if is_symbolic(x):
             return x
-        x = np.asarray(x, dtype=float)
+        x = numbers(x, f"{what} of {self.name!r}")
         if x.ndim == 0 or x.shape[-1] != size:
             hint = ""
             if what.startswith("velocity") and x.ndim and x.shape[-1] == self.nq:
@@ -251,7 +258,7 @@ class Model:
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
         return self.evaluate("rate", q, v, parameters=parameters)
 
-    def constraints(self, q: Array) -> np.ndarray:
+    def constraints(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """phi(q) (..., m): relations of the coordinates, then loops and holonomic constraints; zero where all of them hold.
 
         Unlike the other methods it takes a q off the manifold.
@@ -260,7 +267,7 @@ class Model:
         phi = self.coordinates.constraints(q)
         if not self.is_constrained:
             return phi
-        return concatenate(phi, self.evaluate("position_residual", q))
+        return concatenate(phi, self.evaluate("position_residual", q, parameters=parameters))
 
     def commutation(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Commutation coefficients gamma^k_ij (..., nv, nv, nv), indexed [k, i, j] (eq. 2.19)."""
@@ -315,7 +322,11 @@ class Model:
         joint frame there; for other constraints the generalised force (..., nv). Redundant equations share a reaction arbitrarily.
         """
         self._need_constraints("constraint_forces")
-        q, v, u = self._configuration(q, closed=True), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        q, v, u = (
+            self._configuration(q, closed=True, parameters=parameters),
+            self._vector(v, self.nv, "velocity v"),
+            self._inputs(u),
+        )
         forces = self.evaluate("constraint_forces", q, v, u, parameters=parameters)
         return dict(zip(self.constraint_names, forces if isinstance(forces, tuple) else (forces,), strict=True))
 
@@ -403,7 +414,11 @@ class Model:
 
     def acceleration(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> np.ndarray:
         """Forward dynamics a (..., nv) (eq. 3.126b); ``u`` None means no input."""
-        q, v, u = self._configuration(q, closed=True), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        q, v, u = (
+            self._configuration(q, closed=True, parameters=parameters),
+            self._vector(v, self.nv, "velocity v"),
+            self._inputs(u),
+        )
         a = self.evaluate("acceleration", q, v, u, parameters=parameters)
         if not is_symbolic(a) and not np.all(np.isfinite(a)):
             raise ConfigurationError(
