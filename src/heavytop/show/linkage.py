@@ -215,7 +215,7 @@ class Linkage:
         axis = self.number(edge.at)[:3, :3] @ self.number(edge.joint.axis)  # pyright: ignore[reportAttributeAccessIssue]
         travel = (inside - inside[0]) @ axis
         low, high = float(travel.min()) - 0.35 * self.scale, float(travel.max()) + 0.35 * self.scale
-        ends = [inside[0] + low * axis, inside[0] + high * axis]
+        ends = inside[0] + low * axis, inside[0] + high * axis
         return [tube(*ends, 0.7 * thickness, "cable"), *(sphere(1.3 * thickness, "cable").moved(at=e) for e in ends)]
 
     def _rotors(self, name: str) -> Floats:

@@ -84,7 +84,7 @@ class NativeLoop:
 
     def _compiled(self) -> Stepper:
         dynamics = as_dynamics(self.model)
-        law = bind(_Pilot(self.tuned), dynamics, self.model, None, sampled=True)
+        law = bind(_Pilot(self.tuned), dynamics, self.model, None, period=STEP)
         plant = Plant(dynamics, Control("sampled", law), balance=False)
         return Stepper(schedule(plant, as_integrator("rkmk4").build(plant)), lanes=1)
 

@@ -106,8 +106,8 @@ class _Trajectory:
     def __init__(self, run: Run, model: Model, index: tuple[int, ...]) -> None:
         self.run, self.model, self.index = run, model, index
         q, v, u = (array[(slice(None), *index)] for array in (run.q, run.v, run.u))
-        good = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
-        self.count = len(good) if good.all() else int(np.argmin(good))
+        good = np.isfinite(np.concatenate([q, v], axis=-1)).all(axis=-1)
+        self.count = len(q) if np.all(good) else int(np.argmin(good))
         if self.count < 2:
             raise SimulationError(
                 f"a page needs at least two records of the motion, run {run.name!r} has {self.count}. Simulate longer, or with "
