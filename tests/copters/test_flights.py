@@ -80,7 +80,7 @@ def test_wind_payload_and_noise_disturb_but_do_not_destroy() -> None:
 
 def test_payload_without_integral_action_sags_as_predicted() -> None:
     flight = fly(quadcopter(), "hover", payload=0.1, integral=False)
-    # z = -(m_t - m) g mbar / (m kbar), section 2.1 of the control notes, with mbar = 1 and kbar = 4
+    # z = -(m_t - m) g mbar / (m kbar), docs/control, with mbar = 1 and kbar = 4
     assert flight.pose()[-1, 2, 3] == pytest.approx(-0.1 * 9.81 / (0.9 * 4.0), rel=5e-3)
 
 

@@ -56,12 +56,12 @@ def test_everything_that_suits_a_vehicle_is_feasible(name: str) -> None:
         assert make(maneuver, vehicle(name)).check().largest_residual < 2e-6
 
 
-def test_looping_has_the_thrusts_of_the_notes() -> None:
+def test_looping_needs_the_known_thrusts() -> None:
     low, high = make("looping", vehicle("quadcopter")).thrusts()
     assert (low.min(), high.max()) == pytest.approx((2.157, 5.591), abs=2e-3)
 
 
-def test_hover_roll_and_level_loop_have_the_thrusts_of_the_notes() -> None:
+def test_hover_roll_and_level_loop_need_the_known_thrusts() -> None:
     low, high = make("hover-roll", vehicle("tricopter")).thrusts()
     assert (low.min(), high.max()) == pytest.approx((3.68, 7.84), abs=0.01)
     low, high = make("level-loop", vehicle("tricopter")).thrusts()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import isfinite
 
-from heavytop.bench import hummingbird, rotorpy_peer
+from heavytop.bench import hummingbird, mujoco_quad, rotorpy_peer
 from heavytop.bench.measure import Effort
 from heavytop.bench.report import Report
 
 TITLE = "Hummingbird with rotor lag and drag: tracking in m, recovery in s, closed-loop steps per second"
 ANGLES = (90.0, 150.0, 155.0, 160.0, 170.0, 179.0)
-BATCH_TARGET, SINGLE_TARGET = 1000.0, 300.0
+BATCH_TARGET, SINGLE_TARGET, MUJOCO_TARGET = 1000.0, 300.0, 50.0
 
 
 def run(effort: Effort) -> Report:
@@ -81,6 +81,19 @@ def _speed(report: Report, effort: Effort, measure: bool) -> None:
         many / rotorpy_peer.STATED_BATCH,
         1.0,
     )
+
+    hull = {
+        kind: hummingbird.hull_steps_per_second(min(effort.batch, 256), 100, repeats, kind == "limited")
+        for kind in ("not limited", "limited")
+    }
+    report.row(flight="steps per second, no lag, no drag", batch=hull["not limited"], batch_limited=hull["limited"])
+    if not mujoco_quad.installed():
+        report.missing.append("mujoco")
+        return
+    rollout = mujoco_quad.steps_per_second()
+    report.row(flight="MuJoCo rollout, RK4, no controller", batch=rollout)
+    report.ratio("batch with controller against MuJoCo's rollout without", hull["not limited"] / rollout, MUJOCO_TARGET)
+    report.ratio("the same with limits kept by a quadratic program", hull["limited"] / rollout)
 
 
 def _time(seconds: float) -> float | str:

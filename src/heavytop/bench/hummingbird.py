@@ -182,3 +182,27 @@ def steps_per_second(batch: int, steps: int, repeats: int) -> float:
         )
         best = min(best, run.timing.wall_seconds)
     return batch * steps / best
+
+
+def hull_steps_per_second(batch: int, steps: int, repeats: int, limited: bool) -> float:
+    """The same without rotor lag and drag: what MuJoCo's model of the vehicle has, but with the controller."""
+    v = vehicle()
+    q = np.broadcast_to(v.model.neutral(), (batch, v.model.nq)).copy()
+    q[:, :3] += 0.1 * np.random.default_rng(0).standard_normal((batch, 3))
+    chosen = law() if limited else energy_law(v.model, prototype())
+    best = np.inf
+    for _ in range(repeats):
+        run = simulate(
+            v.model,
+            (q, np.zeros((batch, 6))),
+            0.01 * steps,
+            0.01,
+            control=chosen,
+            reference=v.model.neutral(),
+            balance=False,
+            record_every=steps,
+            threads=1,
+            progress=False,
+        )
+        best = min(best, run.timing.wall_seconds)
+    return batch * steps / best

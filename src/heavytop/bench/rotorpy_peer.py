@@ -64,7 +64,11 @@ def trajectories() -> dict[str, tuple[Any, float, float]]:
     return {
         "circle 1 m 0.2 Hz": (circular(zero, np.array([1, 1, 0.0]), np.array([0.2, 0.2, 0.0])), 10.0, 100.0),
         "circle 1.5 m 0.5 Hz": (circular(zero, np.array([1.5, 1.5, 0.0]), np.array([0.5, 0.5, 0.0])), 10.0, 100.0),
-        "lissajous": (_module("trajectories.lissajous_traj").TwoDLissajous(1, 1, 2, 1, 0, 0.5), 10.0, 100.0),
+        "lissajous": (
+            _module("trajectories.lissajous_traj").TwoDLissajous(A=1, B=1, a=2, b=1, delta=0, height=0.5),
+            10.0,
+            100.0,
+        ),
         "minimum snap": (
             _module("trajectories.minsnap").MinSnap(points=WAYPOINTS, v_avg=1.0, v_max=3, verbose=False),
             10.0,
