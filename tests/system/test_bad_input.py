@@ -669,7 +669,9 @@ def test_rounding_is_not_off_the_manifold(model):
 def test_velocity_that_moves_no_mass():
     system = arm()
     system.body("vane", parent="lower", joint=ht.Revolute("x"))
-    refused(ModelError, "velocity 'vane.rate' of 'arm' moves no mass: the mass matrix is singular", system.derive)
+    model = system.derive()
+    text = "velocity 'vane.rate' of 'arm' moves no mass: the mass matrix is singular"
+    refused(ModelError, text, lambda: model.acceleration(model.neutral(), np.zeros(5)))
 
 
 def test_massless_bodies_inside_a_chain_are_welcome():

@@ -1,11 +1,13 @@
 """Traps that a careful user would step into: each must compute the right thing or say what is wrong."""
 
+import math
+
 import numpy as np
 import pytest
 
 import heavytop as ht
 from heavytop import library
-from heavytop.errors import ModelError
+from heavytop.errors import ConfigurationError, ModelError, ShapeError
 from heavytop.library import nonholonomic
 
 
@@ -64,8 +66,10 @@ def test_difference_inverts_integrate(name):
 def test_a_velocity_that_moves_no_mass_is_named():
     system = ht.System(name="bead")
     system.body("bead", joint=ht.Spherical(), inertia=ht.Inertia(1.0, com=(0.1, 0.2, 0.3)))
+    model = system.derive()
+    assert model.pose("world", "bead", model.neutral()).shape == (4, 4)  # kinematics needs no inertia
     with pytest.raises(ModelError, match=r"velocity 'bead.omega_[xyz]' of 'bead' moves no mass.*moment about its axis"):
-        system.derive()
+        model.acceleration(model.neutral(), np.zeros(3))
 
 
 def test_derivatives_of_constrained_systems_are_refused():
@@ -102,3 +106,68 @@ def test_open_argument_lists_need_a_kind():
         system.constrain(lambda *args: args[1][0])
     system.constrain(lambda *args: args[1][0], kind="velocity")
     assert system.derive(native=False).degrees_of_freedom(np.zeros(3)) == 2
+
+
+def test_a_reused_buffer_does_not_change_what_was_described():
+    pose, system, parent = np.eye(4), ht.System(name="ladder"), "world"
+    for k in range(3):
+        pose[2, 3] = -(k + 1.0)
+        system.body(f"b{k}", parent=parent, at=pose, joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+        parent = f"b{k}"
+    model = system.derive(native=False)
+    assert model.pose("world", "b2", model.neutral())[2, 3] == -6.0
+    point = np.zeros(3)
+    for k in range(2):
+        point[0] = k + 1.0
+        system.input(f"u{k}", ht.Thruster("b0", at=point))
+    columns = system.derive(native=False).input_matrix(model.neutral())
+    assert columns[0, 1] == 2 * columns[0, 0] != 0
+
+
+def test_functions_of_the_math_module_are_refused():
+    def built(add):
+        system = ht.System(name="rod")
+        system.body("rod", joint=ht.Planar(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+        add(system)
+        return system.derive(native=False)
+
+    for add, text in (
+        (
+            lambda s: s.potential(lambda q: 100 * math.cos(q[0])),
+            r"potential\(q\) of 'rod' must return finite numbers, got nan",
+        ),
+        (lambda s: s.potential(lambda q: q[0] * math.cos(q[1])), "turned a symbol into the number nan"),
+        (lambda s: s.dissipation(lambda q, v: v[0] ** 2 * float(v[1])), "turned a symbol into the number nan"),
+        (lambda s: s.constrain(lambda q, v: v[1] * math.cos(q[2]) - v[0]), "turned a symbol into the number nan"),
+        (lambda s: s.constrain(lambda q, v: 1.0), "does not depend on the velocities"),
+        (lambda s: s.constrain(lambda q, v: None), "returned None instead of its equations"),
+        (lambda s: s.potential(lambda q: None), "got None. Does it lack a return"),
+    ):
+        with pytest.raises(ModelError, match=text):
+            built(add)
+    free = built(lambda s: None)
+    with pytest.raises(ModelError, match="turned a symbol into the number nan"):
+        ht.simulate(free, (free.neutral(), np.zeros(3)), 1.0, 0.1, events=lambda t, q, v: math.sin(q[0]))
+
+
+@pytest.mark.parametrize("bad", [np.array([1 + 2j]), "abc", [[1], [1, 2]], None])
+def test_only_real_numbers_are_numbers(bad):
+    system = ht.System(name="rod")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    with pytest.raises(ShapeError, match="configuration q of 'rod' must be real numbers in a regular array, got"):
+        system.derive(native=False).acceleration(bad, [0.0])
+
+
+def test_loops_are_checked_with_the_parameters_of_the_call():
+    bar = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
+    system = ht.System(name="four-bar")
+    base = system.parameter("base", 1.0)
+    system.body("a", joint=ht.Revolute("z"), inertia=bar)
+    system.body("b", parent="a", at=(1, 0, 0), joint=ht.Revolute("z"), inertia=bar)
+    system.body("c", at=(base, 0, 0), joint=ht.Revolute("z"), inertia=bar)
+    system.loop("b", "c", ht.Revolute("z"), at_a=(1, 0, 0), at_b=(1, 0, 0))
+    model, longer = system.derive(native=False), {"base": 1.2}
+    q, v = model.assemble([1.5, -1.5, 1.5], parameters=longer)
+    assert np.all(np.isfinite(model.acceleration(q, v, parameters=longer)))
+    with pytest.raises(ConfigurationError, match="does not close its loops"):
+        model.acceleration(q, v)

@@ -25,7 +25,7 @@ def cockpit(
 
     Needs the extra `live`: `pip install 'heavytop[live]'`. Ctrl-C ends it.
 
-    Example: `heavytop cockpit --vehicle tricopter`
+    Examples: `heavytop cockpit`, `heavytop cockpit --vehicle tricopter --law particle`
     """
     from heavytop.show.live import Cockpit, need_viser
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, column, from_columns, transpose
-from heavytop.compile.trace import Traced, holds_nan, trace
+from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
@@ -216,8 +216,8 @@ def _traced(name: str, function: Callable[[Array], Any], nq: int) -> Traced:
     hint = "Write it with indexing, nested lists and NumPy functions (np.sin, not math.sin; no 'if' on q; no np.array)."
     try:
         traced = trace(lambda q: as_array(function(q)), {"q": (nq,)}, name=name)
+    except ModelError:
+        raise ModelError(f"{name}(q) turned a symbol into the number nan. {hint}") from None
     except (TypeError, IndexError, NotImplementedError, RuntimeError, ValueError) as error:
         raise ModelError(f"{name}(q) could not be evaluated on symbols of shape ({nq},): {error}. {hint}") from error
-    if holds_nan(traced.function):
-        raise ModelError(f"{name}(q) turned a symbol into the number nan. {hint}")
     return traced

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, Any] | None
 
+NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "linearization")
+"""Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
 CHECKED_UP_TO = 30
-"""Up to so many velocity coordinates a new description is checked for velocities that move no mass."""
+"""Up to so many velocity coordinates a model is checked for velocities that move no mass before it is solved for accelerations."""
 CLOSED_TOLERANCE = 1e-6
 """Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
@@ -49,6 +51,7 @@ class Model:
         self.expressions = Expressions(description)
         self.name = description.name
         self.native = native
+        self._inertia_checked = False
         self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
@@ -113,8 +116,6 @@ class Model:
         check_elements(self.expressions.dynamics, self.expressions.p)
         if self.description.loops or self.description.constraints:
             check_constraints(self)
-        if self.nv <= CHECKED_UP_TO:
-            check_inertia(self)
 
     # --- configurations ---------------------------------------------------------------------------------------------------
 
@@ -154,6 +155,9 @@ class Model:
 
     def traced(self, name: str) -> Traced:
         """The traced function behind a method, for back ends and inspection."""
+        if name in NEEDS_INERTIA and not self._inertia_checked and self.nv <= CHECKED_UP_TO:
+            check_inertia(self)
+            self._inertia_checked = True
         return self.expressions.traced(name)
 
     def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
