@@ -328,7 +328,11 @@ JOINTS = {
         "last row [0.0, 0.0, 0.0, 2.0]",
         lambda: ht.Custom(ht.coordinates.Angle(), lambda q: np.diag([1.0, 1.0, 1.0, 2.0])),
     ),
-    "custom-nan": (ModelError, "is not in SE(3)", lambda: ht.Custom(ht.coordinates.Angle(), lambda q: NAN * np.eye(4))),
+    "custom-nan": (
+        ModelError,
+        "turned a symbol into the number nan",
+        lambda: ht.Custom(ht.coordinates.Angle(), lambda q: NAN * np.eye(4)),
+    ),
     "custom-shape": (
         ModelError,
         "the pose must be a 4x4 matrix, got shape (3, 3)",
