@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -62,3 +66,21 @@ def test_list_names_vehicles_and_maneuvers() -> None:
     assert result.exit_code == 0
     for word in ("crazyflie", "hexacopter", "tricopter-with-load-full", "hover-roll", "transport"):
         assert word in result.output
+
+
+def test_live_flies_in_the_cockpit_until_interrupted():
+    """``--live`` prepares the cockpit with the maneuver, serves it and lands on Ctrl-C."""
+    pytest.importorskip("viser")
+    command = [sys.executable, "-m", "heavytop", "fly", "quadcopter", "eight", "--live"]
+    code = "import signal, runpy, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += f"sys.argv = {command[2:]!r}; runpy.run_module('heavytop', run_name='__main__')"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "the cockpit is at" in line:
+                break
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert "landed." in rest

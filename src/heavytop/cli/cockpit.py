@@ -27,6 +27,18 @@ def cockpit(
 
     Examples: `heavytop cockpit`, `heavytop cockpit --vehicle tricopter --law particle`
     """
+    fly_live(vehicle, law, port, host, open_browser)
+
+
+def fly_live(
+    vehicle: str,
+    law: str,
+    port: int = 8080,
+    host: str = "127.0.0.1",
+    open_browser: bool = True,
+    maneuver: str | None = None,
+) -> None:
+    """Serve the cockpit until Ctrl-C, beginning with a maneuver if one is named."""
     from heavytop.show.live import Cockpit, need_viser
 
     need_viser()
@@ -34,6 +46,8 @@ def cockpit(
     try:
         made = Cockpit(vehicle, law, port, host)
         try:
+            if maneuver is not None:
+                made.flight.fly(maneuver)
             typer.echo(f"the cockpit is at {made.address} (Ctrl-C ends it)")
             if open_browser:
                 import webbrowser

@@ -36,6 +36,9 @@ def fly(
         bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a desktop.")
     ] = True,
     seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.")] = 0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Fly it in real time in the cockpit instead (needs the extra live).")
+    ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
 ) -> None:
     """Fly a vehicle through a maneuver, print how it went and write a page with the flight in 3-D.
@@ -47,6 +50,11 @@ def fly(
     """
     if listed:
         _list()
+        return
+    if live:
+        from heavytop.cli.cockpit import fly_live
+
+        fly_live(vehicle, law, open_browser=open_page and has_desktop(), maneuver=maneuver)
         return
     from heavytop.copters import catalogue
     from heavytop.copters.flight import fly as fly_vehicle
