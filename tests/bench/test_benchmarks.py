@@ -36,7 +36,13 @@ def check_schema(report: dict) -> None:
         assert ratio["met"] in (True, False, None)
 
 
-@pytest.mark.parametrize("name", [n for n in registry.BENCHMARKS if n != "ready"])
+LONG = ("fly", "free-body")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in registry.BENCHMARKS if n != "ready"],
+)
 def test_without_peers_own_figures_are_reported(name, no_peers):
     report = registry.run(name, Effort.tiny())
     assert report.name == name
