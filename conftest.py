@@ -1,6 +1,14 @@
-"""Native code compiled by tests stays in the checkout, not in the cache folder of the user."""
+"""Native code compiled by tests stays in the checkout, and random examples are the same in every run.
+
+``HYPOTHESIS_PROFILE=explore`` draws new examples instead.
+"""
 
 import os
 from pathlib import Path
 
+from hypothesis import settings
+
 os.environ.setdefault("HEAVYTOP_CACHE", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

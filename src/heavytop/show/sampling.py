@@ -69,20 +69,15 @@ def thin_curves(times: Floats, curves: Floats, most: int) -> tuple[Floats, Float
     count = curves.shape[-1]
     if count <= most:
         return times, curves
-    stretches = most // 2 - 1
-    edges = np.linspace(0, count, stretches + 1).astype(int)
-    kept_times = [times[0]]
-    kept = [curves[:, 0]]
+    # the first and the last sample stay; each stretch between them has at least two samples, so its two times differ
+    edges = np.linspace(1, count - 1, most // 2).astype(int)
+    kept_times, kept = [times[0]], [curves[:, 0]]
     for start, stop in pairwise(edges):
         part = curves[:, start:stop]
         rows = np.arange(len(part))
         low, high = np.argmin(part, axis=-1), np.argmax(part, axis=-1)
         kept.append(part[rows, np.minimum(low, high)])
         kept.append(part[rows, np.maximum(low, high)])
-        quarter = (stop - start) / 4
-        kept_times.extend(times[[int(start + quarter), int(start + 3 * quarter)]])
-    kept_times.append(times[-1])
-    kept.append(curves[:, -1])
-    # the first and last samples may coincide in time with a stretch of a single sample
-    strictly = np.concatenate([[True], np.diff(kept_times) > 0])
-    return np.array(kept_times)[strictly], np.stack(kept, axis=-1)[:, strictly]
+        first = start + (stop - start) // 4
+        kept_times.extend(times[[first, max(first + 1, start + 3 * (stop - start) // 4)]])
+    return np.array([*kept_times, times[-1]]), np.stack([*kept, curves[:, -1]], axis=-1)
