@@ -25,7 +25,11 @@ Array: TypeAlias = Any
 
 def is_symbolic(*values: object) -> bool:
     """Whether any value is a CasADi symbolic array (without importing CasADi)."""
-    return any(hasattr(value, "to_casadi") or type(value).__module__ == "casadi.casadi" for value in values)
+    return any(map(_is_symbol, values))
+
+
+def _is_symbol(value: object) -> bool:
+    return hasattr(value, "to_casadi") or type(value).__module__ == "casadi.casadi"
 
 
 def as_array(value: Any) -> Array:
@@ -64,7 +68,8 @@ def components(x: Array) -> tuple[Array, ...]:
     """Entries along the last axis of ``x`` (..., n): a tuple of n arrays (...)."""
     if is_symbolic(x):
         return tuple(iter(x))
-    return tuple(np.moveaxis(np.asarray(x, dtype=float), -1, 0))
+    x = np.asarray(x, dtype=float)
+    return tuple(x if x.ndim == 1 else np.moveaxis(x, -1, 0))
 
 
 def entry(x: Array, first: int, *rest: int) -> Array:
@@ -103,6 +108,8 @@ def vector(*entries: Array) -> Array:
     """
     if is_symbolic(*entries):
         return np.stack(entries, axis=-1)
+    if not any(map(np.ndim, entries)):
+        return np.array(entries, dtype=float)
     return np.stack(np.broadcast_arrays(*(np.asarray(e, dtype=float) for e in entries)), axis=-1)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from compile.chain import chain
 
 from heavytop.compile import Kernel, Program, trace
-from heavytop.compile.entries import TILE, TILE_ABOVE
+from heavytop.compile.driver import place_buffers
+from heavytop.compile.schedule import Call, Schedule
+from heavytop.compile.stepper import Stepper
+from heavytop.compile.tiles import TILE, TILE_ABOVE
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +60,73 @@ def test_shared_denominators_are_divided_by_once():
     assert "mul" not in single.histogram
     kernel = Kernel(trace(lambda x: x[:3] / x[3], {"x": (4,)}, name="quotients"))
     np.testing.assert_allclose(kernel([1.0, 2.0, 3.0, 7.0])[0], np.array([1, 2, 3]) / 7, rtol=3e-16)
+
+
+@pytest.fixture(scope="module")
+def falling_arm(arm):
+    """Semi-implicit Euler steps of the arm: long enough that trajectories go through a step in tiles."""
+    move = trace(
+        lambda q, v, a, h: {"q": q + h * (v + h * a), "v": v + h * a},
+        {"q": (7,), "v": (7,), "a": (7,), "h": ()},
+        name="move",
+    )
+    calls = [Call("arm", ("q", "v", "u"), ("a",)), Call("move", ("q", "v", "a", "h"), ("q", "v"))]
+    buffers = {"q": 7, "v": 7, "u": 7, "a": 7, "h": ()}
+    return Schedule({"arm": arm, "move": move}, buffers, ("q", "v"), calls, constants=("h",), tables=("u",))
+
+
+def test_trajectories_do_not_depend_on_their_place_in_a_tile(falling_arm, monkeypatch):
+    stepper = Stepper(falling_arm, 4)
+    count = 2 * TILE * 4 + 3
+    q, v, u = 0.1 * np.random.default_rng(2).normal(size=(3, count, 7))
+    h = np.linspace(1e-4, 1e-3, count)
+
+    def run(rows, steps=20):
+        state = {"q": q[rows], "v": v[rows]}
+        return stepper.run(state, {"h": h[rows]}, {"u": u[None, rows]}, steps=steps, hold={"u": steps})
+
+    whole = run(slice(None))
+    for rows in (slice(0, 1), slice(0, 5), slice(40, 60), slice(count - 3, count)):
+        part = run(rows)
+        for name in ("q", "v"):
+            np.testing.assert_array_equal(part.records[name], whole.records[name][:, rows])
+            np.testing.assert_array_equal(part.state[name], whole.state[name][rows])
+    monkeypatch.setenv("HEAVYTOP_NATIVE", "0")
+    slow = Stepper(falling_arm).run({"q": q, "v": v}, {"h": h}, {"u": u[None]}, steps=20, hold={"u": 20})
+    np.testing.assert_allclose(whole.records["q"], slow.records["q"], rtol=1e-9, atol=1e-12)
+
+
+def test_blocks_of_steps_leave_tiles_as_they_are(falling_arm, monkeypatch):
+    stepper = Stepper(falling_arm, 4)
+    q, v, u = 0.1 * np.random.default_rng(3).normal(size=(3, TILE * 4 + 1, 7))
+    arguments = {"q": q, "v": v}, {"h": 1e-3}, {"u": u[None]}
+    whole = stepper.run(*arguments, steps=30, hold={"u": 30})
+    monkeypatch.setattr("heavytop.compile.stepper._CALL_BUDGET", 1)
+    parts = stepper.run(*arguments, steps=30, hold={"u": 30})
+    for name in ("q", "v"):
+        np.testing.assert_array_equal(parts.records[name], whole.records[name])
+
+
+def test_failures_of_a_tile_are_dated_one_by_one(falling_arm):
+    stepper = Stepper(falling_arm, 4)
+    count = TILE * 4
+    q, v, u = 0.1 * np.random.default_rng(4).normal(size=(3, count, 7))
+    bad = [0, 6, 7, count - 1]
+    v[bad] = 1e200
+    result = stepper.run({"q": q, "v": v}, {"h": 1e-3}, {"u": u[None]}, steps=50, hold={"u": 50})
+    assert set(np.flatnonzero(result.failed >= 0)) == set(bad)
+    good = np.setdiff1d(np.arange(count), bad)
+    assert np.all(np.isfinite(result.state["q"][good]))
+
+
+def test_buffers_share_places_only_when_they_never_meet():
+    one = trace(lambda x: x + 1, {"x": (3,)}, name="one")
+    names = ["a", "b", "c", "d"]
+    pairs = [("x", "a"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "x")]
+    calls = [Call("one", (source,), (target,)) for source, target in pairs]
+    schedule = Schedule({"one": one}, dict.fromkeys(("x", *names), 3), ("x",), calls)
+    offsets, size = place_buffers(schedule)
+    assert size == 9  # the state, and two buffers in turn
+    for (_, first), (_, second) in pairwise(pairs):
+        assert abs(offsets[first] - offsets[second]) >= 3
+    assert offsets["a"] == offsets["c"]

@@ -1,18 +1,22 @@
 """The native loop of a schedule: trajectories in lanes outside, steps inside, records written where they belong.
 
 ``run(args)`` takes an array of 64-bit words; :func:`word_names` lists them. Trajectories are rows of the user's
-arrays, as in :mod:`heavytop.compile.llvm`; all buffers of W trajectories live in the scratch area.
+arrays, as in :mod:`heavytop.compile.llvm`; the buffers of a group of W trajectories lie side by side in the scratch area. Where a
+step is long, a tile of several groups goes through it together, call by call and part by part (:mod:`heavytop.compile.tiles`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop.compile.lanes import Lanes, Writer, any_lane
-from heavytop.compile.llvm import emit, lane_rows, row_addresses, support
+from heavytop.compile.llvm import Emitted, emit, lane_rows, row_addresses, support
 from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
 from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
+from heavytop.compile.tiles import TILE_ABOVE, evaluate_tile, part_size, tile_size
 
 HEAD = ("count", "scratch", "first", "begin", "end", "final", "every", "start_time", "step_size", "failed")
 
@@ -39,10 +43,11 @@ def word_names(layout: Layout) -> list[str]:
 
 @dataclass(frozen=True)
 class DriverText:
-    """IR of a driver, its scratch area in vectors, and the scalar operations of one step."""
+    """IR of a driver, its scratch area in vectors, groups of W trajectories in a tile, and the scalar operations of one step."""
 
     text: str
     scratch: int
+    tile: int
     operations: int
 
 
@@ -54,9 +59,12 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     """
     used = dict.fromkeys(call.function for call in schedule.calls)
     programs = {name: Program.from_traced(schedule.functions[name]) for name in used}
-    symbols = {name: f"f{k}" for k, name in enumerate(programs)}
-    emitted = {name: emit(program, symbols[name], lanes, chunk) for name, program in programs.items()}
-    loop = _Loop(schedule, lanes, symbols, flush=flush)
+    emitted = {
+        name: emit(program, f"f{k}", lanes, chunk or part_size(len(program.code)), exported=False)
+        for k, (name, program) in enumerate(programs.items())
+    }
+    long = sum(len(program.code) for program in programs.values()) > TILE_ABOVE
+    loop = _Loop(schedule, lanes, emitted, tiled=long and lanes.count > 1, flush=flush)
     parts = [
         support(list(programs.values()), lanes, fma=fma),
         gather(lanes),
@@ -64,32 +72,83 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
         *(e.text for e in emitted.values()),
         loop.text(),
     ]
-    scratch = loop.size + max((e.scratch for e in emitted.values()), default=0)
     operations = sum(programs[call.function].operations for call in (*schedule.sample, *schedule.advance))
-    return DriverText("".join(parts), scratch, operations)
+    return DriverText("".join(parts), loop.scratch, loop.tile, operations)
+
+
+def place_buffers(schedule: Schedule) -> tuple[dict[str, int], int]:
+    """Places of the buffers (but for the clocks) in the area of a group, and its size, both counted in vectors.
+
+    What lives only within a step shares its place with others before and after it: the area should fit into the cache. A call that
+    overwrites what it reads works on a copy, named with a prime.
+    """
+    layout, calls = schedule.layout, schedule.calls
+    lasting = dict.fromkeys((*layout.persistent, *layout.constants, *layout.tables, *layout.record))
+    spans = {name: (-1, len(calls)) for name in lasting}
+    for k, call in enumerate(calls):
+        copies = [f"{name}'" for name in call.outputs if name in call.inputs]
+        for name in (*call.inputs, *call.outputs, *copies):
+            spans[name] = (min(spans.get(name, (k, k))[0], k), max(spans.get(name, (k, k))[1], k))
+    offsets: dict[str, int] = {}
+    end = 0
+    for name, (first, last) in spans.items():
+        if name in (TIME, STEP):
+            continue
+        size = layout.size(name.rstrip("'"))
+        others = (
+            (o, layout.size(n.rstrip("'"))) for n, o in offsets.items() if spans[n][1] >= first and spans[n][0] <= last
+        )
+        offset = 0
+        for start, length in sorted(others):
+            if start >= offset + size:
+                break
+            offset = max(offset, start + length)
+        offsets[name] = offset
+        end = max(end, offset + size)
+    return offsets, end
 
 
 class _Loop:
-    """Writes ``void run(args)``."""
+    """Writes ``void run(args)``.
 
-    def __init__(self, schedule: Schedule, lanes: Lanes, symbols: dict[str, str], *, flush: bool) -> None:
+    The scratch area begins with the clocks, which all trajectories share; then come the groups, each with its buffers and with the
+    scratch of the functions.
+    """
+
+    def __init__(
+        self, schedule: Schedule, lanes: Lanes, emitted: dict[str, Emitted], *, tiled: bool, flush: bool
+    ) -> None:
         self.flush = flush
-        self.schedule, self.layout, self.lanes, self.symbols = schedule, schedule.layout, lanes, symbols
+        self.schedule, self.layout, self.lanes, self.emitted = schedule, schedule.layout, lanes, emitted
         self.w = Writer()
         read = {name for call in schedule.calls for name in call.inputs}
         self.clocks = {TIME, STEP} & (read | set(self.layout.record))
-        self.offsets: dict[str, int] = {}
-        self.size = 0
-        for name in self.layout.shapes:
-            self._reserve(name)
-        for call in schedule.calls:  # a call that overwrites what it reads works on a copy
-            for name in set(call.inputs) & set(call.outputs):
-                self._reserve(f"{name}'")
+        self.shared = {TIME: 0, STEP: 1}
+        uses = Counter(call.function for call in schedule.calls)
+        self.shared_functions = {name for name, n in uses.items() if n > 1}
+        self.placed: list[str] = []
+        self.offsets, self.own = place_buffers(schedule)
+        # an odd number of vectors keeps the groups of a tile from competing for the same places of the cache
+        self.group = (self.own + max((e.scratch for e in emitted.values()), default=0)) | 1
+        self.tile = tile_size(8 * lanes.count * self.group) if tiled else 1
+        self.scratch = len(self.shared) + self.tile * self.group
 
-    def _reserve(self, name: str) -> None:
-        if name not in self.offsets:
-            self.offsets[name] = self.size
-            self.size += self.layout.size(name.rstrip("'"))
+    def _at(self, name: str, j: str) -> str:
+        """Address of a buffer of group ``j``."""
+        offset = self.shared[name] if name in self.shared else self.offsets[name]
+        return self._place(offset, None if name in self.shared else j)
+
+    def _place(self, offset: int, j: str | None) -> str:
+        """Address of a vector in the area of group ``j``, or in the one shared by all."""
+        w, t = self.w, self.lanes.real
+        if j is None:
+            return w.let(f"getelementptr {t}, ptr {self.words['scratch']}, i64 {offset}")
+        area = w.let(f"getelementptr {t}, ptr {self.words['scratch']}, i64 {w.integer('mul', j, self.group)}")
+        return w.let(f"getelementptr {t}, ptr {area}, i64 {len(self.shared) + offset}")
+
+    def _every_group(self, body: Callable[[str], None]) -> None:
+        """Do something for all groups of the tile."""
+        self.w.loop("0", 1, lambda j: self.w.test("sge", j, self.groups), body)
 
     def text(self) -> str:
         w = self.w
@@ -99,21 +158,16 @@ class _Loop:
             kind = "ptr" if name in ("scratch", "failed") or name.endswith(".base") else "i64"
             kind = "double" if name in ("start_time", "step_size") else kind
             self.words[name] = w.let(f"load {kind}, ptr {place}")
-        scratch = self.words["scratch"]
-        at = {
-            name: w.let(f"getelementptr {self.lanes.real}, ptr {scratch}, i64 {o}") for name, o in self.offsets.items()
-        }
-        self.at = at
-        self.rest = w.let(f"getelementptr {self.lanes.real}, ptr {scratch}, i64 {self.size}")
         self.next_record = w.local("i64")
         self.next_sample = {name: w.local("i64") for name in self.layout.tables}
         self.last = w.integer("sub", self.words["count"], 1)
         mode = self._flush_subnormals() if self.flush else None
-        w.loop("0", self.lanes.count, lambda i: w.test("sge", i, self.words["count"]), self._trajectories)
+        per_tile = self.tile * self.lanes.count
+        w.loop("0", per_tile, lambda i: w.test("sge", i, self.words["count"]), self._trajectories)
         if mode is not None:
             w.do(f"call void @llvm.x86.sse.ldmxcsr(ptr {mode})")
         w.do("ret void")
-        return f"define void @run(ptr %args) nounwind {{\n{w.text()}\n}}\n"
+        return "".join(self.placed) + f"define void @run(ptr %args) nounwind {{\n{w.text()}\n}}\n"
 
     def _flush_subnormals(self) -> str:
         """Set the bits flush-to-zero (15) and denormals-are-zero (6) of MXCSR; return where the old mode is kept."""
@@ -126,18 +180,29 @@ class _Loop:
         return old
 
     def _trajectories(self, first: str) -> None:
-        """All steps of W trajectories."""
-        w, words, layout = self.w, self.words, self.layout
-        self.rows = lane_rows(w, self.lanes, first, self.last)
-        for name in layout.persistent:
-            self._move("gather", name, words[f"{name}.base"], words[f"{name}.row"])
+        """All steps of a tile of trajectories from number ``first`` on."""
+        w, words, layout, lanes = self.w, self.words, self.layout, self.lanes
+        self.first = first
+        left = w.integer("sub", words["count"], first)
+        left = w.integer("sdiv", w.integer("add", left, lanes.count - 1), lanes.count)
+        self.groups = w.smaller(left, self.tile) if self.tile > 1 else "1"
         at_start = w.test("eq", first, 0)
-        for name in layout.constants:
-            own = w.test("ne", words[f"{name}.row"], 0)
-            w.when(
-                w.let(f"or i1 {at_start}, {own}"),
-                lambda name=name: self._move("gather", name, words[f"{name}.base"], words[f"{name}.row"]),
-            )
+
+        def fetch(j: str) -> None:
+            for name in layout.persistent:
+                self._move("gather", name, words[f"{name}.base"], words[f"{name}.row"], j)
+            for name in layout.constants:  # a row shared by all is fetched once
+                own = w.test("ne", words[f"{name}.row"], 0)
+                w.when(
+                    w.let(f"or i1 {at_start}, {own}"),
+                    lambda name=name: self._move("gather", name, words[f"{name}.base"], words[f"{name}.row"], j),
+                )
+
+        def deliver(j: str) -> None:
+            for name in layout.persistent:
+                self._move("scatter", name, words[f"{name}.base"], words[f"{name}.row"], j)
+
+        self._every_group(fetch)
         # the next record is due a multiple of ``every`` after ``first``, but not before ``begin``
         every = words["every"]
         passed = w.integer("sub", words["begin"], words["first"])
@@ -147,8 +212,7 @@ class _Loop:
         for place in self.next_sample.values():
             w.do(f"store i64 {words['begin']}, ptr {place}")
         w.loop(words["begin"], 1, lambda k: w.test("sge", k, words["end"]), self._step)
-        for name in layout.persistent:
-            self._move("scatter", name, words[f"{name}.base"], words[f"{name}.row"])
+        self._every_group(deliver)
 
     def _step(self, k: str) -> None:
         w, words = self.w, self.words
@@ -174,7 +238,7 @@ class _Loop:
             if self.lanes.count > 1:
                 single = w.let(f"insertelement {t} poison, double {value}, i32 0")
                 value = w.let(f"shufflevector {t} {single}, {t} poison, <{self.lanes.count} x i32> zeroinitializer")
-            w.do(f"store {t} {value}, ptr {self.at[name]}, align {self.lanes.alignment}")
+            w.do(f"store {t} {value}, ptr {self._place(self.shared[name], None)}, align {self.lanes.alignment}")
 
     def _fetch_sample(self, name: str, k: str) -> None:
         """The sample k // hold, the last one when there is none; the next is due at the next multiple of hold."""
@@ -186,43 +250,53 @@ class _Loop:
         number = w.smaller(number, w.integer("sub", words[f"{name}.samples"], 1))
         offset = w.integer("mul", number, words[f"{name}.sample"])
         base = w.let(f"getelementptr i8, ptr {words[f'{name}.base']}, i64 {offset}")
-        self._move("gather", name, base, words[f"{name}.row"])
+        self._every_group(lambda j: self._move("gather", name, base, words[f"{name}.row"], j))
 
     def _take_record(self, k: str) -> None:
         w, words = self.w, self.words
         for call in self.schedule.observe:
             self._call(call, k)
         number = w.integer("sdiv", w.integer("sub", k, words["first"]), words["every"])
-        for name in self.layout.record:
-            offset = w.integer("mul", number, words[f"{name}.record.step"])
-            base = w.let(f"getelementptr i8, ptr {words[f'{name}.record.base']}, i64 {offset}")
-            self._move("scatter", name, base, words[f"{name}.record.row"])
+
+        def deliver(j: str) -> None:
+            for name in self.layout.record:
+                offset = w.integer("mul", number, words[f"{name}.record.step"])
+                base = w.let(f"getelementptr i8, ptr {words[f'{name}.record.base']}, i64 {offset}")
+                self._move("scatter", name, base, words[f"{name}.record.row"], j)
+
+        self._every_group(deliver)
         w.do(f"store i64 {w.integer('add', k, words['every'])}, ptr {self.next_record}")
 
     def _advance(self, k: str) -> None:
-        """The calls of the step, then a look for numbers that are not finite: x * 0 is NaN for those alone."""
-        w, t = self.w, self.lanes.real
         for call in self.schedule.advance:
             self._call(call, k)
-        zero = self.lanes.constant(0.0)
-        terms = []
-        for name in self.layout.state:
-            for j in range(self.layout.size(name)):
-                place = w.let(f"getelementptr {t}, ptr {self.at[name]}, i64 {j}")
-                value = w.let(f"load {t}, ptr {place}, align {self.lanes.alignment}")
-                terms.append(w.let(f"fmul {t} {value}, {zero}"))
-        while len(terms) > 1:  # pairwise: a chain of additions would wait for each other
-            pairs = [w.let(f"fadd {t} {a}, {b}") for a, b in zip(terms[::2], terms[1::2], strict=False)]
-            terms = pairs + terms[2 * len(pairs) :]
-        total = terms[0] if terms else zero
-        bad = w.let(f"fcmp uno {t} {total}, {zero}")
-        w.when(any_lane(w, self.lanes, bad), lambda: self._note_failure(bad, k))
+        self._every_group(lambda j: self._look_for_failure(k, j))
 
-    def _note_failure(self, bad: str, k: str) -> None:
+    def _look_for_failure(self, k: str, j: str) -> None:
+        """Numbers that are not finite: x * 0 is NaN for those alone."""
+        w, t = self.w, self.lanes.real
+        zero = self.lanes.constant(0.0)
+        sums = [zero] * 4  # one chain of additions would wait for itself
+        values = (self._load(name, i, j) for name in self.layout.state for i in range(self.layout.size(name)))
+        for n, value in enumerate(values):
+            product = w.let(f"fmul contract {t} {value}, {zero}")
+            sums[n % 4] = w.let(f"fadd contract {t} {product}, {sums[n % 4]}")
+        total = sums[0]
+        for other in sums[1:]:
+            total = w.let(f"fadd {t} {total}, {other}")
+        bad = w.let(f"fcmp uno {t} {total}, {zero}")
+        w.when(any_lane(w, self.lanes, bad), lambda: self._note_failure(bad, k, j))
+
+    def _load(self, name: str, i: int, j: str) -> str:
+        """Entry ``i`` of a buffer of group ``j``."""
+        place = self.w.let(f"getelementptr {self.lanes.real}, ptr {self._at(name, j)}, i64 {i}")
+        return self.w.let(f"load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
+
+    def _note_failure(self, bad: str, k: str, j: str) -> None:
         """Write the number of the step that first left each trajectory's state not finite."""
         w = self.w
         after = w.integer("add", k, 1)
-        for l, row in enumerate(self.rows):
+        for l, row in enumerate(self._rows(j)):
             flag = bad if self.lanes.count == 1 else w.let(f"extractelement {self.lanes.bits} {bad}, i32 {l}")
             place = w.let(f"getelementptr i64, ptr {self.words['failed']}, i64 {row}")
             fresh = w.test("slt", w.let(f"load i64, ptr {place}, align 8"), 0)
@@ -242,18 +316,50 @@ class _Loop:
     def _call_now(self, call: Call) -> None:
         w, t = self.w, self.lanes.real
         copies = [name for name in call.outputs if name in call.inputs]
-        places = [self.at[name] for name in call.inputs]
-        places += [self.at[f"{name}'" if name in copies else name] for name in call.outputs]
-        w.do(f"call void @{self.symbols[call.function]}({', '.join(f'ptr {p}' for p in [*places, self.rest])})")
-        for name in copies:
-            for j in range(self.layout.size(name)):
-                source, target = (
-                    w.let(f"getelementptr {t}, ptr {base}, i64 {j}") for base in (self.at[f"{name}'"], self.at[name])
-                )
-                value = w.let(f"load {t}, ptr {source}, align {self.lanes.alignment}")
-                w.do(f"store {t} {value}, ptr {target}, align {self.lanes.alignment}")
+        buffers = [*call.inputs, *(f"{name}'" if name in copies else name for name in call.outputs)]
 
-    def _move(self, kind: str, name: str, base: str, stride: str) -> None:
+        def places(j: str) -> list[str]:
+            return [f"ptr {p}" for p in (*(self._at(name, j) for name in buffers), self._place(self.own, j))]
+
+        def take_over(j: str) -> None:
+            for name in copies:
+                for i in range(self.layout.size(name)):
+                    target = w.let(f"getelementptr {t}, ptr {self._at(name, j)}, i64 {i}")
+                    value = self._load(f"{name}'", i, j)
+                    w.do(f"store {t} {value}, ptr {target}, align {self.lanes.alignment}")
+
+        emitted = self.emitted[call.function]
+        if emitted.chunks == 1 and call.function not in self.shared_functions:
+            name = self._with_fixed_places(emitted, buffers)
+            self._every_group(
+                lambda j: w.do(f"call void @{name}(ptr {self._place(0, j)}, ptr {self.words['scratch']})")
+            )
+        else:
+            evaluate_tile(w, emitted, len(call.inputs), self.groups, places)
+        if copies:
+            self._every_group(take_over)
+
+    def _with_fixed_places(self, emitted: Emitted, buffers: list[str]) -> str:
+        """A copy of a function that knows where its buffers lie in the area of a group: addresses need not be computed."""
+        w, t = Writer(), self.lanes.real
+        places = []
+        for name in buffers:
+            base, offset = ("%shared", self.shared[name]) if name in self.shared else ("%area", self.offsets[name])
+            places.append(w.let(f"getelementptr {t}, ptr {base}, i64 {offset}"))
+        places.append(w.let(f"getelementptr {t}, ptr %area, i64 {self.own}"))
+        w.do(f"call void @{emitted.name}({', '.join(f'ptr {p}' for p in places)}) alwaysinline")
+        w.do("ret void")
+        name = f"{emitted.name}_placed"
+        attributes = f"nounwind noinline alignstack({max(self.lanes.alignment, 16)})"
+        self.placed.append(f"define internal void @{name}(ptr %area, ptr %shared) {attributes} {{\n{w.text()}\n}}\n")
+        return name
+
+    def _rows(self, j: str) -> list[str]:
+        """Numbers of the trajectories in the lanes of group ``j``."""
         w = self.w
-        rows = row_addresses(w, base, stride, self.rows)
-        w.do(f"call void @{kind}(ptr {self.at[name]}, i64 {self.layout.size(name)}, {rows})")
+        begin = w.integer("add", self.first, w.integer("mul", j, self.lanes.count))
+        return lane_rows(w, self.lanes, begin, self.last)
+
+    def _move(self, kind: str, name: str, base: str, stride: str, j: str) -> None:
+        rows = row_addresses(self.w, base, stride, self._rows(j))
+        self.w.do(f"call void @{kind}(ptr {self._at(name, j)}, i64 {self.layout.size(name)}, {rows})")

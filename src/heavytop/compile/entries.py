@@ -1,28 +1,14 @@
-"""The loops over states around a function: rows of a user's arrays, or packed buffers of our own.
-
-A processor keeps only about four thousand decoded instructions. A longer program would be decoded anew for every W states, which
-costs a third of the time; so it is cut into parts, and each part handles a tile of several groups of W states before the next part
-comes. Between the parts the values still needed wait in the scratch area of their group.
-"""
+"""The loops over states around a function: rows of a user's arrays, or packed buffers of our own; in tiles where it is long."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop.compile.lanes import Lanes, Writer
 from heavytop.compile.llvm import Emitted, emit, lane_rows, load_words, row_addresses, support
 from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
-
-TILE_ABOVE = 1_600
-"""Programs of more instructions are cut into parts, each of which handles a tile before the next."""
-PART = 1_000
-"""Instructions of a part."""
-TILE = 12
-"""Most groups of W states in a tile."""
-TILE_BYTES = 2**19
-"""Scratch area of a tile; it should fit into the second level of the cache."""
+from heavytop.compile.tiles import evaluate_tile, part_size, tile_size
 
 
 @dataclass(frozen=True)
@@ -45,9 +31,7 @@ def kernel_module(program: Program, lanes: Lanes, *, fma: bool, chunk: int | Non
     for all). ``packed(args)``: arrays ``[batch][variable][lane]``, aligned. ``args``: number of batches, scratch,
     then addresses and distances of the batches in bytes.
     """
-    if chunk is None and len(program.code) > TILE_ABOVE:
-        chunk = PART
-    emitted = emit(program, "f", lanes, chunk)
+    emitted = emit(program, "f", lanes, chunk or part_size(len(program.code)))
     loops = _Loops(program, lanes, emitted)
     parts = [
         support([program], lanes, fma=fma),
@@ -70,45 +54,12 @@ class _Loops:
         self.own = sum(self.sizes)
         # an odd number of vectors keeps the groups of a tile from competing for the same places of the cache
         self.group = (self.own + emitted.scratch) | 1
-        fitting = TILE_BYTES // (8 * lanes.count * self.group)
-        self.tile = min(max(fitting, 4), TILE) if emitted.chunks > 1 else 1
+        self.tile = tile_size(8 * lanes.count * self.group) if emitted.chunks > 1 else 1
 
     def _scratch(self, w: Writer, scratch: str, group: str, offset: int) -> str:
         """Address of a vector in the scratch area of a group of the tile."""
         area = w.let(f"getelementptr {self.lanes.real}, ptr {scratch}, i64 {w.integer('mul', group, self.group)}")
         return w.let(f"getelementptr {self.lanes.real}, ptr {area}, i64 {offset}")
-
-    def _evaluate(self, w: Writer, groups: str, places: Callable[[str], list[str]]) -> None:
-        """Evaluate the first ``groups`` groups of a tile; ``places`` gives the arguments of a group as ``ptr name``."""
-        emitted = self.emitted
-
-        def every(body: Callable[[str], None]) -> None:
-            w.loop("0", 1, lambda j: w.test("sge", j, groups), body)
-
-        def whole(j: str) -> None:
-            w.do(f"call void @{emitted.name}({', '.join(places(j))})")
-
-        def in_parts() -> None:
-            for k in range(emitted.chunks):
-                every(lambda j, k=k: w.do(f"call void @{emitted.name}_part{k}({', '.join(places(j))})"))
-
-        if emitted.chunks == 1:
-            every(whole)
-        elif not emitted.guarded:
-            in_parts()
-        else:
-            flag = w.local("i1")
-            w.do(f"store i1 false, ptr {flag}")
-
-            def look(j: str) -> None:
-                large = w.let(f"call i1 @{emitted.name}_large({', '.join(places(j)[: self.inputs])})")
-                before = w.let(f"load i1, ptr {flag}")
-                w.do(f"store i1 {w.let(f'or i1 {before}, {large}')}, ptr {flag}")
-
-            every(look)
-            some = w.let(f"load i1, ptr {flag}")
-            w.when(some, lambda: every(whole))
-            w.when(w.let(f"xor i1 {some}, true"), in_parts)
 
     def rows(self) -> str:
         """IR of ``rows``."""
@@ -145,7 +96,7 @@ class _Loops:
                     move("scatter", i, first, j)
 
             w.loop("0", 1, lambda j: w.test("sge", j, groups), fetch)
-            self._evaluate(w, groups, places)
+            evaluate_tile(w, self.emitted, self.inputs, groups, places)
             w.loop("0", 1, lambda j: w.test("sge", j, groups), deliver)
 
         w.loop("0", per_tile, lambda i: w.test("sge", i, count), tile)
@@ -167,7 +118,7 @@ class _Loops:
                 given = [row_addresses(w, words[2 + 2 * i], words[3 + 2 * i], [batch]) for i in range(arrays)]
                 return [*given, f"ptr {self._scratch(w, scratch, j, self.own)}"]
 
-            self._evaluate(w, groups, places)
+            evaluate_tile(w, self.emitted, self.inputs, groups, places)
 
         w.loop("0", self.tile, lambda i: w.test("sge", i, count), tile)
         w.do("ret void")

@@ -210,8 +210,13 @@ def _engine_machine() -> Any:
 def aligned(words: int) -> np.ndarray:
     """``words`` zeroed doubles whose address is a multiple of 64 bytes."""
     raw = np.zeros(words + 8)
-    skip = (-raw.ctypes.data % 64) // 8
+    skip = (-address(raw) % 64) // 8
     return raw[skip : skip + words]
+
+
+def address(array: np.ndarray) -> int:
+    """Where an array begins."""
+    return array.ctypes.data
 
 
 def native_allowed() -> bool:

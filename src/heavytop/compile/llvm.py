@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from heavytop.compile.lanes import Lanes, Writer
+from heavytop.compile.lanes import Lanes, Writer, any_lane
+from heavytop.compile.lazy import LazySide, lazy_sides
 from heavytop.compile.program import Op, Program
 from heavytop.compile.vector_math import (
     BRANCH_WEIGHTS,
+    LIBM,
     each_lane,
     libm_name,
     reduce_angle,
@@ -38,29 +40,6 @@ _INTRINSIC = {
     Op.FMAX: "maxnum",
     Op.COPYSIGN: "copysign",
 }
-LIBM = {
-    Op.TAN: 1,
-    Op.ASIN: 1,
-    Op.ACOS: 1,
-    Op.ATAN: 1,
-    Op.ATAN2: 2,
-    Op.SINH: 1,
-    Op.COSH: 1,
-    Op.TANH: 1,
-    Op.ASINH: 1,
-    Op.ACOSH: 1,
-    Op.ATANH: 1,
-    Op.EXP: 1,
-    Op.EXPM1: 1,
-    Op.LOG: 1,
-    Op.LOG1P: 1,
-    Op.POW: 2,
-    Op.HYPOT: 2,
-    Op.ERF: 1,
-    Op.FMOD: 2,
-    Op.REMAINDER: 2,
-}
-"""Operations done by the C library lane by lane, with their number of arguments."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +60,12 @@ class Emitted:
     guarded: bool = False
 
 
-def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) -> Emitted:
-    """The IR of ``name`` for a program; ``chunk`` is the number of instructions per function (None: decide by size)."""
+def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None, *, exported: bool = True) -> Emitted:
+    """The IR of ``name`` for a program.
+
+    ``chunk`` is the number of instructions per function (None: decide by size); only an ``exported`` function can be called from
+    outside the module.
+    """
     total = len(program.code)
     if chunk is None:
         chunk = CHUNK_SIZE if total > CHUNK_ABOVE else max(total, 1)
@@ -94,12 +77,13 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
     head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
     # spilled vectors must not straddle cache lines: without the attribute the stack is aligned to 16 bytes only
     attributes = f"nounwind noinline alignstack({max(lanes.alignment, 16)})"
+    linkage = "" if exported else "internal "
     parts = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
         body = _Body(program, lanes, slots, turned).emit(start, stop)
         parts.append(f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n")
     if len(parts) == 1 and not turned:
-        whole = parts.pop().replace(f"internal void @{name}_part0", f"void @{name}", 1)
+        whole = parts.pop().replace(f"internal void @{name}_part0", f"{linkage}void @{name}", 1)
     else:
         w = Writer()
         if turned:
@@ -109,7 +93,7 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None) ->
         for k in range(len(parts)):
             w.do(f"call void @{name}_part{k}({call})")
         w.do("ret void")
-        whole = f"define void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
+        whole = f"define {linkage}void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
     text = "".join(parts) + whole
     if turned and len(parts) > 1:
         text += _large_angles(program, name, lanes, turned)
@@ -221,7 +205,14 @@ class _Body:
     def emit(self, start: int, stop: int) -> str:
         t, alignment, w = self.lanes.real, self.lanes.alignment, self.w
         homes = self.program.homes
+        sides = lazy_sides(self.program, start, stop, homes.keys() | self.slots.keys())
+        lazy = {k for side in sides for k in side.nodes}
         for k in range(start, stop):
+            for side in sides:
+                if side.at == k:
+                    self._when_needed(side)
+            if k in lazy:
+                continue
             if self.program.code[k].op not in (Op.INPUT, Op.CONST):
                 self._operation(k)
                 if k in self.slots:
@@ -231,6 +222,30 @@ class _Body:
                 w.do(f"store {t} {self._value(k)}, ptr {self._address(f'%out{i}', j)}, align {alignment}")
         w.do("ret void")
         return w.text()
+
+    def _when_needed(self, side: LazySide) -> None:
+        """Compute the values of a side if it is chosen in any lane."""
+        w, t, code = self.w, self.lanes.real, self.program.code
+        for k in side.nodes:  # what the block reads from outside is there before it, for the code behind it as well
+            for a in code[k].args:
+                if a not in side.nodes:
+                    self._value(a)
+        relation = "une" if side.when else "oeq"
+        chosen = w.let(f"fcmp {relation} {t} {self._value(side.condition)}, {self.lanes.constant(0.0)}")
+        needed = any_lane(w, self.lanes, chosen)
+        here, block, done, after = (w.fresh(name) for name in ("here", "needed", "done", "after"))
+        pairs = dict(self.sincos)
+        w.label(here)
+        w.do(f"br i1 {needed}, label %{block}, label %{after}")
+        w.start(block)
+        for k in side.nodes:
+            self._operation(k)
+        w.label(done)
+        w.label(after)
+        self.sincos = pairs
+        made = {k: self.names.pop(k) for k in side.nodes}
+        for k in side.results:
+            self.names[k] = w.let(f"phi {t} [ poison, %{here} ], [ {made[k]}, %{done} ]")
 
     def _address(self, base: str, index: int) -> str:
         return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {index}")

@@ -55,14 +55,19 @@ class Layout:
     tables: tuple[str, ...]
     record: tuple[str, ...]
 
-    @property
+    @cached_property
     def persistent(self) -> tuple[str, ...]:
         """Buffers that outlive a native call."""
         return self.state + self.held
 
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Number of scalars of every buffer."""
+        return {name: prod(shape) for name, shape in self.shapes.items()}
+
     def size(self, name: str) -> int:
         """Number of scalars of a buffer."""
-        return prod(self.shapes[name])
+        return self.sizes[name]
 
     def describe(self) -> dict[str, Any]:
         """Plain data, for a file."""

@@ -13,8 +13,8 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, load, warn_interpreted
-from heavytop.compile.driver import driver_module, word_names
-from heavytop.compile.jit import aligned, host, native_allowed
+from heavytop.compile.driver import HEAD, driver_module
+from heavytop.compile.jit import address, aligned, host, native_allowed
 from heavytop.compile.kernel import KernelStats
 from heavytop.compile.lanes import Lanes
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
@@ -25,6 +25,7 @@ from heavytop.errors import CompileError, ShapeError, unknown_name, wrong_shape
 # one native call does at most so many lane operations (about a tenth of a second), so that Ctrl-C is heard
 _CALL_BUDGET = 400_000_000
 _THREAD_BUDGET = 2_000_000
+_COUNT, _BEGIN, _END = (HEAD.index(name) for name in ("count", "begin", "end"))
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,9 @@ class Stepper:
     def _adopt(self, layout: Layout, code: Code | None) -> None:
         self.layout = layout
         self._code = code
-        self._words = {name: k for k, name in enumerate(word_names(layout))}
         if code is not None:
             self.lanes: int = code.meta["lanes"]
+            self._tile: int = code.meta["tile"] * self.lanes
             self._operations = max(code.meta["instructions"], 1)
             self._run = code.library.function("run")
 
@@ -243,11 +244,12 @@ class Stepper:
             batch = np.broadcast_shapes(*batches)
         except ValueError:
             raise ShapeError(f"batch axes do not broadcast: { {n: a.shape for n, a in values.items()} }.") from None
-        count, sizes = prod(batch), {name: layout.size(name) for name in layout.shapes}
-        flat_state = {name: np.zeros((count, sizes[name])) for name in layout.persistent}
-        for name in state:
-            full = np.broadcast_to(values[name], batch + layout.shapes[name])
-            flat_state[name][...] = full.reshape(count, sizes[name])
+        count, sizes = prod(batch), layout.sizes
+        flat_state = {}
+        for name in layout.persistent:
+            flat_state[name] = np.zeros((count, sizes[name]))
+            if name in state:
+                flat_state[name].reshape(batch + layout.shapes[name])[...] = values[name]
         records = steps // every + 1 if every else 0
         return _Job(
             batch,
@@ -265,64 +267,56 @@ class Stepper:
         )
 
     def _words_of(self, job: _Job, scratch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The argument words, and how each grows with the number of the first trajectory."""
-        words = np.zeros(len(self._words), dtype=np.int64)
-        growth = np.zeros_like(words)
-
-        def put(name: str, value: int, per_row: int = 0) -> None:
-            words[self._words[name]], growth[self._words[name]] = value, per_row
-
-        put("scratch", scratch.ctypes.data)
-        put("final", job.first + job.steps)
-        # without records the next one is due after the end
-        put("first", job.first if job.every else job.first - 1)
-        put("every", job.every or job.steps + 2)
-        floats = np.array([job.start_time, job.step_size]).view(np.int64)
-        put("start_time", floats[0])
-        put("step_size", floats[1])
-        put("failed", job.failed.ctypes.data, 8)
-        rows = {name: (array, array.strides[0]) for name, array in job.state.items()} | job.constants
-        for name, (array, stride) in rows.items():
-            put(f"{name}.base", array.ctypes.data, stride)
-            put(f"{name}.row", stride)
+        """The argument words in the order of :func:`.word_names`, and how each grows with the first trajectory."""
+        start_time, step_size = np.array([job.start_time, job.step_size]).view(np.int64).tolist()
+        head = {
+            "scratch": address(scratch),
+            "final": job.first + job.steps,
+            # without records the next one is due after the end
+            "first": job.first if job.every else job.first - 1,
+            "every": job.every or job.steps + 2,
+            "start_time": start_time,
+            "step_size": step_size,
+            "failed": address(job.failed),
+        }
+        words = [head.get(name, 0) for name in HEAD]
+        growth = [8 if name == "failed" else 0 for name in HEAD]
+        rows = [(array, array.strides[0]) for array in job.state.values()]
+        for array, stride in (*rows, *job.constants.values()):
+            words += (address(array), stride)
+            growth += (stride, 0)
         for name, (array, sample, stride) in job.tables.items():
-            put(f"{name}.base", array.ctypes.data, stride)
-            put(f"{name}.row", stride)
-            put(f"{name}.sample", sample)
-            put(f"{name}.samples", array.shape[0])
-            put(f"{name}.hold", job.hold[name])
-        for name, array in job.records.items():
-            put(f"{name}.record.base", array.ctypes.data, array.strides[1])
-            put(f"{name}.record.row", array.strides[1])
-            put(f"{name}.record.step", array.strides[0])
-        return words, growth
+            words += (address(array), stride, sample, array.shape[0], job.hold[name])
+            growth += (stride, 0, 0, 0, 0)
+        for array in job.records.values():
+            words += (address(array), array.strides[1], array.strides[0])
+            growth += (array.strides[1], 0, 0)
+        return np.array(words, dtype=np.int64), np.array(growth, dtype=np.int64)
 
     def _native(self, job: _Job, progress: Callable[[float], None] | None) -> None:
-        """Blocks of trajectories, and of steps where even W trajectories take long; the result does not depend on
-        them."""
+        """Blocks of trajectories, and of steps where even a tile of them takes long; the result does not depend on them."""
         code = self._code
         if code is None:
             return
         total = job.steps + 1
-        rows_per_call = max(_CALL_BUDGET // (self._operations * total) // self.lanes, 1) * self.lanes
-        steps_per_call = max(_CALL_BUDGET // (self._operations * self.lanes), 1)
+        rows_per_call = max(_CALL_BUDGET // (self._operations * total) // self._tile, 1) * self._tile
+        steps_per_call = max(_CALL_BUDGET // (self._operations * rows_per_call), 1)
         main = threading.current_thread()
 
         def work(start: int, stop: int, cancelled: threading.Event) -> None:
             scratch = aligned(max(code.meta["scratch"], 1) * self.lanes)
             basis, growth = self._words_of(job, scratch)
             words = basis.copy()
-            address = words.ctypes.data
-            place = self._words
+            place_of_words = address(words)
             for row in range(start, stop, rows_per_call):
                 words[:] = basis + row * growth
-                words[place["count"]] = min(rows_per_call, stop - row)
+                words[_COUNT] = min(rows_per_call, stop - row)
                 for step in range(0, total, steps_per_call):
                     if cancelled.is_set():
                         return
-                    words[place["begin"]] = job.first + step
-                    words[place["end"]] = job.first + min(step + steps_per_call, total)
-                    self._run(address)
+                    words[_BEGIN] = job.first + step
+                    words[_END] = job.first + min(step + steps_per_call, total)
+                    self._run(place_of_words)
                     if progress is not None and threading.current_thread() is main:
                         done = (row - start) + rows_per_call * min(step + steps_per_call, total) / total
                         progress(min(1.0, done / (stop - start)))
@@ -392,6 +386,7 @@ def _text(schedule: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[
     meta = {
         "layout": schedule.layout.describe(),
         "lanes": lanes,
+        "tile": module.tile,
         "scratch": module.scratch,
         "instructions": module.operations,
     }

@@ -6,9 +6,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from heavytop.compile.lanes import Lanes, Writer, any_lane
+from heavytop.compile.program import Op
 
 SINCOS_LIMIT = 1e9
 """Largest argument of the sine and cosine in registers; beyond it the C library reduces the lanes concerned."""
+
+LIBM = {
+    Op.TAN: 1,
+    Op.ASIN: 1,
+    Op.ACOS: 1,
+    Op.ATAN: 1,
+    Op.ATAN2: 2,
+    Op.SINH: 1,
+    Op.COSH: 1,
+    Op.TANH: 1,
+    Op.ASINH: 1,
+    Op.ACOSH: 1,
+    Op.ATANH: 1,
+    Op.EXP: 1,
+    Op.EXPM1: 1,
+    Op.LOG: 1,
+    Op.LOG1P: 1,
+    Op.POW: 2,
+    Op.HYPOT: 2,
+    Op.ERF: 1,
+    Op.FMOD: 2,
+    Op.REMAINDER: 2,
+}
+"""Operations done by the C library lane by lane, with their number of arguments."""
 
 
 def libm_name(name: str) -> str:

@@ -168,7 +168,7 @@ class Coordinates(ABC):
         q = np.asarray(q, dtype=float)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise wrong_shape(where, ("...", self.nq), q.shape, f"The coordinates are {', '.join(self.q_names)}.")
-        if not np.all(np.isfinite(q)):
+        if not np.isfinite(q).all():
             index = tuple(int(i) for i in np.argwhere(~np.isfinite(q))[0])
             raise ConfigurationError(
                 f"{where} must be finite, got {self.q_names[index[-1]]} = {q[index]}{_at(index[:-1])}. "
@@ -177,8 +177,10 @@ class Coordinates(ABC):
         return q
 
     def _check_constraints(self, q: np.ndarray, where: str, tolerance: float) -> None:
+        if not self.constraint_names:
+            return
         phi = np.abs(self.constraints(q))
-        if phi.size == 0 or np.max(phi) <= tolerance:
+        if phi.size == 0 or phi.max() <= tolerance:
             return
         index = tuple(int(i) for i in np.unravel_index(np.argmax(phi), phi.shape))
         raise ConfigurationError(

@@ -13,7 +13,7 @@ from heavytop.coordinates.attitude import LEVI_CIVITA, Attitude, EulerAngles, Qu
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
 from heavytop.errors import unknown_name
-from heavytop.geometry import se3, series, so3
+from heavytop.geometry import se3, series
 
 ATTITUDES = {"matrix": Rotation, "quaternion": Quaternion, "euler": EulerAngles}
 VELOCITIES = ("body", "mixed")
@@ -131,8 +131,7 @@ class Pose(Coordinates):
         r, attitude = self.split(q)
         linear, angular = part(delta, 0, 3), part(delta, 3, 6)
         if self.velocity == "body":
-            # the position part of exp on SE(3) is T_SO3(angular)^T linear
-            linear = np.matvec(self._linear_map(attitude), np.matvec(transpose(so3.tangent(angular)), linear))
+            linear = np.matvec(self._linear_map(attitude), se3.displacement(linear, angular))
         return concatenate(r + linear, self.attitude_block.retract(attitude, angular))
 
     def difference(self, q0: Array, q1: Array) -> Array:
@@ -141,7 +140,7 @@ class Pose(Coordinates):
         linear = r1 - r0
         if self.velocity == "body":
             linear = np.matvec(transpose(self._linear_map(attitude0)), linear)
-            linear = np.matvec(transpose(so3.tangent_inverse(angular)), linear)
+            linear = se3.displacement_inverse(linear, angular)
         return concatenate(linear, angular)
 
     def bracket(self, a: Array, b: Array) -> Array:

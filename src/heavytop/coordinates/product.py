@@ -154,7 +154,7 @@ class Product(Coordinates):
     def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> np.ndarray:
         q = self._check_entries(q, where)
         for name, b, p in zip(self.names or (), self.blocks, self.split_q(q), strict=True):
-            b.check(p, f"{where} of {name!r}", tolerance)
+            b._check_constraints(p, f"{where} of {name!r}", tolerance)
         return q
 
 

@@ -149,17 +149,27 @@ def exp(xi: Array) -> Array:
     array([0., 0., 1.])
     """
     v, w = _twist(xi)
-    z = np.vecdot(w, w)
-    _, versine = series.sine_versine(z)
-    first = np.cross(w, v)
-    return pose(so3.exp(w), v + scale(versine, first, 1) + scale(series.cubic(z), np.cross(w, first), 1))
+    return pose(so3.exp(w), displacement(v, w))
 
 
 def log(G: Array) -> Array:
     """Twist (..., 6) with angular part at most pi long whose :func:`exp` is ``G``."""
     w, r = so3.log(rotation(G)), position(G)
+    return concatenate(displacement_inverse(r, w), w)
+
+
+def displacement(v: Array, w: Array) -> Array:
+    """Where the constant twist ``(v, w)`` carries the origin in unit time (..., 3): ``T(w)^T v`` with T of :func:`.so3.tangent`."""
+    z = np.vecdot(w, w)
+    _, versine = series.sine_versine(z)
+    first = np.cross(w, v)
+    return v + scale(versine, first, 1) + scale(series.cubic(z), np.cross(w, first), 1)
+
+
+def displacement_inverse(r: Array, w: Array) -> Array:
+    """The velocity ``v`` (..., 3) with ``displacement(v, w) = r``; singular at a full turn."""
     first = np.cross(w, r)
-    return concatenate(r - 0.5 * first + scale(series.cotangent(np.vecdot(w, w)), np.cross(w, first), 1), w)
+    return r - 0.5 * first + scale(series.cotangent(np.vecdot(w, w)), np.cross(w, first), 1)
 
 
 def tangent(xi: Array) -> Array:

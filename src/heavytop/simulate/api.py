@@ -213,7 +213,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     if v.ndim == 0 or v.shape[-1] != dynamics.nv:
         hint = f"The velocity coordinates are {', '.join(dynamics.v_names)}."
         raise wrong_shape(f"start v of {dynamics.name!r}", ("...", dynamics.nv), v.shape, hint)
-    if not np.all(np.isfinite(v)):
+    if not np.isfinite(v).all():
         raise ShapeError(f"start v of {dynamics.name!r} must be finite.")
     return q, v
 

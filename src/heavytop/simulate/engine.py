@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -193,7 +194,7 @@ class FixedStep:
                     done += length
                     block = self._next_block(block, time.perf_counter() - clock)
                     bar.update(done / max(problem.steps, 1))
-                    if problem.steps == 0 or np.all(np.isfinite(self.failed) | np.isfinite(self.stopped)):
+                    if done >= problem.steps or (np.isfinite(self.failed) | np.isfinite(self.stopped)).all():
                         break
             except KeyboardInterrupt:
                 interrupted = True
@@ -212,6 +213,8 @@ class FixedStep:
 
     def _until(self, done: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Numbers and records of what was computed, with the last state even if it was not due."""
+        if done == self.problem.steps:
+            return self.numbers, self.records
         kept = self.numbers <= done
         numbers, records = self.numbers[kept], {name: array[kept] for name, array in self.records.items()}
         if done and done not in numbers:
@@ -225,9 +228,10 @@ class FixedStep:
         problem = self.problem
         if problem.plan.callback is not None:
             return problem.plan.every
-        return min(1024, self._limit())
+        return min(1024, self.limit)
 
-    def _limit(self) -> int:
+    @cached_property
+    def limit(self) -> int:
         """Steps per block that the memory of its records allows."""
         sizes = [self.stepper.layout.size(name) for name in self.stepper.layout.record]
         every = 1 if self.problem.events else self.problem.record_every
@@ -246,8 +250,8 @@ class FixedStep:
     def _next_block(self, block: int, seconds: float) -> int:
         if self.problem.plan.callback is not None:
             return block
-        factor = np.clip(BLOCK_SECONDS / max(seconds, 1e-6), 0.25, 8.0)
-        return int(min(max(block * factor, 1), self._limit()))
+        factor = min(max(BLOCK_SECONDS / max(seconds, 1e-6), 0.25), 8.0)
+        return int(min(max(block * factor, 1), self.limit))
 
     def _block(self, state: dict[str, np.ndarray], first: int, length: int) -> Steps:
         """``length`` native steps; records of each step if there are events, of the wanted ones otherwise."""
@@ -283,14 +287,17 @@ class FixedStep:
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
         """Copy the wanted records, note failures and events; return the state to go on from."""
         problem = self.problem
-        places = np.searchsorted(self.numbers, result.recorded)
-        wanted = self.numbers[places] == result.recorded
-        places = places[wanted]
-        for name in self.names:
-            self.records[name][places] = result.records[name][wanted]
+        if np.array_equal(result.recorded, self.numbers):  # the whole run in one block
+            self.records = {name: result.records[name] for name in self.names}
+        else:
+            places = np.searchsorted(self.numbers, result.recorded)
+            wanted = self.numbers[places] == result.recorded
+            for name in self.names:
+                self.records[name][places[wanted]] = result.records[name][wanted]
         self._latest = {name: result.records[name][-1] for name in self.names}
-        fresh = (result.failed >= 0) & ~np.isfinite(self.failed)
-        self.failed[fresh] = problem.start_time + problem.step * result.failed[fresh]
+        if (result.failed >= 0).any():
+            fresh = (result.failed >= 0) & ~np.isfinite(self.failed)
+            self.failed[fresh] = problem.start_time + problem.step * result.failed[fresh]
         if problem.events:
             self._find_events(result, first)
         return result.state

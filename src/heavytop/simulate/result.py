@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
         channels=channels,
         work=records.get("work"),
         events=tuple(recording.occurrences),
-        parameters=dict(zip(dynamics.parameter_names, np.moveaxis(problem.p, -1, 0), strict=True)),
+        parameters={name: problem.p[..., i] for i, name in enumerate(dynamics.parameter_names)},
         settings=Settings(
             problem.step, problem.start_time + problem.step * problem.steps, problem.start_time, problem.record_every
         ),
@@ -66,10 +67,10 @@ def _mark_unsolved(problem: Problem, recording: Recording) -> None:
 def _outcome(problem: Problem, recording: Recording, index: tuple[int, ...]) -> Outcome:
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
-    if np.isfinite(stopped) and not failed <= stopped:
+    if isfinite(stopped) and not failed <= stopped:
         name = next(o.name for o in recording.occurrences if o.terminal and o.trajectory == index)
         return Outcome(Ending.event, f"{name} at t = {stopped:.10g} s{where}", stopped, index)
-    if np.isfinite(failed):
+    if isfinite(failed):
         cause = likely_cause(problem, recording, index)
         return Outcome(Ending.diverged, f"not finite from t = {failed:.6g} s{where} on: {cause}", failed, index)
     if recording.interrupted:
@@ -131,6 +132,8 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
 def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Remove what lies behind the end of each trajectory."""
     t, records = recording.t, recording.records
+    if not np.isfinite(recording.failed).any() and not np.isfinite(recording.stopped).any():
+        return t, records
     end = np.where(np.isfinite(recording.failed), recording.failed, np.inf)
     stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)
     if not problem.batch:

@@ -78,7 +78,7 @@ def project(plant: Plant, every: int = PROJECT_EVERY) -> list[Call]:
     return [Call(call.function, call.inputs, call.outputs, every)]
 
 
-def weighted(weights: Sequence[float], rates: Sequence[Array]) -> Array:
+def weighted(weights: Sequence[Array], rates: Sequence[Array]) -> Array:
     """Sum of weights * rates."""
     total = weights[0] * rates[0]
     for weight, rate in zip(weights[1:], rates[1:], strict=True):

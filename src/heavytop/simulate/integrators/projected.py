@@ -65,7 +65,7 @@ class ProjectedRK4(Integrator):
         def advance(*values: Array) -> Mapping[str, Array]:
             at = dict(zip(inputs, values, strict=True))
             steps = {
-                name: at["h"] * weighted([weights[j] for j in used], [at[rate] for rate in sources[name]])
+                name: weighted([at["h"] * weights[j] for j in used], [at[rate] for rate in sources[name]])
                 for name in names
             }
             result = {f"q{suffix}": at["q"] + steps["q"]}

@@ -117,14 +117,14 @@ def _next_stage(plant: Plant, tableau: Tableau, i: int, keep: bool) -> Call:
             rate = tangent_inverse(at[f"theta{i}"], rate)
         ks = {j: rate if j == i else at[f"w{j}" if j == 0 else f"k{j}"] for j in used}
         h = at["h"]
-        theta = h * weighted([weights[j] for j in used], [ks[j] for j in used])
+        theta = weighted([h * weights[j] for j in used], [ks[j] for j in used])
         result = {f"k{i}": rate} if keep_k else {}
         if not last or keep:
             result[f"theta{suffix}"] = theta
         result[f"q{suffix}"] = c.retract(at["q"], theta)
         for flat in plant.flats:
             rates = [at[name] for name in flat_rates[flat.name]]
-            step = h * weighted([weights[j] for j in used], rates)
+            step = weighted([h * weights[j] for j in used], rates)
             if last:
                 result |= {f"{flat.name}_step": step} if keep else summed(flat, at, step)
             else:

@@ -1,0 +1,99 @@
+"""Choices of which one side is expensive: it is computed only where a lane needs it.
+
+A program computes both sides of every choice, ``c ? a : b``. That is cheap for a few products, but not for a sine behind a power
+series that serves all angles below one radian. What only such a side reads becomes a block of its own that is skipped when no
+lane asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from heavytop.compile.program import Op, Program
+from heavytop.compile.vector_math import LIBM
+
+WORTH = 30
+"""Least cost of a side, counted in products, that makes up for a branch."""
+_LEAVES = (Op.INPUT, Op.CONST)
+_DEAR = {Op.DIV: 6, Op.SQRT: 9, Op.SIN: 20, Op.COS: 20, **dict.fromkeys(LIBM, 40)}
+
+
+@dataclass(frozen=True)
+class LazySide:
+    """One side of all choices with the same condition.
+
+    Attributes
+    ----------
+    at : the first of these choices, before which the side is computed.
+    condition : the value that decides.
+    when : for which truth of the condition the side is chosen.
+    nodes : values that nothing but these choices reads, in order.
+    results : those of them that the choices read directly.
+    """
+
+    at: int
+    condition: int
+    when: bool
+    nodes: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+def lazy_sides(program: Program, start: int, stop: int, kept: Collection[int]) -> list[LazySide]:
+    """The sides worth a branch among the instructions ``start`` to ``stop - 1``; the values ``kept`` are wanted in any case."""
+    choices: dict[tuple[int, bool], list[int]] = {}
+    for k in range(start, stop):
+        if program.code[k].op is Op.SELECT:
+            for when in (True, False):
+                choices.setdefault((program.code[k].args[0], when), []).append(k)
+    if not choices:
+        return []
+    readers = _readers(program)
+    found = [_side(program, readers, group, when, start, kept) for (_, when), group in choices.items()]
+    costs = [sum(_DEAR.get(program.code[k].op, 1) for k in side.nodes) for side in found]
+    taken: set[int] = set()
+    sides = []
+    for cost, side in sorted(zip(costs, found, strict=True), key=lambda item: -item[0]):
+        if cost >= WORTH and side.at not in taken and taken.isdisjoint(side.nodes):
+            sides.append(side)
+            taken.update(side.nodes)
+    return sides
+
+
+def _readers(program: Program) -> list[list[int]]:
+    """For each value the instructions that read it."""
+    readers: list[list[int]] = [[] for _ in program.code]
+    for k, (op, args, _) in enumerate(program.code):
+        if op is not Op.INPUT:
+            for a in args:
+                readers[a].append(k)
+    return readers
+
+
+def _side(
+    program: Program, readers: Sequence[list[int]], choices: list[int], when: bool, start: int, kept: Collection[int]
+) -> LazySide:
+    """All that is read by one side of the choices alone and can be computed just before the first of them."""
+    code, first, group = program.code, choices[0], frozenset(choices)
+    condition, place = code[first].args[0], 1 if when else 2
+
+    def belongs(k: int, nodes: set[int]) -> bool:
+        if code[k].op in _LEAVES or k in kept or k == condition:
+            return False
+        return all(
+            r in nodes or (r in group and code[r].args[place] == k and code[r].args[3 - place] != k) for r in readers[k]
+        )
+
+    excluded: set[int] = set()
+    while True:
+        nodes: set[int] = set()
+        for k in range(choices[-1] - 1, start - 1, -1):
+            if k not in excluded and belongs(k, nodes):
+                nodes.add(k)
+        # a value behind the first choice must not read what is computed only later
+        late = {k for k in nodes if k > first and any(a > first and a not in nodes for a in code[k].args)}
+        if not late:
+            break
+        excluded |= late
+    results = tuple(sorted({code[k].args[place] for k in choices} & nodes))
+    return LazySide(first, condition, when, tuple(sorted(nodes)), results)

@@ -1,0 +1,67 @@
+"""Tiles: several groups of W states that a long program handles part by part.
+
+A processor keeps only about four thousand decoded instructions. A longer program would be decoded anew for every W states, which
+costs a third of the time; so it is cut into parts, and each part handles a tile of several groups of W states before the next part
+comes. Between the parts the values still needed wait in the scratch area of their group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from heavytop.compile.lanes import Writer
+from heavytop.compile.llvm import Emitted
+
+TILE_ABOVE = 1_600
+"""Programs of more instructions are cut into parts, each of which handles a tile before the next."""
+PART = 1_000
+"""Instructions of a part."""
+TILE = 12
+"""Most groups of W states in a tile."""
+TILE_BYTES = 2**19
+"""Memory of a tile; it should fit into the second level of the cache."""
+
+
+def part_size(instructions: int) -> int | None:
+    """Into parts of how many instructions a program is cut; None: as :func:`.emit` decides."""
+    return PART if instructions > TILE_ABOVE else None
+
+
+def tile_size(group_bytes: int) -> int:
+    """Groups in a tile of groups that take so much memory each."""
+    return min(max(TILE_BYTES // group_bytes, 4), TILE)
+
+
+def evaluate_tile(w: Writer, emitted: Emitted, inputs: int, groups: str, places: Callable[[str], list[str]]) -> None:
+    """Call a function for the first ``groups`` groups of a tile, part by part where it has parts.
+
+    ``places`` gives the arguments of a group as ``ptr name``, the first ``inputs`` of which are read only.
+    """
+
+    def every(body: Callable[[str], None]) -> None:
+        w.loop("0", 1, lambda j: w.test("sge", j, groups), body)
+
+    def whole(j: str) -> None:
+        w.do(f"call void @{emitted.name}({', '.join(places(j))})")
+
+    def in_parts() -> None:
+        for k in range(emitted.chunks):
+            every(lambda j, k=k: w.do(f"call void @{emitted.name}_part{k}({', '.join(places(j))})"))
+
+    if emitted.chunks == 1:
+        every(whole)
+    elif not emitted.guarded:
+        in_parts()
+    else:
+        flag = w.local("i1")
+        w.do(f"store i1 false, ptr {flag}")
+
+        def look(j: str) -> None:
+            large = w.let(f"call i1 @{emitted.name}_large({', '.join(places(j)[:inputs])})")
+            before = w.let(f"load i1, ptr {flag}")
+            w.do(f"store i1 {w.let(f'or i1 {before}, {large}')}, ptr {flag}")
+
+        every(look)
+        some = w.let(f"load i1, ptr {flag}")
+        w.when(some, lambda: every(whole))
+        w.when(w.let(f"xor i1 {some}, true"), in_parts)
