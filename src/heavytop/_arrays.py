@@ -9,7 +9,7 @@ is written with NumPy and these helpers, so the same line computes a number, tra
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -96,8 +96,10 @@ def submatrix(matrix: Array, rows: slice, columns: slice) -> Array:
 
 def split(x: Array, sizes: Sequence[int]) -> tuple[Array, ...]:
     """Cut the last axis of ``x`` into consecutive parts of the given sizes."""
-    stops = list(accumulate(sizes))
-    return tuple(part(x, stop - size, stop) for stop, size in zip(stops, sizes, strict=True))
+    bounds = list(pairwise(accumulate(sizes, initial=0)))
+    if is_symbolic(x):
+        return tuple(x[start:stop] for start, stop in bounds)
+    return tuple([x[..., start:stop] for start, stop in bounds])
 
 
 def vector(*entries: Array) -> Array:
@@ -106,10 +108,10 @@ def vector(*entries: Array) -> Array:
     >>> vector(1.0, 2.0)
     array([1., 2.])
     """
+    if all(isinstance(e, float) for e in entries):  # NumPy's scalars as well
+        return np.array(entries)
     if is_symbolic(*entries):
         return np.stack(entries, axis=-1)
-    if not any(map(np.ndim, entries)):
-        return np.array(entries, dtype=float)
     return np.stack(np.broadcast_arrays(*(np.asarray(e, dtype=float) for e in entries)), axis=-1)
 
 

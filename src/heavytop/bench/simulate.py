@@ -19,7 +19,7 @@ from heavytop.system import Model
 
 TITLE = "RKMK4 steps of many trajectories, one core, ns per step of one trajectory"
 STEP = 1e-3
-STEPS = 500
+STEPS = 200
 TRAJECTORIES = 128
 WITHIN, AHEAD = 1.4, 50.0
 

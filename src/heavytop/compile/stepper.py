@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -225,25 +226,13 @@ class Stepper:
             ("table", tables, layout.tables, layout.tables),
             ("table", hold, (), layout.tables),
         ):
-            for name in given:
-                if name not in allowed:
-                    raise unknown_name(kind, name, allowed)
+            if wrong := [name for name in given if name not in allowed]:
+                raise unknown_name(kind, wrong[0], allowed)
             if missing := [name for name in needed if name not in given]:
                 shape = layout.shapes[missing[0]]
                 raise ShapeError(f"the {kind} {missing[0]!r} of trailing shape {shape} is missing.")
         values = {name: np.asarray(a, dtype=float) for name, a in {**state, **constants, **tables}.items()}
-        batches = []
-        for name, array in values.items():
-            shape, lead = layout.shapes[name], int(name in layout.tables)
-            if array.ndim < len(shape) + lead or array.shape[array.ndim - len(shape) :] != shape:
-                raise wrong_shape(f"{name!r}", ("samples",) * lead + ("...", *shape), array.shape)
-            if lead and array.shape[0] == 0:
-                raise ShapeError(f"the table {name!r} has no samples.")
-            batches.append(array.shape[lead : array.ndim - len(shape)])
-        try:
-            batch = np.broadcast_shapes(*batches)
-        except ValueError:
-            raise ShapeError(f"batch axes do not broadcast: { {n: a.shape for n, a in values.items()} }.") from None
+        batch = self._batch(values)
         count, sizes = prod(batch), layout.sizes
         flat_state = {}
         for name in layout.persistent:
@@ -266,9 +255,26 @@ class Stepper:
             np.full(count, -1, dtype=np.int64),
         )
 
+    def _batch(self, values: Mapping[str, np.ndarray]) -> Shape:
+        """The batch axes that all arrays broadcast to."""
+        batches = set()
+        for name, array in values.items():
+            shape, lead = self.layout.shapes[name], int(name in self.layout.tables)
+            if array.ndim < len(shape) + lead or array.shape[array.ndim - len(shape) :] != shape:
+                raise wrong_shape(f"{name!r}", ("samples",) * lead + ("...", *shape), array.shape)
+            if lead and array.shape[0] == 0:
+                raise ShapeError(f"the table {name!r} has no samples.")
+            batches.add(array.shape[lead : array.ndim - len(shape)])
+        if len(batches) == 1:
+            return batches.pop()
+        try:
+            return np.broadcast_shapes(*batches)
+        except ValueError:
+            raise ShapeError(f"batch axes do not broadcast: { {n: a.shape for n, a in values.items()} }.") from None
+
     def _words_of(self, job: _Job, scratch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The argument words in the order of :func:`.word_names`, and how each grows with the first trajectory."""
-        start_time, step_size = np.array([job.start_time, job.step_size]).view(np.int64).tolist()
+        start_time, step_size = struct.unpack("=2q", struct.pack("=2d", job.start_time, job.step_size))
         head = {
             "scratch": address(scratch),
             "final": job.first + job.steps,
@@ -309,7 +315,7 @@ class Stepper:
             words = basis.copy()
             place_of_words = address(words)
             for row in range(start, stop, rows_per_call):
-                words[:] = basis + row * growth
+                words[:] = basis + row * growth if row else basis
                 words[_COUNT] = min(rows_per_call, stop - row)
                 for step in range(0, total, steps_per_call):
                     if cancelled.is_set():

@@ -119,12 +119,11 @@ class Rotation(Attitude):
 
     def constraints(self, q: Array) -> Array:
         # eq. 2.6 with errata 0.1, 0.2: R^T R = I and det R = 1
-        x, y, z = split(q, (3, 3, 3))
-        dot = np.vecdot
-        products = (dot(x, x) - 1, dot(y, y) - 1, dot(z, z) - 1, dot(y, z), dot(z, x), dot(x, y))
-        (a, b, c), (d, e, f), (g, h, i) = components(x), components(y), components(z)
+        a, b, c, d, e, f, g, h, i = components(q)
+        squares = a * a + b * b + c * c - 1, d * d + e * e + f * f - 1, g * g + h * h + i * i - 1
+        products = d * g + e * h + f * i, g * a + h * b + i * c, a * d + b * e + c * f
         determinant = a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
-        return vector(*products, determinant - 1)
+        return vector(*squares, *products, determinant - 1)
 
     def project(self, q: Array) -> Array:
         """The nearest rotation by five Newton steps ``X <- (X + X^-T) / 2``: full precision from errors of 0.4."""

@@ -125,7 +125,7 @@ class Pose(Coordinates):
         return concatenate(linear, self.attitude_block.rate(attitude, angular))
 
     def constraints(self, q: Array) -> Array:
-        return self.attitude_block.constraints(self.split(q)[1])
+        return self.attitude_block.constraints(part(q, 3, self.nq))
 
     def retract(self, q: Array, delta: Array) -> Array:
         r, attitude = self.split(q)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FORMAT = "heavytop run 1"
 ENDINGS = list(Ending)
+EARLY = (Ending.event, Ending.diverged)
 PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 
@@ -163,9 +164,10 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
     outcomes = np.empty(batch, dtype=object)
     flat = np.empty(len(codes), dtype=object)
     for k, (code, end) in enumerate(zip(codes, times, strict=True)):
-        index = tuple(int(i) for i in np.unravel_index(k, batch)) if batch else ()
+        ending = ENDINGS[int(code)]
+        index = tuple(int(i) for i in np.unravel_index(k, batch)) if batch and ending in EARLY else ()
         message = meta["messages"].get(str(k), meta["usual_message"])
-        flat[k] = Outcome(ENDINGS[int(code)], message, float(end), index)
+        flat[k] = Outcome(ending, message, float(end), index)
     outcomes[...] = flat.reshape(batch) if batch else flat[0]
     ending, message, end, trajectory = meta["outcome"]
     labels: dict[str, Any] = {f"{part}_names": names[part] for part in PARTS}

@@ -117,8 +117,8 @@ def simulate(
         dynamics=dynamics,
         integrator=method,
         plan=plan,
-        q=np.broadcast_to(q, (*batch, dynamics.nq)),
-        v=np.broadcast_to(v, (*batch, dynamics.nv)),
+        q=np.broadcast_to(q, (*batch, dynamics.nq)) if batch else q,
+        v=np.broadcast_to(v, (*batch, dynamics.nv)) if batch else v,
         p=p,
         batch=batch,
         start_time=float(start_time),
@@ -240,6 +240,8 @@ def _batch(q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, tabl
         "memory of the law": memory.shape[:-1],
         "inputs": table.shape[1:-1],
     }
+    if not any(shapes.values()):
+        return ()
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:

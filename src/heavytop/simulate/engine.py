@@ -151,12 +151,9 @@ class FixedStep:
             )
         numbers = np.arange(0, problem.steps + 1, every)
         self.numbers = numbers if numbers[-1] == problem.steps else np.append(numbers, problem.steps)
-        shapes = self.stepper.layout.shapes
         hidden = ("events",)
         self.names = [n for n in self.stepper.layout.record if n not in hidden]
-        n = len(self.numbers)
-        self.records = {name: np.full((n, *problem.batch, *shapes[name]), np.nan) for name in self.names}
-        self.records["q"][0], self.records["v"][0] = problem.q, problem.v
+        self.records: dict[str, np.ndarray] = {}
         self.failed = np.full(problem.batch, np.nan)
         self.stopped = np.full(problem.batch, np.nan)
         self.occurrences: list[Occurrence] = []
@@ -192,10 +189,10 @@ class FixedStep:
                     result = self._block(state, done, length)
                     state = self._keep(result, done, length)
                     done += length
-                    block = self._next_block(block, time.perf_counter() - clock)
                     bar.update(done / max(problem.steps, 1))
                     if done >= problem.steps or (np.isfinite(self.failed) | np.isfinite(self.stopped)).all():
                         break
+                    block = self._next_block(block, time.perf_counter() - clock)
             except KeyboardInterrupt:
                 interrupted = True
         numbers, records = self._until(done)
@@ -213,6 +210,7 @@ class FixedStep:
 
     def _until(self, done: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Numbers and records of what was computed, with the last state even if it was not due."""
+        self._make_room()  # interrupted before the first block
         if done == self.problem.steps:
             return self.numbers, self.records
         kept = self.numbers <= done
@@ -287,20 +285,29 @@ class FixedStep:
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
         """Copy the wanted records, note failures and events; return the state to go on from."""
         problem = self.problem
-        if np.array_equal(result.recorded, self.numbers):  # the whole run in one block
+        if first == 0 and len(result.recorded) == len(self.numbers) and length == problem.steps:  # all in one block
             self.records = {name: result.records[name] for name in self.names}
         else:
+            self._make_room()
             places = np.searchsorted(self.numbers, result.recorded)
             wanted = self.numbers[places] == result.recorded
             for name in self.names:
                 self.records[name][places[wanted]] = result.records[name][wanted]
         self._latest = {name: result.records[name][-1] for name in self.names}
-        if (result.failed >= 0).any():
-            fresh = (result.failed >= 0) & ~np.isfinite(self.failed)
+        failed = result.failed >= 0
+        if failed.any():
+            fresh = failed & ~np.isfinite(self.failed)
             self.failed[fresh] = problem.start_time + problem.step * result.failed[fresh]
         if problem.events:
             self._find_events(result, first)
         return result.state
+
+    def _make_room(self) -> None:
+        """Records of the whole run, when they come in several blocks."""
+        if not self.records:
+            problem, shapes, n = self.problem, self.stepper.layout.shapes, len(self.numbers)
+            self.records = {name: np.full((n, *problem.batch, *shapes[name]), np.nan) for name in self.names}
+            self.records["q"][0], self.records["v"][0] = problem.q, problem.v
 
     # --- events -----------------------------------------------------------------------------------------------------------
 

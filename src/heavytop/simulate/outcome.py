@@ -25,7 +25,8 @@ class Outcome:
     ending : which way.
     message : what happened, when, to which trajectory, and the likely cause.
     time : of the end in s.
-    trajectory : index in the batch; empty for a single one.
+    trajectory : index in the batch of one that ended by itself, by an event or by divergence; empty for a single trajectory, and
+        for those that went as far as the run did, which share one outcome.
 
     Examples
     --------
@@ -50,13 +51,23 @@ class Outcome:
 SEVERITY = (Ending.finished, Ending.event, Ending.step_limit, Ending.interrupted, Ending.diverged)
 
 
-def worst(outcomes: list[Outcome]) -> Outcome:
-    """The summary of a batch: its worst outcome, told with how many there are of that kind."""
-    if len(outcomes) == 1:
-        return outcomes[0]
-    chosen = max(outcomes, key=lambda o: (SEVERITY.index(o.ending), -o.time))
-    same = sum(o.ending is chosen.ending for o in outcomes)
-    if chosen.ending is Ending.finished:
-        return Outcome(chosen.ending, f"all {same} trajectories {chosen.message}", chosen.time)
-    text = f"{same} of {len(outcomes)} trajectories; first: {chosen.message}"
-    return Outcome(chosen.ending, text, chosen.time, chosen.trajectory)
+def summary(early: list[Outcome], usual: Outcome, count: int) -> Outcome:
+    """The worst outcome of ``count`` trajectories, told with how many there are of that kind.
+
+    ``early`` are those that ended by themselves; all others share the ``usual`` one.
+    """
+    if count == 0:
+        return Outcome(Ending.finished, "empty batch", usual.time)
+    if count == 1:
+        return early[0] if early else usual
+    rest = [usual] if len(early) < count else []
+    chosen = max([*early, *rest], key=lambda o: (SEVERITY.index(o.ending), -o.time))
+    if chosen is usual:
+        same = count - len(early)
+        if chosen.ending is Ending.finished:
+            return Outcome(chosen.ending, f"all {same} trajectories {chosen.message}", chosen.time)
+    else:
+        same = sum(o.ending is chosen.ending for o in early)
+    return Outcome(
+        chosen.ending, f"{same} of {count} trajectories; first: {chosen.message}", chosen.time, chosen.trajectory
+    )

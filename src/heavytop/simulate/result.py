@@ -9,9 +9,11 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.engine import Problem, Recording, channel_names
-from heavytop.simulate.outcome import Ending, Outcome, worst
+from heavytop.simulate.outcome import Ending, Outcome, summary
 from heavytop.simulate.run import Run, Settings, Timing
 
+MOST_CAUSES = 100
+"""Trajectories of a batch whose divergence is looked into."""
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
 
@@ -19,9 +21,7 @@ UNSOLVED = 1e-6
 def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
     """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
     _mark_unsolved(problem, recording)
-    outcomes = np.empty(problem.batch, dtype=object)
-    flat = [_outcome(problem, recording, index) for index in np.ndindex(*problem.batch)]
-    outcomes[...] = np.array(flat, dtype=object).reshape(problem.batch) if problem.batch else flat[0]
+    outcomes, outcome = _outcomes(problem, recording)
     t, records = _cut(problem, recording)
     dynamics = problem.dynamics
     names = channel_names(records)
@@ -37,7 +37,7 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
         q=records["q"],
         v=records["v"],
         u=records["u"],
-        outcome=worst(flat) if flat else Outcome(Ending.finished, "empty batch", recording.reached),
+        outcome=outcome,
         outcomes=outcomes,
         **dynamics.labels,
         channels=channels,
@@ -64,30 +64,41 @@ def _mark_unsolved(problem: Problem, recording: Recording) -> None:
     recording.failed[hit] = recording.t[first[hit]] if np.ndim(first) else recording.t[first]
 
 
-def _outcome(problem: Problem, recording: Recording, index: tuple[int, ...]) -> Outcome:
+def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outcome]:
+    """How each trajectory ended (*batch), and their summary."""
+    usual = _usual_outcome(recording)
+    outcomes = np.full(problem.batch, usual, dtype=object)
+    ended = np.fmin(recording.failed, recording.stopped)
+    indices = np.argwhere(np.isfinite(ended))
+    events = {o.trajectory: o.name for o in reversed(recording.occurrences) if o.terminal}
+    early: list[Outcome] = []
+    for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
+        index = tuple(indices[k].tolist())
+        told = len(early) < MOST_CAUSES
+        outcomes[index] = _early_outcome(problem, recording, index, events.get(index, ""), told)
+        early.append(outcomes[index])
+    return outcomes, summary(early, usual, problem.count)
+
+
+def _usual_outcome(recording: Recording) -> Outcome:
+    """Of all trajectories that went as far as the run did."""
+    reached = recording.reached
+    if recording.interrupted:
+        return Outcome(Ending.interrupted, f"stopped from outside at t = {reached:.6g} s", reached)
+    if recording.limited:
+        text = f"the limit of steps was reached at t = {reached:.6g} s. Loosen the tolerance or raise max_steps"
+        return Outcome(Ending.step_limit, text, reached)
+    return Outcome(Ending.finished, f"reached t = {reached:.6g} s", reached)
+
+
+def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...], event: str, told: bool) -> Outcome:
+    """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
     if isfinite(stopped) and not failed <= stopped:
-        name = next(o.name for o in recording.occurrences if o.terminal and o.trajectory == index)
-        return Outcome(Ending.event, f"{name} at t = {stopped:.10g} s{where}", stopped, index)
-    if isfinite(failed):
-        cause = likely_cause(problem, recording, index)
-        return Outcome(Ending.diverged, f"not finite from t = {failed:.6g} s{where} on: {cause}", failed, index)
-    if recording.interrupted:
-        return Outcome(
-            Ending.interrupted,
-            f"stopped from outside at t = {recording.reached:.6g} s{where}",
-            recording.reached,
-            index,
-        )
-    if recording.limited:
-        return Outcome(
-            Ending.step_limit,
-            f"the limit of steps was reached at t = {recording.reached:.6g} s{where}. Loosen the tolerance or raise max_steps",
-            recording.reached,
-            index,
-        )
-    return Outcome(Ending.finished, f"reached t = {recording.reached:.6g} s", recording.reached, index)
+        return Outcome(Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index)
+    cause = likely_cause(problem, recording, index) if told else f"the causes of the first {MOST_CAUSES} are told."
+    return Outcome(Ending.diverged, f"not finite from t = {failed:.6g} s{where} on: {cause}", failed, index)
 
 
 def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...]) -> str:
