@@ -9,7 +9,7 @@ import pytest
 from compile.chain import chain
 
 from heavytop.compile import Kernel, Program, trace
-from heavytop.compile.driver import place_buffers
+from heavytop.compile.buffers import place_buffers
 from heavytop.compile.schedule import Call, Schedule
 from heavytop.compile.stepper import Stepper
 from heavytop.compile.tiles import TILE, TILE_ABOVE
@@ -125,7 +125,7 @@ def test_buffers_share_places_only_when_they_never_meet():
     pairs = [("x", "a"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "x")]
     calls = [Call("one", (source,), (target,)) for source, target in pairs]
     schedule = Schedule({"one": one}, dict.fromkeys(("x", *names), 3), ("x",), calls)
-    offsets, size = place_buffers(schedule)
+    offsets, size = place_buffers(schedule.layout, schedule.calls)
     assert size == 9  # the state, and two buffers in turn
     for (_, first), (_, second) in pairwise(pairs):
         assert abs(offsets[first] - offsets[second]) >= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from heavytop.system import Model
 
 TITLE = "RKMK4 steps of many trajectories, one core, ns per step of one trajectory"
 STEP = 1e-3
-STEPS = 200
+STEPS = 500
 TRAJECTORIES = 128
 WITHIN, AHEAD = 1.4, 50.0
 
@@ -34,6 +35,9 @@ NOTES = (
 def run(effort: Effort) -> Report:
     """Measure the tricopter with load against its forward dynamics, the quadcopter against MuJoCo."""
     report = Report("simulate", TITLE, missing=missing("mujoco"), notes=list(NOTES))
+    effort = replace(
+        effort, seconds=3 * effort.seconds
+    )  # a run is long beside an evaluation, and a quiet moment for it is rarer
     tricopter(report, effort)
     quad(report, effort)
     return report

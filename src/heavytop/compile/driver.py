@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from heavytop.compile.buffers import Phases, lasting_buffers, place_buffers
+from heavytop.compile.copies import without_copies
 from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.llvm import Emitted, emit, lane_rows, row_addresses, support
 from heavytop.compile.moves import gather, scatter
@@ -59,12 +61,14 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     """
     used = dict.fromkeys(call.function for call in schedule.calls)
     programs = {name: Program.from_traced(schedule.functions[name]) for name in used}
+    programs, calls = without_copies(programs, schedule.calls, lasting_buffers(schedule.layout))
+    phases = Phases.cut(calls, schedule)
     emitted = {
         name: emit(program, f"f{k}", lanes, chunk or part_size(len(program.code)), exported=False)
         for k, (name, program) in enumerate(programs.items())
     }
     long = sum(len(program.code) for program in programs.values()) > TILE_ABOVE
-    loop = _Loop(schedule, lanes, emitted, tiled=long and lanes.count > 1, flush=flush)
+    loop = _Loop(schedule.layout, phases, lanes, emitted, tiled=long and lanes.count > 1, flush=flush)
     parts = [
         support(list(programs.values()), lanes, fma=fma),
         gather(lanes),
@@ -76,38 +80,6 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     return DriverText("".join(parts), loop.scratch, loop.tile, operations)
 
 
-def place_buffers(schedule: Schedule) -> tuple[dict[str, int], int]:
-    """Places of the buffers (but for the clocks) in the area of a group, and its size, both counted in vectors.
-
-    What lives only within a step shares its place with others before and after it: the area should fit into the cache. A call that
-    overwrites what it reads works on a copy, named with a prime.
-    """
-    layout, calls = schedule.layout, schedule.calls
-    lasting = dict.fromkeys((*layout.persistent, *layout.constants, *layout.tables, *layout.record))
-    spans = {name: (-1, len(calls)) for name in lasting}
-    for k, call in enumerate(calls):
-        copies = [f"{name}'" for name in call.outputs if name in call.inputs]
-        for name in (*call.inputs, *call.outputs, *copies):
-            spans[name] = (min(spans.get(name, (k, k))[0], k), max(spans.get(name, (k, k))[1], k))
-    offsets: dict[str, int] = {}
-    end = 0
-    for name, (first, last) in spans.items():
-        if name in (TIME, STEP):
-            continue
-        size = layout.size(name.rstrip("'"))
-        others = (
-            (o, layout.size(n.rstrip("'"))) for n, o in offsets.items() if spans[n][1] >= first and spans[n][0] <= last
-        )
-        offset = 0
-        for start, length in sorted(others):
-            if start >= offset + size:
-                break
-            offset = max(offset, start + length)
-        offsets[name] = offset
-        end = max(end, offset + size)
-    return offsets, end
-
-
 class _Loop:
     """Writes ``void run(args)``.
 
@@ -116,18 +88,24 @@ class _Loop:
     """
 
     def __init__(
-        self, schedule: Schedule, lanes: Lanes, emitted: dict[str, Emitted], *, tiled: bool, flush: bool
+        self,
+        layout: Layout,
+        phases: Phases,
+        lanes: Lanes,
+        emitted: dict[str, Emitted],
+        *,
+        tiled: bool,
+        flush: bool,
     ) -> None:
-        self.flush = flush
-        self.schedule, self.layout, self.lanes, self.emitted = schedule, schedule.layout, lanes, emitted
+        self.layout, self.phases, self.lanes, self.emitted, self.flush = layout, phases, lanes, emitted, flush
         self.w = Writer()
-        read = {name for call in schedule.calls for name in call.inputs}
+        read = {name for call in phases.calls for name in call.inputs}
         self.clocks = {TIME, STEP} & (read | set(self.layout.record))
         self.shared = {TIME: 0, STEP: 1}
-        uses = Counter(call.function for call in schedule.calls)
+        uses = Counter(call.function for call in phases.calls)
         self.shared_functions = {name for name, n in uses.items() if n > 1}
         self.placed: list[str] = []
-        self.offsets, self.own = place_buffers(schedule)
+        self.offsets, self.own = place_buffers(layout, phases.calls)
         # an odd number of vectors keeps the groups of a tile from competing for the same places of the cache
         self.group = (self.own + max((e.scratch for e in emitted.values()), default=0)) | 1
         self.tile = tile_size(8 * lanes.count * self.group) if tiled else 1
@@ -220,7 +198,7 @@ class _Loop:
         for name in self.layout.tables:
             due = w.test("eq", k, w.let(f"load i64, ptr {self.next_sample[name]}"))
             w.when(due, lambda name=name: self._fetch_sample(name, k))
-        for call in self.schedule.sample:
+        for call in self.phases.sample:
             self._call(call, k)
         recording = w.test("eq", k, w.let(f"load i64, ptr {self.next_record}"))
         w.when(recording, lambda: self._take_record(k))
@@ -254,7 +232,7 @@ class _Loop:
 
     def _take_record(self, k: str) -> None:
         w, words = self.w, self.words
-        for call in self.schedule.observe:
+        for call in self.phases.observe:
             self._call(call, k)
         number = w.integer("sdiv", w.integer("sub", k, words["first"]), words["every"])
 
@@ -268,7 +246,7 @@ class _Loop:
         w.do(f"store i64 {w.integer('add', k, words['every'])}, ptr {self.next_record}")
 
     def _advance(self, k: str) -> None:
-        for call in self.schedule.advance:
+        for call in self.phases.advance:
             self._call(call, k)
         self._every_group(lambda j: self._look_for_failure(k, j))
 

@@ -24,7 +24,7 @@ _FIRST_POLE = 4 * pi**2
 
 _HALF_SINE = [(-0.25) ** k / factorial(2 * k + 1) for k in range(8)]
 _HALF_COSINE = [(-0.25) ** k / factorial(2 * k) for k in range(9)]
-_CUBIC = [(-1.0) ** k / factorial(2 * k + 3) for k in range(12)]
+_CUBIC = [(-1.0) ** k / factorial(2 * k + 3) for k in range(9)]
 _VERSINE_SLOPE = [2 * k * (-1.0) ** k / factorial(2 * k + 2) for k in range(1, 15)]
 _CUBIC_SLOPE = [2 * k * (-1.0) ** k / factorial(2 * k + 3) for k in range(1, 15)]
 _ARCTANGENT = [(-1.0) ** k / (2 * k + 1) for k in range(12)]
@@ -80,8 +80,8 @@ def sine_versine(z: Array) -> tuple[Array, Array]:
 def cubic(z: Array) -> Array:
     """``(theta - sin(theta)) / theta^3``: second coefficient of the tangent operator."""
     sine, _ = sine_versine(z)
-    series = polynomial(np.minimum(z, _LIMIT), _CUBIC)
-    return np.where(z < _LIMIT, series, (1.0 - sine) / np.maximum(z, 0.5 * _LIMIT))
+    series = polynomial(np.minimum(z, _EXP_LIMIT), _CUBIC)
+    return np.where(z < _EXP_LIMIT, series, (1.0 - sine) / np.maximum(z, 0.5 * _EXP_LIMIT))
 
 
 def cotangent(z: Array) -> Array:
