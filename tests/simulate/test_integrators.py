@@ -219,3 +219,16 @@ def test_group_methods_refuse_coordinates_that_are_no_group() -> None:
             ht.simulate(body, start, 1.0, 0.1, name)
     with pytest.raises(SimulationError, match="EnergyMomentum needs the energy of 'scalable'"):
         ht.simulate(body, start, 1.0, 0.1, "energy_momentum")
+
+
+@pytest.mark.parametrize("attitude", ["matrix", "quaternion"])
+def test_energy_momentum_keeps_both_momenta_of_a_free_body(attitude: str) -> None:
+    """A body whose mass centre is off its origin, turning and flying, in large steps."""
+    system = ht.System(gravity=(0, 0, 0), name="stone")
+    inertia = ht.Inertia(2.0, com=(0.1, 0.2, -0.3), moment_at_com=(0.3, 0.4, 0.5))
+    system.body("stone", joint=ht.Free(attitude), inertia=inertia)
+    model = system.derive()
+    run = ht.simulate(model, (model.neutral(), [1.0, -2.0, 0.5, 3.0, 1.0, 2.0]), 100.0, 0.05, "energy_momentum")
+    kept = {key: i.relative for key, i in run.invariants.items() if "momentum" in key or key == "energy"}
+    assert len(kept) == 7
+    assert max(kept.values()) < 1e-11, kept

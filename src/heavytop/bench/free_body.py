@@ -15,7 +15,7 @@ from heavytop.bench.peers import missing
 from heavytop.bench.report import Report
 from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.simulate import RKMK45, simulate
-from heavytop.system import Free, Inertia, Model, Spherical, System
+from heavytop.system import Free, Inertia, Model, System
 
 TITLE = "free rigid body near its unstable axis: error after 1 s against processor time"
 UNSTABLE = Body(np.array([5.2988, 1.1775, 4.3568]), np.array([0.01, 0.0, 100.0]))
@@ -42,8 +42,6 @@ NOTES = (
     "exudyn: SolveDynamic, explicit Lie-group integration; mujoco: mj_step of all steps in one call; building the models is not timed.",
     "pin RK4: classical RK4 in a Python loop with pin.aba and pin.integrate, whose error in R is of order 2. "
     f"'{ABA_ONLY}': the same errors, charged only with four evaluations of aba inside the engine and nothing else.",
-    "energy_momentum keeps the angular momentum of a body that only turns (spherical joint); on a free joint with velocities in "
-    "body axes it keeps the energy alone.",
     "A ratio is the time of the cheapest run of the peer that reaches an accuracy over that of our cheapest run that does; "
     "targets are held against loops, whole calls are there for information.",
 )
@@ -89,16 +87,16 @@ def run(effort: Effort) -> Report:
     return report
 
 
-def model_of(body: Body, joint: Any = None) -> Model:
-    """The body on a free joint (or another one), without gravity."""
+def model_of(body: Body) -> Model:
+    """The body on a free joint, without gravity."""
     system = System(gravity=(0.0, 0.0, 0.0), name="free body")
-    system.body("body", joint=joint or Free(), inertia=Inertia(1.0, moment_at_com=tuple(body.moment)))
+    system.body("body", joint=Free(), inertia=Inertia(1.0, moment_at_com=tuple(body.moment)))
     return system.derive()
 
 
 def our_run(model: Model, body: Body, h: float, steps: int, integrator: Any) -> Callable[[], State]:
     """A call of ``simulate`` that returns the end; error-controlled methods choose their own steps up to there."""
-    start = model.neutral(), np.concatenate([np.zeros(model.nv - 3), body.omega])
+    start = model.neutral(), np.concatenate([np.zeros(3), body.omega])
     step = steps * h if isinstance(integrator, RKMK45) else h
 
     def call() -> State:
@@ -222,8 +220,6 @@ def long_runs(report: Report, title: str, body: Body, h: float, steps: int, skip
     """What is left of energy, angular momentum and orthogonality in the end; none of these runs is timed."""
     model = model_of(body)
     runs = {name: our_run(model, body, h, steps, name) for name in OURS}
-    turning = model_of(body, Spherical())
-    runs["energy_momentum, spherical joint"] = our_run(turning, body, h, steps, "energy_momentum")
     for name, (distribution, make) in PEERS.items():
         if distribution not in report.missing and name not in skip:
             runs[name] = make(body, h, steps)

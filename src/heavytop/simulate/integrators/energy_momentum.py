@@ -10,8 +10,9 @@ Without mu this is the implicit midpoint rule. The term with mu is the correctio
 energy, so that only the power P of inputs and dissipation changes it. mu is of order h^2 and the method is symmetric:
 order 2.
 
-Rotations move by the Cayley map, ``d(x) = exp(2 arctan(|x| / 2) x / |x|)``; then ``R1 L1 = R0 L0`` for a body under no
-moment: with ``L1 - L0 = h L_m x w_m`` the angular momentum is exact too. For quaternions this is the midpoint rule
+Groups move by the Cayley map of their adjoint representation, for rotations ``d(x) = exp(2 arctan(|x| / 2) x / |x|)``; then
+``R1 L1 = R0 L0`` for a body under no moment: with ``L1 - L0 = h L_m x w_m`` the angular momentum is exact too, and so are both
+momenta of a free body with velocities in body axes. For quaternions this is the midpoint rule
 ``A1 - A0 = h/2 A_m (0, w_m)``, which keeps ``|A|``: the energy-consistent integrator of the DAE of document 001. Coordinates
 that are no group take the midpoint rule in q itself.
 """
@@ -27,7 +28,7 @@ from heavytop._arrays import Array, concatenate, jacobian, part, scale, symbol
 from heavytop.compile import Call, Traced, make_function
 from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Product
 from heavytop.errors import SimulationError
-from heavytop.geometry import series
+from heavytop.geometry import se3, series
 from heavytop.simulate.assembly import Method, Plant
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, project, relative_size, stage_names
 
@@ -191,7 +192,12 @@ def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> t
 
 
 def cayley(coordinates: Coordinates, delta: Array) -> Array:
-    """``delta`` with every rotation vector x replaced by 2 arctan(|x| / 2) x / |x|, so that exp gives the Cayley map."""
+    """The argument for which exp gives the Cayley map of ``delta`` in the adjoint representation.
+
+    A rotation vector x becomes 2 arctan(|x| / 2) x / |x|. A twist (v, w) in body axes turns by the Cayley map of w and moves by
+    ``r = (v + w x v / 2) / (1 + w.w / 4)``: the matrix ``(I - ad/2)^-1 (I + ad/2)`` is that of this displacement, as
+    ``(I - W/2)^-1 wed(v) (I - W/2)^-T = wed(r)``, W = wed(w).
+    """
     if isinstance(coordinates, Product):
         parts = zip(coordinates.blocks, coordinates.split_v(delta), strict=True)
         return concatenate(*(cayley(block, d) for block, d in parts))
@@ -201,6 +207,11 @@ def cayley(coordinates: Coordinates, delta: Array) -> Array:
         return _shorten(delta)
     if isinstance(coordinates, Pose) and coordinates.velocity == "mixed":
         return concatenate(part(delta, 0, 3), _shorten(part(delta, 3, 6)))
+    if isinstance(coordinates, Pose):
+        linear, angular = part(delta, 0, 3), part(delta, 3, 6)
+        moved = scale(1 / (1 + 0.25 * np.vecdot(angular, angular)), linear + 0.5 * np.cross(angular, linear), 1)
+        turn = _shorten(angular)
+        return concatenate(se3.displacement_inverse(moved, turn), turn)
     return delta
 
 
