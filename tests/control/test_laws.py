@@ -7,6 +7,7 @@ import pytest
 
 from heavytop import System
 from heavytop._arrays import concatenate, directional
+from heavytop.compile import trace_of
 from heavytop.control import (
     AttitudeBlock,
     ClosedLoop,
@@ -18,7 +19,6 @@ from heavytop.control import (
     energy_law,
     hover,
 )
-from heavytop.control.setting import trace_of
 from heavytop.errors import ConfigurationError, ControlError, ShapeError, UnknownNameError
 from heavytop.geometry import se3, so3
 from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Revolute, Spherical, Stiffness, Wrench

@@ -16,7 +16,8 @@ from functools import cache
 from typing import Any
 
 from heavytop.compile.cache import Cache, source_stamp
-from heavytop.compile.jit import Library, compile_text, external_functions, host
+from heavytop.compile.jit import Library, compile_text, external_functions, host, native_allowed
+from heavytop.errors import CompileError
 
 
 class NativeCodeWarning(UserWarning):
@@ -70,6 +71,29 @@ def load(
     return result
 
 
+def native_code(
+    kind: str,
+    text: Callable[[int], tuple[str, dict[str, Any]]] | None,
+    fingerprint: str | None,
+    lanes: int | None,
+    store: Cache | None,
+) -> Code | None:
+    """Code of a ``kind`` of object for the machine at hand; ``text`` gives its IR for a number of lanes.
+
+    None where it must be interpreted, of which the user is told, or, without ``text``, where the cache does not have it.
+    """
+    if not native_allowed():
+        return None
+    try:
+        count = lanes or host().lanes
+        key = None if fingerprint is None else f"{kind} {fingerprint} lanes {count}"
+        return load(None if text is None else lambda: text(count), key, store)
+    except CompileError as error:
+        if text is not None:
+            warn_interpreted(str(error))
+        return None
+
+
 def _loaded(meta: dict[str, Any], data: bytes, *, hit: bool) -> Code:
     return Code(Library(data, meta["externals"]), meta, hit, len(data))
 
@@ -85,5 +109,5 @@ def warn_interpreted(reason: str) -> None:
         f"no native code: {reason} Functions are interpreted: the same results, about 100 times slower. "
         "Set HEAVYTOP_NATIVE=0 to choose this without a warning.",
         NativeCodeWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

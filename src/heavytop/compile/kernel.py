@@ -16,9 +16,9 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.compile.cache import Cache
-from heavytop.compile.code import Code, load, warn_interpreted
+from heavytop.compile.code import Code, native_code
 from heavytop.compile.entries import kernel_module
-from heavytop.compile.jit import aligned, host, native_allowed
+from heavytop.compile.jit import aligned, host
 from heavytop.compile.lanes import Lanes
 from heavytop.compile.program import Program
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
@@ -112,17 +112,7 @@ class Kernel:
         chunk: int | None = None,
     ) -> None:
         self.threads = threads
-        code = None
-        if native_allowed():
-            try:
-                count = lanes or host().lanes
-
-                def build() -> tuple[str, dict[str, Any]]:
-                    return _text(traced, count, chunk)
-
-                code = load(build, _key(fingerprint, count), cache)
-            except CompileError as error:
-                warn_interpreted(str(error))
+        code = native_code("kernel", lambda count: _text(traced, count, chunk), fingerprint, lanes, cache)
         self._interpreted: Traced | None = traced if code is None else None
         self._adopt(traced.signature, code)
 
@@ -131,12 +121,7 @@ class Kernel:
         cls, fingerprint: str, lanes: int | None = None, threads: int | None = 1, *, cache: Cache | None = None
     ) -> Kernel | None:
         """The kernel once made with this fingerprint, without tracing anything; None if the cache does not have it."""
-        if not native_allowed():
-            return None
-        try:
-            code = load(None, _key(fingerprint, lanes or host().lanes), cache)
-        except CompileError:
-            return None
+        code = native_code("kernel", None, fingerprint, lanes, cache)
         if code is None:
             return None
         kernel = cls.__new__(cls)
@@ -296,10 +281,6 @@ class Packed:
     def results(self) -> tuple[np.ndarray, ...]:
         """The outputs as arrays (batches * lanes, size)."""
         return tuple(o.transpose(0, 2, 1).reshape(-1, o.shape[1]) for o in self.outputs)
-
-
-def _key(fingerprint: str | None, lanes: int) -> str | None:
-    return None if fingerprint is None else f"kernel {fingerprint} lanes {lanes}"
 
 
 def _text(traced: Traced, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:

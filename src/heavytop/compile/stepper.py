@@ -13,15 +13,15 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.compile.cache import Cache
-from heavytop.compile.code import Code, load, warn_interpreted
+from heavytop.compile.code import Code, native_code
 from heavytop.compile.driver import HEAD, driver_module
-from heavytop.compile.jit import address, aligned, host, native_allowed
+from heavytop.compile.jit import address, aligned, host
 from heavytop.compile.kernel import KernelStats
 from heavytop.compile.lanes import Lanes
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
 from heavytop.compile.signature import Shape
-from heavytop.errors import CompileError, ShapeError, unknown_name, wrong_shape
+from heavytop.errors import ShapeError, unknown_name, wrong_shape
 
 # one native call does at most so many lane operations (about a tenth of a second), so that Ctrl-C is heard
 _CALL_BUDGET = 400_000_000
@@ -100,17 +100,7 @@ class Stepper:
         chunk: int | None = None,
     ) -> None:
         self.threads = threads
-        code = None
-        if native_allowed():
-            try:
-                count = lanes or host().lanes
-
-                def build() -> tuple[str, dict[str, Any]]:
-                    return _text(schedule, count, chunk)
-
-                code = load(build, _key(fingerprint, count), cache)
-            except CompileError as error:
-                warn_interpreted(str(error))
+        code = native_code("stepper", lambda count: _text(schedule, count, chunk), fingerprint, lanes, cache)
         self._interpreted: Schedule | None = schedule if code is None else None
         self._adopt(schedule.layout, code)
 
@@ -125,12 +115,7 @@ class Stepper:
         cache: Cache | None = None,
     ) -> Stepper:
         """The stepper of this fingerprint; ``build`` makes the schedule only if the cache does not have the code."""
-        code = None
-        if native_allowed():
-            try:
-                code = load(None, _key(fingerprint, lanes or host().lanes), cache)
-            except CompileError:
-                code = None
+        code = native_code("stepper", None, fingerprint, lanes, cache)
         if code is None:
             return cls(build(), lanes, threads, fingerprint=fingerprint, cache=cache)
         stepper = cls.__new__(cls)
@@ -381,10 +366,6 @@ def _interpret(schedule: Schedule, job: _Job) -> None:
         job.failed[~finite & (job.failed < 0)] = k + 1
     for name in layout.persistent:
         job.state[name] = buffers[name]
-
-
-def _key(fingerprint: str | None, lanes: int) -> str | None:
-    return None if fingerprint is None else f"stepper {fingerprint} lanes {lanes}"
 
 
 def _text(schedule: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:

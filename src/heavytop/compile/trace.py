@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, from_sx, is_symbolic, symbol, to_sx
+from heavytop._arrays import Array, as_array, from_sx, is_symbolic, shape, symbol, to_sx
 from heavytop.compile.signature import Shape, Signature
 from heavytop.errors import ModelError
 
@@ -83,7 +83,7 @@ class Traced:
     def expressions(self, *arguments: Array) -> tuple[Array, ...]:
         """Insert symbolic arguments; the outputs as symbolic arrays."""
         results = self.function.call([to_sx(a) for a in arguments])
-        return tuple(from_sx(sx, shape) for sx, shape in zip(results, self.outputs.values(), strict=True))
+        return tuple(from_sx(sx, own) for sx, own in zip(results, self.outputs.values(), strict=True))
 
     def __call__(self, *arguments: Array) -> tuple[Array, ...]:
         """Evaluate on numbers (interpreted) or insert symbols."""
@@ -111,7 +111,7 @@ def trace(
     >>> double([1.0, 2.0, 3.0])[0]
     array([2., 4., 6.])
     """
-    symbols = {label: symbol(label, max(prod(shape), 0)) for label, shape in inputs.items()}
+    symbols = {label: symbol(label, max(prod(size), 0)) for label, size in inputs.items()}
     shaped = [np.reshape(s, inputs[label]) if inputs[label] != s.shape else s for label, s in symbols.items()]
     result = function(*shaped)
     if isinstance(result, Mapping):
@@ -127,6 +127,12 @@ def trace(
             f"{label} turned a symbol into the number nan. Write it with NumPy (np.sin, np.where), not with math.sin, float() or if."
         )
     return Traced(label, function, dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()})
+
+
+def trace_of(name: str, symbols: Mapping[str, Array], outputs: Mapping[str, Array]) -> Traced:
+    """The traced function from flat symbols to expressions that were made of them."""
+    function = make_function(name, symbols, outputs)
+    return Traced(name, function, {k: shape(s) for k, s in symbols.items()}, {k: shape(v) for k, v in outputs.items()})
 
 
 def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> casadi.Function:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol, vector
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.sampling import Resampling, check_sample_time
-from heavytop.control.setting import trace_of
 from heavytop.control.tracking import Controller
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.model import Model

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
 from heavytop.control.reference import Reference
-from heavytop.control.setting import trace_of
 from heavytop.control.tracking import Controller, Tracking
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3

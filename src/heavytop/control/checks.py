@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.control.setting import trace_of
+from heavytop.compile import trace_of
 from heavytop.errors import ControlError, ModelError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, symbol
-from heavytop.compile import Traced
-from heavytop.control.setting import trace_of
+from heavytop.compile import Traced, trace_of
 from heavytop.control.tracking import Controller
 from heavytop.errors import ControlError
 from heavytop.simulate import Run, simulate

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.checks import check_model
 from heavytop.control.law import FeedbackLaw
-from heavytop.control.setting import trace_of
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.expressions import Expressions
 from heavytop.system.model import Model

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, directional, is_symbolic, scale, shape, symbol, vector
-from heavytop.compile import Traced
-from heavytop.control.setting import trace_of
+from heavytop.compile import Traced, trace_of
 from heavytop.errors import ControlError, wrong_shape
 
 Curve = Callable[[Array], Array]

@@ -13,10 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, split, vector
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.actuators import insert, memory, symbols_of
 from heavytop.control.sampling import Resampling
-from heavytop.control.setting import trace_of
 from heavytop.control.tracking import Controller
 from heavytop.errors import ControlError, unknown_name, wrong_shape
 from heavytop.system.inputs import Wrench

@@ -19,8 +19,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, directional, is_symbolic, jacobian, transpose
+from heavytop.compile import trace_of
 from heavytop.control.prototype import Prototype
-from heavytop.control.setting import Setting, trace_of
+from heavytop.control.setting import Setting
 from heavytop.errors import ControlError
 from heavytop.geometry import se3
 from heavytop.system.expressions import Expressions

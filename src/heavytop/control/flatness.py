@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, directional, from_columns, is_symbolic, part, scale, symbol, transpose
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.curves import Curve, derivatives
 from heavytop.control.reference import Reference, coordinates_of_motion
-from heavytop.control.setting import trace_of
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3, so3
 from heavytop.system.model import Model

@@ -12,11 +12,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split
-from heavytop.compile import Kernel, Traced
+from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box_qp, box_qp_outside
 from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
-from heavytop.control.setting import Setting, trace_of
+from heavytop.control.setting import Setting
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
-from heavytop.compile import Kernel, Traced
-from heavytop.control.setting import trace_of
+from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3

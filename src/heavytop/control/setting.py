@@ -12,8 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, shape, transpose
-from heavytop.compile import Traced, make_function
+from heavytop._arrays import Array, transpose
 from heavytop.control.prototype import Pair, Prototype
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3
@@ -150,9 +149,3 @@ def quadratic(terms: tuple[Term, ...], nv: int) -> Array:
         J = t.motion.jacobian
         total = total + transpose(J) @ (t.matrix @ J)
     return symmetric(total)
-
-
-def trace_of(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Traced:
-    """The traced function from flat symbols to expressions."""
-    sizes = {label: shape(value) for label, value in inputs.items()}
-    return Traced(name, make_function(name, inputs, outputs), sizes, {k: shape(v) for k, v in outputs.items()})

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array, split, symbol
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.sampling import Resampling, check_sample_time
-from heavytop.control.setting import trace_of
 from heavytop.errors import ControlError
 from heavytop.system.model import Model
 

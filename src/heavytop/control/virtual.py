@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
 from heavytop.control.reference import Reference
-from heavytop.control.setting import trace_of
 from heavytop.control.tracking import Tracking
 from heavytop.errors import ControlError
 from heavytop.system.model import Model

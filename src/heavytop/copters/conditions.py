@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol
-from heavytop.compile import Traced
-from heavytop.control.setting import trace_of
+from heavytop.compile import Traced, trace_of
 from heavytop.control.tracking import Controller
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ModelError

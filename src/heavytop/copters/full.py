@@ -7,18 +7,16 @@ inertia, their gyroscopic moments and their reaction on the hull are part of the
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, part, symbol, vector
-from heavytop.compile import Traced
-from heavytop.control.setting import trace_of
+from heavytop._arrays import Array, concatenate, vector
 from heavytop.control.tracking import Controller
 from heavytop.copters.airframe import Airframe
 from heavytop.copters.loads import tricopter_with_load
 from heavytop.copters.vehicle import Vehicle, add_rotors
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
+from heavytop.copters.wrapped import Wrapped
 from heavytop.geometry import se3, so3
 from heavytop.system.inputs import JointForce, Thruster
 from heavytop.system.joints import Revolute, Spherical
@@ -79,35 +77,15 @@ class FullPlant:
         return np.stack([-thrust * np.sin(theta), thrust * np.cos(theta)], axis=-1).reshape(*theta.shape[:-1], 6)
 
 
-class CascadedController:
+class CascadedController(Wrapped):
     """Forces from the law of the reduced vehicle; tilt angles and speeds from the forces; torques from both."""
 
     def __init__(self, inner: Controller, plant: FullPlant) -> None:
-        self.inner, self.plant = inner, plant
-        self.signal_size, self.state_size = inner.signal_size, inner.state_size
+        super().__init__(inner, plant.reduced)
+        self.plant = plant
 
-    def initial_state(self) -> np.ndarray:
-        """The memory of the inner controller."""
-        return self.inner.initial_state()
-
-    def signal(self, times: Any) -> np.ndarray:
-        """Samples of the reference."""
-        return self.inner.signal(times)
-
-    def traced(self, model: Any) -> Traced:
-        """The cascade as traced function."""
-        plant, reduced = self.plant, self.plant.reduced
-        inner = self.inner.traced(reduced)
-        sizes: dict[str, Any] = {"t": None, "q": plant.model.nq, "v": plant.model.nv}
-        sizes |= {"signal": self.signal_size, "z": self.state_size}
-        symbols = {name: symbol(name, size) for name, size in sizes.items() if size != 0}
-        q, v = symbols["q"], symbols["v"]
-        values = {**symbols, "q": part(q, 0, reduced.nq), "v": part(v, 0, reduced.nv)}
-        results = dict(zip(inner.outputs, inner.expressions(*(values[name] for name in inner.inputs)), strict=True))
-        results["u"] = self._torques(results["u"], q, v)
-        return trace_of("cascade", symbols, results)
-
-    def _torques(self, u: Array, q: Array, v: Array) -> Array:
+    def inputs(self, u: Array, q: Array, v: Array) -> Array:
+        """Torques of servos and motors, thrusts of the propellers."""
         plant, d = self.plant, self.plant.drives
         nq, nv = plant.reduced.nq, plant.reduced.nv
         tilts, spins, thrusts = [], [], []

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, vector
-from heavytop.compile import Traced
-from heavytop.control.setting import trace_of
 from heavytop.coordinates import Product, Vector
+from heavytop.copters.wrapped import Wrapped
 from heavytop.errors import ModelError
 from heavytop.simulate.dynamics import UserDynamics
 
@@ -157,35 +156,8 @@ class RotorPlant(UserDynamics):
         return np.concatenate([q, angles], -1), np.concatenate([v, np.broadcast_to(speeds, (*shape, count))], -1)
 
 
-class OnRotors:
+class OnRotors(Wrapped):
     """A controller of the hull's motion, in a plant that also has rotors."""
 
     def __init__(self, inner: Controller, vehicle: Vehicle) -> None:
-        self.inner, self.vehicle = inner, vehicle
-        self.signal_size, self.state_size = inner.signal_size, inner.state_size
-
-    def initial_state(self) -> np.ndarray:
-        """The memory of the inner controller."""
-        return self.inner.initial_state()
-
-    def signal(self, times: Any) -> np.ndarray:
-        """Samples of the reference."""
-        return self.inner.signal(times)
-
-    def traced(self, model: Any) -> Traced:
-        """The inner controller at the hull's part of the state."""
-        from heavytop._arrays import symbol
-
-        own = self.vehicle.model
-        inner = self.inner.traced(own)
-        sizes: dict[str, Any] = {
-            "t": None,
-            "q": model.nq,
-            "v": model.nv,
-            "signal": self.signal_size,
-            "z": self.state_size,
-        }
-        symbols = {name: symbol(name, size) for name, size in sizes.items() if size != 0}
-        values = {**symbols, "q": part(symbols["q"], 0, own.nq), "v": part(symbols["v"], 0, own.nv)}
-        results = inner.expressions(*(values[name] for name in inner.inputs))
-        return trace_of("on_rotors", symbols, dict(zip(inner.outputs, results, strict=True)))
+        super().__init__(inner, vehicle.model)

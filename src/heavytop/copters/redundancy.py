@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import from_sx, to_sx
-from heavytop.compile import Traced
+from heavytop.compile import Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.law import FeedbackLaw, Law
-from heavytop.control.setting import trace_of
 from heavytop.errors import ControlError
 
 if TYPE_CHECKING:

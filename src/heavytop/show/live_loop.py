@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol
-from heavytop.compile import Stepper, Traced
+from heavytop.compile import Stepper, Traced, trace_of
 from heavytop.control.prototype import Prototype
-from heavytop.control.setting import trace_of
 from heavytop.copters.vehicle import Vehicle
 from heavytop.show.live_gains import Tunable, tunable
 from heavytop.simulate.assembly import Control, Plant, schedule

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
-from heavytop.compile import Kernel, Traced, make_function
+from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recent import Recent
@@ -243,10 +243,7 @@ class ModelDynamics(Dynamics):
 
     def _make(self, name: str, inputs: tuple[str, ...], outputs: Mapping[str, Array]) -> Traced:
         e = self.model.expressions
-        symbols = {label: getattr(e, label) for label in (*inputs, "p")}
-        function = make_function(f"{self.name}_{name}", symbols, outputs)
-        shapes = {label: tuple(s.shape) for label, s in symbols.items()}
-        return Traced(name, function, shapes, {label: shape(value) for label, value in outputs.items()})
+        return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")}, outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         return self.model.parameter_vector(parameters)
@@ -308,10 +305,7 @@ class UserDynamics(Dynamics):
         return values
 
     def _make(self, name: str, inputs: Sequence[str], outputs: Mapping[str, Array]) -> Traced:
-        symbols = {label: self._symbols[label] for label in (*inputs, "p")}
-        function = make_function(f"{self.name}_{name}", symbols, outputs)
-        shapes = {label: tuple(s.shape) for label, s in symbols.items()}
-        return Traced(name, function, shapes, {label: shape(value) for label, value in outputs.items()})
+        return trace_of(name, {label: self._symbols[label] for label in (*inputs, "p")}, outputs)
 
     def motion(self) -> Traced:
         result = self._acceleration(*self._arguments(("q", "v", "u")))
@@ -400,5 +394,4 @@ def velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:
         np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(nv, nv), np.eye(nv)
     ):
         return None
-    function = make_function("velocity_map", {"q": q, "p": p}, {"W": matrix})
-    return Traced("velocity_map", function, {"q": (nq,), "p": motion.inputs["p"]}, {"W": (nv, nv)})
+    return trace_of("velocity_map", {"q": q, "p": p}, {"W": matrix})

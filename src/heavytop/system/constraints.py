@@ -29,7 +29,7 @@ from heavytop._arrays import (
     to_sx,
     transpose,
 )
-from heavytop.compile import Traced, make_function
+from heavytop.compile import trace_of
 from heavytop.compile.trace import holds_nan
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
@@ -220,13 +220,7 @@ def check_constraints(model: Model) -> None:
     v = model.description.basis.function(expressions.q, expressions.v)
     for row in rows:
         value = substitute(np.matvec(row.Phi, joint_v) + row.drift, joint_v, v)
-        function = make_function("basis", {"q": expressions.q, "w": expressions.v, "p": expressions.p}, {"miss": value})
-        traced = Traced(
-            "basis",
-            function,
-            {"q": (expressions.nq,), "w": (model.nv,), "p": shape(expressions.p)},
-            {"miss": shape(value)},
-        )
+        traced = trace_of("basis", {"q": expressions.q, "w": expressions.v, "p": expressions.p}, {"miss": value})
         miss = np.max(np.abs(traced.interpret(q, w, model.parameter_vector())[0]))
         if not miss < 1e-9:
             raise ModelError(

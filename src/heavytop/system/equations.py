@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop.compile.program import Program
-from heavytop.compile.trace import Traced, make_function
+from heavytop.compile.trace import trace_of
 from heavytop.errors import unknown_name
 from heavytop.system.polynomial import COORDINATE, PARAMETER, VELOCITY
 from heavytop.system.readable import Readable, readable
@@ -114,10 +114,7 @@ class Equations:
     def _program(self) -> Program:
         e, values = self.model.expressions, self._values
         symbols = {"q": e.q, "v": e.v, "p": e.p}
-        function = make_function(f"{self.name}_equations", symbols, values)
-        shapes = {name: tuple(np.shape(value)) for name, value in values.items()}
-        traced = Traced("equations", function, {name: tuple(s.shape) for name, s in symbols.items()}, shapes)
-        return Program.from_traced(traced)
+        return Program.from_traced(trace_of("equations", symbols, values))
 
     @cached_property
     def readable(self) -> Readable:
@@ -127,8 +124,7 @@ class Equations:
             [(symbol, level) for symbol in column]
             for column, level in ((self.q, COORDINATE), (self.v, VELOCITY), (self.p, PARAMETER))
         ]
-        constraints = make_function(f"{self.name}_constraints", {"q": e.q}, {"phi": e.coordinates.constraints(e.q)})
-        phi = Program.from_traced(Traced("constraints", constraints, {"q": (e.nq,)}, {}))
+        phi = Program.from_traced(trace_of("constraints", {"q": e.q}, {"phi": e.coordinates.constraints(e.q)}))
         return readable(self._program, inputs, phi, rotations(self.model))
 
     @property

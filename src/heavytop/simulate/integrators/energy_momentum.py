@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, part, scale, symbol
-from heavytop.compile import Call, Traced, make_function
+from heavytop.compile import Call, Traced, trace_of
 from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Product
 from heavytop.errors import SimulationError
 from heavytop.geometry import se3, series
@@ -115,9 +115,7 @@ class EnergyMomentum(Integrator):
         s = {name: symbol(name, size) for name, size in sizes.items()}
         w = motion.expressions(s["qm"], s["vm"], symbol("u", motion.inputs["u"][0]), s["p"])[0]
         qm, q1 = displace(plant.coordinates, s["q"], s["qm"], s["h"] * w)
-        function = make_function("displace", s, {"qm": qm, "q1": q1})
-        shapes = {name: () if size is None else (size,) for name, size in sizes.items()}
-        plant.functions["displace"] = Traced("displace", function, shapes, {"qm": (plant.nq,), "q1": (plant.nq,)})
+        plant.functions["displace"] = trace_of("displace", s, {"qm": qm, "q1": q1})
 
     def _iterate(self, plant: Plant, powered: bool) -> Call:
         """New values of the end and the middle from rates, energies and power at the last ones.
@@ -171,8 +169,7 @@ def _energy_with_slope(plant: Plant) -> Traced | None:
     kinetic, potential = energies.expressions(q, v, p)
     total = np.reshape(kinetic + potential, ())
     slope = jacobian(np.reshape(total, (1,)), v)[0, :]
-    function = make_function("energy_slope", {"q": q, "v": v, "p": p}, {"E": total, "slope": slope})
-    return Traced("energy_slope", function, energies.inputs, {"E": (), "slope": (plant.nv,)})
+    return trace_of("energy_slope", {"q": q, "v": v, "p": p}, {"E": total, "slope": slope})
 
 
 def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> tuple[Array, Array]:

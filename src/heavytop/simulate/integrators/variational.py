@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, jacobian, substitute, symbol, transpose
-from heavytop.compile import Call, Traced, make_function
+from heavytop.compile import Call, Traced, trace_of
 from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import Control, Method, Plant
 from heavytop.simulate.dynamics import velocity_map
@@ -103,8 +103,7 @@ class Variational(Integrator):
             return force
         q, v, u, p = (symbol(name, force.inputs[name][0]) for name in ("q", "v", "u", "p"))
         value = np.linalg.solve(transpose(w_map.expressions(q, p)[0]), force.expressions(q, v, u, p)[0])
-        function = make_function("force", {"q": q, "v": v, "u": u, "p": p}, {"force": value})
-        return Traced("force", function, force.inputs, force.outputs)
+        return trace_of("force", {"q": q, "v": v, "u": u, "p": p}, {"force": value})
 
     def _work(self, plant: Plant) -> list[Call]:
         """Work by the midpoint rule."""
@@ -184,20 +183,11 @@ class _Pieces:
                 values[name] = symbol(name, sizes.get(name, self.n))
         return values
 
-    def _traced(self, name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Traced:
-        function = make_function(name, inputs, outputs)
-        return Traced(
-            name,
-            function,
-            {label: tuple(s.shape) for label, s in inputs.items()},
-            {label: tuple(np.shape(s) if not hasattr(s, "shape") else s.shape) for label, s in outputs.items()},
-        )
-
     def momentum(self) -> Traced:
         """(q, v, p) -> W^-T M v."""
         s = self._symbols("q", "v", "p")
         w = s["v"] if self.map is None else np.matvec(self.map.expressions(s["q"], s["p"])[0], s["v"])
-        return self._traced("momentum", s, {"momentum": np.matvec(self._mass(s["q"], s["p"]), w)})
+        return trace_of("momentum", s, {"momentum": np.matvec(self._mass(s["q"], s["p"]), w)})
 
     def functions(self) -> dict[str, Traced]:
         """All functions the calls use."""
@@ -210,18 +200,18 @@ class _Pieces:
     def _velocity(self) -> Traced:
         s = self._symbols("q", "momentum", "p")
         w = solve_definite(self._mass(s["q"], s["p"]), s["momentum"])
-        return self._traced("velocity", s, {"v": self._velocity_of(s["q"], w, s["p"])})
+        return trace_of("velocity", s, {"v": self._velocity_of(s["q"], w, s["p"])})
 
     def _predict(self) -> Traced:
         s = self._symbols("q", "v", "h", "p")
         w = s["v"] if self.map is None else np.matvec(self.map.expressions(s["q"], s["p"])[0], s["v"])
         mass = self._mass(s["q"], s["p"])
-        return self._traced("predict", s, {"delta": s["h"] * w, "mass": mass + np.zeros((self.n, self.n))})
+        return trace_of("predict", s, {"delta": s["h"] * w, "mass": mass + np.zeros((self.n, self.n))})
 
     def _middle(self) -> Traced:
         s = self._symbols("q", "delta", "h", "p")
         qm = self.c.retract(s["q"], 0.5 * s["delta"])
-        return self._traced("middle", s, {"qm": qm, "vm": self._velocity_of(qm, (1 / s["h"]) * s["delta"], s["p"])})
+        return trace_of("middle", s, {"qm": qm, "vm": self._velocity_of(qm, (1 / s["h"]) * s["delta"], s["p"])})
 
     def _iterate(self, forced: bool) -> Traced:
         s = self._symbols("q", "delta", "momentum", "mass", "h", "p", *(["force"] if forced else []))
@@ -231,7 +221,7 @@ class _Pieces:
             left = left - 0.5 * s["h"] * s["force"]
         change = s["h"] * solve_definite(s["mass"], s["momentum"] - left)
         relative = relative_size(change, s["delta"], SLOW * s["h"])
-        return self._traced("iterate", s, {"delta": s["delta"] + change, "change": relative})
+        return trace_of("iterate", s, {"delta": s["delta"] + change, "change": relative})
 
     def _finish(self, forced: bool) -> Traced:
         s = self._symbols("q", "delta", "h", "p", "change", "residual", *(["force"] if forced else []))
@@ -241,4 +231,4 @@ class _Pieces:
             right = right + 0.5 * s["h"] * s["force"]
         moved = self.c.retract(s["q"], s["delta"])
         residual = np.maximum(s["residual"], s["change"])
-        return self._traced("finish", s, {"q": moved, "momentum": right, "residual": residual})
+        return trace_of("finish", s, {"q": moved, "momentum": right, "residual": residual})
