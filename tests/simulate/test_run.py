@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import FileFormatError, SimulationError, UnknownNameError
+from heavytop.errors import FileFormatError, ModelError, SimulationError, UnknownNameError
 from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, plot_signals
 from heavytop.simulate import Ending, Invariant
 from heavytop.simulate.api import simulate
@@ -278,3 +280,24 @@ def test_figures_tell_units(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
     phase = plot_phase(run, "trolley.x", "trolley.v_x", tmp_path / "phase.svg")
     assert axis_labels(phase) == [("trolley.x in m", "trolley.v_x in m/s")]
     assert len(plot_signals(run, ["trolley.x", "motor", "hook.w"]).axes) == 3
+
+
+def test_copies_and_pickles(run: ht.Run, batch: ht.Run) -> None:
+    for original in (run, batch):
+        thawed = pickle.loads(pickle.dumps(original))
+        same(original, thawed)
+        assert thawed.model is None
+        assert thawed.invariants.keys() == original.invariants.keys()
+        assert copy.copy(original).q is original.q
+        twin = copy.deepcopy(original)
+        same(original, twin)
+        assert twin.model is original.model
+        twin.q[:] = 0.0
+        assert np.any(original.q)
+        same(thawed, pickle.loads(pickle.dumps(thawed)))
+
+
+def test_models_say_why_they_are_not_pickled(run: ht.Run) -> None:
+    assert copy.deepcopy(run.model) is run.model
+    with pytest.raises(ModelError, match="Derive it anew in each process"):
+        pickle.dumps(run.model)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -238,6 +239,32 @@ class Run:
         from heavytop.show.run_report import report_of
 
         return write_page(report_of(self, index), path)
+
+    # --- copies -------------------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled run has its energies and invariants instead of the model, like a saved one."""
+        state = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.dynamics is not None:
+            energies = (
+                {"kinetic_energy": self.kinetic_energy, "potential_energy": self.potential_energy}
+                if self.has_energy
+                else {}
+            )
+            state |= {"dynamics": None, "model": None, "stored": {"invariants": self.invariants, **energies}}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __copy__(self) -> Run:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Run:
+        """Arrays of its own; the model, which does not change, is shared."""
+        shared = ("dynamics", "model")
+        own = {f.name: deepcopy(getattr(self, f.name), memo) for f in fields(self) if f.name not in shared}
+        return replace(self, **own)
 
     def __repr__(self) -> str:
         batch = f", batch {self.batch}" if self.batch else ""

@@ -54,6 +54,18 @@ class Model:
         self._inertia_checked = False
         self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
 
+    def __copy__(self) -> Model:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> Any:
+        raise ModelError(
+            f"the model {self.name!r} cannot be pickled, as it holds symbols and machine code. Derive it anew in each process (its native "
+            "code is found in the cache), and pass runs or arrays between them."
+        )
+
     # --- sizes and names --------------------------------------------------------------------------------------------------
 
     @property
