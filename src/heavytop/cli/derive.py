@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from heavytop._files import whole_file
 from heavytop.cli.target import HELP, derived, load_target
 from heavytop.cli.terminal import console, fail, reported
 
@@ -64,20 +65,6 @@ def derive(
 
 def _write(path: Path, content: str) -> None:
     """Write a file whole or not at all."""
-    import os
-    import tempfile
-
-    if path.is_dir():
-        raise fail(f"cannot write {str(path)!r}: it is a folder; give the name of a file.")
-    if not path.parent.is_dir():
-        raise fail(f"cannot write {str(path)!r}: the folder {str(path.parent)!r} does not exist.")
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path, "equations.tex") as temporary:
+        temporary.write_text(content, encoding="utf-8")
     typer.echo(f"wrote {path}")

@@ -17,7 +17,10 @@ from typing import Any
 
 from heavytop.compile.cache import Cache, source_stamp
 from heavytop.compile.jit import Library, compile_text, external_functions, host, native_allowed
-from heavytop.errors import CompileError
+from heavytop.errors import CompileError, ShapeError
+
+LANES = (1, 2, 4, 8, 16)
+"""Numbers of states that can be evaluated together."""
 
 
 class NativeCodeWarning(UserWarning):
@@ -82,6 +85,8 @@ def native_code(
 
     None where it must be interpreted, of which the user is told, or, without ``text``, where the cache does not have it.
     """
+    if lanes is not None and lanes not in LANES:
+        raise ShapeError(f"lanes must be one of {', '.join(map(str, LANES))}, got {lanes!r}.")
     if not native_allowed():
         return None
     try:

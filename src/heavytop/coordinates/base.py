@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, jacobian, scale
+from heavytop._arrays import Array, is_symbolic, jacobian, numbers, scale
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
@@ -165,7 +165,7 @@ class Coordinates(ABC):
 
     def _check_entries(self, q: Array, where: str) -> np.ndarray:
         """``q`` as a float array of the right shape with finite entries."""
-        q = np.asarray(q, dtype=float)
+        q = numbers(q, where)
         if q.ndim == 0 or q.shape[-1] != self.nq:
             raise wrong_shape(where, ("...", self.nq), q.shape, f"The coordinates are {', '.join(self.q_names)}.")
         if not np.isfinite(q).all():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._files import whole_file
 from heavytop.errors import FileFormatError
 from heavytop.simulate.events import Occurrence
 from heavytop.simulate.invariants import Invariant
@@ -102,22 +101,8 @@ def _metadata(run: Run) -> str:
 
 def save(run: Run, path: str | Path) -> None:
     """Write the run; the file appears under its name only when it is complete."""
-    target = Path(path)
-    if not target.parent.exists():
-        raise FileFormatError(f"the folder {str(target.parent)!r} does not exist; create it or save elsewhere.")
-    if target.is_dir():
-        raise FileFormatError(
-            f"{str(target)!r} is a folder; give the name of a file such as {str(target / 'run.nc')!r}."
-        )
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(handle)
-    try:
+    with whole_file(path, "run.nc") as temporary:
         to_xarray(run).to_netcdf(temporary, engine="h5netcdf", format="NETCDF4")
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def load(path: str | Path) -> Run:
@@ -132,7 +117,7 @@ def load(path: str | Path) -> Run:
             data = opened.load()
     except Exception as error:
         raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: {error}") from error
-    meta = json.loads(_text(data["metadata"].values.item())) if "metadata" in data else {}
+    meta = _meta(data)
     if meta.get("format") != FORMAT:
         raise FileFormatError(
             f"{str(source)!r} was not written by Run.save: expected format {FORMAT!r}, got {meta.get('format')!r}."
@@ -140,8 +125,16 @@ def load(path: str | Path) -> Run:
     return _run(data, meta)
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+def _meta(data: xarray.Dataset) -> dict[str, Any]:
+    """What :func:`_metadata` wrote; nothing if something else is there."""
+    if "metadata" not in data or data["metadata"].size != 1:
+        return {}
+    value = data["metadata"].values.item()
+    try:
+        content = json.loads(value if isinstance(value, str | bytes) else "")
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:

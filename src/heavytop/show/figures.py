@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._files import whole_file
 from heavytop.errors import ModelError
 from heavytop.show import palette
 from heavytop.show.scene import Panel, Report, Scene
@@ -169,6 +170,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "eps": {}, "png": {}}
     if kind not in undated:
         raise ModelError(f"cannot save a figure as {target.name!r}: the name must end in .pdf, .svg, .eps or .png.")
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "heavytop"}):
-        figure.savefig(target, format=kind, metadata=undated[kind] or None, dpi=300)
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "heavytop"}), whole_file(target, "figure.pdf") as temporary:
+        figure.savefig(temporary, format=kind, metadata=undated[kind] or None, dpi=300)
     return target

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import tempfile
 import zlib
 from importlib import resources
 from pathlib import Path
 from string import Template
 
+from heavytop._files import whole_file
 from heavytop._version import __version__
 from heavytop.errors import FileFormatError
 from heavytop.show.pack import pack_report
@@ -21,7 +20,7 @@ SIZE_LIMIT = 5_000_000
 SCRIPTS = ("decode.js", "stage.js", "plots.js", "page.js")
 
 
-def write_page(report: Report, path: str | os.PathLike[str]) -> Path:
+def write_page(report: Report, path: str | Path) -> Path:
     """Write a report as one self-contained HTML file of at most 5 MB.
 
     The file is written under another name first and then renamed, so a reader never sees half a page.
@@ -37,29 +36,15 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> Path:
     Path
         The file written.
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist. Create it first.")
     content = page(report).encode("utf-8")
     if len(content) > SIZE_LIMIT:
         raise FileFormatError(
             f"the page of {report.title!r} would have {len(content) / 1e6:.1f} MB, the limit is {SIZE_LIMIT / 1e6:.0f} MB. "
             "Use fewer or coarser meshes, or shorter tables."
         )
-    if target.is_dir():
-        raise FileFormatError(
-            f"{str(target)!r} is a folder; give the name of a file such as {str(target / 'run.html')!r}."
-        )
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return target
+    with whole_file(path, "run.html") as temporary:
+        temporary.write_bytes(content)
+    return Path(path)
 
 
 def page(report: Report) -> str:

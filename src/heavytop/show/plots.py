@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.errors import SimulationError
+from heavytop._files import whole_file
+from heavytop.errors import FileFormatError, SimulationError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -217,5 +218,11 @@ def _figure(width: float, height: float) -> Figure:
 
 def _written(figure: Any, path: str | Path | None) -> Any:
     if path is not None:
-        figure.savefig(path, dpi=140)
+        kind = Path(path).suffix.lower().lstrip(".") or "png"
+        if kind not in figure.canvas.get_supported_filetypes():
+            raise FileFormatError(
+                f"cannot draw {str(path)!r}: the name must end in .png, .pdf, .svg or another format of matplotlib."
+            )
+        with whole_file(path, "run.png") as temporary:
+            figure.savefig(temporary, dpi=140, format=kind)
     return figure

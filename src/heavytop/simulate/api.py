@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, numbers
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, UserDynamics, as_dynamics
@@ -96,6 +96,8 @@ def simulate(
     steps = _steps(duration, float(step))
     if not isinstance(record_every, int | np.integer) or record_every < 1:
         raise SimulationError(f"record_every must be 1, 2, ..., got {record_every!r}.")
+    if threads is not None and (not isinstance(threads, int | np.integer) or threads < 1):
+        raise SimulationError(f"threads must be None (one per processor) or 1, 2, ..., got {threads!r}.")
     size = duration / steps if steps else float(step)
     plan = plan_inputs(
         dynamics,
@@ -209,7 +211,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(start, tuple | list) or len(start) != 2:
         raise SimulationError("start must be a pair (q0, v0).")
     q = dynamics.coordinates.check(start[0], f"start q of {dynamics.name!r}")
-    v = np.asarray(start[1], dtype=float)
+    v = numbers(start[1], f"start v of {dynamics.name!r}")
     if v.ndim == 0 or v.shape[-1] != dynamics.nv:
         hint = f"The velocity coordinates are {', '.join(dynamics.v_names)}."
         raise wrong_shape(f"start v of {dynamics.name!r}", ("...", dynamics.nv), v.shape, hint)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate
+from heavytop._arrays import Array, concatenate, is_symbolic, to_sx
 from heavytop.compile import Traced, trace
 from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics
@@ -62,6 +62,8 @@ def as_events(events: Any) -> tuple[Event, ...]:
         return ()
     if isinstance(events, Event) or callable(events):
         events = (events,)
+    if not isinstance(events, Iterable):
+        raise SimulationError(f"events must be ht.Event, a function of (t, q, v) or several of them, got {events!r}.")
     result = []
     for number, item in enumerate(events):
         if not isinstance(item, Event):
@@ -81,11 +83,26 @@ def trace_events(events: Sequence[Event], dynamics: Dynamics) -> Traced:
             value = event.function(t, q, v)
             if getattr(value, "shape", ()) not in ((), (1,)):
                 raise SimulationError(f"event {event.name!r} must return one number, got shape {value.shape}.")
+            if _is_truth(value):
+                raise SimulationError(
+                    f"event {event.name!r} returns a truth value, whose zeros cannot be located: give a number that crosses zero, "
+                    "such as q[0] - 0.3 instead of q[0] < 0.3, and direction=-1 or 1."
+                )
             rows.append(np.reshape(value + 0 * t, (1,)))
         return {"events": concatenate(*rows)}
 
     shapes = {"t": (), "q": (dynamics.nq,), "v": (dynamics.nv,)}
     return trace(values, shapes, name="events")
+
+
+def _is_truth(value: Array) -> bool:
+    """Whether a value is a comparison or a combination of some."""
+    if not is_symbolic(value):
+        return isinstance(value, bool | np.bool_)
+    import casadi
+
+    tests = (casadi.OP_LT, casadi.OP_LE, casadi.OP_EQ, casadi.OP_NE, casadi.OP_NOT, casadi.OP_AND, casadi.OP_OR)
+    return any(to_sx(value).is_op(test) for test in tests)
 
 
 def crossings(values: np.ndarray, events: Sequence[Event]) -> np.ndarray:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import numbers
 from heavytop.errors import ShapeError, SimulationError
 from heavytop.simulate.assembly import Control
 from heavytop.simulate.dynamics import Dynamics
@@ -69,14 +72,28 @@ def plan_inputs(
         kind = "sampled" if hold == "zero-order" else "continuous"
         return InputPlan(Control(kind, law, every if kind == "sampled" else 1), zeros, None, every)
     if callable(inputs):
+        _check_arguments(inputs)
         return InputPlan(Control("table"), zeros, inputs, every)
     table = zeros if inputs is None else _table(inputs, dynamics, steps, every)
     return InputPlan(Control("table"), table, None, every)
 
 
+def _check_arguments(callback: Callback) -> None:
+    try:
+        inspect.signature(callback).bind(0.0, None, None)
+    except TypeError as error:
+        raise SimulationError(
+            f"inputs must be a function of (t, q, v), but this one cannot be called so: {error}."
+        ) from None
+    except ValueError:  # some built-in functions do not tell
+        return
+
+
 def _steps_per_sample(control_step: float | None, step: float) -> int:
     if control_step is None:
         return 1
+    if not isinstance(control_step, int | float | np.number) or not isfinite(control_step):
+        raise SimulationError(f"control_step must be a finite number of seconds, got {control_step!r}.")
     ratio = float(control_step) / step
     every = round(ratio)
     if every < 1 or abs(ratio - every) > 1e-6 * every:
@@ -87,7 +104,7 @@ def _steps_per_sample(control_step: float | None, step: float) -> int:
 
 
 def _table(inputs: Any, dynamics: Dynamics, steps: int, every: int) -> np.ndarray:
-    table = np.asarray(inputs, dtype=float)
+    table = numbers(inputs, f"inputs of {dynamics.name!r}")
     if table.ndim == 0 or table.shape[-1] != dynamics.nu:
         names = ", ".join(dynamics.u_names) or "none"
         raise ShapeError(

@@ -102,7 +102,7 @@ class Run:
         return len(self.t)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        key = name.replace("/", ".")
+        key = str(name).replace("/", ".")
         for names, array in ((self.q_names, self.q), (self.v_names, self.v), (self.u_names, self.u)):
             if key in names:
                 return array[..., names.index(key)]
@@ -114,7 +114,7 @@ class Run:
         group = [k for k, label in enumerate(self.q_names) if label.startswith(key + ".")]
         if group:
             return self.q[..., group]
-        raise unknown_name(f"signal of run {self.name!r}", name, known)
+        raise unknown_name(f"signal of run {self.name!r}", str(name), known)
 
     def __contains__(self, name: str) -> bool:
         try:

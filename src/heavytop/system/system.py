@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, symbol
-from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg, se3
+from heavytop.system.checks import NOT_MATH
 from heavytop.system.description import (
     Basis,
     Constraint,
@@ -26,7 +28,7 @@ from heavytop.system.inputs import Input
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.joints.closure import closure
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.names import WORLD
+from heavytop.system.names import WORLD, check_name
 from heavytop.system.struts import Strut
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class System:
     """
 
     def __init__(self, gravity: Any = (0.0, 0.0, -9.81), name: str = "system") -> None:
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"the name of a system must be a text, got {name!r}.")
         self.name = name
         self._parameters: dict[str, Parameter] = {}
         self._frames: list[str] = [WORLD]
@@ -129,8 +133,7 @@ class System:
         self._connect(a, b, joint, at, name or b)
 
     def _check_frame_name(self, name: str) -> None:
-        if not isinstance(name, str) or not name or any(c in name for c in ".:/ "):
-            raise ModelError(f"a body or frame needs a name without dots, colons, slashes and spaces, got {name!r}.")
+        check_name(name, "a body or frame")
         if name in self._frames:
             raise ModelError(
                 f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved)."
@@ -237,8 +240,7 @@ class System:
 
     def input(self, name: str, element: Input) -> None:
         """Add an input: one column of B(q)."""
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"an input needs a name, got {name!r}.")
+        check_name(name, "an input")
         if name in self._inputs:
             raise ModelError(f"the input name {name!r} is taken: input names must be unique.")
         if not hasattr(element, "actions") or isinstance(element, type):
@@ -321,8 +323,7 @@ class System:
 
     def parameter(self, name: str, value: float) -> Array:
         """Declare a named number; the result can stand wherever a number can and stays an input of compiled code."""
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"a parameter needs a name, got {name!r}.")
+        check_name(name, "a parameter")
         if name in self._parameters:
             raise ModelError(f"the parameter name {name!r} is taken: parameter names must be unique.")
         number = np.asarray(value, dtype=float)
@@ -425,7 +426,20 @@ class System:
 def _callable(fn: Any, what: str) -> Any:
     if not callable(fn):
         raise ModelError(f"{what} must be a function, got {fn!r}.")
-    return fn
+
+    @wraps(fn)
+    def on_symbols(*arguments: Array) -> Array:
+        try:
+            return fn(*arguments)
+        except HeavytopError:
+            raise
+        except (TypeError, IndexError, NotImplementedError, RuntimeError, ValueError) as error:
+            reason = str(error).rpartition(": ")[2] or type(error).__name__
+            raise ModelError(
+                f"the function given as {what} fails on symbols ({reason.rstrip('.')}). {NOT_MATH}"
+            ) from error
+
+    return on_symbols
 
 
 def _argument_count(fn: Callable[..., Any]) -> int:
