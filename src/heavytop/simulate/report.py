@@ -9,13 +9,17 @@ import numpy as np
 if TYPE_CHECKING:
     from heavytop.simulate.run import Run
 
+LOST = 0.01
+"""Relative drift of energy or momentum above which a run is not to be trusted."""
+
 
 def report(run: Run) -> str:
     """Outcome, energy balance, drifts with units, events, timing."""
     lines = [f"{run.name}: {run.outcome}", ""]
     lines += _facts(run)
-    lines += _energies(run)
-    lines += _invariants(run)
+    if len(run) > 1:
+        lines += _energies(run)
+        lines += _invariants(run)
     lines += _tracking(run)
     if run.events:
         lines += ["", "events"]
@@ -74,6 +78,9 @@ def _invariants(run: Run) -> list[str]:
         for name, invariant in found.items():
             relative = f"{invariant.relative:.2e}" if invariant.unit != "1" else ""
             lines.append(_row(name, f"{invariant.drift:.2e}", invariant.unit, relative))
+        lost = max((i.relative for name, i in found.items() if name == "energy" or "momentum" in name), default=0.0)
+        if lost > LOST:
+            lines += ["", f"  note: what should be kept has changed by {lost:.2g} of its size. Take a smaller step."]
     if "residual" in run.channels and len(run):
         worst = float(np.nanmax(run.channels["residual"], initial=0.0))
         lines.append(_row("implicit equations", f"{worst:.2e}", "1", ""))

@@ -97,12 +97,28 @@ def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
     if isfinite(stopped) and not failed <= stopped:
         return Outcome(Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index)
-    cause = likely_cause(problem, recording, index) if told else f"the causes of the first {MOST_CAUSES} are told."
-    return Outcome(Ending.diverged, f"not finite from t = {failed:.6g} s{where} on: {cause}", failed, index)
+    residual = _unsolved(recording, index)
+    what = f"not finite from t = {failed:.6g} s{where} on"
+    if residual is not None:
+        what = f"a step before t = {failed:.6g} s{where} was not solved"
+    cause = likely_cause(problem, recording, index, residual) if told else f"the causes of the first {MOST_CAUSES} are told."
+    return Outcome(Ending.diverged, f"{what}: {cause}", failed, index)
 
 
-def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...]) -> str:
-    """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew."""
+def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
+    """The last relative change of an implicit step of this trajectory that was not solved; None if all were."""
+    residual = recording.records.get("residual")
+    if residual is None:
+        return None
+    bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
+    return bad[0] if bad else None
+
+
+def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...], residual: float | None = None) -> str:
+    """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew.
+
+    ``residual`` is that of the implicit step that was not solved, if this is what happened.
+    """
     h, limit = problem.step, problem.integrator.stable_up_to
     u = recording.records["u"][(0, *index)]
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
@@ -113,10 +129,12 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...])
             f"the step {h:g} s is too large. The fastest mode at the start has |lambda| = {fastest:.4g} 1/s and "
             f"{problem.integrator.name} needs |lambda| h < {limit:g}: take a step below {limit / fastest:.2g} s."
         )
-    if limit is None and fastest * h > 1.0:
+    if limit is None and (residual is not None or fastest * h > 1.0):
+        changed = "" if residual is None else f", whose last relative change was {residual:.2g}"
         return (
-            f"the step {h:g} s is too large for the iteration of {problem.integrator.name}. The fastest mode at the start has "
-            f"|lambda| = {fastest:.4g} 1/s: take a step below {1 / fastest:.2g} s."
+            f"the step {h:g} s is too large for the iteration of {problem.integrator.name}{changed}. The fastest mode at the start has "
+            f"|lambda| = {fastest:.4g} 1/s: take a step below {0.3 / max(fastest, 1e-300):.2g} s, or more iterations "
+            f"({type(problem.integrator).__name__}(iterations=...))."
         )
     speed = np.max(np.abs(recording.records["v"][(slice(None), *index)]), axis=-1, initial=0.0)
     good = np.flatnonzero(np.isfinite(speed))
