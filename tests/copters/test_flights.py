@@ -19,7 +19,7 @@ from heavytop.copters import (
 )
 from heavytop.copters.flight import angle_between
 from heavytop.copters.propulsion import OnRotors, RotorPlant
-from heavytop.errors import ModelError
+from heavytop.errors import ControlError, ModelError
 from heavytop.geometry import se3, so3
 from heavytop.show.flight import flight_report
 from heavytop.show.page import write_page
@@ -126,3 +126,17 @@ def test_angle_between_poses() -> None:
     a = se3.pose(so3.exp(np.array([0.1, 0.2, 0.3])), np.zeros(3))
     b = a @ se3.pose(so3.exp(np.array([0.0, 3.0, 0.0])), np.ones(3))
     assert angle_between(a, b) == pytest.approx(3.0)
+
+
+def test_rotors_that_lag_and_drag_are_flown_on_demand() -> None:
+    craft = load("hummingbird")
+    ideal, real = fly(craft, "looping"), fly(craft, "looping", rotors=True)
+    assert ideal.position_error.max() < 0.02
+    assert 0.05 < real.position_error.max() < 1.0
+    assert real.position_error[-1] < 0.05
+    assert real.u.shape == ideal.u.shape
+    assert np.all(real.u > 0)
+    with pytest.raises(ControlError, match="give either, not both"):
+        fly(craft, "looping", rotors=True, wind=3.0)
+    with pytest.raises(ModelError, match="no propulsion"):
+        fly(quadcopter(), "looping", rotors=True)

@@ -16,6 +16,9 @@ from heavytop.cli.terminal import FAILURE, console, fail, reported
 if TYPE_CHECKING:
     from heavytop.copters import Flight
 
+LOST = 5.0
+"""Distance from the reference in m at the end of a flight beyond which it has failed."""
+
 
 @reported
 def fly(
@@ -30,6 +33,10 @@ def fly(
     payload: Annotated[
         float, typer.Option("--payload", help="Mass in kg that the controller does not know.", min=0.0)
     ] = 0.0,
+    rotors: Annotated[
+        bool,
+        typer.Option("--rotors", help="Rotor speeds lag behind, rotors and frame have drag (vehicles with such data)."),
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
     open_page: Annotated[
@@ -73,7 +80,16 @@ def fly(
         craft = catalogue.load(vehicle)
         name = maneuver or default_maneuver(craft)
         flight = fly_vehicle(
-            craft, name, law, limits=limits, wind=wind, noise=noise, payload=payload, seed=seed, tell=tell
+            craft,
+            name,
+            law,
+            limits=limits,
+            wind=wind,
+            noise=noise,
+            payload=payload,
+            seed=seed,
+            rotors=rotors,
+            tell=tell,
         )
         tell("writing the page")
         from heavytop.show.flight import write_flight
@@ -89,6 +105,8 @@ def fly(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
+    if flight.position_error[-1] > LOST and flight.position_error[-1] > flight.position_error[0]:
+        raise fail(f"the vehicle is lost: {flight.position_error[-1]:.3g} m from the reference at the end.", FAILURE)
     if not flight.run.outcome.ok:
         raise fail(f"the flight ended early: {flight.run.outcome}", FAILURE)
 
@@ -129,7 +147,7 @@ def _print(flight: Flight, seconds: float) -> None:
     for what, value in single_rows(flight):
         table.add_row(what, value, "")
     check = flight.maneuver.check()
-    table.add_row("maneuver within the limits", "yes" if not check.outside else "no", "")
+    table.add_row("reference within the limits", "yes" if not check.outside else "no", "")
     screen = console()
     screen.print(table)
     t = flight.run.timing

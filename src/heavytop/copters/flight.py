@@ -12,7 +12,9 @@ import numpy as np
 from heavytop.control.integral import Integral
 from heavytop.copters.conditions import Conditions, Disturbed
 from heavytop.copters.maneuvers import Maneuver, make
+from heavytop.copters.propulsion import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
 
@@ -28,6 +30,7 @@ class Flight:
     ----------
     run : of the plant; its first inputs are the vehicle's.
     law : name of the law. limits : whether the inputs were limited. integral : whether with integral action.
+    rotors : whether the plant had rotor speeds that lag behind, and drag.
     """
 
     vehicle: Vehicle
@@ -37,6 +40,7 @@ class Flight:
     limits: bool
     integral: bool
     conditions: Conditions = field(default_factory=Conditions)
+    rotors: bool = False
 
     @property
     def t(self) -> np.ndarray:
@@ -48,6 +52,8 @@ class Flight:
         """(n, nu) inputs of the vehicle, N; of a detailed plant, the forces that its propellers make."""
         if self.vehicle.full is not None:
             return self.vehicle.full.forces(self.run.q, self.run.v)
+        if self.rotors and self.vehicle.propulsion is not None:
+            return self.vehicle.propulsion.thrust_coefficient * self.run.v[..., self.vehicle.model.nv :] ** 2
         return self.run.u[..., : self.vehicle.airframe.inputs]
 
     @cached_property
@@ -59,7 +65,8 @@ class Flight:
         """(n, 4, 4) pose of a body, or of the reference's."""
         if desired:
             return self.vehicle.model.pose("world", body, self.desired)
-        return self.vehicle.plant.pose("world", body, self.run.q)
+        plant = self.vehicle.plant
+        return plant.pose("world", body, self.run.q[..., : plant.nq])
 
     @cached_property
     def position_error(self) -> np.ndarray:
@@ -154,6 +161,7 @@ def fly(
     payload: float = 0.0,
     integral: bool | None = None,
     seed: int = 0,
+    rotors: bool = False,
     start: Any = None,
     step: float = 1e-3,
     until: float | None = None,
@@ -168,6 +176,8 @@ def fly(
     limits : whether the inputs keep the vehicle's limits.
     wind, noise, payload, seed : disturbances, see :class:`.Conditions`.
     integral : integral action of the law; None: where wind or payload ask for it.
+    rotors : fly with rotor speeds that lag behind and with the drag of rotors and frame, which the law does not know; needs a vehicle
+        with ``propulsion`` data.
     start : (q, v); default: where the maneuver starts.
     step : of the integration and of the sampled law, s. until : end, s.
     tell : is called with a word on what is done next.
@@ -188,16 +198,21 @@ def fly(
     say(f"deriving the {law} law")
     terms = _integral(vehicle) if acting else ()
     tracking = vehicle.law(law, limits, terms).with_reference(maneuver, sample_time=step if acting else None)
-    plant = conditions.plant(vehicle)
+    plant: Any = conditions.plant(vehicle)
     controller: Any = tracking
     begin = start or maneuver.start
+    if rotors:
+        if not conditions.calm:
+            raise ControlError("a flight with rotors=True has no wind, noise or payload: give either, not both.")
+        plant = RotorPlant(vehicle)
+        controller, begin = OnRotors(tracking, vehicle), plant.start(*begin)
     if vehicle.full is not None:
         controller, begin = vehicle.full.controller(tracking), vehicle.full.start(*begin)
     if not conditions.calm:
         controller = Disturbed(controller, vehicle.plant, vehicle, conditions)
     say("compiling and flying")
     run = simulate(plant, begin, until or maneuver.horizon, step, control=controller, progress=False)
-    return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions)
+    return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions, rotors)
 
 
 def _integral(vehicle: Vehicle) -> Integral:

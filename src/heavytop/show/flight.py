@@ -186,6 +186,8 @@ def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
             Panel("Tilt of the propellers", "°", {f"rotor {k + 1}": y for k, y in enumerate(tilts.T)}, times=flight.t)
         )
     run = flight.run
+    if not run.has_energy:
+        return panels
     energies = {"kinetic": run.kinetic_energy, "potential": run.potential_energy, "total": run.energy}
     if run.work is not None:
         energies["work of the inputs"] = run.work[:, 0]
@@ -240,6 +242,8 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     rows.append(
         ("inputs at their limits", f"{n['time at limits [%]']:.2g} % of the time" if flight.limits else "not limited")
     )
+    if flight.vehicle.propulsion is not None:
+        rows.append(("rotors", "with lag and drag" if flight.rotors else "ideal (--rotors: with lag and drag)"))
     if "energy balance [J]" in n:
         rows.append(("energy balance closes within", f"{n['energy balance [J]']:.2g} J"))
     if "drift off the manifold" in n:

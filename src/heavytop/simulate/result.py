@@ -101,7 +101,11 @@ def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
         what = f"a step before t = {failed:.6g} s{where} was not solved"
-    cause = likely_cause(problem, recording, index, residual) if told else f"the causes of the first {MOST_CAUSES} are told."
+    cause = (
+        likely_cause(problem, recording, index, residual)
+        if told
+        else f"the causes of the first {MOST_CAUSES} are told."
+    )
     return Outcome(Ending.diverged, f"{what}: {cause}", failed, index)
 
 
