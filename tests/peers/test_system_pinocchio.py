@@ -158,7 +158,7 @@ def test_joint_torques_accelerate_alike():
     blocks = pair.model.coordinates
     for name, block in zip(blocks.names, blocks.blocks, strict=True):
         for index in range(block.nv):
-            pair.system.input(f"{name}.{index}", ht.JointForce(name, index))
+            pair.system.input(f"{name}_{index}", ht.JointForce(name, index))
     model, order = pair.system.derive(native=False), pair.indices()
     q, v, u = model.random(rng), rng.standard_normal(model.nv), rng.standard_normal(model.nu)
     V, F = np.empty(model.nv), np.empty(model.nv)

@@ -27,7 +27,7 @@ from heavytop.system.moments import Damping
 STEP = 1e-3
 """Step of the integrator and sample time of the law, s."""
 OUTSIDE = ("push_x", "push_y", "push_z", "twist_x", "twist_y", "twist_z")
-AIR_DRAG = "air drag"
+AIR_DRAG = "air_drag"
 
 
 @dataclass(frozen=True, eq=False)
