@@ -124,7 +124,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, report: Report, monkeypatch: 
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(page_module.os, "replace", full_disc)
+        patch.setattr(Path, "replace", full_disc)
         with pytest.raises(OSError, match="no space left"):
             write_page(report, target)
     assert [p.name for p in tmp_path.iterdir()] == ["flight.html"]
@@ -135,7 +135,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, report: Report, monkeypatch: 
 
 
 def test_a_missing_folder_is_named(tmp_path: Path, report: Report) -> None:
-    with pytest.raises(FileNotFoundError, match=r"the folder .*nowhere does not exist\. Create it first"):
+    with pytest.raises(FileFormatError, match=r"the folder .*nowhere' does not exist\. Create it first"):
         write_page(report, tmp_path / "nowhere" / "flight.html")
 
 

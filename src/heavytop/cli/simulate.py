@@ -23,9 +23,16 @@ PUSH = 0.5
 def simulate(
     target: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help=HELP)],
     until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
-    step: Annotated[float, typer.Option("--step", help="Step size in s.")] = 1e-3,
+    step: Annotated[
+        float,
+        typer.Option(
+            "--step", help="Step size in s; with rkmk45, which chooses its steps, the distance of the records."
+        ),
+    ] = 1e-3,
     integrator: Annotated[str, typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...")] = "rkmk4",
-    every: Annotated[int, typer.Option("--every", help="Steps between records.")] = 10,
+    every: Annotated[
+        int | None, typer.Option("--every", help="Steps between records; 10 if not given, with rkmk45 1.")
+    ] = None,
     q: Annotated[str | None, typer.Option("--q", help="Start configuration, numbers separated by commas.")] = None,
     v: Annotated[str | None, typer.Option("--v", help="Start velocity, numbers separated by commas.")] = None,
     seed: Annotated[int | None, typer.Option("--random", help="Random start from this seed.")] = None,
@@ -49,7 +56,8 @@ def simulate(
         if path is not None and not path.parent.exists():
             raise fail(f"the folder {str(path.parent)!r} does not exist.")
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
-    run = run_simulation(model, start, until, step, integrator, record_every=every, **options)
+    record_every = every if every is not None else 1 if integrator == "rkmk45" else 10
+    run = run_simulation(model, start, until, step, integrator, record_every=record_every, **options)
     run.report()
     if out is not None:
         run.save(out)

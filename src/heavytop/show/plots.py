@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888", "#f0e442")
 """A palette that colour-blind readers can tell apart (Okabe and Ito)."""
+FEW = 5
+"""Most curves of an axis with a legend inside."""
 MANY = 6
 """Trajectories above which a batch is drawn as its median and its range."""
 SYMBOLS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
@@ -119,27 +121,33 @@ def plot_signals(run: Run, names: Sequence[str], path: str | Path | None = None)
 
 
 def draw_energies(axis: Axes, run: Run) -> None:
-    """Energies into an axis."""
+    """Energies into an axis; potential energy counts from its start, so that its changes are seen beside the kinetic one."""
+    start = run.potential_energy[:1]
     curves = [
         ("kinetic", run.kinetic_energy),
-        ("potential", run.potential_energy),
-        ("stored", run.energy),
+        ("potential", run.potential_energy - start),
+        ("stored", run.energy - start),
     ]
     if run.work is not None:
         curves += [("work of inputs", run.work[..., 0]), ("dissipated", run.work[..., 1])]
-    _draw(axis, run, Panel("energies", "J", tuple(curves)))
+    acting = tuple((label, values) for label, values in curves if label in ("kinetic", "stored") or np.any(values))
+    _draw(axis, run, Panel("energies (potential from its start)", "J", acting))
 
 
 def draw_drifts(axis: Axes, run: Run) -> None:
-    """Relative drifts into an axis; exact zeros are drawn at the floor of 1e-18."""
+    """Relative drifts into an axis; where one is exactly zero its curve has a gap."""
     if not run.invariants:
         raise SimulationError(f"run {run.name!r} has no invariants to draw.")
     for k, (name, invariant) in enumerate(run.invariants.items()):
         deviation = np.abs(invariant.values - invariant.values[:1]).reshape(len(run), -1)
         size = np.nanmax(np.where(np.isfinite(deviation), deviation, 0.0), axis=1) / (invariant.reference or 1.0)
         color, style = COLORS[k % len(COLORS)], "-" if k < len(COLORS) else "--"
-        axis.plot(run.t, np.maximum(size, 1e-18), style, label=name, color=color, linewidth=0.9)
+        exact = not np.any(size > 0)
+        label = f"{name}: exact" if exact else name
+        axis.plot(run.t, np.where(size > 0, size, np.nan), style, label=label, color=color, linewidth=0.9)
     axis.set_yscale("log")
+    if not any(np.any(np.isfinite(line.get_ydata())) for line in axis.get_lines()):
+        axis.set_ylim(1e-17, 1e-15)
     _finish(axis, "drift of invariants (relative)", "1")
 
 
@@ -148,6 +156,8 @@ def _signals(run: Run) -> Iterator[Panel]:
     for part in "qvu":
         names, units = getattr(run, f"{part}_names"), getattr(run, f"{part}_units")
         values = getattr(run, part)
+        if part == "u" and not np.any(values):
+            continue
         groups: dict[tuple[str, str], list[int]] = {}
         for k, name in enumerate(names):
             joint = name.rpartition(".")[0]
@@ -194,9 +204,13 @@ def _finish(axis: Axes, title: str, unit: str) -> None:
     axis.tick_params(labelsize=8)
     axis.grid(alpha=0.3)
     handles, labels = axis.get_legend_handles_labels()
-    if labels and (len(labels) > 1 or labels[0] not in title):
-        columns = 1 if len(labels) <= 5 else 2 if len(labels) <= 12 else 3
-        axis.legend(handles, labels, fontsize=7, ncols=columns, loc="best", framealpha=0.7)
+    if len(labels) == 1:
+        axis.set_ylabel(_label(labels[0], unit), fontsize=8)
+    elif len(labels) > FEW:  # below, where it hides nothing
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
+        axis.legend(handles, labels, fontsize=7, ncols=5, frameon=False, **place)
+    elif labels:
+        axis.legend(handles, labels, fontsize=7, loc="best", framealpha=0.7)
 
 
 def _label(name: str, unit: str) -> str:
