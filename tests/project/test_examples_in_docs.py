@@ -1,19 +1,32 @@
-"""Python blocks marked ``<!-- example: name -->`` in the README and the docs run as they stand."""
+"""Python blocks marked ``<!-- example: name -->`` in the README and the docs run as they stand.
+
+One marked ``<!-- example continues: name -->`` runs after the blocks before it on the same page, back to the last example.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"^<!-- example: (?P<name>[\w-]+) -->\n```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-EXAMPLES = [
-    pytest.param(match["code"], id=f"{page.relative_to(ROOT)}:{match['name']}")
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    for match in BLOCK.finditer(page.read_text("utf-8"))
-]
+BLOCK = re.compile(
+    r"^<!-- example(?P<continues> continues)?: (?P<name>[\w-]+) -->\n```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def examples_of(page: Path) -> Iterator[Any]:
+    code = ""
+    for match in BLOCK.finditer(page.read_text("utf-8")):
+        code = (code if match["continues"] else "") + match["code"]
+        yield pytest.param(code, id=f"{page.relative_to(ROOT)}:{match['name']}")
+
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+EXAMPLES = [example for page in PAGES for example in examples_of(page)]
 
 
 def test_the_readme_has_an_example() -> None:
