@@ -17,11 +17,18 @@ def whole_file(path: str | Path, example: str) -> Iterator[Path]:
 
     ``example`` is the name of a file that the message proposes to whoever gives a folder.
     """
-    target = Path(path)
+    try:
+        target = Path(path).resolve()  # a link stays a link
+    except (TypeError, ValueError, OSError) as error:
+        raise FileFormatError(f"{path!r} is no path of a file: {error}.") from None
     if not target.parent.is_dir():
+        parent = str(target.parent)
+        missing = f"the folder {parent!r} does not exist. Create it first."
         raise FileFormatError(
-            f"cannot write {str(target)!r}: the folder {str(target.parent)!r} does not exist. Create it first."
+            f"cannot write {str(path)!r}: {f'{parent!r} is no folder.' if target.parent.exists() else missing}"
         )
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise FileFormatError(f"cannot write {str(path)!r}: it is a device or a pipe, not a file.")
     if target.is_dir():
         raise FileFormatError(
             f"{str(target)!r} is a folder; give the name of a file such as {str(target / example)!r}."
@@ -29,7 +36,7 @@ def whole_file(path: str | Path, example: str) -> Iterator[Path]:
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=f".part{target.suffix}", dir=target.parent)
     except OSError as error:
-        raise FileFormatError(f"cannot write {str(target)!r}: {error.strerror or error}.") from error
+        raise FileFormatError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
     os.close(handle)
     temporary = Path(name)
     try:

@@ -75,3 +75,23 @@ def test_same_numbers_as_the_interpreter(calls, lanes, monkeypatch):
     slow = Stepper(plan).run({"x": x, "v": v}, steps=5)
     for name in ("x", "v"):
         np.testing.assert_allclose(fast.records[name], slow.records[name], rtol=1e-14)
+
+
+def test_a_chain_of_copies_does_not_outlive_its_source(monkeypatch):
+    functions = {
+        "same": trace(lambda x: {"y": x + 0}, {"x": (2,)}, name="same"),
+        "more": trace(lambda a: {"b": a + 1.0}, {"a": (2,)}, name="more"),
+        "add": trace(lambda s, c: {"r": s + c}, {"s": (2,), "c": (2,)}, name="add"),
+    }
+    calls = [
+        Call("same", ("a",), ("b",)),
+        Call("same", ("b",), ("c",)),
+        Call("more", ("a",), ("a",)),
+        Call("add", ("s", "c"), ("s",)),
+    ]
+    plan = Schedule(functions, dict.fromkeys("abcs", 2), ("a", "s"), calls)
+    start = {"a": np.zeros(2), "s": np.zeros(2)}
+    fast = Stepper(plan).run(start, steps=3).records["s"][:, 0]
+    np.testing.assert_array_equal(fast, [0, 0, 1, 3])
+    monkeypatch.setenv("HEAVYTOP_NATIVE", "0")
+    np.testing.assert_array_equal(Stepper(plan).run(start, steps=3).records["s"][:, 0], fast)

@@ -120,3 +120,19 @@ def test_random_programs_have_lazy_sides():
         _, sides = sides_of(random_function(seed), {"x": (4,)})
         found += len(sides)
     assert found > 10
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_one_side_that_reads_a_choice_of_the_same_condition(long, lanes):
+    def function(x):
+        condition = x[0] > 0
+        a = np.where(condition, np.exp(np.sin(x[0])), x[0])
+        y = np.where(condition, a, np.arctan(2 * a))
+        for k in range(600 if long else 1):
+            y = y + 1e-3 * y * (x[1] + k * 1e-3)
+        return y + a
+
+    traced = trace(function, {"x": (2,)}, name="nested")
+    x = np.array([[-1.0, 0.5], [1.0, 0.5], [-0.3, 0.1], [0.0, 0.0]])
+    np.testing.assert_allclose(Kernel(traced, lanes)(x)[0], traced.interpret(x)[0], rtol=1e-13)

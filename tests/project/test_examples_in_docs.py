@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
-    r"^<!-- example(?P<continues> continues)?: (?P<name>[\w-]+) -->\n```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^<!-- example(?P<continues> continues)?: (?P<name>[\w-]+) -->\n```python\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 

@@ -35,7 +35,7 @@ def simulate(
     ] = None,
     q: Annotated[str | None, typer.Option("--q", help="Start configuration, numbers separated by commas.")] = None,
     v: Annotated[str | None, typer.Option("--v", help="Start velocity, numbers separated by commas.")] = None,
-    seed: Annotated[int | None, typer.Option("--random", help="Random start from this seed.")] = None,
+    seed: Annotated[int | None, typer.Option("--random", help="Random start from this seed.", min=0)] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the run into this file (png, pdf, svg).")] = None,
     page: Annotated[Path | None, typer.Option("--page", help="Write a page with the moving system (html).")] = None,

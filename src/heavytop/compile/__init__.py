@@ -25,5 +25,6 @@ from heavytop.compile.stepper import Steps as Steps
 from heavytop.compile.sympy_expr import sympy_expressions as sympy_expressions
 from heavytop.compile.trace import Traced as Traced
 from heavytop.compile.trace import make_function as make_function
+from heavytop.compile.trace import on_symbols as on_symbols
 from heavytop.compile.trace import trace as trace
 from heavytop.compile.trace import trace_of as trace_of

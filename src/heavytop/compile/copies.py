@@ -20,12 +20,25 @@ def without_copies(
     programs, calls = dict(programs), list(calls)
     for name in programs:
         for output, source in reversed(_repeated(programs[name])):
-            own = [k for k, call in enumerate(calls) if call.function == name]
-            if all(_replaceable(calls, k, output, source, lasting) for k in own):
-                programs[name] = _without_output(programs[name], output)
-                for k in own:
-                    calls = _replaced(calls, k, output, source)
+            replaced = _replaced_everywhere(name, calls, output, source, lasting)
+            if replaced is not None:
+                programs[name], calls = _without_output(programs[name], output), replaced
     return programs, calls
+
+
+def _replaced_everywhere(
+    name: str, calls: list[Call], output: int, source: int, lasting: Collection[str]
+) -> list[Call] | None:
+    """The calls without an output of one function; None if one of its calls must keep it.
+
+    One call after the other, as the source of one may be the output of another.
+    """
+    for k, call in enumerate(calls):
+        if call.function == name:
+            if not _replaceable(calls, k, output, source, lasting):
+                return None
+            calls = _replaced(calls, k, output, source)
+    return calls
 
 
 def _repeated(program: Program) -> list[tuple[int, int]]:

@@ -224,6 +224,14 @@ def address(array: np.ndarray) -> int:
         return array.ctypes.data
 
 
+def batch_lanes() -> int:
+    """States that this machine evaluates together; 1 where there is no native code."""
+    try:
+        return host().lanes if native_allowed() else 1
+    except CompileError:
+        return 1
+
+
 def native_allowed() -> bool:
     """False where the environment variable HEAVYTOP_NATIVE is 0: then everything is interpreted."""
     return os.environ.get("HEAVYTOP_NATIVE", "1") != "0"

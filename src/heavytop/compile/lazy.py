@@ -90,8 +90,8 @@ def _side(
         for k in range(choices[-1] - 1, start - 1, -1):
             if k not in excluded and belongs(k, nodes):
                 nodes.add(k)
-        # a value behind the first choice must not read what is computed only later
-        late = {k for k in nodes if k > first and any(a > first and a not in nodes for a in code[k].args)}
+        # a value behind the first choice must read neither that choice nor what is computed only later
+        late = {k for k in nodes if k > first and any(a >= first and a not in nodes for a in code[k].args)}
         if not late:
             break
         excluded |= late

@@ -10,18 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, is_symbolic, shape, symbol, to_sx
 from heavytop.compile.signature import Shape, Signature
-from heavytop.errors import ModelError
+from heavytop.errors import HeavytopError, ModelError
 
 if TYPE_CHECKING:
     import casadi
+
+NOT_MATH = "Write it with NumPy (np.sin, np.where), not with math.sin, float() or if."
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,30 @@ class Traced:
         return self.interpret(*arguments)
 
 
+def on_symbols(function: Callable[..., Any], what: str, kind: type[HeavytopError] = ModelError) -> Callable[..., Any]:
+    """A function of the user whose failure on symbols is told as an error of ours, with ``what`` it was given as."""
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except HeavytopError:
+            raise
+        except (
+            TypeError,
+            IndexError,
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+            AttributeError,
+            KeyError,
+        ) as error:
+            reason = str(error).rpartition(": ")[2] or type(error).__name__
+            raise kind(f"the function given as {what} fails on symbols ({reason.rstrip('.')}). {NOT_MATH}") from error
+
+    return call
+
+
 def trace(
     function: Callable[..., Array | tuple[Array, ...] | Mapping[str, Array]],
     inputs: Mapping[str, Shape],
@@ -123,9 +149,7 @@ def trace(
     label = name or getattr(function, "__name__", "traced").replace("<lambda>", "traced")
     function = make_function(label, symbols, outputs)
     if holds_nan(function):
-        raise ModelError(
-            f"{label} turned a symbol into the number nan. Write it with NumPy (np.sin, np.where), not with math.sin, float() or if."
-        )
+        raise ModelError(f"{label} turned a symbol into the number nan. {NOT_MATH}")
     return Traced(label, function, dict(inputs), {k: tuple(v.shape) for k, v in outputs.items()})
 
 

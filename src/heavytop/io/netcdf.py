@@ -54,20 +54,25 @@ def to_xarray(run: Run) -> xarray.Dataset:
         coords["power"] = ("power", np.array(["input", "dissipated"]))
         data["work"] = (["time", *batch, "power"], run.work, {"units": "J"})
     for label, values in run.channels.items():
-        axes = [f"{label}_{k}" for k in range(values.ndim - 1 - len(batch))]
+        axes = [_variable(f"axis{k}", label) for k in range(values.ndim - 1 - len(batch))]
         if values.size or not axes:
-            data[f"channel_{label}"] = (["time", *batch, *axes], values, {"long_name": label})
+            data[_variable("channel", label)] = (["time", *batch, *axes], values, {"long_name": label})
     for label, invariant in run.invariants.items():
         attributes = {"units": invariant.unit, "long_name": label, "reference": invariant.reference}
         data[f"invariant_{label.replace(' ', '_')}"] = (["time", *batch], invariant.values, attributes)
     for label, value in run.parameters.items():
         own = np.asarray(value)
-        data[f"parameter_{label}"] = (batch[len(batch) - own.ndim :], own, {"long_name": label})
+        data[_variable("parameter", label)] = (batch[len(batch) - own.ndim :], own, {"long_name": label})
     codes = np.array([ENDINGS.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
     data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in ENDINGS]})
     data["end_time"] = (batch, _reshape([o.time for o in run.outcomes.reshape(-1)], run.batch), {"units": "s"})
     data["metadata"] = ((), np.array(_metadata(run), dtype=object))  # an attribute must not exceed 64 kB
     return xarray.Dataset(data, coords, {"title": f"{run.name}, {run.integrator}"})
+
+
+def _variable(kind: str, label: str) -> str:
+    """Name of a variable of the file; a slash would open a group."""
+    return f"{kind}_{label}".replace("/", "%2F")
 
 
 def _reshape(values: list[float], batch: tuple[int, ...]) -> np.ndarray:
@@ -122,7 +127,10 @@ def load(path: str | Path) -> Run:
         raise FileFormatError(
             f"{str(source)!r} was not written by Run.save: expected format {FORMAT!r}, got {meta.get('format')!r}."
         )
-    return _run(data, meta)
+    try:
+        return _run(data, meta)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        raise FileFormatError(f"{str(source)!r} is damaged or was changed: {type(error).__name__} {error}.") from error
 
 
 def _meta(data: xarray.Dataset) -> dict[str, Any]:
@@ -150,7 +158,9 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
     if meta["has_energy"]:
         stored |= {label: data[label].values for label in ("kinetic_energy", "potential_energy")}
     channels = {
-        label: data[f"channel_{label}"].values if f"channel_{label}" in data else np.zeros(tuple(shape))
+        label: data[_variable("channel", label)].values
+        if _variable("channel", label) in data
+        else np.zeros(tuple(shape))
         for label, shape in meta["channels"].items()
     }
     codes, times = data["outcome"].values.reshape(-1), data["end_time"].values.reshape(-1)
@@ -179,7 +189,7 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
             Occurrence(name, when, tuple(index), np.array(q), np.array(v), terminal)
             for name, when, index, q, v, terminal in meta["events"]
         ),
-        parameters={label: data[f"parameter_{label}"].values for label in meta["parameters"]},
+        parameters={label: data[_variable("parameter", label)].values for label in meta["parameters"]},
         settings=Settings(**meta["settings"]),
         timing=Timing(**meta["timing"]),
         stored=stored,

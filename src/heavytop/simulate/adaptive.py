@@ -37,8 +37,8 @@ class AdaptiveRun:
         ]
         first = method.first_step or 0.01 * problem.step
         self.state = {
-            "q": problem.q.reshape(self.count, -1).copy(),
-            "v": problem.v.reshape(self.count, -1).copy(),
+            "q": problem.q.reshape(self.count, problem.q.shape[-1]).copy(),
+            "v": problem.v.reshape(self.count, problem.v.shape[-1]).copy(),
             "t": np.full(self.count, problem.start_time),
             "next_h": np.full(self.count, min(first, method.max_step)),
         }
@@ -61,7 +61,9 @@ class AdaptiveRun:
         self.failed = np.full(self.count, np.nan)
         self.stopped = np.full(self.count, np.nan)
         self.occurrences: list[Occurrence] = []
+        self.at_events: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
         self.channels: dict[str, np.ndarray] = {}
+        self.held: dict[str, np.ndarray] = {}
         self.events = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else None
         law = problem.plan.control.law
         self.law = law.kernel if law is not None else None
@@ -91,13 +93,19 @@ class AdaptiveRun:
         records = {name: array[kept].reshape(n, *batch, array.shape[-1]) for name, array in self.records.items()}
         records["u"] = self.u[kept].reshape(n, *batch, self.u.shape[-1])
         records |= {CHANNEL + c: a[kept].reshape(n, *batch, *a.shape[2:]) for c, a in self.channels.items()}
+        times = self.grid[kept]
+        if not batch and reached > times[-1]:  # stopped between two records: keep the last state
+            times = np.append(times, reached)
+            last = {name: self.state[name].reshape(1, -1) for name in ("q", *self.flats)}
+            records = {name: np.concatenate([a, last.get(name, a[-1:])]) for name, a in records.items()}
         return Recording(
-            self.grid[kept],
+            times,
             records,
             self.failed.reshape(batch),
             self.stopped.reshape(batch),
             sorted((o for o in self.occurrences if o.time <= reached or o.terminal), key=lambda o: o.time),
             reached,
+            self.at_events,
             interrupted,
             limited,
             wall_seconds=time.perf_counter() - begin,
@@ -110,6 +118,8 @@ class AdaptiveRun:
     def _segments(self) -> list[tuple[float, float]]:
         """Intervals of constant input; one if the input does not change from outside."""
         plan = self.problem.plan
+        if not self.problem.steps:
+            return []
         changing = plan.callback is not None or plan.control.kind == "sampled" or plan.table.shape[0] > 1
         if not changing:
             return [(self.problem.start_time, self.end)]
@@ -126,7 +136,10 @@ class AdaptiveRun:
             u = call_back(plan.callback, t, q, v, problem.dynamics.nu)[0]
         elif plan.control.kind == "sampled":
             outputs = self._law_outputs(np.full(self.count, t), self.state["q"], self.state["v"], self.memory)
-            self.memory = outputs.get("z_next", self.memory)
+            law = plan.control.law
+            self.held = {name: outputs[name] for name in law.channels} if law is not None else {}
+            if "z_next" in outputs:
+                self.held["z"], self.memory = self.memory, outputs["z_next"]
             return outputs["u"]
         else:
             number = round((t - problem.start_time) / problem.step) // plan.every
@@ -139,8 +152,9 @@ class AdaptiveRun:
             return {}
         sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.p, "z": z}
         if "signal" in law.takes:
-            sample = law.signal(np.unique(t))
-            sources["signal"] = sample.reshape(sample.shape[0], -1, law.signal_size)[0]
+            sample = law.signal(t[:1])[0] if len(t) else np.zeros(law.signal_size)
+            full = np.broadcast_to(sample, (*self.problem.batch, law.signal_size))
+            sources["signal"] = full.reshape(self.count, law.signal_size)
         return dict(zip(law.traced.outputs, self.law(*(sources[name] for name in law.takes)), strict=True))
 
     # --- attempts ---------------------------------------------------------------------------------------------------------
@@ -251,13 +265,21 @@ class AdaptiveRun:
             )
             if event.terminal:
                 self.stopped[trajectory] = now[k]
+                self.at_events[index] = {name: state[name][k] for name in self.flats}
 
     # --- inputs of the records --------------------------------------------------------------------------------------------
 
     def _note_inputs(self, start: float, end: float, u: np.ndarray | None) -> None:
-        if u is not None:
-            slack = 1e-12 * max(abs(end), 1.0)
-            self.u[(self.grid >= start - slack) & (self.grid <= end + slack)] = u
+        """Write the input, and what else the law gave with it, to the records between two samples."""
+        if u is None:
+            return
+        slack = 1e-12 * max(abs(end), 1.0)
+        between = (self.grid >= start - slack) & (self.grid <= end + slack)
+        self.u[between] = u
+        for name, values in self.held.items():
+            if name not in self.channels:
+                self.channels[name] = np.full((len(self.grid), *values.shape), np.nan)
+            self.channels[name][between] = values
 
     def _observe(self) -> None:
         """Inputs of a continuous law and channels of the dynamics at the recorded states."""

@@ -15,7 +15,7 @@ from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wro
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, UserDynamics, as_dynamics
 from heavytop.simulate.engine import FixedStep, Problem, compile_problem
 from heavytop.simulate.events import as_events
-from heavytop.simulate.inputs import plan_inputs
+from heavytop.simulate.inputs import InputPlan, plan_inputs
 from heavytop.simulate.integrators import as_integrator
 from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
@@ -114,7 +114,7 @@ def simulate(
     p = dynamics.parameter_vector(parameters)
     _check_constraints(dynamics, q, v, p)
     memory = plan.control.law.initial_state() if plan.control.law is not None else np.zeros(0)
-    batch = _batch(q, v, p, memory, plan.table)
+    batch = _batch(q, v, p, memory, plan.table, _signal_axes(plan, float(start_time)))
     problem = Problem(
         dynamics=dynamics,
         integrator=method,
@@ -203,7 +203,8 @@ def _steps(duration: float, step: float) -> int:
             f"{duration:g} s in steps of {step:g} s are {ratio:.3g} steps, more than the {MOST_STEPS:.0e} that one run takes. "
             "Take a larger step or simulate in parts (run.final is a start)."
         )
-    return round(ratio) if abs(ratio - round(ratio)) < 1e-6 * max(ratio, 1.0) else ceil(ratio)
+    whole = abs(ratio - round(ratio)) < 1e-6 * max(ratio, 1.0)
+    return max(round(ratio), 1) if whole and duration > 0 else ceil(ratio)
 
 
 def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -234,13 +235,24 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
             )
 
 
-def _batch(q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, table: np.ndarray) -> tuple[int, ...]:
+def _signal_axes(plan: InputPlan, start_time: float) -> tuple[int, ...]:
+    """Batch axes of the reference."""
+    law = plan.control.law
+    if law is None or "signal" not in law.takes:
+        return ()
+    return law.signal(np.array([start_time])).shape[1:-1]
+
+
+def _batch(
+    q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, table: np.ndarray, signal: tuple[int, ...]
+) -> tuple[int, ...]:
     shapes = {
         "start q": q.shape[:-1],
         "start v": v.shape[:-1],
         "parameters": p.shape[:-1],
         "memory of the law": memory.shape[:-1],
         "inputs": table.shape[1:-1],
+        "reference": signal,
     }
     if not any(shapes.values()):
         return ()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.compile import Call, Kernel, Schedule, Stepper, Steps
-from heavytop.compile.jit import host
+from heavytop.compile.jit import batch_lanes
 from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import CHANNEL, Method, Plant, schedule
 from heavytop.simulate.dynamics import Dynamics
@@ -69,6 +69,7 @@ class Recording:
     failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
     stopped : (*batch,) time of the terminal event; NaN where there was none.
     occurrences : all events in order of time.
+    at_events : trajectory -> what else was recorded at its terminal event, by the name of the record.
     reached : time up to which the run got.
     """
 
@@ -78,6 +79,7 @@ class Recording:
     stopped: np.ndarray
     occurrences: list[Occurrence] = field(default_factory=list)
     reached: float = 0.0
+    at_events: dict[tuple[int, ...], dict[str, np.ndarray]] = field(default_factory=dict)
     interrupted: bool = False
     limited: bool = False
     compile_seconds: float = 0.0
@@ -96,8 +98,10 @@ class Compiled:
 def compile_problem(problem: Problem) -> Compiled:
     """The native code of a fixed-step run, from memory, from disk, or made now."""
     law = problem.plan.control.law
-    lanes = 1 if problem.count == 1 else host().lanes
+    lanes = 1 if problem.count == 1 else batch_lanes()
     integrator: Integrator = problem.integrator
+    # the text of an integrator of the user does not tell what its code does
+    own = type(integrator).__module__.partition(".")[0] == "heavytop"
     options = (
         f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
     )
@@ -105,17 +109,17 @@ def compile_problem(problem: Problem) -> Compiled:
         options += f" law {law.fingerprint}"
     if problem.events:
         options += f" events {content(trace_events(problem.events, problem.dynamics))}"
-    key = (options, lanes, problem.threads)
-    stepper = problem.dynamics.steppers.recall(key, lambda: _stepper(problem, options, lanes))
+    key = (options, lanes, problem.threads, None if own else integrator)
+    mark = f"{problem.dynamics.fingerprint} {options}" if own and problem.dynamics.fingerprint is not None else None
+    stepper = problem.dynamics.steppers.recall(key, lambda: _stepper(problem, mark, lanes))
     tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
     return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
 
 
-def _stepper(problem: Problem, options: str, lanes: int) -> Stepper:
-    mark = problem.dynamics.fingerprint
+def _stepper(problem: Problem, mark: str | None, lanes: int) -> Stepper:
     if mark is None:
         return Stepper(_schedule(problem), lanes, problem.threads)
-    return Stepper.cached(f"{mark} {options}", lambda: _schedule(problem), lanes, problem.threads)
+    return Stepper.cached(mark, lambda: _schedule(problem), lanes, problem.threads)
 
 
 def _schedule(problem: Problem) -> Schedule:
@@ -157,6 +161,7 @@ class FixedStep:
         self.failed = np.full(problem.batch, np.nan)
         self.stopped = np.full(problem.batch, np.nan)
         self.occurrences: list[Occurrence] = []
+        self.at_events: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
         self._latest: dict[str, np.ndarray] = {}
         self.event_kernel = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else _no_kernel
         self.constants = {"p": problem.p, "h": np.asarray(problem.step)}
@@ -203,6 +208,7 @@ class FixedStep:
             self.stopped,
             sorted(self.occurrences, key=lambda o: o.time),
             problem.start_time + problem.step * done,
+            self.at_events,
             interrupted,
             wall_seconds=time.perf_counter() - begin,
             steps=done,
@@ -314,14 +320,14 @@ class FixedStep:
     def _find_events(self, result: Steps, first: int) -> None:
         problem = self.problem
         count, n = problem.count, len(problem.events)
-        values = result.records["events"].reshape(-1, count, n)
+        values = result.records["events"].reshape(len(result.recorded), count, n)
         found = crossings(values, problem.events)
         stopped = self.stopped.reshape(-1)
         found = found[~np.isfinite(stopped[found[:, 1]])]
         if not len(found):
             return
         steps, rows, which = found.T
-        times, q, v = self._locate(result, steps, rows, which, values)
+        times, state = self._locate(result, steps, rows, which, values)
         now = problem.start_time + problem.step * (first + steps) + times
         for k in np.argsort(now, kind="stable"):
             row = rows[k]
@@ -329,23 +335,28 @@ class FixedStep:
                 continue
             event = problem.events[which[k]]
             index = tuple(int(i) for i in np.unravel_index(row, problem.batch)) if problem.batch else ()
-            self.occurrences.append(Occurrence(event.name, float(now[k]), index, q[k], v[k], event.terminal))
+            self.occurrences.append(
+                Occurrence(event.name, float(now[k]), index, state["q"][k], state["v"][k], event.terminal)
+            )
             if event.terminal:
                 stopped[row] = now[k]
+                held = {name: self._records_of(result, name)[steps[k], row] for name in self.names}
+                self.at_events[index] = held | {name: state[name][k] for name in ("work",) if name in state}
         self.stopped = stopped.reshape(problem.batch)
+
+    def _records_of(self, result: Steps, name: str) -> np.ndarray:
+        """Records (n, trajectories, ...) of a block."""
+        return result.records[name].reshape(len(result.recorded), self.problem.count, *self.stepper.layout.shapes[name])
 
     def _locate(
         self, result: Steps, steps: np.ndarray, rows: np.ndarray, which: np.ndarray, values: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Time after the step, q and v of each crossing, by repeating the step with other step sizes."""
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Time after the step and state of each crossing, by repeating the step with other step sizes."""
         problem, layout = self.problem, self.stepper.layout
         m = np.arange(len(steps))
         numbers = result.recorded[steps]
         held = [name for name in layout.held if name in result.records]
-        state = {
-            name: result.records[name].reshape(-1, problem.count, *layout.shapes[name])[steps, rows]
-            for name in (*layout.state, *held)
-        }
+        state = {name: self._records_of(result, name)[steps, rows] for name in (*layout.state, *held)}
         p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))
         p = p.reshape(problem.count, problem.p.shape[-1])[rows]
         starts = problem.start_time + problem.step * numbers
@@ -364,7 +375,7 @@ class FixedStep:
         tolerance = np.array([problem.events[w].tolerance for w in which])
         times = locate(evaluate, values[steps, rows, which], values[steps + 1, rows, which], tolerance, problem.step)
         evaluate(times)
-        return times, last["q"], last["v"]
+        return times, last
 
     def _groups(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Crossings that one native call can treat: equal times if the law sees the time, else equal phases of sampling."""
@@ -409,8 +420,8 @@ class FixedStep:
             first=number,
             record_every=1,
         )
-        q, v = result.records["q"][1], result.records["v"][1]
-        return {"q": q, "v": v, "events": self.event_kernel(start + h, q, v)[0]}
+        ends = {name: result.records[name][1] for name in ("q", "v", "work") if name in result.records}
+        return ends | {"events": self.event_kernel(start + h, ends["q"], ends["v"])[0]}
 
 
 def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, to_sx
-from heavytop.compile import Traced, trace
+from heavytop.compile import Traced, on_symbols, trace
 from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics
 
@@ -38,9 +38,11 @@ class Event:
     tolerance: float = 1e-10
 
     def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise SimulationError(f"event {self.name!r} needs a function of (t, q, v), got {self.function!r}.")
         if self.direction not in (-1, 0, 1):
             raise SimulationError(f"direction of event {self.name!r} must be -1, 0 or 1, got {self.direction!r}.")
-        if not self.tolerance > 0:
+        if not isinstance(self.tolerance, int | float | np.number) or not self.tolerance > 0:
             raise SimulationError(f"tolerance of event {self.name!r} must be positive, got {self.tolerance!r}.")
 
 
@@ -80,7 +82,9 @@ def trace_events(events: Sequence[Event], dynamics: Dynamics) -> Traced:
     def values(t: Array, q: Array, v: Array) -> dict[str, Array]:
         rows = []
         for event in events:
-            value = event.function(t, q, v)
+            value = on_symbols(event.function, f"event {event.name!r}", SimulationError)(t, q, v)
+            if value is None or not (is_symbolic(value) or isinstance(value, int | float | np.generic | np.ndarray)):
+                raise SimulationError(f"event {event.name!r} must return one number, got {value!r}.")
             if getattr(value, "shape", ()) not in ((), (1,)):
                 raise SimulationError(f"event {event.name!r} must return one number, got shape {value.shape}.")
             if _is_truth(value):

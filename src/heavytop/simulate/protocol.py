@@ -38,13 +38,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.compile import Kernel, Traced, trace
+from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
-from heavytop.errors import SimulationError
+from heavytop.errors import SimulationError, unknown_name
 
 ARGUMENTS = ("t", "q", "v", "signal", "p", "z")
 """Names a traced law may take."""
 MEMORY_OUTPUTS = ("z_next", "z_rate")
+RESERVED = ("z", "residual")
+"""Channels that the run itself records."""
 
 
 @runtime_checkable
@@ -90,7 +92,7 @@ class Feedback:
     @property
     def state_size(self) -> int:
         """Size of the memory."""
-        return np.shape(self.memory)[-1]
+        return np.shape(self.memory)[-1] if np.ndim(self.memory) else 0
 
     def initial_state(self) -> np.ndarray:
         """The first memory."""
@@ -105,10 +107,12 @@ class Feedback:
     def traced(self, model: Any) -> Traced:
         """The function with the sizes of the model."""
         shapes = argument_shapes(model, self.signal_size, self.state_size)
+        if unknown := [name for name in self.arguments if name not in shapes]:
+            raise unknown_name("argument of Feedback", str(unknown[0]), ARGUMENTS)
         wanted = {name: shapes[name] for name in self.arguments}
 
         def outputs(*values: Array) -> Mapping[str, Array]:
-            result = self.function(*values)
+            result = on_symbols(self.function, "Feedback", SimulationError)(*values)
             return result if isinstance(result, Mapping) else {"u": result}
 
         return trace(outputs, wanted, name="feedback")
@@ -233,4 +237,8 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
     if memory and traced.outputs.get(needed) != (memory,):
         hint = f" It outputs {other!r}: simulate it with {remedy}." if other in traced.outputs else ""
         raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")
+    if taken := [name for name in traced.outputs if name in RESERVED]:
+        raise SimulationError(
+            f"the output {taken[0]!r} of {type(law).__name__} would hide a record of that name: give it another."
+        )
     return BoundLaw(law, traced, shapes["signal"][0], memory)

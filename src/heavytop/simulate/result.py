@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.engine import Problem, Recording, channel_names
+from heavytop.simulate.events import Occurrence
 from heavytop.simulate.outcome import Ending, Outcome, summary
 from heavytop.simulate.run import Run, Settings, Timing
 
@@ -43,7 +44,10 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
         channels=channels,
         work=records.get("work"),
         events=tuple(recording.occurrences),
-        parameters={name: problem.p[..., i] for i, name in enumerate(dynamics.parameter_names)},
+        parameters={
+            name: np.broadcast_to(problem.p[..., i], problem.batch) if problem.p.ndim > 1 else problem.p[i]
+            for i, name in enumerate(dynamics.parameter_names)
+        },
         settings=Settings(
             problem.step, problem.start_time + problem.step * problem.steps, problem.start_time, problem.record_every
         ),
@@ -59,9 +63,8 @@ def _mark_unsolved(problem: Problem, recording: Recording) -> None:
     if residual is None or not len(residual):
         return
     bad = ~(residual < UNSOLVED)
-    first = np.argmax(bad, axis=0)
-    hit = np.any(bad, axis=0) & ~np.isfinite(recording.failed)
-    recording.failed[hit] = recording.t[first[hit]] if np.ndim(first) else recording.t[first]
+    since = np.where(np.any(bad, axis=0), recording.t[np.argmax(bad, axis=0)], np.nan)
+    recording.failed[...] = np.fmin(recording.failed, since)
 
 
 def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outcome]:
@@ -175,7 +178,7 @@ def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, dict[str, 
             t, records = t[keep], {name: array[keep] for name, array in records.items()}
         final = [o for o in recording.occurrences if o.terminal]
         if final and not end <= stop and (not len(t) or final[0].time > t[-1]):
-            t, records = _append(t, records, final[0])
+            t, records = _append(t, records, final[0], recording.at_events.get((), {}))
         return t, records
     late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)
     if np.any(late):
@@ -187,9 +190,11 @@ def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, dict[str, 
     return t, records
 
 
-def _append(t: np.ndarray, records: dict[str, np.ndarray], final: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Add the state of the terminal event; other records are held."""
-    own = {"q": final.q, "v": final.v}
+def _append(
+    t: np.ndarray, records: dict[str, np.ndarray], final: Occurrence, others: dict[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Add the state of the terminal event and the ``others`` known there; what remains is held."""
+    own = {**others, "q": final.q, "v": final.v}
     joined = {}
     for name, array in records.items():
         row = own.get(name, array[-1] if len(array) else np.full(array.shape[1:], np.nan))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, to_sx
-from heavytop.compile.trace import holds_nan
+from heavytop.compile.trace import NOT_MATH, holds_nan
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.inputs import BodyWrench, JointAction
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-NOT_MATH = "Write it with NumPy (np.sin, np.where), not with math.sin, float() or if."
 SINGULAR = 1e-13
 """Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, symbol
-from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.compile import on_symbols
+from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg, se3
-from heavytop.system.checks import NOT_MATH
 from heavytop.system.description import (
     Basis,
     Constraint,
@@ -426,20 +425,7 @@ class System:
 def _callable(fn: Any, what: str) -> Any:
     if not callable(fn):
         raise ModelError(f"{what} must be a function, got {fn!r}.")
-
-    @wraps(fn)
-    def on_symbols(*arguments: Array) -> Array:
-        try:
-            return fn(*arguments)
-        except HeavytopError:
-            raise
-        except (TypeError, IndexError, NotImplementedError, RuntimeError, ValueError) as error:
-            reason = str(error).rpartition(": ")[2] or type(error).__name__
-            raise ModelError(
-                f"the function given as {what} fails on symbols ({reason.rstrip('.')}). {NOT_MATH}"
-            ) from error
-
-    return on_symbols
+    return on_symbols(fn, what)
 
 
 def _argument_count(fn: Callable[..., Any]) -> int:

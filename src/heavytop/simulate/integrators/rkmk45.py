@@ -15,7 +15,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, from_columns, vector
 from heavytop.compile import Call, Schedule, Stepper
-from heavytop.compile.jit import host
+from heavytop.compile.jit import batch_lanes
 from heavytop.errors import SimulationError
 from heavytop.simulate.assembly import Control, Plant
 from heavytop.simulate.integrators.base import need_group, weighted
@@ -68,7 +68,7 @@ class RKMK45:
         options = f"RKMK45 {control.kind} balance={problem.balance}"
         if control.kind == "continuous" and control.law is not None:
             options += f" law {control.law.fingerprint}"
-        lanes = 1 if problem.count == 1 else host().lanes
+        lanes = 1 if problem.count == 1 else batch_lanes()
         key = (options, lanes, problem.threads)
         stepper = problem.dynamics.steppers.recall(key, lambda: self._stepper(problem, options, lanes))
         seconds = time.perf_counter() - begin
