@@ -8,6 +8,10 @@ from heavytop.errors import ModelError
 from heavytop.system import Inertia, JointForce, Prismatic, Revolute, System
 
 
+LONGEST = 1000
+"""Links of a chain: more would take minutes to derive."""
+
+
 def pendulum() -> System:
     """A point mass ``m`` on a rod of length ``l`` without mass; theta = 0 hangs down, theta grows about the y axis.
 
@@ -89,8 +93,8 @@ def chain(n: int = 5) -> System:
     >>> chain(3).derive()
     Model('chain of 3': nq=3, nv=3, nu=0, bodies=3)
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ModelError(f"a chain needs a whole number of links, 1 or more, got {n!r}.")
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LONGEST:
+        raise ModelError(f"a chain needs a whole number of links, 1 to {LONGEST}, got {n!r}.")
     system = System(name=f"chain of {n}")
     rod = Inertia(1.0, com=(0.0, 0.0, -0.5), moment_at_com=(1 / 12, 1 / 12, 0.0005))
     for k in range(n):

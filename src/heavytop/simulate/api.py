@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, isfinite
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -187,7 +187,7 @@ def simulate_dynamics(
 
 def _duration(until: float, start_time: float, step: float) -> float:
     for what, value in (("until", until), ("start_time", start_time), ("step", step)):
-        if not isinstance(value, int | float | np.number) or not isfinite(value):
+        if not isinstance(value, int | float | np.integer | np.floating) or not abs(value) < inf:
             raise SimulationError(f"{what} must be a finite number of seconds, got {value!r}.")
     if not step > 0:
         raise SimulationError(f"step must be positive, got {step!r} s.")

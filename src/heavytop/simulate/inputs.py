@@ -126,7 +126,7 @@ def _table(inputs: Any, dynamics: Dynamics, steps: int, every: int) -> np.ndarra
 
 def call_back(callback: Callback, t: float, q: np.ndarray, v: np.ndarray, nu: int) -> np.ndarray:
     """The input (1, *batch, nu) from a function of the user, checked."""
-    u = np.asarray(callback(t, q, v), dtype=float)
+    u = numbers(callback(t, q, v), f"what inputs(t, q, v) returns at t = {t:g} s")
     if u.shape not in ((nu,), (*q.shape[:-1], nu)):
         raise ShapeError(
             f"inputs(t, q, v) must return an array of shape {(*q.shape[:-1], nu)} (or ({nu},)), got {u.shape} at t = {t:g} s."

@@ -78,8 +78,9 @@ def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outco
     for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
         index = tuple(indices[k].tolist())
         told = len(early) < MOST_CAUSES
-        outcomes[index] = _early_outcome(problem, recording, index, events.get(index, ""), told)
-        early.append(outcomes[index])
+        outcome = _early_outcome(problem, recording, index, events.get(index, ""), told)
+        outcomes[index] = outcome
+        early.append(outcome)
     return outcomes, summary(early, usual, problem.count)
 
 

@@ -204,6 +204,8 @@ class Model:
         values = self.description.parameter_values()
         if not parameters:
             return values
+        if not isinstance(parameters, Mapping):
+            raise ModelError(f"parameters of {self.name!r} must be a mapping from names to values, got {parameters!r}.")
         for name in parameters:
             if name not in self.parameter_names:
                 raise unknown_name(f"parameter of {self.name!r}", str(name), self.parameter_names)

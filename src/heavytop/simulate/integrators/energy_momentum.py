@@ -48,8 +48,8 @@ class EnergyMomentum(Integrator):
     order = 2
 
     def __init__(self, iterations: int = 10) -> None:
-        if iterations < 2:
-            raise SimulationError(f"EnergyMomentum needs at least 2 iterations, got {iterations}.")
+        if not isinstance(iterations, int) or iterations < 2:
+            raise SimulationError(f"EnergyMomentum needs at least 2 iterations, a whole number, got {iterations!r}.")
         self.iterations = iterations
 
     def __repr__(self) -> str:

@@ -51,7 +51,7 @@ class RKMK45:
         max_steps: int = 1_000_000,
     ) -> None:
         for label, value in (("rtol", rtol), ("atol", atol), ("max_step", max_step), ("max_steps", max_steps)):
-            if not value > 0:
+            if not isinstance(value, int | float | np.number) or not value > 0:
                 raise SimulationError(f"{label} of RKMK45 must be positive, got {value!r}.")
         self.rtol, self.atol, self.first_step = float(rtol), float(atol), first_step
         self.max_step, self.max_steps = float(max_step), int(max_steps)

@@ -40,8 +40,8 @@ class Variational(Integrator):
     order = 2
 
     def __init__(self, iterations: int = 10) -> None:
-        if iterations < 2:
-            raise SimulationError(f"Variational needs at least 2 iterations, got {iterations}.")
+        if not isinstance(iterations, int) or iterations < 2:
+            raise SimulationError(f"Variational needs at least 2 iterations, a whole number, got {iterations!r}.")
         self.iterations = iterations
 
     def __repr__(self) -> str:
