@@ -7,7 +7,6 @@ import numpy as np
 from heavytop.errors import ModelError
 from heavytop.system import Inertia, JointForce, Prismatic, Revolute, System
 
-
 LONGEST = 1000
 """Links of a chain: more would take minutes to derive."""
 
