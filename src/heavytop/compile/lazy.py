@@ -25,18 +25,23 @@ class LazySide:
 
     Attributes
     ----------
-    at : the first of these choices, before which the side is computed.
+    choices : these choices; the side is computed before the first of them, ``at``.
     condition : the value that decides.
     when : for which truth of the condition the side is chosen.
     nodes : values that nothing but these choices reads, in order.
     results : those of them that the choices read directly.
     """
 
-    at: int
+    choices: tuple[int, ...]
     condition: int
     when: bool
     nodes: tuple[int, ...]
     results: tuple[int, ...]
+
+    @property
+    def at(self) -> int:
+        """The first of the choices."""
+        return self.choices[0]
 
 
 def lazy_sides(program: Program, start: int, stop: int, kept: Collection[int]) -> list[LazySide]:
@@ -51,13 +56,24 @@ def lazy_sides(program: Program, start: int, stop: int, kept: Collection[int]) -
     readers = _readers(program)
     found = [_side(program, readers, group, when, start, kept) for (_, when), group in choices.items()]
     costs = [sum(_DEAR.get(program.code[k].op, 1) for k in side.nodes) for side in found]
-    taken: set[int] = set()
-    sides = []
+    sides: list[LazySide] = []
     for cost, side in sorted(zip(costs, found, strict=True), key=lambda item: -item[0]):
-        if cost >= WORTH and side.at not in taken and taken.isdisjoint(side.nodes):
+        if cost >= WORTH and all(_independent(program, side, other) for other in sides):
             sides.append(side)
-            taken.update(side.nodes)
     return sides
+
+
+def _independent(program: Program, a: LazySide, b: LazySide) -> bool:
+    """Whether two sides share nothing and neither reads what the other computes or decides: then their order does not matter."""
+    if not set(a.nodes).isdisjoint(b.nodes):
+        return False
+    for side, other in ((a, b), (b, a)):
+        made = {*other.nodes, *other.choices}
+        if made & {side.condition, *(arg for k in side.nodes for arg in program.code[k].args)}:
+            return False
+        if made & {*side.choices}:
+            return False
+    return True
 
 
 def _readers(program: Program) -> list[list[int]]:
@@ -91,9 +107,13 @@ def _side(
             if k not in excluded and belongs(k, nodes):
                 nodes.add(k)
         # a value behind the first choice must read neither that choice nor what is computed only later
-        late = {k for k in nodes if k > first and any(a >= first and a not in nodes for a in code[k].args)}
+        late = {
+            k
+            for k in nodes
+            if k > first and any(a >= first and a not in nodes and code[a].op not in _LEAVES for a in code[k].args)
+        }
         if not late:
             break
         excluded |= late
     results = tuple(sorted({code[k].args[place] for k in choices} & nodes))
-    return LazySide(first, condition, when, tuple(sorted(nodes)), results)
+    return LazySide(tuple(choices), condition, when, tuple(sorted(nodes)), results)

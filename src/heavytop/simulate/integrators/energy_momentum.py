@@ -10,11 +10,13 @@ Without mu this is the implicit midpoint rule. The term with mu is the correctio
 energy, so that only the power P of inputs and dissipation changes it. mu is of order h^2 and the method is symmetric:
 order 2.
 
-Groups move by the Cayley map of their adjoint representation, for rotations ``d(x) = exp(2 arctan(|x| / 2) x / |x|)``; then
-``R1 L1 = R0 L0`` for a body under no moment: with ``L1 - L0 = h L_m x w_m`` the angular momentum is exact too, and so are both
-momenta of a free body with velocities in body axes. For quaternions this is the midpoint rule
-``A1 - A0 = h/2 A_m (0, w_m)``, which keeps ``|A|``: the energy-consistent integrator of the DAE of document 001. Coordinates
-that are no group take the midpoint rule in q itself.
+Rotations move by the Cayley map, ``d(x) = exp(2 arctan(|x| / 2) x / |x|)``: then ``R1 L1 = R0 L0`` for a body under no force, as
+``L1 - L0 = h L_m x w_m``, and in the same way ``R1 p1 = R0 p0``. Poses with velocities in body axes move by ``h (v_m + h w_m x v_m / 2)``,
+which is ``h R0 v0`` there: a free body keeps its linear momentum and its angular momentum about the mass centre, and where the
+mass centre is the origin of its frame, its path is exact. Where a potential acts, mu changes both by terms of order h^2.
+
+For quaternions the Cayley map is the midpoint rule ``A1 - A0 = h/2 A_m (0, w_m)``, which keeps ``|A|``: the energy-consistent integrator
+of the DAE of document 001. Coordinates that are no group take the midpoint rule in q itself.
 """
 
 from __future__ import annotations
@@ -189,11 +191,9 @@ def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> t
 
 
 def cayley(coordinates: Coordinates, delta: Array) -> Array:
-    """The argument for which exp gives the Cayley map of ``delta`` in the adjoint representation.
+    """The argument for which exp gives the displacement of ``delta``: every rotation by the Cayley map.
 
-    A rotation vector x becomes 2 arctan(|x| / 2) x / |x|. A twist (v, w) in body axes turns by the Cayley map of w and moves by
-    ``r = (v + w x v / 2) / (1 + w.w / 4)``: the matrix ``(I - ad/2)^-1 (I + ad/2)`` is that of this displacement, as
-    ``(I - W/2)^-1 wed(v) (I - W/2)^-T = wed(r)``, W = wed(w).
+    A rotation vector x becomes 2 arctan(|x| / 2) x / |x|. A twist (v, w) in body axes turns so and moves by ``v + w x v / 2``.
     """
     if isinstance(coordinates, Product):
         parts = zip(coordinates.blocks, coordinates.split_v(delta), strict=True)
@@ -206,9 +206,8 @@ def cayley(coordinates: Coordinates, delta: Array) -> Array:
         return concatenate(part(delta, 0, 3), _shorten(part(delta, 3, 6)))
     if isinstance(coordinates, Pose):
         linear, angular = part(delta, 0, 3), part(delta, 3, 6)
-        moved = scale(1 / (1 + 0.25 * np.vecdot(angular, angular)), linear + 0.5 * np.cross(angular, linear), 1)
         turn = _shorten(angular)
-        return concatenate(se3.displacement_inverse(moved, turn), turn)
+        return concatenate(se3.displacement_inverse(linear + 0.5 * np.cross(angular, linear), turn), turn)
     return delta
 
 
