@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,8 +42,18 @@ def whole_file(path: str | Path, example: str) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o644)
+        temporary.chmod(_mode(target))
         temporary.replace(target)
-    except BaseException:
+    except OSError as error:
+        raise FileFormatError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
+
+
+def _mode(target: Path) -> int:
+    """Permissions of the file that is replaced, or those of a new one."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from heavytop.compile import Kernel, Program, trace
+from heavytop.compile.lanes import Lanes
 from heavytop.compile.lazy import lazy_sides
+from heavytop.compile.llvm import emit
 from heavytop.geometry import se3, so3
 
 
@@ -105,12 +107,12 @@ def random_function(seed, length=120):
     return function
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_programs_equal_the_interpreter(seed):
     traced = trace(random_function(seed), {"x": (4,)}, name="nonsense")
     x = np.random.default_rng(seed).normal(size=(41, 4))
     expected = traced.interpret(x)[0]
-    for lanes, chunk in ((1, None), (4, None), (4, 37)):
+    for lanes, chunk in ((1, 23), (4, None)):
         np.testing.assert_allclose(Kernel(traced, lanes, chunk=chunk)(x)[0], expected, rtol=1e-11, atol=1e-11)
 
 
@@ -136,3 +138,34 @@ def test_one_side_that_reads_a_choice_of_the_same_condition(long, lanes):
     traced = trace(function, {"x": (2,)}, name="nested")
     x = np.array([[-1.0, 0.5], [1.0, 0.5], [-0.3, 0.1], [0.0, 0.0]])
     np.testing.assert_allclose(Kernel(traced, lanes)(x)[0], traced.interpret(x)[0], rtol=1e-13)
+
+
+def test_the_machine_code_branches_around_the_expensive_side():
+    program = Program.from_traced(
+        trace(lambda x: np.where(x[0] < 1, x[1], np.exp(x[1]) * np.tanh(x[0])), {"x": (2,)}, name="f")
+    )
+    text = emit(program, "f", Lanes(4), len(program.code)).text
+    before, _, inside = text.partition("br i1")
+    assert "@each_exp" not in before
+    assert "@each_exp" in inside
+    assert "phi <4 x double> [ poison" in inside
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_condition_that_is_undefined(lanes):
+    traced = trace(lambda x: np.where(x[0], np.exp(x[1]), np.arctan(x[1])), {"x": (2,)}, name="f")
+    x = np.array([[np.nan, 0.5], [0.0, 0.5], [1.0, 0.5], [-2.0, 0.5]])
+    np.testing.assert_allclose(Kernel(traced, lanes)(x)[0], np.exp([0.5, 0, 0.5, 0.5]) * [1, np.arctan(0.5), 1, 1])
+
+
+def test_sides_that_need_each_other_are_not_both_lazy():
+    def function(x):
+        first, second = x[0] < 0, x[1] < 0
+        a = np.where(second, np.exp(np.sin(x[2])), x[3])
+        b = np.where(first, np.exp(np.tanh(a)), x[3])
+        return np.stack([np.where(second, np.arctan(x[2]) * np.exp(x[2]), b), b, np.where(first, np.sin(x[0]) * a, a)])
+
+    traced = trace(function, {"x": (4,)}, name="f")
+    x = np.random.default_rng(0).normal(size=(33, 4))
+    for lanes in (1, 4):
+        np.testing.assert_allclose(Kernel(traced, lanes)(x)[0], traced.interpret(x)[0], rtol=1e-12)

@@ -229,3 +229,29 @@ def test_decayed_states_rest_at_zero_and_the_mode_is_restored():
     assert run.state["x"] == (0.0 if host().x86 else 2.0**-1030)
     tiny = np.array([5e-324])
     assert (tiny * 1.0)[0] > 0
+
+
+def test_buffers_may_have_any_name(monkeypatch):
+    """A call that overwrites what it reads works on a copy, which must not be taken for another buffer."""
+    grow = trace(lambda a, b: {"a": a + b, "b": b + a}, {"a": (), "b": ()}, name="grow")
+    plan = Schedule({"grow": grow}, {"x": (), "x'": ()}, ("x", "x'"), [Call("grow", ("x", "x'"), ("x", "x'"))])
+    fast = Stepper(plan).run({"x": 1.0, "x'": 2.0}, steps=3).records
+    monkeypatch.setenv("HEAVYTOP_NATIVE", "0")
+    slow = Stepper(plan).run({"x": 1.0, "x'": 2.0}, steps=3).records
+    for name in ("x", "x'"):
+        np.testing.assert_array_equal(fast[name], slow[name])
+
+
+def test_observers_see_every_record():
+    plan = rk4()
+    late = [Call("energy", ("x", "w"), ("E",), every=2)]
+    with pytest.raises(ModelError, match="runs with every record"):
+        Schedule(
+            plan.functions,
+            plan.buffers,
+            plan.state,
+            plan.advance,
+            observe=late,
+            constants=plan.constants,
+            tables=plan.tables,
+        )

@@ -107,14 +107,21 @@ def test_blocks_of_steps_leave_tiles_as_they_are(falling_arm, monkeypatch):
         np.testing.assert_array_equal(parts.records[name], whole.records[name])
 
 
-def test_failures_of_a_tile_are_dated_one_by_one(falling_arm):
+def test_failures_of_a_tile_are_dated_one_by_one(falling_arm, monkeypatch):
     stepper = Stepper(falling_arm, 4)
     count = TILE * 4
     q, v, u = 0.1 * np.random.default_rng(4).normal(size=(3, count, 7))
     bad = [0, 6, 7, count - 1]
     v[bad] = 1e200
-    result = stepper.run({"q": q, "v": v}, {"h": 1e-3}, {"u": u[None]}, steps=50, hold={"u": 50})
+    v[bad] *= 10.0 ** np.arange(0, -120, -30)[:, None]  # the slower, the later
+    arguments = {"q": q, "v": v}, {"h": 1e-3}, {"u": u[None]}
+    result = stepper.run(*arguments, steps=50, hold={"u": 50})
     assert set(np.flatnonzero(result.failed >= 0)) == set(bad)
+    assert len(set(result.failed[bad])) > 1
+    with monkeypatch.context() as patch:
+        patch.setenv("HEAVYTOP_NATIVE", "0")
+        slow = Stepper(falling_arm).run(*arguments, steps=50, hold={"u": 50})
+    np.testing.assert_array_equal(result.failed, slow.failed)
     good = np.setdiff1d(np.arange(count), bad)
     assert np.all(np.isfinite(result.state["q"][good]))
 

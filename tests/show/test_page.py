@@ -125,7 +125,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, report: Report, monkeypatch: 
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", full_disc)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(FileFormatError, match="no space left"):
             write_page(report, target)
     assert [p.name for p in tmp_path.iterdir()] == ["flight.html"]
     assert target.read_text() == "old"

@@ -101,7 +101,7 @@ def test_names_can_be_joined(name: Any) -> None:
         lambda: system.input(name, ht.JointForce("rod")),
         lambda: system.body(name, joint=ht.Revolute("y")),
     ):
-        with pytest.raises(ModelError, match="needs a name without dots"):
+        with pytest.raises(ModelError, match="needs a name of letters"):
             declare()
 
 

@@ -60,7 +60,7 @@ NAMES = {
     ),
     "dots": (
         ModelError,
-        "a name without dots, colons, slashes and spaces, got 'a.b'",
+        "a name of letters, digits, '_' and '-', got 'a.b'",
         declaring(lambda s: s.body("a.b")),
     ),
     "empty": (ModelError, "got ''", declaring(lambda s: s.body(""))),
@@ -457,7 +457,7 @@ INPUTS = {
     "class": (ModelError, "must be an element such as", declaring(lambda s: s.input("f", ht.Thruster))),
     "name": (
         ModelError,
-        "an input needs a name without dots",
+        "an input needs a name of letters",
         declaring(lambda s: s.input(3, ht.Thruster("upper"))),
     ),
 }
@@ -529,7 +529,7 @@ PARAMETERS = {
     ),
     "empty": (
         ModelError,
-        "a parameter needs a name without dots",
+        "a parameter needs a name of letters",
         declaring(lambda s: s.parameter("", 1.0)),
     ),
     "gravity-shape": (

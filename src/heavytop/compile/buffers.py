@@ -28,6 +28,14 @@ class Phases:
         return (*self.sample, *self.observe, *self.advance)
 
 
+_COPY = "\0copy"  # no name of a buffer ends so
+
+
+def copy_of(name: str) -> str:
+    """Name of the copy of a buffer."""
+    return name + _COPY
+
+
 def lasting_buffers(layout: Layout) -> tuple[str, ...]:
     """Buffers that are given or read from outside the calls of a step."""
     return (*layout.persistent, *layout.constants, *layout.tables, *layout.record)
@@ -37,11 +45,11 @@ def place_buffers(layout: Layout, calls: Sequence[Call]) -> tuple[dict[str, int]
     """Places of the buffers (but for the clocks) in the area of a group, and its size, both counted in vectors.
 
     What lives only within a step shares its place with others before and after it: the area should fit into the cache. A call that
-    overwrites what it reads works on a copy, named with a prime.
+    overwrites what it reads works on a copy, whose name is :func:`copy_of` that of the buffer.
     """
     spans = {name: (-1, len(calls)) for name in lasting_buffers(layout)}
     for k, call in enumerate(calls):
-        copies = [f"{name}'" for name in call.outputs if name in call.inputs]
+        copies = [copy_of(name) for name in call.outputs if name in call.inputs]
         for name in (*call.inputs, *call.outputs, *copies):
             spans[name] = (min(spans.get(name, (k, k))[0], k), max(spans.get(name, (k, k))[1], k))
     offsets: dict[str, int] = {}
@@ -49,9 +57,11 @@ def place_buffers(layout: Layout, calls: Sequence[Call]) -> tuple[dict[str, int]
     for name, (first, last) in spans.items():
         if name in (TIME, STEP):
             continue
-        size = layout.size(name.rstrip("'"))
+        size = layout.size(name.removesuffix(_COPY))
         others = (
-            (o, layout.size(n.rstrip("'"))) for n, o in offsets.items() if spans[n][1] >= first and spans[n][0] <= last
+            (o, layout.size(n.removesuffix(_COPY)))
+            for n, o in offsets.items()
+            if spans[n][1] >= first and spans[n][0] <= last
         )
         offset = 0
         for start, length in sorted(others):

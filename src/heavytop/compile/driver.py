@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from heavytop.compile.buffers import Phases, lasting_buffers, place_buffers
+from heavytop.compile.buffers import Phases, copy_of, lasting_buffers, place_buffers
 from heavytop.compile.copies import without_copies
 from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.llvm import Emitted, emit, lane_rows, row_addresses, support
@@ -294,7 +294,7 @@ class _Loop:
     def _call_now(self, call: Call) -> None:
         w, t = self.w, self.lanes.real
         copies = [name for name in call.outputs if name in call.inputs]
-        buffers = [*call.inputs, *(f"{name}'" if name in copies else name for name in call.outputs)]
+        buffers = [*call.inputs, *(copy_of(name) if name in copies else name for name in call.outputs)]
 
         def places(j: str) -> list[str]:
             return [f"ptr {p}" for p in (*(self._at(name, j) for name in buffers), self._place(self.own, j))]
@@ -303,7 +303,7 @@ class _Loop:
             for name in copies:
                 for i in range(self.layout.size(name)):
                     target = w.let(f"getelementptr {t}, ptr {self._at(name, j)}, i64 {i}")
-                    value = self._load(f"{name}'", i, j)
+                    value = self._load(copy_of(name), i, j)
                     w.do(f"store {t} {value}, ptr {target}, align {self.lanes.alignment}")
 
         emitted = self.emitted[call.function]

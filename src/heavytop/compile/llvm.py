@@ -26,9 +26,6 @@ from heavytop.compile.vector_math import (
     some_large,
 )
 
-CHUNK_ABOVE = 20_000
-CHUNK_SIZE = 1_000
-
 _ARITHMETIC = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}
 _COMPARE = {Op.LT: "olt", Op.LE: "ole", Op.EQ: "oeq", Op.NE: "une"}
 _INTRINSIC = {
@@ -60,15 +57,11 @@ class Emitted:
     guarded: bool = False
 
 
-def emit(program: Program, name: str, lanes: Lanes, chunk: int | None = None, *, exported: bool = True) -> Emitted:
+def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, exported: bool = True) -> Emitted:
     """The IR of ``name`` for a program.
 
-    ``chunk`` is the number of instructions per function (None: decide by size); only an ``exported`` function can be called from
-    outside the module.
+    ``chunk`` is the number of instructions per function; only an ``exported`` function can be called from outside the module.
     """
-    total = len(program.code)
-    if chunk is None:
-        chunk = CHUNK_SIZE if total > CHUNK_ABOVE else max(total, 1)
     bounds = _bounds(program, chunk)
     slots, scratch = _scratch_slots(program, bounds)
     turned = _pure_angles(program)

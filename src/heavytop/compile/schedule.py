@@ -118,6 +118,10 @@ class Schedule:
             known |= set(call.outputs)
         seen = set(known)
         for call in self.observe:
+            if call.every != 1:
+                raise ModelError(
+                    f"the call of {call.function!r} in observe runs with every record, got every={call.every}."
+                )
             self._check(call, seen, fixed | set(self.state))
             seen |= set(call.outputs)
         if late := [name for name in self.layout.record if name not in seen]:

@@ -13,7 +13,7 @@ from heavytop.compile.lanes import Writer
 from heavytop.compile.llvm import Emitted
 
 TILE_ABOVE = 1_600
-"""Programs of more instructions are cut into parts, each of which handles a tile before the next."""
+"""Programs of more instructions are cut into parts, each of which handles a tile before the next; steps of more are done in tiles."""
 PART = 1_000
 """Instructions of a part."""
 TILE = 12
@@ -22,9 +22,9 @@ TILE_BYTES = 2**19
 """Memory of a tile; it should fit into the second level of the cache."""
 
 
-def part_size(instructions: int) -> int | None:
-    """Into parts of how many instructions a program is cut; None: as :func:`.emit` decides."""
-    return PART if instructions > TILE_ABOVE else None
+def part_size(instructions: int) -> int:
+    """Into parts of how many instructions a program is cut."""
+    return PART if instructions > TILE_ABOVE else max(instructions, 1)
 
 
 def tile_size(group_bytes: int) -> int:

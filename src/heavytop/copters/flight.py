@@ -200,7 +200,7 @@ def fly(
     tracking = vehicle.law(law, limits, terms).with_reference(maneuver, sample_time=step if acting else None)
     plant: Any = conditions.plant(vehicle)
     controller: Any = tracking
-    begin = start or maneuver.start
+    begin = maneuver.start if start is None else start
     if rotors:
         if not conditions.calm:
             raise ControlError("a flight with rotors=True has no wind, noise or payload: give either, not both.")
@@ -211,7 +211,7 @@ def fly(
     if not conditions.calm:
         controller = Disturbed(controller, vehicle.plant, vehicle, conditions)
     say("compiling and flying")
-    run = simulate(plant, begin, until or maneuver.horizon, step, control=controller, progress=False)
+    run = simulate(plant, begin, maneuver.horizon if until is None else until, step, control=controller, progress=False)
     return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions, rotors)
 
 

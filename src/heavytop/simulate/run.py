@@ -106,8 +106,8 @@ class Run:
         for names, array in ((self.q_names, self.q), (self.v_names, self.v), (self.u_names, self.u)):
             if key in names:
                 return array[..., names.index(key)]
-        if name in self.channels:
-            return self.channels[name]
+        if str(name) in self.channels:
+            return self.channels[str(name)]
         if key in ("energy", "kinetic_energy", "potential_energy"):
             return getattr(self, key)
         known = [*self.q_names, *self.v_names, *self.u_names, *self.channels, "energy"]
@@ -141,8 +141,10 @@ class Run:
 
         In a batch, a trajectory that ended early gives its last finite record.
         """
+        if not len(self.t):
+            raise SimulationError(f"run {self.name!r} has no records, so no last state.")
         finite = np.all(np.isfinite(np.concatenate([self.q, self.v], axis=-1)), axis=-1)
-        if not len(self.t) or np.all(finite[-1]):
+        if np.all(finite[-1]):
             return self.q[-1], self.v[-1]
         last = len(self.t) - 1 - np.argmax(finite[::-1], axis=0)
         at = (last, *np.indices(self.batch))

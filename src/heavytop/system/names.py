@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from heavytop.errors import ModelError
 
 WORLD = "world"
@@ -10,5 +12,5 @@ WORLD = "world"
 
 def check_name(name: object, what: str) -> None:
     """Raise unless ``name`` can be part of names such as ``hull.x`` and of names in files."""
-    if not isinstance(name, str) or not name or any(c in name for c in ".:/ "):
-        raise ModelError(f"{what} needs a name without dots, colons, slashes and spaces, got {name!r}.")
+    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
+        raise ModelError(f"{what} needs a name of letters, digits, '_' and '-', got {name!r}.")
