@@ -218,7 +218,7 @@ def test_failed_write_leaves_the_old_file(run: ht.Run, tmp_path: Path, monkeypat
     import xarray
 
     monkeypatch.setattr(xarray.Dataset, "to_netcdf", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(FileFormatError, match="disk full"):
         run.save(path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
