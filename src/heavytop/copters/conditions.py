@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, split, symbol
-from heavytop.compile import Traced, trace_of
+from heavytop._arrays import Array, concatenate, split
 from heavytop.control.tracking import Controller
 from heavytop.copters.vehicle import Vehicle
+from heavytop.copters.wrapper import Wrapper
 from heavytop.errors import ModelError
 from heavytop.system.inputs import Wrench
 from heavytop.system.joints import Fixed
@@ -90,44 +91,36 @@ class Conditions:
         return scale * np.random.default_rng(self.seed + 1).standard_normal((count, 2 * nv))
 
 
-class Disturbed:
+class Disturbed(Wrapper):
     """A controller that sees noise, in a plant that feels wind."""
 
     def __init__(self, inner: Controller, law_model: Model, vehicle: Vehicle, conditions: Conditions) -> None:
-        self.inner, self.law_model, self.vehicle, self.conditions = inner, law_model, vehicle, conditions
-        self.state_size = inner.state_size
+        super().__init__(inner, law_model)
+        self.vehicle, self.conditions = vehicle, conditions
         self._parts = (inner.signal_size, 2 * law_model.nv * bool(conditions.noise), 3 * bool(conditions.wind))
         self.signal_size = sum(self._parts)
-
-    def initial_state(self) -> np.ndarray:
-        """The memory of the inner controller."""
-        return self.inner.initial_state()
 
     def signal(self, times: Any) -> np.ndarray:
         """Reference, noise and wind force side by side (n, m)."""
         times = np.asarray(times, dtype=float)
         parts = [self.inner.signal(times)] if self._parts[0] else []
         if self._parts[1]:
-            parts.append(self.conditions.measured(len(times), self.law_model.nv))
+            parts.append(self.conditions.measured(len(times), self.own.nv))
         if self._parts[2]:
             parts.append(self.vehicle.drag * self.conditions.air(times))
         return np.concatenate(parts, axis=-1) if parts else np.zeros((len(times), 0))
 
-    def traced(self, model: Model) -> Traced:
-        """The inner controller at the measured state; the wind joins the inputs."""
-        own = self.law_model
-        inner = self.inner.traced(own)
-        sizes: dict[str, Any] = {"t": None, "q": own.nq, "v": own.nv, "signal": self.signal_size, "z": self.state_size}
-        symbols: dict[str, Array] = {name: symbol(name, size) for name, size in sizes.items() if size != 0}
-        values = dict(symbols)
+    def seen(self, symbols: Mapping[str, Array]) -> dict[str, Array]:
+        """The measured state and the reference."""
+        values = super().seen(symbols)
         if self.signal_size:
-            values["signal"], noise, force = split(symbols["signal"], self._parts)
+            values["signal"], noise, _ = split(symbols["signal"], self._parts)
             if self._parts[1]:
-                shift, rate = split(noise, (own.nv, own.nv))
-                values["q"] = own.coordinates.retract(symbols["q"], shift)
-                values["v"] = symbols["v"] + rate
-        results = inner.expressions(*(values[name] for name in inner.inputs))
-        outputs = dict(zip(inner.outputs, results, strict=True))
-        if self._parts[2]:
-            outputs["u"] = concatenate(outputs["u"], force)
-        return trace_of("disturbed", symbols, outputs)
+                shift, rate = split(noise, (self.own.nv, self.own.nv))
+                values["q"] = self.own.coordinates.retract(values["q"], shift)
+                values["v"] = values["v"] + rate
+        return values
+
+    def plant_inputs(self, u: Array, symbols: Mapping[str, Array]) -> Array:
+        """The wind joins the inputs."""
+        return concatenate(u, split(symbols["signal"], self._parts)[2]) if self._parts[2] else u

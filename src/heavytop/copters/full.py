@@ -6,6 +6,7 @@ inertia, their gyroscopic moments and their reaction on the hull are part of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from heavytop.copters.airframe import Airframe
 from heavytop.copters.loads import tricopter_with_load
 from heavytop.copters.vehicle import Vehicle, add_rotors
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
-from heavytop.copters.wrapped import Wrapped
+from heavytop.copters.wrapper import Wrapper
 from heavytop.geometry import se3, so3
 from heavytop.system.inputs import JointForce, Thruster
 from heavytop.system.joints import Revolute, Spherical
@@ -77,16 +78,17 @@ class FullPlant:
         return np.stack([-thrust * np.sin(theta), thrust * np.cos(theta)], axis=-1).reshape(*theta.shape[:-1], 6)
 
 
-class CascadedController(Wrapped):
+class CascadedController(Wrapper):
     """Forces from the law of the reduced vehicle; tilt angles and speeds from the forces; torques from both."""
 
     def __init__(self, inner: Controller, plant: FullPlant) -> None:
         super().__init__(inner, plant.reduced)
         self.plant = plant
 
-    def inputs(self, u: Array, q: Array, v: Array) -> Array:
+    def plant_inputs(self, u: Array, symbols: Mapping[str, Array]) -> Array:
         """Torques of servos and motors, thrusts of the propellers."""
         plant, d = self.plant, self.plant.drives
+        q, v = symbols["q"], symbols["v"]
         nq, nv = plant.reduced.nq, plant.reduced.nv
         tilts, spins, thrusts = [], [], []
         for k, sign in enumerate(plant.signs):

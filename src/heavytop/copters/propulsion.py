@@ -19,7 +19,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, vector
 from heavytop.coordinates import Product, Vector
-from heavytop.copters.wrapped import Wrapped
+from heavytop.copters.wrapper import Wrapper
 from heavytop.errors import ModelError
 from heavytop.simulate.dynamics import UserDynamics
 
@@ -156,7 +156,7 @@ class RotorPlant(UserDynamics):
         return np.concatenate([q, angles], -1), np.concatenate([v, np.broadcast_to(speeds, (*shape, count))], -1)
 
 
-class OnRotors(Wrapped):
+class OnRotors(Wrapper):
     """A controller of the hull's motion, in a plant that also has rotors."""
 
     def __init__(self, inner: Controller, vehicle: Vehicle) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class Wrapped:
-    """A controller of the first coordinates of a larger plant.
+class Wrapper:
+    """A controller in a plant that has more to it than the model it was made for.
 
     Parameters
     ----------
@@ -36,22 +37,20 @@ class Wrapped:
         return self.inner.signal(times)
 
     def traced(self, model: Any) -> Traced:
-        """The inner controller at its part of the state, its inputs turned into those of the plant."""
+        """The inner controller at what it sees, its inputs turned into those of the plant."""
         inner = self.inner.traced(self.own)
-        sizes: dict[str, Any] = {
-            "t": None,
-            "q": model.nq,
-            "v": model.nv,
-            "signal": self.signal_size,
-            "z": self.state_size,
-        }
+        sizes: dict[str, Any] = {"t": None, "q": model.nq, "v": model.nv}
+        sizes |= {"signal": self.signal_size, "z": self.state_size}
         symbols = {name: symbol(name, size) for name, size in sizes.items() if size != 0}
-        q, v = symbols["q"], symbols["v"]
-        values = {**symbols, "q": part(q, 0, self.own.nq), "v": part(v, 0, self.own.nv)}
-        results = dict(zip(inner.outputs, inner.expressions(*(values[name] for name in inner.inputs)), strict=True))
-        results["u"] = self.inputs(results["u"], q, v)
+        seen = {**symbols, **self.seen(symbols)}
+        results = dict(zip(inner.outputs, inner.expressions(*(seen[name] for name in inner.inputs)), strict=True))
+        results["u"] = self.plant_inputs(results["u"], symbols)
         return trace_of(type(self).__name__, symbols, results)
 
-    def inputs(self, u: Array, q: Array, v: Array) -> Array:
-        """Inputs of the plant from those that the inner controller wants and the state of the plant."""
+    def seen(self, symbols: Mapping[str, Array]) -> dict[str, Array]:
+        """What the inner controller is given: its part of the state, and of the signal if it shares that."""
+        return {"q": part(symbols["q"], 0, self.own.nq), "v": part(symbols["v"], 0, self.own.nv)}
+
+    def plant_inputs(self, u: Array, symbols: Mapping[str, Array]) -> Array:
+        """Inputs of the plant from those that the inner controller wants, the state of the plant and the signal."""
         return u
