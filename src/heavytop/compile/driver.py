@@ -18,7 +18,7 @@ from heavytop.compile.llvm import Emitted, emit, lane_rows, row_addresses, suppo
 from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
 from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
-from heavytop.compile.tiles import TILE_ABOVE, evaluate_tile, part_size, tile_size
+from heavytop.compile.tiles import TILE_ABOVE, evaluate_tile, group_size, groups_left, part_size, tile_size
 
 HEAD = ("count", "scratch", "first", "begin", "end", "final", "every", "start_time", "step_size", "failed")
 
@@ -106,9 +106,8 @@ class _Loop:
         self.shared_functions = {name for name, n in uses.items() if n > 1}
         self.placed: list[str] = []
         self.offsets, self.own = place_buffers(layout, phases.calls)
-        # an odd number of vectors keeps the groups of a tile from competing for the same places of the cache
-        self.group = (self.own + max((e.scratch for e in emitted.values()), default=0)) | 1
-        self.tile = tile_size(8 * lanes.count * self.group) if tiled else 1
+        self.group = group_size(self.own + max((e.scratch for e in emitted.values()), default=0))
+        self.tile = tile_size(self.group, lanes) if tiled else 1
         self.scratch = len(self.shared) + self.tile * self.group
 
     def _at(self, name: str, j: str) -> str:
@@ -159,11 +158,9 @@ class _Loop:
 
     def _trajectories(self, first: str) -> None:
         """All steps of a tile of trajectories from number ``first`` on."""
-        w, words, layout, lanes = self.w, self.words, self.layout, self.lanes
+        w, words, layout = self.w, self.words, self.layout
         self.first = first
-        left = w.integer("sub", words["count"], first)
-        left = w.integer("sdiv", w.integer("add", left, lanes.count - 1), lanes.count)
-        self.groups = w.smaller(left, self.tile) if self.tile > 1 else "1"
+        self.groups = groups_left(w, words["count"], first, self.tile, self.lanes) if self.tile > 1 else "1"
         at_start = w.test("eq", first, 0)
 
         def fetch(j: str) -> None:

@@ -8,7 +8,7 @@ from heavytop.compile.lanes import Lanes, Writer
 from heavytop.compile.llvm import Emitted, emit, lane_rows, load_words, row_addresses, support
 from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
-from heavytop.compile.tiles import evaluate_tile, part_size, tile_size
+from heavytop.compile.tiles import evaluate_tile, group_size, groups_left, part_size, tile_size
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,8 @@ class _Loops:
         self.inputs = len(program.input_sizes)
         self.sizes = [*program.input_sizes, *program.output_sizes]
         self.own = sum(self.sizes)
-        # an odd number of vectors keeps the groups of a tile from competing for the same places of the cache
-        self.group = (self.own + emitted.scratch) | 1
-        self.tile = tile_size(8 * lanes.count * self.group) if emitted.chunks > 1 else 1
+        self.group = group_size(self.own + emitted.scratch)
+        self.tile = tile_size(self.group, lanes) if emitted.chunks > 1 else 1
 
     def _scratch(self, w: Writer, scratch: str, group: str, offset: int) -> str:
         """Address of a vector in the scratch area of a group of the tile."""
@@ -80,9 +79,7 @@ class _Loops:
             w.do(f"call void @{function}(ptr {buffer}, i64 {self.sizes[i]}, {row_addresses(w, base, stride, rows)})")
 
         def tile(first: str) -> None:
-            left = w.integer("sub", count, first)
-            left = w.integer("sdiv", w.integer("add", left, lanes.count - 1), lanes.count)
-            groups = w.smaller(left, self.tile)
+            groups = groups_left(w, count, first, self.tile, lanes)
             at_start = w.test("eq", first, 0)
 
             def fetch(j: str) -> None:

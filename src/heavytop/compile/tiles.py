@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from heavytop.compile.lanes import Writer
+from heavytop.compile.lanes import Lanes, Writer
 from heavytop.compile.llvm import Emitted
 
 TILE_ABOVE = 1_600
@@ -27,9 +27,20 @@ def part_size(instructions: int) -> int:
     return PART if instructions > TILE_ABOVE else max(instructions, 1)
 
 
-def tile_size(group_bytes: int) -> int:
-    """Groups in a tile of groups that take so much memory each."""
-    return min(max(TILE_BYTES // group_bytes, 4), TILE)
+def group_size(vectors: int) -> int:
+    """Vectors from one group of a tile to the next: an odd number keeps them from competing for the same places of the cache."""
+    return vectors | 1
+
+
+def tile_size(group: int, lanes: Lanes) -> int:
+    """Groups in a tile of groups of so many vectors."""
+    return min(max(TILE_BYTES // (8 * lanes.count * group), 4), TILE)
+
+
+def groups_left(w: Writer, count: str, first: str, tile: int, lanes: Lanes) -> str:
+    """Groups of the tile that begins with state ``first`` of ``count``."""
+    left = w.integer("sub", count, first)
+    return w.smaller(w.integer("sdiv", w.integer("add", left, lanes.count - 1), lanes.count), tile)
 
 
 def evaluate_tile(w: Writer, emitted: Emitted, inputs: int, groups: str, places: Callable[[str], list[str]]) -> None:
