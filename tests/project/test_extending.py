@@ -30,7 +30,8 @@ def run_as_file(title: str, code: str, folder: Path) -> ModuleType:
     path = folder / f"{name}.py"
     path.write_text(code, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
