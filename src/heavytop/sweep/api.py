@@ -1,0 +1,218 @@
+"""``sweep``: from something to run and what to vary to a labelled dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import SweepError, unknown_name
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.sweep.bar import Bar
+from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
+from heavytop.sweep.engine import Cluster, Region, connected, in_process
+from heavytop.sweep.flights import FlightCases
+from heavytop.sweep.grid import make_grid
+from heavytop.sweep.measure import as_measures
+from heavytop.sweep.models import ModelCases
+from heavytop.sweep.result import Result, in_memory, open_result
+from heavytop.sweep.store import GIVEN_UP, OPEN, Store
+from heavytop.sweep.study import Study, describe, write_into
+from heavytop.system.model import Model
+
+RETRIES = 3
+
+
+def sweep(
+    make: Any,
+    over: Any = None,
+    draws: int | None = None,
+    seed: int = 0,
+    measure: Any = None,
+    store: str | Path | None = None,
+    client: Any = None,
+    *,
+    chunk: int | None = None,
+    trajectories: bool | Mapping[str, Sequence[int]] = False,
+    workers: int | None = None,
+    retries: int = RETRIES,
+    timeout: float | None = None,
+    retry_failed: bool = False,
+    batched: bool = False,
+    progress: bool | None = None,
+    **options: Any,
+) -> Result:
+    """Run something at many points, here or on a cluster, and get the numbers back with names.
+
+    Parameters
+    ----------
+    make : a model (options as for :func:`heavytop.simulate`), a vehicle (options ``maneuver``, ``law``, ... as for
+        :func:`heavytop.copters.fly`), or a function of one point that takes variables by name and returns numbers by name, a run or a flight.
+    over : name -> values. A list or array is a dimension of its own name; an ``xarray.DataArray`` brings its dimensions; variables that
+        share a dimension vary together, other dimensions multiply. A distribution (:func:`normal`, :func:`uniform`, :func:`choice`,
+        :func:`attitude`) varies along ``draw``. ``("mass", "arm"): [(1, 0.2), (2, 0.3)]`` and :func:`zipped` vary together.
+        A whole ``xarray.Dataset`` will do as well.
+    draws : how often distributions are drawn, at every point of the other dimensions.
+    seed : of the draws. A draw depends on the seed, the name of the variable and its own index, on nothing else.
+    measure : what is kept of a run: a function of the run that returns a mapping, names of coordinates (their values at the end), or a mapping
+        from names to functions, names or :func:`take`. Records have time first, then the batch. Default: ``q`` and ``v`` at the end.
+    store : path of a zarr store. What is there is not done again; a store that was made for another study is refused.
+    client : None: in this process; "local": workers on this machine; an address, a scheduler file or a ``dask.distributed.Client``.
+    chunk : about how many points are one piece of work and one chunk of the store.
+    trajectories : whether to keep ``q_t``, ``v_t``, ``u_t`` of all points, or a mapping from dimensions to positions.
+    workers : of the local cluster; None: one per processor.
+    retries : how often a chunk that fails on a worker is tried again; then its points are recorded as failed, with the cause.
+    timeout : seconds without an answer after which a worker is taken for hanging; None: 20 times the slowest chunk, at least a minute.
+    retry_failed : whether chunks that were given up before are tried again.
+    batched : whether the function takes arrays of values (count, ...) and returns arrays.
+    progress : show a bar; None: on a terminal.
+    options : of the simulation or the flight; functions among them take variables of the sweep by name.
+
+    Returns
+    -------
+    Result
+        With ``result.data``, an ``xarray.Dataset``.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.load("pendulum").derive()
+    >>> swing = ht.sweep(model, over={"theta.angle": [0.1, 0.2], "g": [1.6, 9.81]}, until=1.0, step=0.01)
+    >>> swing.q.dims
+    ('theta.angle', 'g', 'coordinate')
+    """
+    study = make_study(
+        make, over, draws, seed, measure, chunk=chunk, trajectories=trajectories, batched=batched, **options
+    )
+    return run_study(
+        study, store, client, workers=workers, retries=retries, timeout=timeout, retry_failed=retry_failed, progress=progress
+    )
+
+
+def make_study(
+    make: Any,
+    over: Any = None,
+    draws: int | None = None,
+    seed: int = 0,
+    measure: Any = None,
+    *,
+    chunk: int | None = None,
+    trajectories: bool | Mapping[str, Sequence[int]] = False,
+    batched: bool = False,
+    **options: Any,
+) -> Study:
+    """The study of :func:`sweep`, not yet run."""
+    grid = make_grid(over or {}, draws, seed)
+    if chunk is not None and (not isinstance(chunk, int | np.integer) or chunk < 1):
+        raise SweepError(f"chunk must be None or 1, 2, ..., got {chunk!r}.")
+    kept = None
+    if isinstance(trajectories, Mapping):
+        for dim in trajectories:
+            if dim not in grid.sizes:
+                raise unknown_name("dimension of the sweep (in trajectories)", dim, grid.sizes)
+        kept = {dim: tuple(int(i) for i in places) for dim, places in trajectories.items()}
+    cases = _cases(make, options, measure, bool(trajectories), batched)
+    cases.check(tuple(grid.variables))
+    return Study(cases, grid, describe(make, options, measure, grid, trajectories), chunk, kept)
+
+
+def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool, batched: bool) -> Cases:
+    if isinstance(make, Cases):
+        return make
+    if isinstance(make, Vehicle) or "maneuver" in options:
+        return FlightCases(make, options, measure, trajectories)
+    subject = isinstance(make, Model | Dynamics)
+    if subject or (is_function(make) and ("until" in options or "step" in options)):
+        return ModelCases(make, options, as_measures(measure), trajectories)
+    if not callable(make):
+        hint = " Call .derive() first." if hasattr(make, "derive") else ""
+        raise SweepError(f"a sweep needs a model, a vehicle or a function of one point, got {type(make).__name__}.{hint}")
+    if options:
+        raise unknown_name("option of a sweep over a function", next(iter(options)), ("batched", "chunk", "client", "store"))
+    if trajectories:
+        raise SweepError("trajectories are kept of models and vehicles only; let the function return what you need.")
+    kind = BatchCases if batched else FunctionCases
+    return kind(make, None if measure is None else as_measures(measure))
+
+
+def run_study(
+    study: Study,
+    store: str | Path | None = None,
+    client: Any = None,
+    *,
+    workers: int | None = None,
+    retries: int = RETRIES,
+    timeout: float | None = None,
+    retry_failed: bool = False,
+    progress: bool | None = None,
+) -> Result:
+    """Work off a study; see :func:`sweep`."""
+    if store is not None:
+        return _into_store(study, Store(store), client, workers, retries, timeout, retry_failed, progress)
+    chunks, layout = study.chunks, study.layout
+    regions = {k: chunks.region(k) for k in range(len(chunks))}
+    arrays = {n: np.full((*chunks.shape, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in layout.items()}
+    arrays |= {"outcome": np.full(chunks.shape, -1, dtype=np.int8), "end_time": np.full(chunks.shape, np.nan)}
+    arrays["cause"] = np.full(chunks.shape, "", dtype=object)
+
+    def keep(index: int, output: Output) -> None:
+        write_into(arrays, regions[index], output, layout)
+
+    with Bar(study.grid.points, 0, progress) as bar:
+        if client is None:
+            in_process(study, regions, keep, keep, bar)
+        else:
+            with connected(client, workers) as made:
+                Cluster(made, study, None, retries, timeout, bar, keep, keep).run(regions)
+    return in_memory(study, arrays, layout)
+
+
+def _into_store(
+    study: Study, store: Store, client: Any, workers: int | None, retries: int, timeout: float | None, retry_failed: bool, progress: bool | None
+) -> Result:
+    if store.exists:
+        store.check(study)
+    else:
+        store.create(study)
+    chunks, marks = store.chunks, store.marks()
+    again = (OPEN, GIVEN_UP) if retry_failed else (OPEN,)
+    regions: dict[int, Region] = _Regions(chunks, [int(k) for k in np.flatnonzero(np.isin(marks, again))])
+
+    def keep(index: int, output: Output) -> None:
+        store.write(index, output, study)
+
+    def give_up(index: int, output: Output) -> None:
+        store.write(index, output, study, GIVEN_UP)
+
+    done = study.grid.points - sum(_size(regions[k]) for k in regions)
+    with Bar(study.grid.points, done, progress) as bar:
+        if not regions:
+            pass
+        elif client is None:
+            in_process(study, regions, keep, give_up, bar)
+        else:
+            with connected(client, workers) as made:
+                Cluster(made, study, store.path, retries, timeout, bar, keep, give_up).run(regions)
+    return open_result(store.path, study)
+
+
+def _size(region: Region) -> int:
+    return int(np.prod([s.stop - s.start for s in region]))
+
+
+class _Regions(dict[int, Any]):
+    """Regions of some chunks, made when they are asked for."""
+
+    def __init__(self, chunks: Any, indices: Sequence[int]) -> None:
+        super().__init__(dict.fromkeys(indices))
+        self._chunks = chunks
+
+    def __getitem__(self, index: int) -> Any:
+        return self._chunks.region(index)
+
+    def items(self) -> Any:
+        """Pairs of index and region."""
+        return ((k, self._chunks.region(k)) for k in self)

@@ -1,0 +1,266 @@
+"""From points of a sweep to runs: what varies in a batch runs together, what changes the structure runs apart."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from heavytop._travel import Portable
+from heavytop.errors import HeavytopError, SweepError, unknown_name
+from heavytop.simulate.outcome import Ending
+from heavytop.simulate.run import Run
+from heavytop.sweep.measure import FAILED, Measured, Measures, endings
+
+Values = Mapping[str, np.ndarray]
+
+
+@dataclass
+class Output:
+    """What a number of points gave: measures by name, codes and times of the ends, causes by index."""
+
+    measured: dict[str, Measured]
+    outcome: np.ndarray
+    end_time: np.ndarray
+    causes: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def failed(cls, count: int, cause: str, layout: Mapping[str, Measured] | None = None) -> Output:
+        """Points at which nothing came about; numbers are NaN, or the least of their kind."""
+        measured = {
+            name: Measured(np.full((count, *np.shape(like.values)[1:]), missing(np.asarray(like.values).dtype)), like.unit, like.dims)
+            for name, like in (layout or {}).items()
+        }
+        codes = np.full(count, FAILED, dtype=np.int8)
+        return cls(measured, codes, np.full(count, np.nan), dict.fromkeys(range(count), cause))
+
+
+def missing(dtype: np.dtype) -> Any:
+    """The value that stands for none: NaN, False, or the least integer."""
+    if dtype.kind == "f":
+        return np.array(np.nan, dtype)
+    return np.array(False) if dtype.kind == "b" else np.array(np.iinfo(dtype).min, dtype)
+
+
+def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
+    """Outputs at their places among ``count`` points."""
+    layout: dict[str, Measured] = {}
+    for _, output in outputs:
+        for name, value in output.measured.items():
+            layout.setdefault(name, value)
+    whole = Output.failed(count, "", layout)
+    whole.causes.clear()
+    for rows, output in outputs:
+        whole.outcome[rows], whole.end_time[rows] = output.outcome, output.end_time
+        whole.causes |= {int(rows[k]): text for k, text in output.causes.items()}
+        for name, value in output.measured.items():
+            like = np.asarray(layout[name].values)
+            if np.shape(value.values)[1:] != like.shape[1:]:
+                raise SweepError(
+                    f"the measure {name!r} has the shape {np.shape(value.values)[1:]} at one point and {like.shape[1:]} at another; a "
+                    "sweep keeps one shape."
+                )
+            whole.measured[name].values[rows] = value.values
+    return Output({n: Measured(v.values, v.unit, v.dims, layout[n].labels) for n, v in whole.measured.items()},
+                  whole.outcome, whole.end_time, whole.causes)
+
+
+class Cases(Portable):
+    """What is done at the points of a sweep."""
+
+    measures: Measures
+
+    @property
+    @abstractmethod
+    def apart(self) -> tuple[str, ...]:
+        """Variables that change the structure."""
+
+    @property
+    @abstractmethod
+    def target(self) -> int:
+        """Points of a usual chunk."""
+
+    @abstractmethod
+    def evaluate(self, values: Values) -> Output:
+        """The points whose values are given (count, ...)."""
+
+    @abstractmethod
+    def run(self, values: Values) -> Run | Any:
+        """The run of the single point whose values are given (1, ...), with all records."""
+
+    @abstractmethod
+    def check(self, names: Sequence[str]) -> None:
+        """Raise a SweepError if a variable has no effect."""
+
+
+# --- functions of named values ------------------------------------------------------------------------------------------------------
+
+
+def is_function(value: Any) -> bool:
+    """Whether a value is a plain function, not an object (a law, say) that can be called."""
+    return isinstance(value, FunctionType | MethodType | partial)
+
+
+def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the arguments of a function that are variables of the sweep."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters):
+        raise SweepError(f"{getattr(function, '__name__', function)} must take the variables of the sweep by name.")
+    return tuple(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)
+
+
+def call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """A function with those of the named values that it takes."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return function(**values)
+    names = names_of(function)
+    lacking = [p.name for p in parameters if p.name not in values and p.default is p.empty]
+    if lacking:
+        raise unknown_name(f"variable of the sweep (argument of {getattr(function, '__name__', 'the function')})", lacking[0], values)
+    return function(**{name: values[name] for name in names if name in values})
+
+
+def single(values: Values, row: int) -> dict[str, Any]:
+    """The values of one point: numbers, texts, arrays or objects."""
+    found = {}
+    for name, array in values.items():
+        value = array[row]
+        found[name] = value.item() if isinstance(value, np.generic) else value
+    return found
+
+
+def groups(values: Values, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """Rows that agree in the named values: these values, and the rows in order."""
+    count = len(next(iter(values.values()))) if values else 1
+    if not names:
+        yield {}, np.arange(count)
+        return
+    codes = np.stack([_codes(values[name]) for name in names])
+    if np.all(codes == codes[:, :1]):
+        numbers = np.zeros(count, dtype=int)
+    else:
+        numbers = np.unique(codes, axis=1, return_inverse=True)[1].reshape(-1)
+    for number in range(numbers.max() + 1):
+        rows = np.flatnonzero(numbers == number)
+        yield {name: value for name, value in single(values, rows[0]).items() if name in names}, rows
+
+
+def _codes(values: np.ndarray) -> np.ndarray:
+    """Whole numbers (count,) that are equal where the values are."""
+    if values.ndim == 1 and values.dtype.kind in "fiubU":
+        return np.zeros(len(values), dtype=int) if np.all(values == values[0]) else np.unique(values, return_inverse=True)[1]
+    known: dict[Any, int] = {}
+    keys = ((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v if isinstance(v, str) else id(v) for v in values)
+    return np.array([known.setdefault(key, len(known)) for key in keys])
+
+
+# --- functions of one point ---------------------------------------------------------------------------------------------------------
+
+FEW = 200
+"""Points of a chunk of a function that is called point by point."""
+
+
+class FunctionCases(Cases):
+    """A function of one point that returns numbers by name, a run, or something with a run."""
+
+    def __init__(self, function: Callable[..., Any], measures: Measures | None) -> None:
+        self.function = function
+        self.measures = measures or Measures({})
+        self.given = measures is not None
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def target(self) -> int:
+        return FEW
+
+    def check(self, names: Sequence[str]) -> None:
+        _check_used(names, self.function, getattr(self.function, "__name__", "the function"))
+
+    def evaluate(self, values: Values) -> Output:
+        count = len(next(iter(values.values()))) if values else 1
+        outputs = [(np.array([k]), self._one(single(values, k))) for k in range(count)]
+        return join(outputs, count)
+
+    def _one(self, values: dict[str, Any]) -> Output:
+        try:
+            result = call(self.function, values)
+        except (KeyboardInterrupt, MemoryError, SweepError):
+            raise
+        except Exception as error:
+            return Output.failed(1, f"{type(error).__name__}: {error}")
+        run = result if isinstance(result, Run) else getattr(result, "run", None)
+        if isinstance(run, Run):
+            return self._of_run(run, result)
+        numbers = dict(result) if isinstance(result, Mapping) else {"value": result}
+        measured = Measures({"": lambda _: numbers})(run, 0)  # pyright: ignore
+        return Output(measured, np.zeros(1, dtype=np.int8), np.full(1, np.nan))
+
+    def _of_run(self, run: Run, result: Any) -> Output:
+        from heavytop.sweep.measure import as_measures
+
+        if run.outcome.ending is Ending.interrupted:
+            raise KeyboardInterrupt
+        measures = self.measures if self.given else as_measures(None)
+        codes, times, causes = endings(run)
+        if len(codes) != 1:
+            raise SweepError(f"a function of one point must return one trajectory, got a batch {run.batch}.")
+        if run is not result and self.given:  # a flight: measures look at it, not only at its run
+            return Output(measures(result, 0), codes, times, causes)
+        return Output(measures(run, 0), codes, times, causes)
+
+    def run(self, values: Values) -> Any:
+        return call(self.function, single(values, 0))
+
+
+class BatchCases(FunctionCases):
+    """A function of arrays of values (count, ...) that returns a run of a batch, or a mapping from names to arrays."""
+
+    @property
+    def target(self) -> int:
+        return MANY
+
+    def evaluate(self, values: Values) -> Output:
+        count = len(next(iter(values.values()))) if values else 1
+        result = call(self.function, values)
+        if isinstance(result, Run):
+            codes, times, causes = endings(result)
+            return Output(self.measures(result, count), codes, times, causes)
+        measured = Measures({"": lambda _: result})(result, count)
+        return Output(measured, np.zeros(count, dtype=np.int8), np.full(count, np.nan))
+
+    def run(self, values: Values) -> Any:
+        return call(self.function, values)
+
+
+MANY = 20_000
+"""Points of a chunk that runs in native batches: about a second of work."""
+
+
+def _check_used(names: Sequence[str], function: Callable[..., Any], label: str) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = names_of(function)
+    for name in names:
+        if name not in known:
+            raise unknown_name(f"argument of {label} (it does not use this variable of the sweep)", name, known)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    lacking = [name for name in needed if name not in names]
+    if lacking:
+        raise SweepError(f"{label} takes {lacking[0]!r}, which is no variable of the sweep: add it to over.")
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, HeavytopError) else f"{type(error).__name__}: {text}"

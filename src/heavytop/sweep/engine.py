@@ -1,0 +1,235 @@
+"""How a sweep is worked off: in this process, or by the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytop._travel import pack, unpack
+from heavytop.errors import SweepError
+from heavytop.sweep.bar import Bar
+from heavytop.sweep.cases import Output, reason
+from heavytop.sweep.measure import FAILED
+from heavytop.sweep.store import DONE, GIVEN_UP, Store, StoreFull
+from heavytop.sweep.study import Study
+
+AHEAD = 2
+"""Chunks per thread of the cluster that are handed out: one in work, one waiting. More would only fill memory."""
+PATIENCE, LEAST_PATIENCE = 20.0, 60.0
+"""A worker is taken for hanging after so many times the slowest chunk so far, and so many seconds."""
+POLL = 1.0
+
+Region = Sequence[slice]
+Keep = Callable[[int, Output], None]
+
+
+@dataclass
+class Tally:
+    """What a sweep came to: points, failed ones, chunks given up, seconds of work in all processes."""
+
+    points: int = 0
+    failed: int = 0
+    given_up: int = 0
+    seconds: float = 0.0
+    causes: dict[str, int] = field(default_factory=dict)
+
+
+def _count(region: Region) -> int:
+    return prod(s.stop - s.start for s in region)
+
+
+def in_process(study: Study, regions: dict[int, Region], keep: Keep, give_up: Keep, bar: Bar) -> Tally:
+    """Chunk after chunk, here."""
+    tally = Tally()
+    for index, region in regions.items():
+        begun = time.process_time()
+        try:
+            output = study.compute(region)
+        except (KeyboardInterrupt, SweepError):
+            raise
+        except Exception as error:
+            output = Output.failed(_count(region), reason(error))
+            give_up(index, output)
+            tally.given_up += 1
+        else:
+            keep(index, output)
+        tally.seconds += time.process_time() - begun
+        _tell(tally, bar, _count(region), int(np.sum(output.outcome == FAILED)))
+    return tally
+
+
+def _tell(tally: Tally, bar: Bar, points: int, failed: int) -> None:
+    tally.points += points
+    tally.failed += failed
+    bar.add(points, failed)
+
+
+# --- on workers -----------------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)
+def _study(recipe: bytes) -> Study:
+    return unpack(recipe)
+
+
+@lru_cache(maxsize=2)
+def _store(path: str) -> Store:
+    return Store(path)
+
+
+def work(recipe: bytes, index: int, region: tuple[tuple[int, int], ...], path: str | None) -> tuple[Output | None, int, float]:
+    """One chunk, on a worker: its output (or None if it went to the store), how many points failed, seconds of the processor."""
+    begun = time.process_time()
+    study = _study(recipe)
+    output = study.compute([slice(*bounds) for bounds in region])
+    failed = int(np.sum(output.outcome == FAILED))
+    if path is None:
+        return output, failed, time.process_time() - begun
+    _store(path).write(index, output, study)
+    return None, failed, time.process_time() - begun
+
+
+@dataclass
+class _Flying:
+    """A chunk that was handed out."""
+
+    index: int
+    attempts: int
+    since: float
+
+
+class Cluster:
+    """Hands chunks to a Dask cluster, few at a time, and again where they fail."""
+
+    def __init__(
+        self, client: Any, study: Study, path: Path | None, retries: int, timeout: float | None, bar: Bar, keep: Keep, give_up: Keep
+    ) -> None:
+        self.client, self.study, self.path, self.retries, self.timeout = client, study, path, retries, timeout
+        self.bar, self.keep, self.give_up = bar, keep, give_up
+        self.recipe = pack(study)
+        self.flying: dict[Any, _Flying] = {}
+        self.waiting: list[tuple[int, int]] = []
+        self.tally, self.slowest, self.heard = Tally(), 0.0, time.monotonic()
+
+    def run(self, regions: dict[int, Region]) -> Tally:
+        """Until every chunk is done or given up."""
+        from distributed import wait
+
+        todo = iter(regions)
+        try:
+            while True:
+                self._hand_out(todo, regions)
+                if not self.flying:
+                    return self.tally
+                try:
+                    done = wait(list(self.flying), timeout=POLL, return_when="FIRST_COMPLETED").done
+                except TimeoutError:
+                    done = set()
+                for future in done:
+                    self._take(future, regions)
+                self._look_after(regions)
+        finally:
+            self.client.cancel(list(self.flying), force=True)
+
+    def _hand_out(self, todo: Iterator[int], regions: dict[int, Region]) -> None:
+        threads = sum(self.client.nthreads().values())
+        while len(self.flying) < max(AHEAD * threads, 2):
+            index, attempts = self.waiting.pop() if self.waiting else (next(todo, None), 0)
+            if index is None:
+                return
+            bounds = tuple((s.start, s.stop) for s in regions[index])
+            future = self.client.submit(
+                work, self.recipe, index, bounds, None if self.path is None else str(self.path), pure=False, key=f"sweep-{index}-{attempts}-{id(self)}"
+            )
+            self.flying[future] = _Flying(index, attempts, time.monotonic())
+
+    def _take(self, future: Any, regions: dict[int, Region]) -> None:
+        """A chunk came back: done, to be tried again, or given up."""
+        flying = self.flying.pop(future)
+        self.heard = time.monotonic()
+        if future.status == "finished":
+            output, failed, seconds = future.result()
+            if output is not None:
+                self.keep(flying.index, output)
+            self.tally.seconds += seconds
+            self.slowest = max(self.slowest, seconds)
+            _tell(self.tally, self.bar, _count(regions[flying.index]), failed)
+            return
+        error = future.exception() if future.status == "error" else RuntimeError("the chunk was lost with its worker")
+        if isinstance(error, SweepError):
+            raise error
+        self._again(flying, regions, reason(error))
+
+    def _again(self, flying: _Flying, regions: dict[int, Region], cause: str) -> None:
+        if flying.attempts < self.retries:
+            self.waiting.append((flying.index, flying.attempts + 1))
+            return
+        points = _count(regions[flying.index])
+        self.give_up(flying.index, Output.failed(points, f"given up after {flying.attempts + 1} attempts: {cause}"))
+        self.tally.given_up += 1
+        _tell(self.tally, self.bar, points, points)
+
+    def _look_after(self, regions: dict[int, Region]) -> None:
+        """Restart workers that are silent for too long."""
+        limit = self.timeout
+        if limit is None:
+            if not self.slowest:
+                return
+            limit = max(LEAST_PATIENCE, PATIENCE * self.slowest)
+        now = time.monotonic()
+        late = {f.key: f for f, flying in self.flying.items() if now - max(flying.since, self.heard) > limit}
+        if not late:
+            return
+        hanging = [worker for worker, keys in self.client.processing().items() if any(key in late for key in keys)]
+        for future in late.values():
+            flying = self.flying.pop(future)
+            self.client.cancel([future], force=True)
+            self._again(flying, regions, f"no answer for {limit:g} s")
+        self.heard = now
+        if hanging:
+            try:
+                self.client.restart_workers(hanging, timeout=30, raise_for_error=False)
+            except Exception:  # workers that no nanny looks after are left to those who started them
+                return
+
+
+@contextmanager
+def connected(client: Any, workers: int | None) -> Iterator[Any]:
+    """A Dask client from what a user gives: "local", an address, a scheduler file or a client."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise SweepError("a sweep on a cluster needs Dask: pip install 'heavytop[cluster]'.") from None
+    if isinstance(client, Client):
+        yield client
+        return
+    if not isinstance(client, str | Path):
+        raise SweepError(f"client must be None, 'local', an address, a scheduler file or a dask Client, got {client!r}.")
+    if client == "local":
+        import logging
+
+        with (
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+            ) as cluster,
+            Client(cluster) as made,
+        ):
+            yield made
+        return
+    try:
+        made = Client(scheduler_file=str(client)) if Path(client).is_file() else Client(str(client), timeout=30)
+    except (OSError, ValueError) as error:
+        raise SweepError(f"no scheduler answers at {str(client)!r}: {error}.") from error
+    with made:
+        yield made
+
+
+__all__ = ["DONE", "GIVEN_UP", "Cluster", "StoreFull", "Tally", "connected", "in_process", "work"]

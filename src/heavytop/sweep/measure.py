@@ -1,0 +1,200 @@
+"""What is kept of a run: numbers with units and names, one row for each trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import SweepError, unknown_name
+from heavytop.simulate.outcome import Ending
+from heavytop.simulate.run import Run
+
+ONLY_ENDS = 10**9
+"""Steps between records where only start and end matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Values (trajectories, ...) with their unit, the names of further axes and the labels along these."""
+
+    values: Any
+    unit: str = ""
+    dims: tuple[str, ...] = ()
+    labels: Mapping[str, Sequence[str]] | None = None
+
+
+@dataclass(frozen=True)
+class Take:
+    """A number of a run by name. Made by :func:`take`."""
+
+    of: str
+    how: str = "end"
+
+    def __call__(self, run: Run) -> Measured:
+        """The number of every trajectory."""
+        return Measured(_HOW[self.how](run, self.of), _unit(run, self.of))
+
+
+def take(of: str, how: str = "end") -> Take:
+    """A measure: a coordinate, velocity, input, channel or energy of a run, reduced over time.
+
+    Parameters
+    ----------
+    of : its name, such as "hull.z".
+    how : "end", "max", "min", "mean", "rms" or "largest" (of the absolute value).
+
+    >>> take("hull.z", "max").how
+    'max'
+    """
+    if how not in _HOW:
+        raise unknown_name("reduction of a measure", how, _HOW)
+    return Take(of, how)
+
+
+def _at_end(run: Run, values: np.ndarray, part: Callable[[Any], np.ndarray] | None) -> np.ndarray:
+    """Values at the end of every trajectory; ``part`` gives them at an event, where there are no records."""
+    end = np.array(values[-1], dtype=float)
+    if run.batch and part is not None:
+        for occurrence in run.events:
+            if occurrence.terminal:
+                end[occurrence.trajectory] = part(occurrence)
+    return end
+
+
+def _end(run: Run, name: str) -> np.ndarray:
+    for names, attribute in ((run.q_names, "q"), (run.v_names, "v")):
+        if name in names:
+            k = names.index(name)
+            return _at_end(run, getattr(run, attribute)[..., k], lambda o, a=attribute, k=k: getattr(o, a)[k])
+    return _at_end(run, np.asarray(run[name]), None)
+
+
+def _over_time(function: Callable[..., np.ndarray], before: Callable[[np.ndarray], np.ndarray] = np.asarray) -> Any:
+    def reduce(run: Run, name: str) -> np.ndarray:
+        values = before(np.asarray(run[name], dtype=float))
+        empty = ~np.isfinite(values).any(axis=0)
+        with np.errstate(invalid="ignore"):
+            return np.where(empty, np.nan, function(np.where(empty, 0.0, values), axis=0))
+
+    return reduce
+
+
+_HOW: Mapping[str, Callable[[Run, str], np.ndarray]] = {
+    "end": _end,
+    "max": _over_time(np.nanmax),
+    "min": _over_time(np.nanmin),
+    "mean": _over_time(np.nanmean),
+    "largest": _over_time(np.nanmax, np.abs),
+    "rms": lambda run, name: np.sqrt(_over_time(np.nanmean, np.square)(run, name)),
+}
+
+
+def _unit(run: Run, name: str) -> str:
+    for part in "qvu":
+        names = getattr(run, f"{part}_names")
+        if name in names:
+            return getattr(run, f"{part}_units")[names.index(name)]
+    return "J" if name.endswith("energy") else ""
+
+
+def final(run: Run) -> dict[str, Measured]:
+    """Configuration ``q`` and velocity ``v`` at the end of every trajectory."""
+    return {
+        name: Measured(
+            _at_end(run, getattr(run, name), lambda o, n=name: getattr(o, n)),
+            "",
+            (axis,),
+            {axis: getattr(run, f"{name}_names")},
+        )
+        for name, axis in (("q", "coordinate"), ("v", "velocity"))
+    }
+
+
+@dataclass(frozen=True)
+class Measures:
+    """All measures of a sweep.
+
+    ``parts`` maps names to functions of a run; the function under the empty name returns a mapping of its own.
+    """
+
+    parts: Mapping[str, Callable[[Run], Any]]
+
+    @property
+    def only_ends(self) -> bool:
+        """Whether nothing but the end of the runs is needed."""
+        return all(part is final or (isinstance(part, Take) and part.how == "end") for part in self.parts.values())
+
+    def __call__(self, run: Run, count: int) -> dict[str, Measured]:
+        """The measures of a batch of ``count`` trajectories, or of a single run with count 0."""
+        found: dict[str, Measured] = {}
+        for name, part in self.parts.items():
+            value = part(run)
+            found |= _named(value) if not name else {name: _measured(value)}
+        return {name: _checked(name, value, count) for name, value in found.items()}
+
+
+def _named(value: Any) -> dict[str, Measured]:
+    if not isinstance(value, Mapping):
+        raise SweepError(f"measure must return a mapping from names to numbers, got {type(value).__name__}.")
+    return {str(name): _measured(item) for name, item in value.items()}
+
+
+def _measured(value: Any) -> Measured:
+    return value if isinstance(value, Measured) else Measured(value)
+
+
+def _checked(name: str, value: Measured, count: int) -> Measured:
+    array = np.asarray(value.values)
+    if array.dtype.kind not in "fiub":
+        raise SweepError(f"the measure {name!r} must be numbers, got {array.dtype} such as {array.reshape(-1)[:1]}.")
+    if count == 0:
+        array = array[None]
+    elif array.shape[:1] != (count,):
+        raise SweepError(
+            f"the measure {name!r} must give one row for each of the {count} trajectories of a batch, got shape {array.shape}. "
+            "Records have time first, then the batch: run.q[-1] has shape (batch, nq)."
+        )
+    dims = value.dims or tuple(f"{name}_{k}" for k in range(array.ndim - 1))
+    if len(dims) != array.ndim - 1:
+        raise SweepError(f"the measure {name!r} has {array.ndim - 1} further axes, but {len(dims)} names for them.")
+    return Measured(array, value.unit, dims, value.labels)
+
+
+def as_measures(measure: Any) -> Measures:
+    """From what a user gives: None, a function of a run, a name, names, or a mapping from names to functions."""
+    if measure is None:
+        return Measures({"": final})
+    if isinstance(measure, Measures):
+        return measure
+    if isinstance(measure, str):
+        return Measures({measure: take(measure)})
+    if isinstance(measure, Mapping):
+        bad = [name for name, part in measure.items() if not callable(part) and not isinstance(part, str)]
+        if bad:
+            raise SweepError(f"the measure {bad[0]!r} must be a function of a run or a name, got {measure[bad[0]]!r}.")
+        return Measures({n: take(part) if isinstance(part, str) else part for n, part in measure.items()})
+    if callable(measure):
+        return Measures({"": measure})
+    if isinstance(measure, Sequence) and all(isinstance(name, str) for name in measure):
+        return Measures({name: take(name) for name in measure})
+    raise SweepError(f"measure must be a function of a run, names, or a mapping from names to functions, got {measure!r}.")
+
+
+OUTCOMES = (*(e.value for e in Ending), "failed")
+"""Codes of the variable ``outcome``: ways a run ends, and ``failed`` where no run came about."""
+FAILED = OUTCOMES.index("failed")
+
+
+def endings(run: Run) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+    """Code and time (count,) of the end of every trajectory, and what happened to those that ended early, by index."""
+    flat = run.outcomes.reshape(-1)
+    codes = np.fromiter((_CODES[o.ending] for o in flat), dtype=np.int8, count=len(flat))
+    times = np.fromiter((o.time for o in flat), dtype=float, count=len(flat))
+    causes = {k: o.message for k, o in enumerate(flat) if o.ending is not Ending.finished}
+    return codes, times, causes
+
+
+_CODES = {ending: k for k, ending in enumerate(Ending)}

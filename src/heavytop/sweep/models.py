@@ -1,0 +1,310 @@
+"""A model, or anything that can be simulated, at the points of a sweep."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop.coordinates import Pose, Product
+from heavytop.coordinates.attitude import Attitude
+from heavytop.errors import SweepError, unknown_name
+from heavytop.simulate import Run, simulate
+from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
+from heavytop.simulate.outcome import Ending
+from heavytop.sweep.cases import MANY, Cases, Output, Values, call, groups, is_function, join, names_of, reason
+from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
+
+STRUCTURE = ("integrator", "control", "reference", "until", "step", "hold", "control_step", "events", "start_time", "record_every")
+"""Options of a simulation whose values cannot differ within a batch; they may be functions of variables of the sweep."""
+BATCHED = ("start", "inputs", "parameters")
+"""Options that may be functions of arrays of values."""
+BATCH = 4096
+"""Trajectories of one native call: enough to fill the lanes, few enough for the cache."""
+MOST_BYTES = 256e6
+"""Records of one native call."""
+
+
+class ModelCases(Cases):
+    """A model, vehicle or dynamics with the options of :func:`heavytop.simulate`.
+
+    Variables of the sweep are parameters of the model, coordinates and velocities at the start (``"rod.angle"``, ``"hull.attitude"``),
+    options of the simulation, or arguments of functions that are given as options.
+    """
+
+    def __init__(self, subject: Any, options: Mapping[str, Any], measures: Measures, trajectories: bool = False) -> None:
+        unknown = [name for name in options if name not in (*STRUCTURE, *BATCHED, "threads")]
+        if unknown:
+            raise unknown_name("option of a sweep over a model", unknown[0], (*STRUCTURE, *BATCHED, "threads"))
+        self.subject, self.options, self.measures, self.trajectories = subject, dict(options), measures, trajectories
+        self.names: tuple[str, ...] = ()
+
+    def check(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        used = {n for n in STRUCTURE if n in names}
+        for value in (self.subject, *self.options.values()):
+            if is_function(value) and not (value is self.options.get("inputs") and _of_time(value)):
+                used |= set(names_of(value))
+        for name in ("until", "step"):
+            if name not in self.options and name not in names:
+                raise SweepError(f"a sweep over a model needs {name}=, as simulate does.")
+        known = () if is_function(self.subject) else self._own_names(as_dynamics(self.subject))
+        for name in names:
+            if name not in used and name not in known:
+                if is_function(self.subject):
+                    continue  # whether the model has such a parameter is seen when it is made
+                raise unknown_name("variable of the sweep: no parameter, start coordinate or option has this name", name, (*known, *used))
+
+    @staticmethod
+    def _own_names(dynamics: Dynamics) -> tuple[str, ...]:
+        return (*dynamics.parameter_names, *dynamics.q_names, *dynamics.v_names, *_attitudes(dynamics))
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        found = [n for n in self.names if n in STRUCTURE]
+        for name, value in (("model", self.subject), *self.options.items()):
+            if is_function(value) and name not in BATCHED:
+                found += [n for n in names_of(value) if n in self.names]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def target(self) -> int:
+        return MANY
+
+    # --- evaluation -----------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, values: Values) -> Output:
+        count = len(next(iter(values.values()))) if values else 1
+        outputs: list[tuple[np.ndarray, Output]] = []
+        alike: dict[Any, list[tuple[dict[str, Any], np.ndarray]]] = {}
+        for chosen, rows in groups(values, self.apart):
+            try:
+                plan = self._plan(chosen)
+                alike.setdefault(_likeness(plan, self.apart), []).append((plan, rows))
+            except (KeyboardInterrupt, MemoryError, SweepError):
+                raise
+            except Exception as error:
+                outputs.append((rows, Output.failed(len(rows), reason(error))))
+        for plans in alike.values():
+            outputs += self._batch(plans, values)
+        return join(outputs, count)
+
+    def _plan(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Subject and options of a group."""
+        key = tuple(sorted((name, _text(value)) for name, value in chosen.items()))
+        known = self.__dict__.setdefault("_plans", {})
+        if key not in known:
+            plan = {name: value for name, value in self.options.items() if name not in BATCHED}
+            plan |= {name: chosen[name] for name in STRUCTURE if name in chosen}
+            plan = {n: call(v, chosen) if is_function(v) and n != "events" else v for n, v in plan.items()}
+            reference = plan.pop("reference", None)
+            if reference is not None:
+                plan["control"] = plan["control"].with_reference(reference)
+            plan["model"] = call(self.subject, chosen) if is_function(self.subject) else self.subject
+            while len(known) > 256:
+                del known[next(iter(known))]
+            known[key] = plan
+        return known[key]
+
+    def recipe(self) -> tuple[Any, ...]:
+        """Without the plans, which are made again."""
+        made, arguments, *state = super().recipe()
+        return made, arguments, {name: value for name, value in state[0].items() if name != "_plans"}
+
+    def _batch(self, plans: list[tuple[dict[str, Any], np.ndarray]], values: Values) -> list[tuple[np.ndarray, Output]]:
+        """Runs of groups whose native code is the same."""
+        plan = plans[0][0]
+        rows = np.concatenate([r for _, r in plans])
+        which = np.repeat(np.arange(len(plans)), [len(r) for _, r in plans])
+        size = self._size(plan)
+        found = []
+        for begin in range(0, len(rows), size):
+            part = slice(begin, min(begin + size, len(rows)))
+            chosen, laws = rows[part], which[part]
+            control = plan.get("control")
+            if len(plans) > 1 and control is not None:
+                control = Stacked([plans[k][0]["control"] for k in laws])
+            try:
+                found.append((chosen, self._simulate({**plan, "control": control}, {n: v[chosen] for n, v in values.items()})))
+            except (KeyboardInterrupt, MemoryError, SweepError):
+                raise
+            except Exception as error:
+                if len(chosen) == 1:
+                    found.append((chosen, Output.failed(1, reason(error))))
+                else:  # one bad point must not spoil the others
+                    for k in range(len(chosen)):
+                        found += self._batch([(plans[laws[k]][0], chosen[k : k + 1])], values)
+        return found
+
+    def _size(self, plan: Mapping[str, Any]) -> int:
+        dynamics = as_dynamics(plan["model"])
+        every = self._every(plan)
+        records = (float(plan["until"]) - float(plan.get("start_time", 0.0))) / float(plan["step"]) / every + 2
+        return int(max(2, min(BATCH, MOST_BYTES / (8 * records * (dynamics.nq + 2 * dynamics.nv + 2 * dynamics.nu + 4)))))
+
+    def _every(self, plan: Mapping[str, Any]) -> int:
+        if "record_every" in plan:
+            return int(plan["record_every"])
+        return ONLY_ENDS if self.measures.only_ends and not self.trajectories else 1
+
+    def _simulate(self, plan: Mapping[str, Any], values: Values) -> Output:
+        count = len(next(iter(values.values()))) if values else 1
+        # a single trajectory would run through other code, with other rounding
+        padded = {n: np.concatenate([v, v]) for n, v in values.items()} if count == 1 else values
+        if count == 1 and isinstance(plan.get("control"), Stacked):
+            plan = {**plan, "control": Stacked([*plan["control"].controllers] * 2)}
+        run = self._run(plan, padded, max(count, 2), self._every(plan))
+        if run.outcome.ending is Ending.interrupted:
+            raise KeyboardInterrupt
+        measured = self.measures(run, max(count, 2))
+        codes, times, causes = endings(run)
+        if self.trajectories:
+            for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
+                labels = {axis: getattr(run, f"{name}_names"), "time": run.t}
+                measured[f"{name}_t"] = Measured(np.moveaxis(getattr(run, name), 0, 1), "", ("time", axis), labels)
+        if count == 1:
+            measured = {n: Measured(m.values[:1], m.unit, m.dims, m.labels) for n, m in measured.items()}
+            codes, times, causes = codes[:1], times[:1], {k: t for k, t in causes.items() if k == 0}
+        return Output(measured, codes, times, causes)
+
+    def _run(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Run:
+        dynamics = as_dynamics(plan["model"])
+        options = {n: v for n, v in plan.items() if n not in ("model", "record_every") and v is not None}
+        options |= {"parameters": self._parameters(dynamics, values), "start": self._start(dynamics, values, count)}
+        inputs = self.options.get("inputs")
+        if inputs is not None:
+            options["inputs"] = _table(call(inputs, values)) if is_function(inputs) and not _of_time(inputs) else inputs
+        return simulate(plan["model"], record_every=every, balance=False, progress=False, **options)
+
+    def _parameters(self, dynamics: Dynamics, values: Values) -> dict[str, Any]:
+        given = self.options.get("parameters") or {}
+        found = dict(call(given, values) if is_function(given) else given)
+        return found | {name: values[name] for name in dynamics.parameter_names if name in values}
+
+    def _start(self, dynamics: Dynamics, values: Values, count: int) -> tuple[np.ndarray, np.ndarray]:
+        given = self.options.get("start")
+        if given is None:
+            given = dynamics.coordinates.neutral(), np.zeros(dynamics.nv)
+        q, v = call(given, values) if is_function(given) else given
+        q = np.array(np.broadcast_to(np.asarray(q, dtype=float), (count, dynamics.nq)))
+        v = np.array(np.broadcast_to(np.asarray(v, dtype=float), (count, dynamics.nv)))
+        for k, name in enumerate(dynamics.q_names):
+            if name in values:
+                q[:, k] = values[name]
+        for k, name in enumerate(dynamics.v_names):
+            if name in values and name not in dynamics.q_names:
+                v[:, k] = values[name]
+        for name, (place, block) in _attitudes(dynamics).items():
+            if name in values:
+                q[:, place] = block.from_rotation_matrix(np.asarray(values[name], dtype=float))
+        return q, v
+
+    def run(self, values: Values) -> Run:
+        plan = self._plan(next(groups(values, self.apart))[0])
+        padded = {n: np.concatenate([v, v]) for n, v in values.items()}
+        run = self._run(plan, padded, 2, int(plan.get("record_every", 1)))
+        return first_of(run)
+
+
+def first_of(run: Run) -> Run:
+    """The first trajectory of a batch as a run of its own; with the same bits, as it ran in the same code."""
+    from dataclasses import replace
+
+    outcome = run.outcomes.reshape(-1)[0]
+    kept = run.t <= outcome.time + 1e-12 * max(abs(outcome.time), 1.0)
+    alone = np.empty((), dtype=object)
+    alone[()] = outcome
+    return replace(
+        run,
+        t=run.t[kept],
+        q=run.q[kept, 0],
+        v=run.v[kept, 0],
+        u=run.u[kept, 0],
+        outcome=outcome,
+        outcomes=alone,
+        channels={name: values[kept, 0] for name, values in run.channels.items()},
+        events=tuple(replace(o, trajectory=()) for o in run.events if o.trajectory == (0,)),
+        parameters={name: np.asarray(value)[0] if np.ndim(value) else value for name, value in run.parameters.items()},
+    )
+
+
+def _attitudes(dynamics: Dynamics) -> dict[str, tuple[slice, Attitude]]:
+    """Blocks with an attitude, by the name of the variable that sets it: "hull.attitude", and "attitude" if there is one only."""
+    coordinates = dynamics.coordinates
+    found: dict[str, tuple[slice, Attitude]] = {}
+    if not isinstance(coordinates, Product):
+        return found
+    for name, block in zip(coordinates.names or (), coordinates.blocks, strict=True):
+        place = coordinates.q_slice(name)
+        if isinstance(block, Pose):
+            found[f"{name}.attitude"] = slice(place.start + 3, place.stop), block.attitude_block
+        elif isinstance(block, Attitude):
+            found[f"{name}.attitude"] = place, block
+    return found | {"attitude": next(iter(found.values()))} if len(found) == 1 else found
+
+
+def _of_time(function: Any) -> bool:
+    """Whether a function gives inputs at (t, q, v), not at the values of a point."""
+    return tuple(names_of(function)[:3]) == ("t", "q", "v")
+
+
+def _table(inputs: Any) -> np.ndarray:
+    """Constant inputs (count, nu) or samples (samples, count, nu) as samples."""
+    array = np.asarray(inputs, dtype=float)
+    return array[None] if array.ndim == 2 else array
+
+
+# --- controllers that share their native code -----------------------------------------------------------------------------------------
+
+
+class Stacked:
+    """Controllers that differ only in their signals and first memories, one for each trajectory of a batch."""
+
+    def __init__(self, controllers: Sequence[Any]) -> None:
+        self.controllers = tuple(controllers)
+        self.signal_size = int(getattr(controllers[0], "signal_size", 0))
+        self.state_size = int(getattr(controllers[0], "state_size", 0))
+
+    def sampled(self, period: float | None) -> Stacked:
+        """All of them at one period."""
+        if not hasattr(self.controllers[0], "sampled"):
+            return self
+        known = {id(c): c.sampled(period) for c in dict.fromkeys(self.controllers)}
+        return Stacked([known[id(c)] for c in self.controllers])
+
+    def traced(self, model: Any) -> Any:
+        """That of the first: they are alike."""
+        return self.controllers[0].traced(model)
+
+    def signal(self, times: Any) -> np.ndarray:
+        """Samples (n, batch, m)."""
+        known = {id(c): c.signal(times) for c in dict.fromkeys(self.controllers)}
+        return np.stack([known[id(c)] for c in self.controllers], axis=1)
+
+    def initial_state(self) -> np.ndarray:
+        """First memories (batch, s)."""
+        return np.stack([c.initial_state() for c in self.controllers])
+
+
+def _likeness(plan: Mapping[str, Any], apart: Sequence[str]) -> Any:
+    """A key that is equal for plans whose native code is the same."""
+    if not apart:
+        return ()
+    rest = tuple((name, _text(value)) for name, value in sorted(plan.items()) if name not in ("model", "control"))
+    dynamics = as_dynamics(plan["model"])
+    model = dynamics.fingerprint or id(dynamics)
+    control = plan.get("control")
+    if control is None or not hasattr(control, "traced"):
+        return (*rest, model, _text(control))
+    subject = dynamics.model if isinstance(dynamics, ModelDynamics) else plan["model"]
+    period = None if plan.get("hold") == "continuous" else float(plan.get("control_step") or plan["step"])
+    sampled = control.sampled(period) if hasattr(control, "sampled") else control
+    traced = sampled.traced(subject)
+    content = hashlib.sha256(traced.function.serialize().encode()).hexdigest()
+    return (*rest, model, content, int(getattr(control, "signal_size", 0)), int(getattr(control, "state_size", 0)))
+
+
+def _text(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float | str | bool | np.generic | type(None)) else f"{type(value)} {id(value)}"

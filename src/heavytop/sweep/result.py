@@ -1,0 +1,147 @@
+"""What a sweep gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import SweepError, unknown_name
+from heavytop.sweep.measure import FAILED, OUTCOMES
+from heavytop.sweep.store import DONE, GIVEN_UP, Store, coordinates
+from heavytop.sweep.study import Entry, Study
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Result:
+    """The result of a sweep: a dataset with a way back to every run.
+
+    Attributes
+    ----------
+    data : ``xarray.Dataset`` with the dimensions and coordinates of the sweep; its variables are the measures, ``outcome`` (codes, see
+        its attribute ``meaning``), ``end_time`` and ``cause``. With a store it is read when it is used.
+    study : what was done; None if a store was only opened.
+
+    ``result["miss"]``, ``result.miss`` and the methods of the dataset (``sel``, ``mean``, ...) are those of ``data``.
+    """
+
+    def __init__(self, data: xarray.Dataset, study: Study | None = None, store: Path | None = None) -> None:
+        self.data, self.study, self.store = data, study, store
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.data[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "data":
+            raise AttributeError(name)
+        return getattr(self.data, name)
+
+    def __repr__(self) -> str:
+        where = f", {self.store}" if self.store else ""
+        sizes = ", ".join(f"{dim}: {self.data.sizes[dim]}" for dim in self.dims)
+        return f"Result({sizes}{where})"
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Dimensions of the sweep."""
+        return tuple(str(d) for d in self.data["outcome"].dims)
+
+    @property
+    def points(self) -> int:
+        """Number of points."""
+        return int(self.data["outcome"].size)
+
+    def outcomes(self) -> dict[str, int]:
+        """How many points ended in which way; "open" are those that were not computed."""
+        codes, counts = np.unique(self.data["outcome"].values, return_counts=True)
+        return {("open" if c < 0 else OUTCOMES[c]): int(n) for c, n in zip(codes, counts, strict=True)}
+
+    def causes(self) -> dict[str, int]:
+        """Why points failed or ended early, and how many did for that reason."""
+        texts, counts = np.unique(self.data["cause"].values.astype(str), return_counts=True)
+        found = {str(t): int(n) for t, n in zip(texts, counts, strict=True) if t}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def place(self, **chosen: Any) -> tuple[int, ...]:
+        """Index of a point along every dimension, from the values of variables or positions along dimensions.
+
+        A dimension with a coordinate takes the nearest value of it; others (``draw``) take the position.
+        """
+        index = dict.fromkeys(self.dims, 0)
+        for name, value in chosen.items():
+            if name not in self.dims:
+                raise unknown_name("dimension of the sweep", name, self.dims)
+            size = self.data.sizes[name]
+            if name in self.data.coords and self.data[name].dims == (name,):
+                labels = self.data[name].values
+                if labels.dtype.kind in "fiu":
+                    index[name] = int(np.argmin(np.abs(labels - float(value))))
+                else:
+                    texts = [str(x) for x in labels]
+                    if str(value) not in texts:
+                        raise unknown_name(f"value of {name}", str(value), texts)
+                    index[name] = texts.index(str(value))
+            elif not 0 <= int(value) < size:
+                raise SweepError(f"{name} has the positions 0 to {size - 1}, got {value}.")
+            else:
+                index[name] = int(value)
+        return tuple(index.values())
+
+    def rerun(self, **chosen: Any) -> Any:
+        """Run one point again with all records: the same bits as in the sweep. Dimensions that are not named are at their first position.
+
+        Returns the run; for a function of one point, what the function returns.
+        """
+        if self.study is None:
+            raise SweepError("a store alone does not know how its runs were made: call sweep(..., store=...) with the same study again.")
+        return self.study.cases.run(self.study.at(self.place(**chosen)))
+
+    def share(self, name: str, over: str | None = None, confidence: float = 0.95) -> xarray.Dataset:
+        """Share of points at which a measure (or condition) is true, with its confidence interval (Wilson), along ``over`` or over draws."""
+        from heavytop.sweep.statistics import share
+
+        return share(self.data, name, over, confidence)
+
+    def show(self, path: str | Path) -> Path:
+        """Write a self-contained page: maps, histograms, parallel coordinates, shares, points with the way to their runs."""
+        from heavytop.show.sweep_page import write_sweep
+
+        return write_sweep(self, path)
+
+
+def open_result(path: str | Path, study: Study | None = None) -> Result:
+    """The result in a store, as far as it got; arrays are read when they are used."""
+    import xarray
+
+    store = Store(path)
+    varied, dims = store.group.attrs["varied"], store.group.attrs["dimensions"]
+    data = xarray.open_zarr(str(store.path), consolidated=False, chunks=None)
+    data = data.set_coords([name for name in varied if name in data]).drop_vars("done")
+    data = data.transpose(*dims, ...)
+    marks = store.marks()
+    attributes = {"study": "\n".join(store.lines), "chunks": len(marks), "done": int(np.sum(marks == DONE)), "given_up": int(np.sum(marks == GIVEN_UP))}
+    return Result(data.assign_attrs(attributes), study, store.path)
+
+
+def in_memory(study: Study, arrays: Mapping[str, np.ndarray], layout: Mapping[str, Entry]) -> Result:
+    """The result of a sweep without a store."""
+    import xarray
+
+    dims = tuple(study.grid.sizes)
+    data: dict[str, Any] = {n: ((*dims, *e.dims), arrays[n], {"units": e.unit} if e.unit else {}) for n, e in layout.items()}
+    data["outcome"] = (dims, arrays["outcome"], {"meaning": list(OUTCOMES)})
+    data["end_time"] = (dims, arrays["end_time"], {"units": "s"})
+    data["cause"] = (dims, arrays["cause"])
+    coords: dict[str, Any] = {n: (d, v, {"units": u} if u else {}) for n, v, d, u in coordinates(study, layout)}
+    for variable in study.grid.variables.values():
+        if variable.distribution is not None:
+            values = study.grid.own_values(variable, [slice(0, study.grid.sizes["draw"])])
+            coords[variable.name] = (("draw", *(f"{variable.name}_{k}" for k in range(len(variable.shape)))), values)
+    return Result(xarray.Dataset(data, coords, {"study": "\n".join(study.lines)}), study)
+
+
+__all__ = ["FAILED", "Result", "in_memory", "open_result"]

@@ -1,0 +1,75 @@
+"""Shares with confidence intervals, and quantiles with theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import SweepError, unknown_name
+from heavytop.sweep.grid import DRAW
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence interval of a share (Wilson 1927): it stays within [0, 1] and is honest for few trials and for shares near 0 and 1.
+
+    >>> low, high = wilson(9, 10)
+    >>> float(low.round(3)), float(high.round(3))
+    (0.596, 0.982)
+    """
+    from scipy.special import ndtri
+
+    if not 0 < confidence < 1:
+        raise SweepError(f"a confidence lies between 0 and 1, got {confidence}.")
+    k, n = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    z = ndtri(0.5 + confidence / 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = k / n
+        centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    empty = n == 0
+    return np.where(empty, 0.0, np.clip(centre - half, 0, 1)), np.where(empty, 1.0, np.clip(centre + half, 0, 1))
+
+
+def share(data: xarray.Dataset, name: str, over: str | None = None, confidence: float = 0.95) -> xarray.Dataset:
+    """Share of true values of a variable along a dimension (default: draws, or all), with bounds ``low`` and ``high``.
+
+    Points that were not computed do not count; points that failed count as false.
+    """
+    import xarray
+
+    if name not in data:
+        raise unknown_name("measure", name, [str(n) for n in data.data_vars])
+    computed = data["outcome"] >= 0
+    true = data[name].astype(bool) & computed
+    dims = [over] if over is not None else [DRAW] if DRAW in true.dims else list(true.dims)
+    if any(dim not in true.dims for dim in dims):
+        raise unknown_name("dimension", str(over), [str(d) for d in true.dims])
+    k, n = true.sum(dims), computed.sum(dims)
+    low, high = wilson(k.values, n.values, confidence)
+    return xarray.Dataset(
+        {"share": k / n.where(n > 0), "low": (k.dims, low), "high": (k.dims, high), "trials": n}, attrs={"confidence": confidence}
+    )
+
+
+def quantile_interval(values: np.ndarray, q: float, confidence: float = 0.95) -> tuple[float, float, float]:
+    """A quantile with its confidence interval from order statistics (binomial, no assumption on the distribution).
+
+    >>> quantile_interval(np.arange(1000.0), 0.5)
+    (499.5, 468.0, 530.0)
+    """
+    from scipy.stats import binom
+
+    x = np.sort(np.asarray(values, dtype=float).reshape(-1))
+    n = len(x)
+    if n == 0:
+        return float("nan"), -float("inf"), float("inf")
+    tail = (1 - confidence) / 2
+    low, high = int(binom.ppf(tail, n, q)) - 1, int(binom.ppf(1 - tail, n, q)) + 1 - 1
+    # fewer than all must lie below: without such a value the interval is open
+    lower = x[low] if low >= 0 else -float("inf")
+    upper = x[high] if high < n else float("inf")
+    return float(np.quantile(x, q)), float(lower), float(upper)

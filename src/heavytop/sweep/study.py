@@ -1,0 +1,137 @@
+"""A study: what is done at which points, and the layout of what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._travel import Unchanging
+from heavytop._version import __version__
+from heavytop.errors import SweepError
+from heavytop.sweep.cases import Cases, Output
+from heavytop.sweep.describe import line
+from heavytop.sweep.grid import Chunks, Grid, cut
+from heavytop.sweep.measure import Measured
+
+TRIED = 20
+"""Points that are tried for the layout of the results before a study is given up."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A variable of the result: dimensions after those of the sweep with their sizes, type, unit, labels."""
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    unit: str
+    labels: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Study(Unchanging):
+    """Cases at the points of a grid.
+
+    Attributes
+    ----------
+    kept : positions along dimensions whose trajectories are kept; None: all, if the cases record trajectories.
+    lines : what the study was made of, for comparison with a store.
+    """
+
+    cases: Cases
+    grid: Grid
+    lines: tuple[str, ...]
+    chunk: int | None = None
+    kept: Mapping[str, tuple[int, ...]] | None = None
+
+    @cached_property
+    def layout(self) -> dict[str, Entry]:
+        """Variables of the result, from trying a few points."""
+        error = ""
+        for index in range(min(TRIED, self.grid.points)):
+            output = self.cases.evaluate(self.at(index))
+            if output.measured:
+                return {name: _entry(value) for name, value in output.measured.items()}
+            error = output.causes.get(0, error)
+        raise SweepError(f"nothing can be measured: the first {min(TRIED, self.grid.points)} points all fail. The last says: {error}")
+
+    def at(self, index: int | Sequence[int]) -> dict[str, np.ndarray]:
+        """Values (1, ...) of a point by its number, or by its place along each dimension."""
+        place = np.unravel_index(index, self.grid.shape) if isinstance(index, int | np.integer) else tuple(index)
+        return self.grid.values([slice(int(i), int(i) + 1) for i in place])
+
+    @cached_property
+    def chunks(self) -> Chunks:
+        """Pieces of work."""
+        target = self.chunk
+        if target is None:
+            target = max(1, min(self.cases.target, -(-self.grid.points // 16)))
+        apart = {d for n in self.cases.apart for d in self.grid.variables[n].dims if n in self.grid.variables}
+        return cut(self.grid, target, tuple(apart))
+
+    def compute(self, region: Sequence[slice]) -> Output:
+        """The points of a region."""
+        output = self.cases.evaluate(self.grid.values(region))
+        if self.kept is not None:
+            self._forget(output, region)
+        return output
+
+    def _forget(self, output: Output, region: Sequence[slice]) -> None:
+        """Trajectories that were not asked for become NaN, which a store does not write."""
+        wanted = np.ones([s.stop - s.start for s in region], dtype=bool)
+        for axis, (name, s) in enumerate(zip(self.grid.sizes, region, strict=True)):
+            if self.kept is not None and name in self.kept:
+                inside = np.isin(np.arange(s.start, s.stop), self.kept[name])
+                wanted &= inside.reshape([-1 if k == axis else 1 for k in range(len(region))])
+        for name, value in output.measured.items():
+            if "time" in value.dims:
+                output.measured[name] = Measured(
+                    np.where(wanted.reshape(-1, *(1,) * (np.ndim(value.values) - 1)), value.values, np.nan),
+                    value.unit,
+                    value.dims,
+                    value.labels,
+                )
+
+
+def _entry(value: Measured) -> Entry:
+    array = np.asarray(value.values)
+    return Entry(value.dims, array.shape[1:], array.dtype.str, value.unit, dict(value.labels or {}))
+
+
+def describe(make: Any, options: Mapping[str, Any], measure: Any, grid: Grid, trajectories: Any) -> tuple[str, ...]:
+    """The lines of a study."""
+    lines = [f"heavytop {'.'.join(__version__.split('.')[:2])}", line("make", make)]
+    lines += [line(name, value) for name, value in options.items() if name != "threads"]
+    for name, variable in grid.variables.items():
+        what = variable.values if variable.distribution is None else (variable.distribution.kind, variable.distribution.settings)
+        shown = variable.distribution if variable.distribution is not None else variable.values
+        lines.append(f"over {name} {variable.dims} {line('', shown)[3:-15]} {line('', what)[-14:]}")
+    lines += [f"{dim}: {size} points" for dim, size in grid.sizes.items()]
+    lines += [f"seed = {grid.seed}", line("measure", measure), line("trajectories", trajectories)]
+    return tuple(lines)
+
+
+def write_into(arrays: Mapping[str, Any], region: Sequence[slice], output: Output, layout: Mapping[str, Entry]) -> None:
+    """Put the results of a region into arrays of the whole sweep."""
+    counts = tuple(s.stop - s.start for s in region)
+    place = tuple(region)
+    for name, entry in layout.items():
+        value = output.measured.get(name)
+        if value is not None:
+            values = np.asarray(value.values)
+            if values.shape[1:] != entry.shape:
+                raise SweepError(
+                    f"{name!r} has the shape {values.shape[1:]} here and {entry.shape} at the first point; a sweep keeps one shape."
+                )
+            arrays[name][place] = values.astype(entry.dtype).reshape(*counts, *entry.shape)
+    arrays["outcome"][place] = output.outcome.reshape(counts)
+    arrays["end_time"][place] = output.end_time.reshape(counts)
+    causes = np.full(output.outcome.shape, "", dtype=object)
+    for k, text in output.causes.items():
+        causes[k] = text
+    if output.causes or isinstance(arrays["cause"], np.ndarray):
+        arrays["cause"][place] = causes.reshape(counts)
