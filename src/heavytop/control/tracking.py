@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Array, split
-from heavytop.control.base import BaseController, check_sample_time
+from heavytop.control.base import REFERENCE, BaseController, check_sample_time
 from heavytop.control.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError
 
@@ -61,7 +61,7 @@ class Tracking(Wrapper):
             desired = split(at.signal, (own.nq, own.nv, own.nv))
         else:
             desired = self.reference.traced.expressions(at.t)
-        changed = dict(zip(("q_R", "v_R", "a_R"), desired, strict=True))
+        changed: dict[str, Array] = dict(zip(REFERENCE, desired, strict=True))
         if not self.knows_parameters:
             changed["p"] = own.parameter_vector()
         elif at.model.parameter_names != own.parameter_names:

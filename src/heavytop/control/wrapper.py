@@ -68,12 +68,11 @@ class Seen:
     t (), q (nq,), v (nv,), p (np,) : time, state and parameters of the plant.
     reference : (q_R, v_R, a_R), as long as it is not given.
     signal, z : the wrapper's own part of the signal and of the memory.
-    model : the plant. period : s between samples; None: continuous. asked : names of what the inner controller takes.
+    model : the plant. asked : names of what the inner controller takes.
     """
 
     def __init__(self, model: Sizes, own: Wrapper, inner: Traced) -> None:
-        self.model, self.period = model, own.sample_time
-        self._own, self._inner = own, own.controller
+        self.model, self._own, self._inner = model, own, own.controller
         self._sizes: dict[str, int | None] = {"t": None, "q": model.nq, "v": model.nv}
         self._sizes |= {"signal": own.signal_size, "p": len(model.parameter_names), "z": own.state_size}
         # reference and parameters of a law are those of the model it was made for
@@ -86,6 +85,15 @@ class Seen:
         if name not in self._made:
             self._made[name] = symbol(name, self._sizes[name])
         return self._made[name]
+
+    @property
+    def period(self) -> float:
+        """Seconds between samples."""
+        if self._own.sample_time is None:
+            raise ControlError(
+                f"{type(self._own).__name__} needs the sample period: simulate it with hold='zero-order', or call sampled(period)."
+            )
+        return self._own.sample_time
 
     @property
     def t(self) -> Array:
@@ -279,8 +287,6 @@ class Wrapper(BaseController):
         if not self.own_state_size:
             return {name: values[name] for name in MEMORY_OUTPUTS if name in values}
         sampled = self.sample_time is not None or type(self).rate is Wrapper.rate
-        if sampled and self.sample_time is None and self.depends_on_period:
-            self.rate(at, wanted)  # says why it cannot be
         name, other = MEMORY_OUTPUTS if sampled else MEMORY_OUTPUTS[::-1]
         if other in values:
             raise ControlError(
