@@ -225,7 +225,15 @@ def test_events_and_adaptive_steps_see_the_same_noise() -> None:
     """Locating an event repeats a step; another noise there would put the crossing elsewhere."""
     noisy = Noisy(ht.Feedback(lambda q, v: -30 * q - 4 * v, ("q", "v")), MODEL, 0.05, 0.3, seed=1, period=0.05)
     plain = simulate(MODEL, START, 1.0, 0.05, "rkmk4", control=noisy)
-    seen = simulate(MODEL, START, 1.0, 0.05, "rkmk4", control=noisy, events=[ht.Event(lambda t, q, v: q[0], name="zero", terminal=False)])
+    seen = simulate(
+        MODEL,
+        START,
+        1.0,
+        0.05,
+        "rkmk4",
+        control=noisy,
+        events=[ht.Event(lambda t, q, v: q[0], name="zero", terminal=False)],
+    )
     np.testing.assert_array_equal(plain.q, seen.q)
     crossing = seen.events[0].time
     k = int(crossing / 0.05)

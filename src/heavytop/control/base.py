@@ -7,13 +7,13 @@ which :class:`.Tracking` gives it, inside or outside of whatever wraps it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import copy
 from math import isclose
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.compile import Traced
 from heavytop.errors import ControlError
 
@@ -28,7 +28,7 @@ REFERENCE = ("q_R", "v_R", "a_R")
 """What a function takes beside the arguments of a controller as long as it has no reference."""
 
 
-class BaseController(ABC):
+class BaseController(Unchanging, ABC):
     """A law, a law with a reference, or something around either.
 
     A subclass gives :meth:`composed` and, where it has them, its sizes, its memory and its signal.
@@ -162,10 +162,13 @@ class BaseController(ABC):
 
     def _copy(self) -> Self:
         """A copy that shares what was made of it already, but not who uses it."""
-        made = copy(self)
-        for own in ("_resampled", "_trackings"):
-            vars(made).pop(own, None)
+        made = object.__new__(type(self))
+        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_resampled", "_trackings")})
         return made
+
+    def recipe(self) -> tuple[Any, ...]:
+        """One that was made for a period is made for it again."""
+        return super().recipe() if self._origin is None else (_sampled, (self._origin, self.sample_time))
 
     def _check_period(self, period: float | None) -> None:
         own = self.sample_time
@@ -180,6 +183,10 @@ class BaseController(ABC):
             f"{type(self).__name__} has the sample time {own:g} s, but this simulation samples it every {period:g} s. Omit "
             f"sample_time (it takes that of the simulation), or give simulate(..., control_step={own:g})."
         )
+
+
+def _sampled(controller: BaseController, period: float | None) -> BaseController:
+    return controller.sampled(period)
 
 
 def check_sample_time(sample_time: float | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,20 @@ from heavytop._arrays import Array, concatenate, part, split, vector
 from heavytop.control.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.model import Model
+
+
+class _Stream:
+    """Independent normal numbers, remembered: sample k is the same however many are asked for."""
+
+    def __init__(self, seed: int, shape: tuple[int, ...]) -> None:
+        self._seed, self._drawn = seed, np.zeros((0, *shape))
+
+    def first(self, count: int) -> np.ndarray:
+        """At least ``count`` samples."""
+        if count > len(self._drawn):
+            shape = (max(count, 2 * len(self._drawn)), *self._drawn.shape[1:])
+            self._drawn = np.random.default_rng(self._seed).standard_normal(shape)
+        return self._drawn
 
 
 class Noisy(Wrapper):
@@ -53,7 +68,6 @@ class Noisy(Wrapper):
             sides.append(np.broadcast_to(array, (model.nv,)))
         self.deviation = np.concatenate(sides)
         self.own_signal_size = 2 * model.nv
-        self._drawn = np.zeros((0, *self.members, self.own_signal_size))
 
     @property
     def depends_on_period(self) -> bool:
@@ -71,14 +85,11 @@ class Noisy(Wrapper):
         number = np.floor(times / period + 1e-3).astype(int)
         if np.any(number < 0):
             raise ControlError(f"noise begins at t = 0, it has no value at t = {np.min(times):g} s.")
-        self._draw(int(np.max(number, initial=-1)) + 1)
-        return self._drawn[number] * self.deviation
+        return self._stream.first(int(np.max(number, initial=-1)) + 1)[number] * self.deviation
 
-    def _draw(self, count: int) -> None:
-        """Make at least so many samples; those of a seed do not depend on how many are made."""
-        if count > len(self._drawn):
-            shape = (max(count, 2 * len(self._drawn)), *self._drawn.shape[1:])
-            self._drawn = np.random.default_rng(self.seed).standard_normal(shape)
+    @cached_property
+    def _stream(self) -> _Stream:
+        return _Stream(self.seed, (*self.members, self.own_signal_size))
 
     def seen(self, at: Seen) -> dict[str, Array]:
         """The measured state."""

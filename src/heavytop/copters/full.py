@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
+from heavytop._travel import remembered
 from heavytop.control.measurements import OnPart
 from heavytop.control.wrapper import Seen
 from heavytop.copters.airframe import Airframe
@@ -108,6 +109,7 @@ class CascadedController(OnPart):
         return concatenate(vector(*tilts), vector(*spins), vector(*thrusts))
 
 
+@remembered
 def tricopter_with_load_full(
     hull_mass: float = 0.9,
     arm_mass: float = 0.08,
