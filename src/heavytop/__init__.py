@@ -54,18 +54,27 @@ if TYPE_CHECKING:
     from heavytop import io as io
     from heavytop import mechanics as mechanics
     from heavytop import show as show
+    from heavytop.sweep import attitude as attitude
+    from heavytop.sweep import choice as choice
+    from heavytop.sweep import normal as normal
+    from heavytop.sweep import sweep as sweep
+    from heavytop.sweep import uniform as uniform
 
-_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "show")
+_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "show", "sweep")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
+_DISTRIBUTIONS = ("attitude", "choice", "normal", "uniform")
+"""Functions of the layer ``sweep`` that have a short name here."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "maneuvers":
         return import_module("heavytop.copters.maneuvers")
+    if name in _DISTRIBUTIONS:
+        return getattr(import_module("heavytop.sweep.distributions"), name)
     if name in _ON_DEMAND:
         return import_module(f"heavytop.{name}")
     raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND} - {"Any", "TYPE_CHECKING", "import_module"})
+    return sorted({*globals(), *_ON_DEMAND, *_DISTRIBUTIONS} - {"Any", "TYPE_CHECKING", "import_module"})

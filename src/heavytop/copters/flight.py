@@ -197,7 +197,7 @@ def fly(
         maneuver = make(maneuver, vehicle)
     acting = bool(wind or payload) if integral is None else integral
     say(f"deriving the {law} law")
-    terms = _integral(vehicle) if acting else ()
+    terms = integral_action(vehicle) if acting else ()
     tracking = vehicle.law(law, limits, terms).with_reference(maneuver, sample_time=step if acting else None)
     plant: Any = conditions.plant(vehicle)
     controller: Any = tracking
@@ -215,6 +215,7 @@ def fly(
     return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions, rotors)
 
 
-def _integral(vehicle: Vehicle) -> Integral:
+def integral_action(vehicle: Vehicle) -> Integral:
+    """The integral action that suits the prototype of a vehicle."""
     stiffness = [s.total for (a, b), s in vehicle.prototype.stiffness.items() if (a, b) == ("world", "hull")]
     return Integral("hull", gain=INTEGRAL_SHARE * float(stiffness[0]), limit=3.0)

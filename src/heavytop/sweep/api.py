@@ -88,7 +88,14 @@ def sweep(
         make, over, draws, seed, measure, chunk=chunk, trajectories=trajectories, batched=batched, **options
     )
     return run_study(
-        study, store, client, workers=workers, retries=retries, timeout=timeout, retry_failed=retry_failed, progress=progress
+        study,
+        store,
+        client,
+        workers=workers,
+        retries=retries,
+        timeout=timeout,
+        retry_failed=retry_failed,
+        progress=progress,
     )
 
 
@@ -129,9 +136,13 @@ def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool,
         return ModelCases(make, options, as_measures(measure), trajectories)
     if not callable(make):
         hint = " Call .derive() first." if hasattr(make, "derive") else ""
-        raise SweepError(f"a sweep needs a model, a vehicle or a function of one point, got {type(make).__name__}.{hint}")
+        raise SweepError(
+            f"a sweep needs a model, a vehicle or a function of one point, got {type(make).__name__}.{hint}"
+        )
     if options:
-        raise unknown_name("option of a sweep over a function", next(iter(options)), ("batched", "chunk", "client", "store"))
+        raise unknown_name(
+            "option of a sweep over a function", next(iter(options)), ("batched", "chunk", "client", "store")
+        )
     if trajectories:
         raise SweepError("trajectories are kept of models and vehicles only; let the function return what you need.")
     kind = BatchCases if batched else FunctionCases
@@ -153,8 +164,10 @@ def run_study(
     if store is not None:
         return _into_store(study, Store(store), client, workers, retries, timeout, retry_failed, progress)
     chunks, layout = study.chunks, study.layout
-    regions = {k: chunks.region(k) for k in range(len(chunks))}
-    arrays = {n: np.full((*chunks.shape, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in layout.items()}
+    regions: dict[int, Region] = {k: chunks.region(k) for k in range(len(chunks))}
+    arrays = {
+        n: np.full((*chunks.shape, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in layout.items()
+    }
     arrays |= {"outcome": np.full(chunks.shape, -1, dtype=np.int8), "end_time": np.full(chunks.shape, np.nan)}
     arrays["cause"] = np.full(chunks.shape, "", dtype=object)
 
@@ -171,7 +184,14 @@ def run_study(
 
 
 def _into_store(
-    study: Study, store: Store, client: Any, workers: int | None, retries: int, timeout: float | None, retry_failed: bool, progress: bool | None
+    study: Study,
+    store: Store,
+    client: Any,
+    workers: int | None,
+    retries: int,
+    timeout: float | None,
+    retry_failed: bool,
+    progress: bool | None,
 ) -> Result:
     if store.exists:
         store.check(study)

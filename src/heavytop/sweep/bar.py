@@ -42,6 +42,8 @@ class Bar:
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, text=self.text())
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar is not None:
             self._bar.stop()

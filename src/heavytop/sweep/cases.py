@@ -34,7 +34,11 @@ class Output:
     def failed(cls, count: int, cause: str, layout: Mapping[str, Measured] | None = None) -> Output:
         """Points at which nothing came about; numbers are NaN, or the least of their kind."""
         measured = {
-            name: Measured(np.full((count, *np.shape(like.values)[1:]), missing(np.asarray(like.values).dtype)), like.unit, like.dims)
+            name: Measured(
+                np.full((count, *np.shape(like.values)[1:]), missing(np.asarray(like.values).dtype)),
+                like.unit,
+                like.dims,
+            )
             for name, like in (layout or {}).items()
         }
         codes = np.full(count, FAILED, dtype=np.int8)
@@ -67,8 +71,12 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
                     "sweep keeps one shape."
                 )
             whole.measured[name].values[rows] = value.values
-    return Output({n: Measured(v.values, v.unit, v.dims, layout[n].labels) for n, v in whole.measured.items()},
-                  whole.outcome, whole.end_time, whole.causes)
+    return Output(
+        {n: Measured(v.values, v.unit, v.dims, layout[n].labels) for n, v in whole.measured.items()},
+        whole.outcome,
+        whole.end_time,
+        whole.causes,
+    )
 
 
 class Cases(Portable):
@@ -123,7 +131,9 @@ def call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     names = names_of(function)
     lacking = [p.name for p in parameters if p.name not in values and p.default is p.empty]
     if lacking:
-        raise unknown_name(f"variable of the sweep (argument of {getattr(function, '__name__', 'the function')})", lacking[0], values)
+        raise unknown_name(
+            f"variable of the sweep (argument of {getattr(function, '__name__', 'the function')})", lacking[0], values
+        )
     return function(**{name: values[name] for name in names if name in values})
 
 
@@ -155,7 +165,11 @@ def groups(values: Values, names: Sequence[str]) -> Iterator[tuple[dict[str, Any
 def _codes(values: np.ndarray) -> np.ndarray:
     """Whole numbers (count,) that are equal where the values are."""
     if values.ndim == 1 and values.dtype.kind in "fiubU":
-        return np.zeros(len(values), dtype=int) if np.all(values == values[0]) else np.unique(values, return_inverse=True)[1]
+        return (
+            np.zeros(len(values), dtype=int)
+            if np.all(values == values[0])
+            else np.unique(values, return_inverse=True)[1]
+        )
     known: dict[Any, int] = {}
     keys = ((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v if isinstance(v, str) else id(v) for v in values)
     return np.array([known.setdefault(key, len(known)) for key in keys])

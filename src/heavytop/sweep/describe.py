@@ -36,7 +36,7 @@ def digest(value: Any) -> str:
 def difference(stored: Iterable[str], given: Iterable[str]) -> str:
     """Lines that differ, with - for what the store was made for and + for what is asked for now."""
     lines = list(unified_diff(list(stored), list(given), lineterm="", n=0))[2:]
-    return "\n".join(text for text in lines if not text.startswith("@@"))
+    return "\n".join(f"{text[0]} {text[1:]}" for text in lines if not text.startswith("@@"))
 
 
 def _look(value: Any) -> str:

@@ -122,7 +122,12 @@ def _attitude(unit: np.ndarray) -> np.ndarray:
     a, b, c = unit.T
     outer, inner = np.sqrt(1 - a), np.sqrt(a)
     q = np.stack(
-        [outer * np.sin(2 * np.pi * b), outer * np.cos(2 * np.pi * b), inner * np.sin(2 * np.pi * c), inner * np.cos(2 * np.pi * c)],
+        [
+            outer * np.sin(2 * np.pi * b),
+            outer * np.cos(2 * np.pi * b),
+            inner * np.sin(2 * np.pi * c),
+            inner * np.cos(2 * np.pi * c),
+        ],
         axis=-1,
     )
     return quaternion.rotation_from_quaternion(q)

@@ -18,7 +18,7 @@ from heavytop.errors import SweepError
 from heavytop.sweep.bar import Bar
 from heavytop.sweep.cases import Output, reason
 from heavytop.sweep.measure import FAILED
-from heavytop.sweep.store import DONE, GIVEN_UP, Store, StoreFull
+from heavytop.sweep.store import Store
 from heavytop.sweep.study import Study
 
 AHEAD = 2
@@ -85,7 +85,9 @@ def _store(path: str) -> Store:
     return Store(path)
 
 
-def work(recipe: bytes, index: int, region: tuple[tuple[int, int], ...], path: str | None) -> tuple[Output | None, int, float]:
+def work(
+    recipe: bytes, index: int, region: tuple[tuple[int, int], ...], path: str | None
+) -> tuple[Output | None, int, float]:
     """One chunk, on a worker: its output (or None if it went to the store), how many points failed, seconds of the processor."""
     begun = time.process_time()
     study = _study(recipe)
@@ -110,14 +112,22 @@ class Cluster:
     """Hands chunks to a Dask cluster, few at a time, and again where they fail."""
 
     def __init__(
-        self, client: Any, study: Study, path: Path | None, retries: int, timeout: float | None, bar: Bar, keep: Keep, give_up: Keep
+        self,
+        client: Any,
+        study: Study,
+        path: Path | None,
+        retries: int,
+        timeout: float | None,
+        bar: Bar,
+        keep: Keep,
+        give_up: Keep,
     ) -> None:
         self.client, self.study, self.path, self.retries, self.timeout = client, study, path, retries, timeout
         self.bar, self.keep, self.give_up = bar, keep, give_up
         self.recipe = pack(study)
         self.flying: dict[Any, _Flying] = {}
         self.waiting: list[tuple[int, int]] = []
-        self.tally, self.slowest, self.heard = Tally(), 0.0, time.monotonic()
+        self.tally, self.slowest = Tally(), 0.0
 
     def run(self, regions: dict[int, Region]) -> Tally:
         """Until every chunk is done or given up."""
@@ -146,15 +156,13 @@ class Cluster:
             if index is None:
                 return
             bounds = tuple((s.start, s.stop) for s in regions[index])
-            future = self.client.submit(
-                work, self.recipe, index, bounds, None if self.path is None else str(self.path), pure=False, key=f"sweep-{index}-{attempts}-{id(self)}"
-            )
+            path, key = None if self.path is None else str(self.path), f"sweep-{index}-{attempts}-{id(self)}"
+            future = self.client.submit(work, self.recipe, index, bounds, path, pure=False, key=key)
             self.flying[future] = _Flying(index, attempts, time.monotonic())
 
     def _take(self, future: Any, regions: dict[int, Region]) -> None:
         """A chunk came back: done, to be tried again, or given up."""
         flying = self.flying.pop(future)
-        self.heard = time.monotonic()
         if future.status == "finished":
             output, failed, seconds = future.result()
             if output is not None:
@@ -185,18 +193,24 @@ class Cluster:
                 return
             limit = max(LEAST_PATIENCE, PATIENCE * self.slowest)
         now = time.monotonic()
-        late = {f.key: f for f, flying in self.flying.items() if now - max(flying.since, self.heard) > limit}
+        # a chunk may wait for the one before it; a chunk that no worker has yet waits for a worker
+        late = {f.key: f for f, flying in self.flying.items() if now - flying.since > limit + self.slowest}
         if not late:
             return
-        hanging = [worker for worker, keys in self.client.processing().items() if any(key in late for key in keys)]
-        for future in late.values():
+        hanging = {
+            worker: keys for worker, keys in self.client.processing().items() if any(key in late for key in keys)
+        }
+        working = {key for keys in hanging.values() for key in keys}
+        for key, future in late.items():
+            if key not in working:
+                self.flying[future].since = now
+                continue
             flying = self.flying.pop(future)
             self.client.cancel([future], force=True)
             self._again(flying, regions, f"no answer for {limit:g} s")
-        self.heard = now
         if hanging:
             try:
-                self.client.restart_workers(hanging, timeout=30, raise_for_error=False)
+                self.client.restart_workers(list(hanging), timeout=30, raise_for_error=False)
             except Exception:  # workers that no nanny looks after are left to those who started them
                 return
 
@@ -212,13 +226,19 @@ def connected(client: Any, workers: int | None) -> Iterator[Any]:
         yield client
         return
     if not isinstance(client, str | Path):
-        raise SweepError(f"client must be None, 'local', an address, a scheduler file or a dask Client, got {client!r}.")
+        raise SweepError(
+            f"client must be None, 'local', an address, a scheduler file or a dask Client, got {client!r}."
+        )
     if client == "local":
         import logging
 
         with (
             LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
             ) as cluster,
             Client(cluster) as made,
         ):
@@ -230,6 +250,3 @@ def connected(client: Any, workers: int | None) -> Iterator[Any]:
         raise SweepError(f"no scheduler answers at {str(client)!r}: {error}.") from error
     with made:
         yield made
-
-
-__all__ = ["DONE", "GIVEN_UP", "Cluster", "StoreFull", "Tally", "connected", "in_process", "work"]

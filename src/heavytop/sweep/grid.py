@@ -33,7 +33,9 @@ class Variable:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one value."""
-        return self.distribution.shape if self.values is None and self.distribution else np.shape(self.values)[len(self.dims) :]
+        if self.values is not None:
+            return self.values.shape[len(self.dims) :]
+        return self.distribution.shape if self.distribution is not None else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,7 @@ def make_grid(over: Any, draws: int | None, seed: int) -> Grid:
     for variable in _variables(over, labels):
         if variable.name in variables:
             raise SweepError(f"{variable.name!r} is given twice in over.")
-        if variable.name in RESERVED or not variable.name.isidentifier() and not _dotted(variable.name):
+        if variable.name in RESERVED or (not variable.name.isidentifier() and not _dotted(variable.name)):
             raise SweepError(f"a variable of a sweep cannot be called {variable.name!r}.")
         variables[variable.name] = variable
         if variable.values is None:
@@ -181,7 +183,12 @@ def _dotted(name: str) -> bool:
 def _variables(over: Any, labels: dict[str, np.ndarray]) -> Iterator[Variable]:
     if hasattr(over, "data_vars"):  # a Dataset
         for name, array in over.variables.items():
-            if name in over.dims and name in over.coords and any(name in v.dims for v in over.data_vars.values()) and name not in over.data_vars:
+            if (
+                name in over.dims
+                and name in over.coords
+                and any(name in v.dims for v in over.data_vars.values())
+                and name not in over.data_vars
+            ):
                 labels[str(name)] = np.asarray(array)
             else:
                 yield _from_xarray(str(name), array)
@@ -213,7 +220,7 @@ def _from_xarray(name: str, array: Any) -> Variable:
 def _plain(name: str, value: Any, dimension: str) -> Variable:
     if not isinstance(name, str):
         raise SweepError(f"a variable of a sweep needs a name, got {name!r}.")
-    if isinstance(value, str) or not hasattr(value, "__iter__") and not hasattr(value, "__array__"):
+    if isinstance(value, str) or (not hasattr(value, "__iter__") and not hasattr(value, "__array__")):
         return Variable(name, (), _as_values([value]).reshape(()))
     array = value if isinstance(value, np.ndarray) else _as_values(list(value))
     return Variable(name, (), array) if array.ndim == 0 else Variable(name, (dimension,), array)

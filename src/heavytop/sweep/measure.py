@@ -180,7 +180,9 @@ def as_measures(measure: Any) -> Measures:
         return Measures({"": measure})
     if isinstance(measure, Sequence) and all(isinstance(name, str) for name in measure):
         return Measures({name: take(name) for name in measure})
-    raise SweepError(f"measure must be a function of a run, names, or a mapping from names to functions, got {measure!r}.")
+    raise SweepError(
+        f"measure must be a function of a run, names, or a mapping from names to functions, got {measure!r}."
+    )
 
 
 OUTCOMES = (*(e.value for e in Ending), "failed")

@@ -17,7 +17,18 @@ from heavytop.simulate.outcome import Ending
 from heavytop.sweep.cases import MANY, Cases, Output, Values, call, groups, is_function, join, names_of, reason
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
 
-STRUCTURE = ("integrator", "control", "reference", "until", "step", "hold", "control_step", "events", "start_time", "record_every")
+STRUCTURE = (
+    "integrator",
+    "control",
+    "reference",
+    "until",
+    "step",
+    "hold",
+    "control_step",
+    "events",
+    "start_time",
+    "record_every",
+)
 """Options of a simulation whose values cannot differ within a batch; they may be functions of variables of the sweep."""
 BATCHED = ("start", "inputs", "parameters")
 """Options that may be functions of arrays of values."""
@@ -34,7 +45,9 @@ class ModelCases(Cases):
     options of the simulation, or arguments of functions that are given as options.
     """
 
-    def __init__(self, subject: Any, options: Mapping[str, Any], measures: Measures, trajectories: bool = False) -> None:
+    def __init__(
+        self, subject: Any, options: Mapping[str, Any], measures: Measures, trajectories: bool = False
+    ) -> None:
         unknown = [name for name in options if name not in (*STRUCTURE, *BATCHED, "threads")]
         if unknown:
             raise unknown_name("option of a sweep over a model", unknown[0], (*STRUCTURE, *BATCHED, "threads"))
@@ -55,11 +68,15 @@ class ModelCases(Cases):
             if name not in used and name not in known:
                 if is_function(self.subject):
                     continue  # whether the model has such a parameter is seen when it is made
-                raise unknown_name("variable of the sweep: no parameter, start coordinate or option has this name", name, (*known, *used))
+                raise unknown_name(
+                    "variable of the sweep: no parameter, start coordinate or option has this name",
+                    name,
+                    (*known, *used),
+                )
 
     @staticmethod
     def _own_names(dynamics: Dynamics) -> tuple[str, ...]:
-        return (*dynamics.parameter_names, *dynamics.q_names, *dynamics.v_names, *_attitudes(dynamics))
+        return (*dynamics.parameter_names, *dynamics.q_names, *dynamics.v_names, *attitude_blocks(dynamics))
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -127,7 +144,9 @@ class ModelCases(Cases):
             if len(plans) > 1 and control is not None:
                 control = Stacked([plans[k][0]["control"] for k in laws])
             try:
-                found.append((chosen, self._simulate({**plan, "control": control}, {n: v[chosen] for n, v in values.items()})))
+                found.append(
+                    (chosen, self._simulate({**plan, "control": control}, {n: v[chosen] for n, v in values.items()}))
+                )
             except (KeyboardInterrupt, MemoryError, SweepError):
                 raise
             except Exception as error:
@@ -142,7 +161,9 @@ class ModelCases(Cases):
         dynamics = as_dynamics(plan["model"])
         every = self._every(plan)
         records = (float(plan["until"]) - float(plan.get("start_time", 0.0))) / float(plan["step"]) / every + 2
-        return int(max(2, min(BATCH, MOST_BYTES / (8 * records * (dynamics.nq + 2 * dynamics.nv + 2 * dynamics.nu + 4)))))
+        return int(
+            max(2, min(BATCH, MOST_BYTES / (8 * records * (dynamics.nq + 2 * dynamics.nv + 2 * dynamics.nu + 4))))
+        )
 
     def _every(self, plan: Mapping[str, Any]) -> int:
         if "record_every" in plan:
@@ -179,12 +200,12 @@ class ModelCases(Cases):
         return simulate(plan["model"], record_every=every, balance=False, progress=False, **options)
 
     def _parameters(self, dynamics: Dynamics, values: Values) -> dict[str, Any]:
-        given = self.options.get("parameters") or {}
+        given: Any = self.options.get("parameters") or {}
         found = dict(call(given, values) if is_function(given) else given)
         return found | {name: values[name] for name in dynamics.parameter_names if name in values}
 
     def _start(self, dynamics: Dynamics, values: Values, count: int) -> tuple[np.ndarray, np.ndarray]:
-        given = self.options.get("start")
+        given: Any = self.options.get("start")
         if given is None:
             given = dynamics.coordinates.neutral(), np.zeros(dynamics.nv)
         q, v = call(given, values) if is_function(given) else given
@@ -196,7 +217,7 @@ class ModelCases(Cases):
         for k, name in enumerate(dynamics.v_names):
             if name in values and name not in dynamics.q_names:
                 v[:, k] = values[name]
-        for name, (place, block) in _attitudes(dynamics).items():
+        for name, (place, block) in attitude_blocks(dynamics).items():
             if name in values:
                 q[:, place] = block.from_rotation_matrix(np.asarray(values[name], dtype=float))
         return q, v
@@ -230,7 +251,7 @@ def first_of(run: Run) -> Run:
     )
 
 
-def _attitudes(dynamics: Dynamics) -> dict[str, tuple[slice, Attitude]]:
+def attitude_blocks(dynamics: Dynamics) -> dict[str, tuple[slice, Attitude]]:
     """Blocks with an attitude, by the name of the variable that sets it: "hull.attitude", and "attitude" if there is one only."""
     coordinates = dynamics.coordinates
     found: dict[str, tuple[slice, Attitude]] = {}
@@ -262,8 +283,8 @@ def _table(inputs: Any) -> np.ndarray:
 class Stacked:
     """Controllers that differ only in their signals and first memories, one for each trajectory of a batch."""
 
-    def __init__(self, controllers: Sequence[Any]) -> None:
-        self.controllers = tuple(controllers)
+    def __init__(self, controllers: Sequence[Any], memo: dict[Any, Any] | None = None, period: Any = "none") -> None:
+        self.controllers, self.memo, self.period = tuple(controllers), {} if memo is None else memo, period
         self.signal_size = int(getattr(controllers[0], "signal_size", 0))
         self.state_size = int(getattr(controllers[0], "state_size", 0))
 
@@ -272,20 +293,29 @@ class Stacked:
         if not hasattr(self.controllers[0], "sampled"):
             return self
         known = {id(c): c.sampled(period) for c in dict.fromkeys(self.controllers)}
-        return Stacked([known[id(c)] for c in self.controllers])
+        return Stacked([known[id(c)] for c in self.controllers], self.memo, period)
 
     def traced(self, model: Any) -> Any:
         """That of the first: they are alike."""
-        return self.controllers[0].traced(model)
+        key = (id(model), self.period)
+        if key not in self.memo:
+            self.memo[key] = self.controllers[0].traced(model)
+        return self.memo[key]
 
     def signal(self, times: Any) -> np.ndarray:
         """Samples (n, batch, m)."""
+        if not self.signal_size:
+            return np.zeros((len(np.asarray(times)), 0))
         known = {id(c): c.signal(times) for c in dict.fromkeys(self.controllers)}
         return np.stack([known[id(c)] for c in self.controllers], axis=1)
 
     def initial_state(self) -> np.ndarray:
         """First memories (batch, s)."""
-        return np.stack([c.initial_state() for c in self.controllers])
+        if not self.state_size:
+            return np.zeros(0)
+        known = {id(c): c.initial_state() for c in dict.fromkeys(self.controllers)}
+        rows = [known[id(c)] for c in self.controllers]  # of each trajectory, if there is one for each
+        return np.stack([row[k] if row.ndim > 1 else row for k, row in enumerate(rows)])
 
 
 def _likeness(plan: Mapping[str, Any], apart: Sequence[str]) -> Any:
@@ -307,4 +337,8 @@ def _likeness(plan: Mapping[str, Any], apart: Sequence[str]) -> Any:
 
 
 def _text(value: Any) -> str:
-    return repr(value) if isinstance(value, int | float | str | bool | np.generic | type(None)) else f"{type(value)} {id(value)}"
+    return (
+        repr(value)
+        if isinstance(value, int | float | str | bool | np.generic | type(None))
+        else f"{type(value)} {id(value)}"
+    )

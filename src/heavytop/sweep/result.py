@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop.errors import SweepError, unknown_name
-from heavytop.sweep.measure import FAILED, OUTCOMES
+from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.store import DONE, GIVEN_UP, Store, coordinates
 from heavytop.sweep.study import Entry, Study
 
@@ -62,7 +62,7 @@ class Result:
 
     def causes(self) -> dict[str, int]:
         """Why points failed or ended early, and how many did for that reason."""
-        texts, counts = np.unique(self.data["cause"].values.astype(str), return_counts=True)
+        texts, counts = np.unique(self.data["cause"].values.astype(object).astype(str), return_counts=True)
         found = {str(t): int(n) for t, n in zip(texts, counts, strict=True) if t}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
@@ -97,7 +97,9 @@ class Result:
         Returns the run; for a function of one point, what the function returns.
         """
         if self.study is None:
-            raise SweepError("a store alone does not know how its runs were made: call sweep(..., store=...) with the same study again.")
+            raise SweepError(
+                "a store alone does not know how its runs were made: call sweep(..., store=...) with the same study again."
+            )
         return self.study.cases.run(self.study.at(self.place(**chosen)))
 
     def share(self, name: str, over: str | None = None, confidence: float = 0.95) -> xarray.Dataset:
@@ -123,7 +125,8 @@ def open_result(path: str | Path, study: Study | None = None) -> Result:
     data = data.set_coords([name for name in varied if name in data]).drop_vars("done")
     data = data.transpose(*dims, ...)
     marks = store.marks()
-    attributes = {"study": "\n".join(store.lines), "chunks": len(marks), "done": int(np.sum(marks == DONE)), "given_up": int(np.sum(marks == GIVEN_UP))}
+    attributes: dict[str, Any] = {"study": "\n".join(store.lines), "chunks": len(marks)}
+    attributes |= {"done": int(np.sum(marks == DONE)), "given_up": int(np.sum(marks == GIVEN_UP))}
     return Result(data.assign_attrs(attributes), study, store.path)
 
 
@@ -132,7 +135,9 @@ def in_memory(study: Study, arrays: Mapping[str, np.ndarray], layout: Mapping[st
     import xarray
 
     dims = tuple(study.grid.sizes)
-    data: dict[str, Any] = {n: ((*dims, *e.dims), arrays[n], {"units": e.unit} if e.unit else {}) for n, e in layout.items()}
+    data: dict[str, Any] = {
+        n: ((*dims, *e.dims), arrays[n], {"units": e.unit} if e.unit else {}) for n, e in layout.items()
+    }
     data["outcome"] = (dims, arrays["outcome"], {"meaning": list(OUTCOMES)})
     data["end_time"] = (dims, arrays["end_time"], {"units": "s"})
     data["cause"] = (dims, arrays["cause"])
@@ -142,6 +147,3 @@ def in_memory(study: Study, arrays: Mapping[str, np.ndarray], layout: Mapping[st
             values = study.grid.own_values(variable, [slice(0, study.grid.sizes["draw"])])
             coords[variable.name] = (("draw", *(f"{variable.name}_{k}" for k in range(len(variable.shape)))), values)
     return Result(xarray.Dataset(data, coords, {"study": "\n".join(study.lines)}), study)
-
-
-__all__ = ["FAILED", "Result", "in_memory", "open_result"]

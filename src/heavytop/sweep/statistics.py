@@ -51,7 +51,8 @@ def share(data: xarray.Dataset, name: str, over: str | None = None, confidence: 
     k, n = true.sum(dims), computed.sum(dims)
     low, high = wilson(k.values, n.values, confidence)
     return xarray.Dataset(
-        {"share": k / n.where(n > 0), "low": (k.dims, low), "high": (k.dims, high), "trials": n}, attrs={"confidence": confidence}
+        {"share": k / n.where(n > 0), "low": (k.dims, low), "high": (k.dims, high), "trials": n},
+        attrs={"confidence": confidence},
     )
 
 

@@ -81,7 +81,10 @@ class Store:
     @cached_property
     def entries(self) -> dict[str, Entry]:
         """Variables of the result."""
-        return {n: Entry(tuple(e["dims"]), tuple(e["shape"]), e["dtype"], e["unit"]) for n, e in self.group.attrs["layout"].items()}
+        return {
+            n: Entry(tuple(e["dims"]), tuple(e["shape"]), e["dtype"], e["unit"])
+            for n, e in self.group.attrs["layout"].items()
+        }
 
     # --- making -----------------------------------------------------------------------------------------------------------------
 
@@ -93,7 +96,9 @@ class Store:
         chunks, layout = study.chunks, study.layout
         temporary = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", suffix=".part", dir=parent))
         try:
-            self._fill(zarr_module().create_group(str(temporary / "new"), attributes=_attributes(study)), study, chunks, layout)
+            self._fill(
+                zarr_module().create_group(str(temporary / "new"), attributes=_attributes(study)), study, chunks, layout
+            )
             settle(temporary / "new")
             (temporary / "new").rename(self.path)
         except OSError as error:
@@ -138,7 +143,7 @@ class Store:
                 attributes={"units": unit} if unit else {},
             )
             made[...] = values.astype(object) if values.dtype.kind == "U" else values
-        place = {name: size for name, size in zip(study.grid.sizes, study.chunks.size, strict=True)}
+        place = dict(zip(study.grid.sizes, study.chunks.size, strict=True))
         for variable in study.grid.variables.values():
             if variable.distribution is None:
                 continue
@@ -194,7 +199,9 @@ def _attributes(study: Study) -> dict[str, Any]:
         "study": list(study.lines),
         "shape": list(study.chunks.shape),
         "chunk": list(study.chunks.size),
-        "layout": {n: {"dims": e.dims, "shape": e.shape, "dtype": e.dtype, "unit": e.unit} for n, e in study.layout.items()},
+        "layout": {
+            n: {"dims": e.dims, "shape": e.shape, "dtype": e.dtype, "unit": e.unit} for n, e in study.layout.items()
+        },
         "varied": list(study.grid.variables),
         "dimensions": list(study.grid.sizes),
     }

@@ -57,7 +57,9 @@ class Study(Unchanging):
             if output.measured:
                 return {name: _entry(value) for name, value in output.measured.items()}
             error = output.causes.get(0, error)
-        raise SweepError(f"nothing can be measured: the first {min(TRIED, self.grid.points)} points all fail. The last says: {error}")
+        raise SweepError(
+            f"nothing can be measured: the first {min(TRIED, self.grid.points)} points all fail. The last says: {error}"
+        )
 
     def at(self, index: int | Sequence[int]) -> dict[str, np.ndarray]:
         """Values (1, ...) of a point by its number, or by its place along each dimension."""
@@ -107,7 +109,11 @@ def describe(make: Any, options: Mapping[str, Any], measure: Any, grid: Grid, tr
     lines = [f"heavytop {'.'.join(__version__.split('.')[:2])}", line("make", make)]
     lines += [line(name, value) for name, value in options.items() if name != "threads"]
     for name, variable in grid.variables.items():
-        what = variable.values if variable.distribution is None else (variable.distribution.kind, variable.distribution.settings)
+        what = (
+            variable.values
+            if variable.distribution is None
+            else (variable.distribution.kind, variable.distribution.settings)
+        )
         shown = variable.distribution if variable.distribution is not None else variable.values
         lines.append(f"over {name} {variable.dims} {line('', shown)[3:-15]} {line('', what)[-14:]}")
     lines += [f"{dim}: {size} points" for dim, size in grid.sizes.items()]

@@ -1,0 +1,388 @@
+"""Flights of a vehicle at the points of a sweep: maneuver, law, conditions, delay and lag, and the state at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop.control import Actuated, Delayed, Propellers
+from heavytop.copters import catalogue
+from heavytop.copters.conditions import Conditions
+from heavytop.copters.flight import angle_between, integral_action
+from heavytop.copters.maneuvers import Maneuver, make
+from heavytop.copters.propulsion import OnRotors, RotorPlant
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import ControlError, SweepError, unknown_name
+from heavytop.geometry import so3
+from heavytop.simulate import Run
+from heavytop.simulate.dynamics import as_dynamics
+from heavytop.sweep.cases import Values, call, is_function, names_of
+from heavytop.sweep.measure import Measures, as_measures
+from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, first_of
+
+SETTINGS: Mapping[str, Any] = {
+    "maneuver": "hover",
+    "law": "energy",
+    "limits": True,
+    "wind": 0.0,
+    "noise": 0.0,
+    "payload": 0.0,
+    "seed": 0,
+    "integral": None,
+    "rotors": False,
+    "delay": 0.0,
+    "lag": 0.0,
+    "step": 2e-3,
+    "until": None,
+    "record_every": None,
+    "integrator": "rkmk4",
+}
+"""What can be set or varied about a flight, beside the vehicle and its start, with the usual values."""
+START = ("attitude", "tilt", "heading")
+"""Start of the hull: its attitude (3, 3), or a tilt (rad) towards a heading (rad), on top of where the maneuver begins."""
+NEAR, UPRIGHT = 0.3, np.deg2rad(15.0)
+"""A flight has recovered if it ends so near to the reference (m) and turned away from it by less than that (rad)."""
+
+
+class Flown:
+    """A batch of flights as measures see it: the run, with the errors along the maneuver.
+
+    Attributes of the run are attributes of it; ``flown["position_error"]`` and ``flown["attitude_error"]`` are (records, *batch).
+    """
+
+    def __init__(self, run: Run, vehicle: Vehicle, maneuver: Maneuver) -> None:
+        self.run, self.vehicle, self.maneuver = run, vehicle, maneuver
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "run":
+            raise AttributeError(name)
+        return getattr(self.run, name)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return getattr(self, name) if name in ("position_error", "attitude_error") else self.run[name]
+
+    def _pose(self, desired: bool) -> np.ndarray:
+        if desired:
+            pose = self.vehicle.model.pose("world", "hull", self.maneuver(self.run.t)[0])
+            return pose.reshape(len(pose), *(1,) * len(self.run.batch), 4, 4)
+        plant = self.vehicle.plant
+        q = self.run.q[..., : plant.nq]
+        gone = np.asarray(~np.isfinite(q).all(axis=-1))
+        pose = plant.pose("world", "hull", np.where(gone[..., None], plant.neutral(), q))
+        return np.where(gone[..., None, None], np.nan, pose)
+
+    @property
+    def position_error(self) -> np.ndarray:
+        """Distance of the hull from the reference, m."""
+        return np.linalg.norm(self._pose(False)[..., :3, 3] - self._pose(True)[..., :3, 3], axis=-1)
+
+    @property
+    def attitude_error(self) -> np.ndarray:
+        """Angle between the attitudes of hull and reference, rad."""
+        pose = self._pose(False)
+        return angle_between(pose, np.broadcast_to(self._pose(True), pose.shape))
+
+    @property
+    def recovered(self) -> np.ndarray:
+        """Whether the flight ends near the reference and upright."""
+        return (self.position_error[-1] < NEAR) & (self.attitude_error[-1] < UPRIGHT)
+
+
+def flight_measures(flown: Any) -> dict[str, Any]:
+    """The usual measures: ``recovered``, and errors at the end and at most."""
+    from heavytop.sweep.measure import Measured
+
+    position, attitude = flown.position_error, flown.attitude_error
+    with np.errstate(invalid="ignore"):
+        largest = np.fmax.reduce(position, axis=0)
+    return {
+        "recovered": (position[-1] < NEAR) & (attitude[-1] < UPRIGHT),
+        "position_error": Measured(position[-1], "m"),
+        "position_error_max": Measured(largest, "m"),
+        "attitude_error": Measured(attitude[-1], "rad"),
+    }
+
+
+class FlightCases(ModelCases):
+    """A vehicle, its name, or a function of variables that makes it, with the options of a flight."""
+
+    def __init__(self, vehicle: Any, options: Mapping[str, Any], measure: Any, trajectories: bool = False) -> None:
+        unknown = [name for name in options if name not in SETTINGS and name != "threads"]
+        if unknown:
+            raise unknown_name("option of a sweep over flights", unknown[0], SETTINGS)
+        measures = Measures({"": flight_measures}) if measure is None else as_measures(measure)
+        super().__init__(vehicle, {}, measures, trajectories)
+        self.given = dict(options)
+
+    def check(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        used = {n for value in (self.subject, *self.given.values()) if is_function(value) for n in names_of(value)}
+        known = (*SETTINGS, "vehicle", *START, *used)
+        own: tuple[str, ...] = ()
+        if not is_function(self.subject) and "vehicle" not in names:
+            own = self._own_names(as_dynamics(_vehicle(self.subject).model))
+        for name in names:
+            if name not in known and name not in own:
+                raise unknown_name("variable of a sweep over flights", name, (*known, *own))
+        if "attitude" in names and {"tilt", "heading"} & set(names):
+            raise SweepError("the start has either an attitude or a tilt with a heading, not both.")
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        found = [n for n in self.names if n in SETTINGS or n == "vehicle"]
+        for value in (self.subject, *self.given.values()):
+            if is_function(value):
+                found += [n for n in names_of(value) if n in self.names]
+        return tuple(dict.fromkeys(found))
+
+    def _plan(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        key = tuple(
+            sorted(
+                (name, repr(value) if isinstance(value, str | float | int) else id(value))
+                for name, value in chosen.items()
+            )
+        )
+        known = self.__dict__.setdefault("_plans", {})
+        if key not in known:
+            while len(known) > 256:
+                del known[next(iter(known))]
+            known[key] = self._made(chosen)
+        return known[key]
+
+    def _shared(self, kind: str, key: Any, build: Any) -> Any:
+        """Vehicles, maneuvers, laws and plants are made once for all plans."""
+        known = self.__dict__.setdefault("_plans", {}).setdefault(("parts",), {})
+        if (kind, key) not in known:
+            known[kind, key] = build()
+        return known[kind, key]
+
+    def _made(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        settings = {
+            **SETTINGS,
+            **{n: call(v, chosen) if is_function(v) else v for n, v in self.given.items() if n != "threads"},
+        }
+        settings |= {n: v for n, v in chosen.items() if n in SETTINGS}
+        subject = chosen.get("vehicle", call(self.subject, chosen) if is_function(self.subject) else self.subject)
+        vehicle = self._shared(
+            "vehicle", subject if isinstance(subject, str) else id(subject), lambda: _vehicle(subject)
+        )
+        flown, law = settings["maneuver"], str(settings["law"])
+        maneuver = flown
+        if isinstance(flown, str):
+            maneuver = self._shared("maneuver", (id(vehicle), flown), lambda: make(flown, vehicle))
+        wind, noise, payload = (float(settings[n]) for n in ("wind", "noise", "payload"))
+        conditions = Conditions(wind, noise, payload, int(settings["seed"]))
+        step, integral = float(settings["step"]), settings["integral"]
+        acting = bool(settings["wind"] or settings["payload"]) if integral is None else bool(integral)
+        terms = integral_action(vehicle) if acting else ()
+        made = self._shared(
+            "law",
+            (id(vehicle), law, bool(settings["limits"]), acting),
+            lambda: vehicle.law(law, bool(settings["limits"]), terms),
+        )
+        tracking = made.with_reference(maneuver, sample_time=step if acting else None)
+        q, v = maneuver.start
+        plant: Any = self._shared(
+            "plant", (id(vehicle), settings["payload"], bool(settings["wind"])), lambda: conditions.plant(vehicle)
+        )
+        if settings["rotors"]:
+            if not conditions.calm or settings["lag"]:
+                raise ControlError(
+                    "a flight with rotors=True has no wind, noise, payload or lag: give either, not both."
+                )
+            plant = self._shared("rotors", id(vehicle), lambda: RotorPlant(vehicle))
+        return {
+            "model": plant,
+            "control": Loop(tracking, vehicle, conditions, settings, (q, v)),
+            "until": float(maneuver.horizon if settings["until"] is None else settings["until"]),
+            "step": step,
+            "integrator": settings["integrator"],
+            "flown": (vehicle, maneuver),
+            **({} if settings["record_every"] is None else {"record_every": int(settings["record_every"])}),
+        }
+
+    def _run(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Any:
+        loop = plan["control"]
+        loops = loop.controllers if isinstance(loop, Stacked) else (loop,) * count
+        vehicle, maneuver = plan["flown"]
+        own = as_dynamics(vehicle.model)
+        q = np.array(np.broadcast_to(loops[0].start[0], (count, own.nq)))
+        v = np.array(np.broadcast_to(loops[0].start[1], (count, own.nv)))
+        for k, name in enumerate((*own.q_names, *own.v_names)):
+            if name in values:
+                (q[:, k] if k < own.nq else v[:, k - own.nq])[...] = values[name]
+        _turn(own, q, values)
+        start = loops[0].plant_start(q, v)
+        if isinstance(loop, Stacked):
+            control: Any = Stacked([one.around(start) for one in loops], loops[0].memo)
+        else:
+            control = Remade(loop.around(start), loop.memo)
+        options = {n: plan[n] for n in ("until", "step", "integrator")}
+        from heavytop.simulate import simulate
+
+        run = simulate(
+            plan["model"], start, control=control, record_every=every, balance=False, progress=False, **options
+        )
+        return Flown(run, vehicle, maneuver)
+
+    def run(self, values: Values) -> Any:
+        """The flight of one point, with all records."""
+        from heavytop.copters.flight import Flight
+        from heavytop.sweep.cases import groups
+
+        plan = self._plan(next(groups(values, self.apart))[0])
+        padded = {n: np.concatenate([v, v]) for n, v in values.items()}
+        flown = self._run(plan, padded, 2, int(plan.get("record_every", 1)))
+        loop = plan["control"]
+        s = loop.settings
+        acting = bool(s["wind"] or s["payload"]) if s["integral"] is None else bool(s["integral"])
+        limited = bool(s["limits"]) and flown.vehicle.limits is not None
+        return Flight(
+            flown.vehicle,
+            flown.maneuver,
+            first_of(flown.run),
+            str(s["law"]),
+            limited,
+            acting,
+            loop.conditions,
+            bool(s["rotors"]),
+        )
+
+
+def _vehicle(subject: Any) -> Vehicle:
+    if isinstance(subject, Vehicle):
+        return subject
+    if isinstance(subject, str):
+        return catalogue.load(subject)
+    raise SweepError(f"a sweep over flights needs a vehicle or its name, got {type(subject).__name__}.")
+
+
+def _turn(own: Any, q: np.ndarray, values: Values) -> None:
+    """Set the attitude of the hull at the start."""
+    place, block = next(iter(attitude_blocks(own).values()))
+    for name, (where, kind) in attitude_blocks(own).items():
+        if name in values:
+            q[:, where] = kind.from_rotation_matrix(np.asarray(values[name], dtype=float))
+    if "tilt" in values or "heading" in values:
+        count = len(q)
+        tilt = np.broadcast_to(np.asarray(values.get("tilt", np.zeros(count)), dtype=float), (count,))
+        heading = np.broadcast_to(np.asarray(values.get("heading", np.zeros(count)), dtype=float), (count,))
+        axis = np.stack([-np.sin(heading), np.cos(heading), np.zeros(count)], axis=-1)
+        R = block.rotation_matrix(q[:, place])
+        q[:, place] = block.from_rotation_matrix(R @ so3.exp(tilt[:, None] * axis))
+
+
+class Loop:
+    """The controller of a flight before its start is known: a delay begins with what is seen there."""
+
+    def __init__(
+        self, tracking: Any, vehicle: Vehicle, conditions: Conditions, settings: Mapping[str, Any], start: Any
+    ) -> None:
+        self.tracking, self.vehicle, self.conditions, self.settings, self.start = (
+            tracking,
+            vehicle,
+            conditions,
+            dict(settings),
+            start,
+        )
+        self.memo: dict[Any, Any] = {}
+        self._template: Any = None
+
+    def plant_start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """State (count, ...) of the plant from that of the vehicle; what the plant has beyond it starts as usual."""
+        base = self.start
+        if self.settings["rotors"]:
+            base = RotorPlant(self.vehicle).start(*self.start)
+        elif self.vehicle.full is not None:
+            base = self.vehicle.full.start(*self.start)
+        else:
+            return q, v
+        tails = (x[own.shape[-1] :] for x, own in zip(base, (q, v), strict=True))
+        return tuple(
+            np.concatenate([x, np.broadcast_to(t, (len(x), len(t)))], axis=-1)
+            for x, t in zip((q, v), tails, strict=True)
+        )  # pyright: ignore
+
+    def around(self, start: tuple[np.ndarray, np.ndarray]) -> Any:
+        """The whole controller."""
+        delay = round(float(self.settings["delay"]) / float(self.settings["step"]))
+        if not delay and self._template is not None:
+            return self._template
+        controller: Any = self.tracking
+        if delay:
+            nq, nv = self._own
+            controller = Delayed(controller, delay, (start[0][..., :nq], start[1][..., :nv]))
+        if self.settings["lag"]:
+            if self.vehicle.full is not None:
+                raise ControlError(f"{self.vehicle.name!r} has propellers of its own, so lag= has no meaning for it.")
+            low, high = self._bounds()
+            propellers = Propellers(float(self.settings["lag"]), lowest=low, highest=high)
+            controller = Actuated(controller, propellers, self._hover(), sample_time=float(self.settings["step"]))
+        if self.settings["rotors"]:
+            controller = OnRotors(controller, self.vehicle)
+        elif self.vehicle.full is not None:
+            controller = self.vehicle.full.controller(controller)
+        self._template = self.conditions.around(controller, self.vehicle)
+        return self._template
+
+    @property
+    def _own(self) -> tuple[int, int]:
+        return self.vehicle.model.nq, self.vehicle.model.nv
+
+    def _bounds(self) -> tuple[float, float]:
+        limits = self.vehicle.limits
+        if limits is None or not self.settings["limits"]:
+            return -np.inf, np.inf
+        lower, upper = limits.bounds(self.vehicle.model)
+        return float(np.min(lower)), float(np.max(upper))
+
+    def _hover(self) -> np.ndarray:
+        """Inputs at rest on the reference, without the limits."""
+        model, (q, _) = self.vehicle.model, self.start
+        B = model.input_matrix(q)
+        return np.linalg.lstsq(B, model.gravity_force(q), rcond=None)[0]
+
+    # what decides whether two loops share their native code; see models._likeness
+
+    @property
+    def signal_size(self) -> int:
+        """Of the whole controller."""
+        return self._any().signal_size
+
+    @property
+    def state_size(self) -> int:
+        """Of the whole controller."""
+        return self._any().state_size
+
+    def _any(self) -> Any:
+        return self.around(self.plant_start(self.start[0][None], self.start[1][None]))
+
+    def sampled(self, period: float | None) -> Any:
+        """The controller at a period."""
+        return self._any().sampled(period)
+
+    def traced(self, model: Any) -> Any:
+        """The function of the controller."""
+        return self._any().traced(model)
+
+
+class Remade:
+    """A controller that is traced once though it is made anew for every start."""
+
+    def __init__(self, controller: Any, memo: dict[Any, Any], period: Any = "none") -> None:
+        self.controller, self.memo, self.period = controller, memo, period
+        self.signal_size, self.state_size = controller.signal_size, controller.state_size
+        self.signal, self.initial_state = controller.signal, controller.initial_state
+
+    def sampled(self, period: float | None) -> Remade:
+        """At a period."""
+        return Remade(self.controller.sampled(period), self.memo, period)
+
+    def traced(self, model: Any) -> Any:
+        """The function, which does not depend on the start."""
+        key = (id(model), self.period)
+        if key not in self.memo:
+            self.memo[key] = self.controller.traced(model)
+        return self.memo[key]

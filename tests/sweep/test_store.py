@@ -1,0 +1,158 @@
+"""The store: what is marked as done is there, the rest is done again with the same bits, another study is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sweep import studies
+
+import heavytop as ht
+from heavytop.errors import SweepError
+from heavytop.sweep.store import DONE, Store
+
+pytest.importorskip("zarr")
+
+
+def same_files(a: Path, b: Path) -> bool:
+    """Whether two stores are equal, byte for byte."""
+    names = [sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()) for root in (a, b)]
+    return names[0] == names[1] and all((a / n).read_bytes() == (b / n).read_bytes() for n in names[0])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "pendulums.zarr"
+    ht.sweep.run_study(studies.pendulums(), path)
+    return path
+
+
+def test_a_store_holds_what_memory_holds(whole: Path) -> None:
+    stored = ht.sweep.open_result(whole).data.load()
+    memory = ht.sweep.run_study(studies.pendulums()).data
+    for name in memory.variables:
+        assert np.array_equal(stored[name].values.astype(memory[name].dtype), memory[name].values), name
+        assert stored[name].dims == memory[name].dims
+    assert set(stored.coords) == set(memory.coords)
+    assert stored.attrs["done"] == stored.attrs["chunks"] > 3
+
+
+def test_xarray_opens_it_alone(whole: Path) -> None:
+    import xarray
+
+    data = xarray.open_zarr(whole, consolidated=False, chunks=None)
+    assert data.q.dims == ("theta_1.angle", "g", "draw", "coordinate")
+    assert data.q.sel(coordinate="theta_2.angle", g=1.6).shape == (6, 8)
+    assert data.end_time.attrs["units"] == "s"
+
+
+@pytest.mark.parametrize("stop", [0, 1, 4])
+def test_an_interrupted_sweep_resumes_with_the_same_bits(
+    whole: Path, tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pendulums.zarr"
+    write, written = Store.write, []
+
+    def interrupted(self: Store, index: int, *more: object) -> None:
+        if len(written) == stop:
+            raise KeyboardInterrupt
+        written.append(index)
+        write(self, index, *more)  # pyright: ignore
+
+    monkeypatch.setattr(Store, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ht.sweep.run_study(studies.pendulums(), path)
+    monkeypatch.undo()
+    assert np.sum(Store(path).marks() == DONE) == stop
+    partial = ht.sweep.open_result(path)
+    assert partial.outcomes().get("open", 0) > 0
+    done: list[int] = []
+    monkeypatch.setattr(Store, "write", lambda self, index, *more: (done.append(index), write(self, index, *more))[1])
+    ht.sweep.run_study(studies.pendulums(), path)
+    assert len(done) == len(Store(path).marks()) - stop  # only the rest
+    assert same_files(path, whole)
+
+
+def test_half_written_chunks_are_done_again(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "x.zarr"
+    shutil.copytree(whole, path)
+    store = Store(path)
+    store.group["done"][2:3] = 0
+    torn = sorted((path / "q" / "c").rglob("*"))[-1]
+    torn.write_bytes(torn.read_bytes()[:10])  # the chunk of the last region
+    store.group["done"][len(store.marks()) - 1 :] = 0
+    ht.sweep.run_study(studies.pendulums(), path)
+    assert same_files(path, whole)
+
+
+def test_another_study_is_refused_with_the_difference(whole: Path) -> None:
+    model = ht.library.load("double-pendulum").derive()
+    options = {"until": 0.5, "step": 0.01}
+    before = [p.read_bytes() for p in sorted(whole.rglob("*")) if p.is_file()]
+    with pytest.raises(SweepError, match=r"(?s)another study.*- seed = 3\n\+ seed = 4"):
+        ht.sweep(model, studies.POINTS, studies.DRAWS, seed=4, store=whole, **options)
+    with pytest.raises(SweepError, match=r"(?s)- step = 0\.01.*\+ step = 0\.02"):
+        ht.sweep(model, studies.POINTS, studies.DRAWS, seed=3, store=whole, until=0.5, step=0.02)
+    with pytest.raises(SweepError, match=r"(?s)- over g .*1\.6, 3\.7, 9\.81.*\+ over g .*1\.7, 3\.7, 9\.81"):
+        ht.sweep(
+            model, {**studies.POINTS, "g": np.array([1.7, 3.7, 9.81])}, studies.DRAWS, seed=3, store=whole, **options
+        )
+    other = ht.library.load("double-pendulum")
+    other.damper("world", other.describe().graph.frames[1], ht.Damping(0.1))
+    with pytest.raises(SweepError, match=r"(?s)- make = .*\+ make ="):
+        ht.sweep(other.derive(), studies.POINTS, studies.DRAWS, seed=3, store=whole, **options)
+    with pytest.raises(SweepError, match=r"(?s)\+ measure"):
+        ht.sweep(model, studies.POINTS, studies.DRAWS, seed=3, store=whole, measure=["theta_1.angle"], **options)
+    assert [p.read_bytes() for p in sorted(whole.rglob("*")) if p.is_file()] == before
+    ht.sweep(model, studies.POINTS, studies.DRAWS, seed=3, store=whole, chunk=16, **options)  # the same one is welcome
+
+
+def test_a_changed_function_is_another_study(tmp_path: Path) -> None:
+    path = tmp_path / "f.zarr"
+    factor = 2.0
+    ht.sweep(lambda x: {"y": factor * x}, over={"x": [1.0, 2.0]}, store=path)
+    ht.sweep(lambda x: {"y": factor * x}, over={"x": [1.0, 2.0]}, store=path)
+    with pytest.raises(SweepError, match="another study"):
+        ht.sweep(lambda x: {"y": factor + x}, over={"x": [1.0, 2.0]}, store=path)
+    factor = 3.0
+    with pytest.raises(SweepError, match="another study"):
+        ht.sweep(lambda x: {"y": factor * x}, over={"x": [1.0, 2.0]}, store=path)
+
+
+def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(SweepError, match="no store of a sweep"):
+        ht.sweep(lambda x: {"y": x}, over={"x": [1]}, store=tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+    with pytest.raises(SweepError, match="does not exist"):
+        ht.sweep(lambda x: {"y": x}, over={"x": [1]}, store=tmp_path / "no" / "x.zarr")
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_texts_and_objects_are_labels(tmp_path: Path) -> None:
+    result = ht.sweep(
+        lambda law, n, side: {"y": len(law) + n},
+        over={"law": ["energy", "body"], "n": [1, 2], "side": ht.choice(["left", "right"])},
+        draws=3,
+        store=tmp_path / "t.zarr",
+    )
+    assert result.y.sel(law="body", n=2).values.tolist() == [6, 6, 6]
+    assert set(result.data.side.values) <= {"left", "right"}
+    assert np.array_equal(result.data.side.values.astype(object), ht.choice(["left", "right"]).draw(0, "side", 0, 3))
+
+
+def test_memory_stays_bounded(tmp_path: Path) -> None:
+    """What this process holds grows with the chunk, not with the number of points."""
+    import tracemalloc
+
+    peaks = []
+    for count in (20_000, 200_000):
+        study = ht.sweep.make_study(lambda x: {"y": 2 * x}, {"x": ht.uniform()}, count, batched=True, chunk=10_000)
+        tracemalloc.start()
+        ht.sweep.run_study(study, tmp_path / f"{count}.zarr")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 2e6

@@ -1,0 +1,322 @@
+"""Points, draws, batches: a sweep gives what single runs give, whatever way it is cut."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import xarray
+from sweep import studies
+
+import heavytop as ht
+from heavytop import control, copters
+from heavytop.errors import SweepError, UnknownNameError
+from heavytop.sweep import distributions
+from heavytop.sweep.grid import cut, make_grid
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        ht.normal([0, 1, 2, 3, 4], 2.0),
+        ht.normal(),
+        ht.uniform(-1, 2),
+        ht.choice([1, 2, 5], [0.2, 0.3, 0.5]),
+        ht.attitude(),
+    ],
+    ids=lambda d: d.kind,
+)
+def test_a_draw_depends_on_its_index_only(distribution: distributions.Distribution) -> None:
+    whole = distribution.draw(7, "x", 0, 1000)
+    cuts = [0, 1, 2, 3, 7, 8, 100, 101, 640, 1000]
+    parts = [distribution.draw(7, "x", a, b) for a, b in pairwise(cuts)]
+    assert np.array_equal(np.concatenate(parts), whole)
+    assert not np.array_equal(distribution.draw(8, "x", 0, 1000), whole)
+    assert not np.array_equal(distribution.draw(7, "y", 0, 1000), whole)
+
+
+def test_distributions_are_what_they_say() -> None:
+    from scipy import stats
+
+    n = 20_000
+    assert stats.kstest(ht.normal(1.0, 2.0).draw(0, "x", 0, n), stats.norm(1, 2).cdf).pvalue > 1e-3
+    assert stats.kstest(ht.uniform(-1, 3).draw(0, "x", 0, n), stats.uniform(-1, 4).cdf).pvalue > 1e-3
+    counts = np.unique(ht.choice(["a", "b", "c"], [1, 2, 7]).draw(0, "x", 0, n), return_counts=True)[1]
+    assert stats.chisquare(counts, n * np.array([0.1, 0.2, 0.7])).pvalue > 1e-3
+    # on SO(3) the angle has the density (1 - cos) / pi, and the image of any axis is uniform on the sphere
+    R = ht.attitude().draw(0, "x", 0, n)
+    angle = np.arccos(np.clip((np.trace(R, axis1=1, axis2=2) - 1) / 2, -1, 1))
+    assert stats.kstest(angle, lambda a: (a - np.sin(a)) / np.pi).pvalue > 1e-3
+    assert stats.kstest(R[:, 2, 2], stats.uniform(-1, 2).cdf).pvalue > 1e-3
+    both = [ht.normal().draw(0, name, 0, n) for name in ("x", "y")]
+    assert abs(np.corrcoef(*both)[0, 1]) < 0.03
+
+
+def test_dimensions_are_those_of_xarray() -> None:
+    pair = xarray.DataArray([[1.0, 2.0], [3.0, 4.0]], dims=("a", "b"), attrs={"units": "kg"})
+    other = xarray.DataArray([10.0, 20.0], dims="b")
+    result = ht.sweep(lambda x, y, z: {"sum": x + y + z}, over={"x": pair, "y": other, "z": [100.0, 200.0, 300.0]})
+    assert result["sum"].dims == ("a", "b", "z")
+    expected = pair + other + xarray.DataArray([100.0, 200.0, 300.0], dims="z")
+    assert np.array_equal(result["sum"], expected)
+    assert result.data.x.attrs["units"] == "kg"
+
+
+def test_zipped_values_vary_together() -> None:
+    for over in (
+        {("a", "b"): [(1, 10), (2, 20)], "c": [0.5]},
+        {"ab": ht.sweep.zipped("a_b", a=[1, 2], b=[10, 20]), "c": [0.5]},
+        xarray.Dataset({"a": ("a_b", [1, 2]), "b": ("a_b", [10, 20]), "c": ("c", [0.5])}),
+    ):
+        result = ht.sweep(lambda a, b, c: {"sum": a + b + c}, over=over)
+        assert result["sum"].values.ravel().tolist() == [11.5, 22.5]
+        assert set(result["sum"].dims) == {"a_b", "c"}
+
+
+def test_chunks_cover_every_point_once() -> None:
+    grid = make_grid({"a": np.arange(7), "b": np.arange(5), "c": np.arange(11)}, 13, 0)
+    for target in (1, 10, 100, 1000, 10**6):
+        for apart in ((), ("b",), ("draw", "a")):
+            chunks, count = cut(grid, target, apart), np.zeros(grid.shape, dtype=int)
+            for k in range(len(chunks)):
+                count[chunks.region(k)] += 1
+            assert np.all(count == 1)
+            assert np.prod(chunks.size) <= max(target, 1)
+
+
+def test_a_sweep_is_its_single_runs() -> None:
+    model = ht.library.load("double-pendulum").derive()
+    study = studies.pendulums()
+    result = ht.sweep.run_study(study)
+    for index in [(0, 0, 0), (5, 2, 7), (3, 1, 4)]:
+        chosen = {
+            dim: (result.data[dim].values[i] if dim in result.data.coords else i)
+            for dim, i in zip(result.dims, index, strict=True)
+        }
+        values = study.at(index)
+        start = [values["theta_1.angle"][0], values["theta_2.angle"][0]]
+        alone = ht.simulate(model, (start, [0.0, 0.0]), until=0.5, step=0.01, parameters={"g": float(values["g"][0])})
+        assert np.allclose(alone.q[-1], result.q.values[index], rtol=0, atol=1e-12)
+        assert np.array_equal(result.rerun(**chosen).q[-1], result.q.values[index])  # the same bits
+
+
+def test_results_do_not_depend_on_chunks_and_threads() -> None:
+    usual = ht.sweep.run_study(studies.pendulums(None)).data
+    for more in ({"chunk": 1}, {"chunk": 7}, {"chunk": 10**6, "threads": 2}):
+        assert ht.sweep.run_study(studies.pendulums(**more)).data.drop_attrs().identical(usual.drop_attrs())
+
+
+def test_starts_parameters_and_functions_of_values_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    from heavytop.sweep import models
+
+    calls: list[int] = []
+    simulate = models.simulate
+    monkeypatch.setattr(models, "simulate", lambda *a, **k: (calls.append(1), simulate(*a, **k))[1])
+    model = ht.library.load("double-pendulum").derive()
+
+    def start(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.stack([tilt, 2 * tilt], axis=-1), np.zeros(2)
+
+    study = ht.sweep.make_study(
+        model, {"tilt": np.linspace(0, 1, 50), "g": [1.0, 9.81]}, until=0.1, step=0.01, start=start, chunk=100
+    )
+    assert study.layout
+    calls.clear()
+    result = ht.sweep.run_study(study)
+    assert len(calls) == 1
+    alone = simulate(model, ([1.0, 2.0], [0.0, 0.0]), until=0.1, step=0.01)
+    assert np.allclose(result.q.values[-1, -1], alone.q[-1], atol=1e-13)
+
+
+def test_integrators_and_structure_become_other_tasks() -> None:
+    def chain(links: int) -> ht.Model:
+        return ht.library.load(f"chain:{links}").derive(native=False)
+
+    def tilted() -> tuple[float, float]:
+        return 0.3, 1.0
+
+    result = ht.sweep(
+        chain,
+        over={"links": [1, 2], "integrator": ["rkmk4", "rkmk6"]},
+        measure=lambda run: {"energy": run.kinetic_energy[-1]},
+        start=tilted,
+        until=0.02,
+        step=0.01,
+    )
+    assert result.energy.dims == ("links", "integrator")
+    assert np.all(result.outcome == 0)
+    same = np.isclose(result.energy.values[:, 0], result.energy.values[:, 1], rtol=1e-6)
+    assert np.all(same)
+    assert result.energy.values[0, 0] != result.energy.values[1, 0]
+
+
+def test_seeds_of_noise_run_in_one_batch() -> None:
+    """Controllers that differ only in their signals share native code and a batch."""
+    from heavytop.sweep.models import ModelCases, Stacked
+
+    cart = ht.System(name="cart")
+    cart.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    cart.input("motor", ht.JointForce("cart"))
+    model = cart.derive()
+    spring = ht.Feedback(lambda q, v: -q - 2 * v, ("q", "v"))
+
+    def noisy(seed: int) -> control.Noisy:
+        return control.Noisy(spring, model, 0.05, 0.02, seed=seed)
+
+    seen = []
+    original = ModelCases._simulate
+
+    def spy(self: ModelCases, plan: dict, values: dict):
+        seen.append(plan["control"])
+        return original(self, plan, values)
+
+    ModelCases._simulate = spy  # pyright: ignore
+    try:
+        result = ht.sweep(
+            model, over={"seed": range(6), "cart.x": [0.0, 1.0]}, control=noisy, until=0.3, step=0.01, chunk=12
+        )
+    finally:
+        ModelCases._simulate = original
+    assert isinstance(seen[-1], Stacked)
+    for k in (0, 4):
+        alone = ht.simulate(model, ([1.0], [0.0]), until=0.3, step=0.01, control=noisy(k))
+        assert np.allclose(result.q.values[k, 1], alone.q[-1], atol=1e-13)
+    assert len(np.unique(result.q.values[:, 0, 0])) == 6
+
+
+def test_failures_are_data() -> None:
+    def point(x: float) -> dict[str, float]:
+        if x == 2:
+            raise ArithmeticError("two is bad")
+        return {"y": 1 / x}
+
+    result = ht.sweep(point, over={"x": [1.0, 2.0, 4.0]})
+    assert result.outcomes() == {"finished": 2, "failed": 1}
+    assert result.causes() == {"ArithmeticError: two is bad": 1}
+    assert np.isnan(result.y.values[1])
+    # of a model: a bad point does not spoil its batch
+    model = ht.library.load("pendulum").derive()
+    swing = ht.sweep(model, over={"g": [9.81, np.nan, 1.6]}, start=([0.5], [0.0]), until=0.1, step=0.01)
+    assert swing.outcome.values.tolist() == [0, 5, 0]
+    assert "finite" in str(swing.cause.values[1])
+    assert np.isfinite(swing.q.values[[0, 2]]).all()
+
+
+def test_events_and_divergence_are_outcomes() -> None:
+    system = ht.System(name="ball")
+    system.body("ball", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    ground = ht.Event(lambda t, q, v: q[0], name="ground", direction=-1)
+    result = ht.sweep(system.derive(), over={"ball.x": [0.5, 1.0, 50.0]}, events=ground, until=1.0, step=0.01)
+    assert [result.data.outcome.attrs["meaning"][c] for c in result.outcome.values] == ["event", "event", "finished"]
+    assert np.allclose(result.end_time.values[:2], np.sqrt(2 * np.array([0.5, 1.0]) / 9.81), atol=1e-6)
+    assert np.allclose(result.q.values[:2], 0.0, atol=1e-9)  # where the event was
+    assert "ground" in result.cause.values[0]
+
+
+def test_trajectories_all_or_chosen() -> None:
+    model = ht.library.load("pendulum").derive()
+    over = {"theta.angle": [0.1, 0.2, 0.3]} if "theta.angle" in model.q_names else {model.q_names[0]: [0.1, 0.2, 0.3]}
+    name = next(iter(over))
+    whole = ht.sweep(model, over=over, until=0.1, step=0.01, trajectories=True)
+    assert whole.q_t.dims == (name, "time", "coordinate")
+    alone = ht.simulate(model, ([0.2], [0.0]), until=0.1, step=0.01)
+    assert np.allclose(whole.q_t.values[1], alone.q, atol=1e-14)
+    some = ht.sweep(model, over=over, until=0.1, step=0.01, trajectories={name: [2]})
+    assert np.isnan(some.q_t.values[:2]).all()
+    assert np.array_equal(some.q_t.values[2], whole.q_t.values[2])
+
+
+def test_named_measures() -> None:
+    model = ht.library.load("pendulum").derive()
+    name = model.q_names[0]
+    measure = {
+        "end": name,
+        "top": ht.sweep.take(name, "max"),
+        "swing": ht.sweep.take(name, "rms"),
+        "half": lambda run: run.q[5, ..., 0],
+    }
+    result = ht.sweep(model, over={name: [0.1, 0.4]}, measure=measure, until=0.1, step=0.01)
+    run = ht.simulate(model, ([0.4], [0.0]), until=0.1, step=0.01)
+    expected = [run.q[-1, 0], run.q.max(), np.sqrt(np.mean(run.q**2)), run.q[5, 0]]
+    assert np.allclose([result[n].values[1] for n in measure], expected, atol=1e-14)
+    assert result.top.attrs["units"] == "rad"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"over": {"x": ht.normal()}}, "is a distribution: say how often"),
+        ({"over": {"x": [1, 2], "y": xarray.DataArray([1, 2, 3], dims="x")}}, "share a dimension vary together"),
+        ({"over": {"x": []}}, "no values"),
+        ({"over": {"outcome": [1]}}, "cannot be called"),
+        ({"over": {"z": [1]}}, "does not use this variable"),
+        ({"over": {"x": [1]}, "draws": 0}, "draws must be"),
+        ({"over": {"x": [1]}, "chunk": 0}, "chunk must be"),
+        ({"over": {"x": [1]}, "wind": 3}, "unknown option"),
+        ({"over": {"x": [1]}, "client": 5}, "client must be None"),
+        ({"over": [1]}, "must map names"),
+    ],
+)
+def test_bad_arguments_say_what_is_wrong(arguments: dict, message: str) -> None:
+    def point(x: float, y: float = 0.0) -> dict[str, float]:
+        return {"s": x + y}
+
+    with pytest.raises((SweepError, UnknownNameError), match=message):
+        ht.sweep(point, **arguments)
+
+
+def test_unknown_variable_of_a_model_names_the_known_ones() -> None:
+    model = ht.library.load("pendulum").derive()
+    with pytest.raises(UnknownNameError, match=r"'gravity'.*Declared:.*'g'"):
+        ht.sweep(model, over={"gravity": [1.0]}, until=1.0, step=0.01)
+    with pytest.raises(SweepError, match="needs until="):
+        ht.sweep(model, over={"g": [1.0]}, step=0.01)
+    with pytest.raises(SweepError, match=r"Call \.derive\(\) first"):
+        ht.sweep(ht.library.load("pendulum"), over={"g": [1.0]})
+
+
+def test_flights_vary_the_start() -> None:
+    quad = copters.quadcopter()
+    result = ht.sweep(quad, over={"tilt": [0.0, 1.0, 3.0]}, maneuver="hover", until=0.5, step=0.01)
+    assert set(result.data.data_vars) >= {"recovered", "position_error", "attitude_error", "outcome"}
+    flight = result.rerun(tilt=3.0)
+    assert np.isclose(flight.attitude_error[0], 3.0)
+    assert flight.position_error[-1] == result.position_error.values[2]
+
+
+@pytest.mark.slow
+def test_flights_vary_conditions() -> None:
+    quad = copters.quadcopter()
+    over = {"tilt": [0.0, 3.0], "wind": [2.0, 4.0], "seed": [0, 1], "delay": [0.0, 0.02], "lag": [0.0, 0.05]}
+    result = ht.sweep(quad, over=over, maneuver="hover", until=0.5, step=0.01)
+    alone = copters.fly(quad, "hover", wind=4.0, seed=1, step=0.01, until=0.5)
+    assert np.isclose(result.position_error.values[0, 1, 1, 0, 0], alone.position_error[-1], atol=1e-12)
+    flight = result.rerun(tilt=3.0, wind=4.0, seed=1, delay=0.02, lag=0.05)
+    assert flight.position_error[-1] == result.position_error.values[1, 1, 1, 1, 1]
+    assert flight.conditions.wind == 4.0
+    # delay and lag make it worse
+    errors = result.attitude_error.sel(tilt=3.0).mean(("wind", "seed"))
+    assert errors.values[1, 1] > errors.values[0, 0]
+
+
+def test_share_has_honest_intervals() -> None:
+    """The intervals cover the true share about as often as they say."""
+    rng = np.random.default_rng(0)
+    for p in (0.05, 0.5, 0.9):
+        k = rng.binomial(50, p, 4000)
+        low, high = ht.sweep.wilson(k, 50)
+        assert 0.92 < np.mean((low <= p) & (p <= high)) <= 1.0
+    result = ht.sweep(lambda x, y: {"ok": y < x}, over={"x": [0.25, 1.0], "y": ht.uniform(0, 1)}, draws=400)
+    share = result.share("ok")
+    assert share.low.values[0] < 0.25 < share.high.values[0]
+    assert share.high.values[1] == 1.0
+
+
+def test_quantile_interval_covers() -> None:
+    rng = np.random.default_rng(1)
+    inside = 0
+    for _ in range(500):
+        _, low, high = ht.sweep.quantile_interval(rng.random(300), 0.9)
+        inside += low <= 0.9 <= high
+    assert inside > 460
