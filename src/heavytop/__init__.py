@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from heavytop import copters as copters
     from heavytop import io as io
     from heavytop import mechanics as mechanics
+    from heavytop import plan as plan
     from heavytop import show as show
 
-_ON_DEMAND = ("compile", "control", "copters", "io", "maneuvers", "mechanics", "show")
+_ON_DEMAND = ("compile", "control", "copters", "io", "maneuvers", "mechanics", "plan", "show")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 
 

@@ -22,6 +22,7 @@ ORDER = (
     {"sweep"},
     {"io"},
     {"copters"},
+    {"plan"},
     {"control"},
     {"simulate"},
     {"library"},
