@@ -82,13 +82,13 @@ class Layout:
 
 @dataclass
 class Trajectory:
-    """Intervals that were integrated: ends (N, nx), costs (N,) and what derivatives need of every stage."""
+    """Intervals that were integrated: ends (N, nx), costs (N,), what derivatives need of every stage, and slopes (none: 0 of them)."""
 
     ends: np.ndarray
     costs: np.ndarray
     stages: list[dict[str, np.ndarray]]
-    slopes: np.ndarray | None = None
-    cost_slopes: np.ndarray | None = None
+    slopes: np.ndarray
+    cost_slopes: np.ndarray
 
 
 class Shooting:
@@ -166,12 +166,9 @@ class Shooting:
         part = weights / self.substeps
         h = part * y[:, layout.tau] if layout.free else part
         x, costs, stages = y[:, :nx].copy(), np.zeros(count), []
-        dx = dh = dcosts = None
-        if slopes:
-            dx = np.zeros((count, nx, layout.size))
-            dx[:, np.arange(nx), np.arange(nx)] = 1.0
-            dh = part
-            dcosts = np.zeros((count, layout.size))
+        dx, dh = np.zeros((count if slopes else 0, nx, layout.size)), part
+        dx[:, np.arange(nx), np.arange(nx)] = 1.0
+        dcosts = np.zeros((len(dx), layout.size))
         rho, column = self.rates.rho, h[:, None]
         for step in range(self.substeps):
             k: list[np.ndarray] = []

@@ -73,6 +73,7 @@ def plan(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import heavytop as ht
     >>> cart = ht.library.cart_pole().derive()
     >>> swing = ht.plan(cart, start=[0, np.pi], goal=[0, 0], duration=2.0, limits=(-20, 20), steps=40, tolerance=1e-4)

@@ -34,6 +34,11 @@ class Block:
         """Constraint rows of all its nodes."""
         return 0 if self.weights is not None else self.lower.size
 
+    @property
+    def cost_weights(self) -> np.ndarray:
+        """Weights (n,) of a cost."""
+        return np.zeros(len(self.nodes)) if self.weights is None else self.weights
+
     def prepare(self, columns: np.ndarray) -> None:
         """Find the places of the derivatives; ``columns`` are those of (e, v, u) in the variables of a node."""
         first, second = self.function.patterns
@@ -68,7 +73,7 @@ class Block:
     def gradient(self, Y: np.ndarray, centres: np.ndarray, p: np.ndarray) -> np.ndarray:
         """(n, columns) of the weighted cost."""
         slope = self.function.first(*self._arguments(Y, centres, p))[1][:, 0]
-        return slope if self.weights is None else slope * self.weights[:, None]
+        return slope * self.cost_weights[:, None]
 
     def curves(self, Y: np.ndarray, centres: np.ndarray, p: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Entries of the Hessian of ``lam . value`` with lam (n, m)."""

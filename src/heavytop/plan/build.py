@@ -9,9 +9,9 @@ from heavytop.control.charts import chart
 from heavytop.control.rates import Derivatives, Rates
 from heavytop.plan.blocks import Block
 from heavytop.plan.constraints import Constraint
-from heavytop.plan.costs import Cost, Time
+from heavytop.plan.costs import Distance, Jerk, Time
 from heavytop.plan.problem import Problem
-from heavytop.plan.scene import Scene, node_function
+from heavytop.plan.scene import Scene, interval_function, node_function
 from heavytop.plan.transcription import Transcription
 from heavytop.simulate.integrators.tableaus import RK4, Tableau
 
@@ -22,7 +22,9 @@ class Functions:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.time_weight = sum(weight for weight, term in problem.cost.terms if isinstance(term, Time))
-        terms = [(weight, term) for weight, term in problem.cost.terms if not isinstance(term, Time) and weight > 0]
+        others = [(weight, term) for weight, term in problem.cost.terms if not isinstance(term, Time) and weight > 0]
+        terms = [(weight, term) for weight, term in others if not isinstance(term, Jerk | Distance)]
+        self._at_nodes = [(weight, term) for weight, term in others if isinstance(term, Jerk | Distance)]
         self._terms = terms
         self.own = np.concatenate([np.r_[weight, term.own(problem.model)] for weight, term in terms] or [np.zeros(0)])
         self.integrand = self._integrand() if terms else None
@@ -38,7 +40,7 @@ class Functions:
             total: Array = 0.0
             for (_, term), numbers in zip(terms, split(own, sizes), strict=True):
                 scene = Scene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], numbers[1:])
-                total = total + numbers[0] * _integrand_of(term, scene)
+                total = total + numbers[0] * term.integrand(scene)
             return np.reshape(total, (1,)), y, {**symbols, "own": own}
 
         kinds = [term.kind for _, term in terms]
@@ -82,7 +84,30 @@ class Functions:
             for constraint in phase.end:
                 add(constraint, every[last : last + 1])
             first = int(last)
-        return [self._block(items) for items in wanted.values()]
+        return [*(self._block(items) for items in wanted.values()), *self._cost_blocks()]
+
+    def _cost_blocks(self) -> list[Block]:
+        """Costs that are sums over nodes or intervals."""
+        problem, model, blocks = self.problem, self.problem.model, []
+        parts = np.array([phase.steps for phase in problem.phases], dtype=float)[problem.phase_of_interval]
+        lengths = np.array([phase.shortest for phase in problem.phases])[problem.phase_of_interval] / parts
+        for weight, term in self._at_nodes:
+            if isinstance(term, Jerk):
+                key = f"jerk {term.kind}"
+                if key not in self._known:
+                    self._known[key] = interval_function(model, "jerk", term.with_rates, problem.free, term.kind)
+                nodes, own = np.arange(problem.steps), (1.0 / parts if problem.free else lengths)[:, None]
+                weights = np.full(len(nodes), weight)
+            else:
+                key = f"distance {id(term)}"
+                if key not in self._known:
+                    self._known[key] = node_function(model, "distance", term.at_node, model.nq + model.nv, None)
+                times = np.concatenate([[0.0], np.cumsum(lengths)])
+                nodes, own = np.arange(problem.steps + 1), np.concatenate(term.reference(times)[:2], axis=1)
+                weights = weight * (np.r_[lengths, 0.0] + np.r_[0.0, lengths]) / 2  # trapezoidal rule
+            none = np.zeros((len(nodes), 1))
+            blocks.append(Block(self._known[key], nodes, own, none, none, [], weights))
+        return blocks
 
     def _block(self, items: list[tuple[Constraint, np.ndarray]]) -> Block:
         model = self.problem.model
@@ -107,7 +132,3 @@ class Functions:
         if self.integrand is not None:
             program._integrand_own = self.own
         return program
-
-
-def _integrand_of(term: Cost, scene: Scene) -> Array:
-    return term.integrand(scene)

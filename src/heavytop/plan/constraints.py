@@ -50,7 +50,9 @@ class Constraint(ABC):
         """Raise what is wrong with the constraint for this model."""
         lower, upper = self.bounds(model)
         if np.any(np.isnan(lower)) or np.any(np.isnan(upper)) or np.any(lower > upper):
-            raise PlanError(f"{self.label}: the lower bound {lower.tolist()} is above the upper bound {upper.tolist()}.")
+            raise PlanError(
+                f"{self.label}: the lower bound {lower.tolist()} is above the upper bound {upper.tolist()}."
+            )
 
     def violation(self, model: Model, values: np.ndarray) -> np.ndarray:
         """How far values (..., m) are outside their bounds."""

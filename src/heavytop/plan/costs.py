@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, directional
+from heavytop._arrays import Array, directional, symbol
+from heavytop.compile import trace_of
+from heavytop.control.charts import miss
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.plan.scene import Scene, check_frame
 from heavytop.system.model import Model
@@ -165,16 +167,18 @@ class Jerk(Cost):
         raise AssertionError("the jerk needs the rates of the inputs")
 
     def with_rates(self, scene: Scene, u_rate: Array) -> Array:
-        """|r'''|^2 with r''' = d/dt of the acceleration along the motion."""
-        model = scene.model
-        (q_rate,) = model.traced("rate").expressions(scene.q, scene.v, scene.p)
-        a = scene.acceleration()
-        r = scene.point(self.frame, self.offset)
+        """|j|^2 with the jerk j, the third rate of the place of the point along the motion."""
+        model, sizes = scene.model, {"q": scene.model.nq, "v": scene.model.nv, "u": scene.model.nu}
+        own = {name: symbol(name, size) for name, size in sizes.items()}
+        p, rate = symbol("p", len(model.parameter_names)), symbol("u_rate", model.nu)
+        at = Scene(model, own["q"], own["v"], own["u"], p, symbol("none", 0))
+        (q_rate,) = model.traced("rate").expressions(at.q, at.v, p)
         along = lambda x: (  # noqa: E731
-            directional(x, scene.q, q_rate) + directional(x, scene.v, a) + directional(x, scene.u, u_rate)
+            directional(x, at.q, q_rate) + directional(x, at.v, at.acceleration()) + directional(x, at.u, rate)
         )
-        jerk = along(along(directional(r, scene.q, q_rate)))
-        return np.vecdot(jerk, jerk)
+        jerk = along(along(directional(at.point(self.frame, self.offset), at.q, q_rate)))
+        traced = trace_of("jerk", {**own, "p": p, "u_rate": rate}, {"square": np.vecdot(jerk, jerk)})
+        return traced.expressions(scene.q, scene.v, scene.u, scene.p, u_rate)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +199,13 @@ class Distance(Cost):
 
     def integrand(self, scene: Scene) -> Array:
         raise AssertionError("the distance is taken at the nodes")
+
+    def at_node(self, scene: Scene) -> Array:
+        """Squared distance (1,) from (q_R, v_R) = scene.own."""
+        nq, nv = scene.model.nq, scene.model.nv
+        away = miss(scene.model.coordinates, scene.own[:nq], scene.q)
+        faster = scene.v - scene.own[nq : nq + nv]
+        return np.reshape(self.places * np.vecdot(away, away) + self.speeds * np.vecdot(faster, faster), (1,))
 
 
 @dataclass(frozen=True, eq=False)

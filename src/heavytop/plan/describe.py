@@ -138,7 +138,7 @@ def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constr
                 extra.append(Between(name, low, high))
     elif limits is not None:
         try:
-            u = Limits.of(limits).bounds(model)
+            u = _as_limits(limits).bounds(model)
         except TypeError:
             raise PlanError(
                 f"limits must be a pair (lower, upper) of inputs or a mapping from names to pairs, got {limits!r}."
@@ -146,12 +146,18 @@ def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constr
     return Bounds(u, v, None if rates is None else _rate_bounds(model, rates)), tuple(extra)
 
 
+def _as_limits(given: Any) -> Limits:
+    return given if isinstance(given, Limits) else Limits(*given)
+
+
 def _pair(name: str, pair: Any) -> tuple[float, float]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise PlanError(f"limits of {name!r} must be a pair (lower, upper), got {pair!r}.")
     low, high = (float(x) for x in pair)
     if np.isnan(low) or np.isnan(high) or low > high:
-        raise PlanError(f"limits of {name!r} contradict each other: the lower one {low:g} is above the upper one {high:g}.")
+        raise PlanError(
+            f"limits of {name!r} contradict each other: the lower one {low:g} is above the upper one {high:g}."
+        )
     return low, high
 
 
@@ -168,7 +174,7 @@ def _rate_bounds(model: Model, rates: Any) -> tuple[np.ndarray, np.ndarray]:
         if not float(rates) > 0:
             raise PlanError(f"the largest rate of the inputs must be positive, got {rates!r}.")
         return np.full(model.nu, -float(rates)), np.full(model.nu, float(rates))
-    return Limits.of(tuple(rates)).bounds(model)
+    return _as_limits(tuple(rates)).bounds(model)
 
 
 # --- phases and costs ---------------------------------------------------------------------------------------------------------
@@ -204,7 +210,9 @@ def _span(duration: Duration) -> tuple[float, float]:
     if duration is None or duration == "free":
         return 0.0, np.inf
     if isinstance(duration, str):
-        raise PlanError(f"duration must be a number of seconds, a pair (shortest, longest) or 'free', got {duration!r}.")
+        raise PlanError(
+            f"duration must be a number of seconds, a pair (shortest, longest) or 'free', got {duration!r}."
+        )
     if isinstance(duration, tuple | list):
         if len(duration) != 2:
             raise PlanError(f"a duration between bounds needs two numbers, got {duration!r}.")

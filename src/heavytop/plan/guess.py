@@ -153,7 +153,11 @@ def from_run(problem: Problem, run: Any) -> Guess:
     k = np.clip(np.searchsorted(run.t, _node_times(problem, durations)), 0, len(run.t) - 1)
     if run.q.ndim != 2:
         raise PlanError("a guess from a run needs a single trajectory, not a batch.")
-    u = np.broadcast_to(problem.hover, (len(k), problem.model.nu)) if run.u is None else run.u[np.minimum(k, len(run.u) - 1)]
+    u = (
+        np.broadcast_to(problem.hover, (len(k), problem.model.nu))
+        if run.u is None
+        else run.u[np.minimum(k, len(run.u) - 1)]
+    )
     return _fixed_ends(problem, Guess(run.q[k], run.v[k], np.clip(u, *problem.bounds.u), durations))
 
 

@@ -150,5 +150,7 @@ class Plan:
         if self.violation[1] > 1e-6:
             lines.append(f"between the nodes {self.violation[0]} is exceeded by {self.violation[1]:.2g}")
         for item in self.active:
-            lines.append(f"  held by {item.label}: {len(item.times)} nodes, {item.times[0]:.3g} to {item.times[-1]:.3g} s")
+            lines.append(
+                f"  held by {item.label}: {len(item.times)} nodes, {item.times[0]:.3g} to {item.times[-1]:.3g} s"
+            )
         return "\n".join(lines)

@@ -57,7 +57,9 @@ def _costs(problem: Problem, trials: list[Guess], solver: Solver, iterations: in
     pipes = []
     for share in shares:
         receive, send = context.Pipe(duplex=False)
-        work = context.Process(target=lambda s=share, pipe=send: pipe.send([(i, cost(rest[i])) for i in s]), daemon=True)
+        work = context.Process(
+            target=lambda s=share, pipe=send: pipe.send([(i, cost(rest[i])) for i in s]), daemon=True
+        )
         work.start()
         send.close()
         pipes.append((receive, work))

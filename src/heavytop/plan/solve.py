@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,8 @@ def _solve_centred(
     for repeat in range(4):
         program = functions.transcription(guess.q, *method)
         x = first_variables(program, guess)
-        solution = solver.solve(program, x, iterations=iterations, warm=warm, tell=tell)
+        nlp: Any = program
+        solution = solver.solve(nlp, x, iterations=iterations, warm=warm, tell=tell)
         turned = np.abs(program.nodes(solution.x)[:, : len(turns)][:, turns])
         if solution.status in (Status.SOLVED, Status.ACCEPTABLE, Status.STOPPED):
             return program, solution
@@ -207,7 +209,7 @@ def between_nodes(functions: Functions, plan: Plan, samples: int = 8) -> tuple[s
 def _multipliers(program: Transcription, solution: Solution) -> dict[str, np.ndarray]:
     """Multipliers by what they belong to: dynamics (N, nx), constraints (nodes, m) and bounds (N + 1, ny)."""
     lam, n = solution.lam, program.rates.nx
-    found = {"dynamics": lam[: program.count * n].reshape(program.count, n)}
+    found: dict[str, np.ndarray] = {"dynamics": lam[: program.count * n].reshape(program.count, n)}
     for i, block in enumerate(program.constraints):
         start = program.offsets[f"block{i}"]
         found[block.labels[0]] = lam[start : start + block.rows].reshape(block.lower.shape)

@@ -65,14 +65,18 @@ class Transcription:
         own_steps = np.array([phase.steps for phase in phases], dtype=float)[problem.phase_of_interval]
         lengths = np.array([phase.shortest for phase in phases])[problem.phase_of_interval]
         self.weights = 1.0 / own_steps if problem.free else lengths / own_steps
-        columns = np.r_[np.arange(r.nx), np.arange(self.size)[self.layout.u]]
+        every = np.arange(self.size)
+        columns = np.r_[every[: r.nx], every[self.layout.u]]
+        interval = np.r_[columns, every[self.layout.c], every[self.layout.tau : self.layout.tau + int(problem.free)]]
         for block in blocks:
-            block.prepare(columns)
+            block.prepare(columns if block.function.patterns[0].shape[1] == len(columns) else interval)
         self.costs = [b for b in blocks if b.weights is not None]
         self.constraints = [b for b in blocks if b.weights is None]
         self.lower, self.upper = self._variable_bounds()
-        self._slopes_at: tuple[bytes, Trajectory, np.ndarray, np.ndarray] | None = None
+        self._slopes_at: tuple[bytes, tuple[Trajectory, np.ndarray, np.ndarray]] | None = None
         self._values_at: tuple[bytes, Trajectory] | None = None
+        rate = problem.bounds.rate
+        self._rate: tuple[np.ndarray, np.ndarray] = (np.zeros(0), np.zeros(0)) if rate is None else rate
 
     # --- sizes and bounds ---------------------------------------------------------------------------------------------------
 
@@ -162,7 +166,7 @@ class Transcription:
         lower[start : start + self._rate_rows] = -np.inf
         upper[start + self._rate_rows : start + 2 * self._rate_rows] = np.inf
         if self._bounded_total:
-            lower[self.offsets["total"]], upper[self.offsets["total"]] = self.problem.total
+            lower[self.offsets["total"]], upper[self.offsets["total"]] = self.problem.total or (0.0, np.inf)
         for i, block in enumerate(self.constraints):
             place = slice(self.offsets[f"block{i}"], self.offsets[f"block{i}"] + block.rows)
             lower[place], upper[place] = block.lower.ravel(), block.upper.ravel()
@@ -206,7 +210,7 @@ class Transcription:
     def _run(self, x: np.ndarray) -> Trajectory:
         key = x.tobytes()
         if self._slopes_at is not None and self._slopes_at[0] == key:
-            return self._slopes_at[1]
+            return self._slopes_at[1][0]
         if self._values_at is None or self._values_at[0] != key:
             run = self.shooting.run(self.nodes(x)[:-1], self.weights, self.centres[:-1], self.p, self._own)
             self._values_at = key, run
@@ -225,8 +229,9 @@ class Transcription:
         if self._slopes_at is None or self._slopes_at[0] != key:
             Y = self.nodes(x)
             run = self.shooting.run(Y[:-1], self.weights, self.centres[:-1], self.p, self._own, slopes=True)
-            self._slopes_at = key, run, *self.rates.link.first(*self._link_arguments(run, Y))
-        return self._slopes_at[1:]
+            value, slope = self.rates.link.first(*self._link_arguments(run, Y))
+            self._slopes_at = key, (run, value, slope)
+        return self._slopes_at[1]
 
     def _link_arguments(self, run: Trajectory, Y: np.ndarray) -> tuple[np.ndarray, ...]:
         ends = np.concatenate([run.ends[:, : self.rates.ne], Y[1:, self.layout.e]], axis=1)
@@ -236,7 +241,7 @@ class Transcription:
         """The cost."""
         total = float(self._run(x).costs.sum()) + self.time_weight * float(self.lengths(x).sum())
         Y = self.nodes(x)
-        return total + sum(float(b.weights @ b.values(Y, self.centres, self.p)[:, 0]) for b in self.costs)
+        return total + sum(float(b.cost_weights @ b.values(Y, self.centres, self.p)[:, 0]) for b in self.costs)
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
         """Its gradient."""
@@ -263,7 +268,7 @@ class Transcription:
             parts.append(Y[self._link_rows, layout.tau] - Y[self._link_rows + 1, layout.tau])
         if self._rate_rows:
             h, change = self.lengths(x)[:, None], Y[:-1, layout.c]
-            low, high = self.problem.bounds.rate
+            low, high = self._rate
             parts += [_finite(change - high * h, change).ravel(), _finite(change - low * h, change).ravel()]
         if self._periodic_rows:
             (away,) = self.rates.link.value(*self._ends(Y))
@@ -347,7 +352,7 @@ class Transcription:
         if layout.free:
             parts += [np.ones(len(self._link_rows)), np.full(len(self._link_rows), -1.0)]
         if self._rate_rows:
-            low, high = self.problem.bounds.rate
+            low, high = self._rate
             for bound in (high, low):
                 slope = -np.where(np.isfinite(bound), bound, 0.0) * self.weights[:, None]
                 parts += [np.ones(self._rate_rows), slope.ravel()]
@@ -387,7 +392,8 @@ class Transcription:
 
     @cached_property
     def _periodic_curve(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.nonzero(np.triu(self.rates.link.patterns[1]))
+        rows, columns = np.nonzero(np.triu(self.rates.link.patterns[1]))
+        return rows, columns
 
     def curves(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
         """Entries of the Hessian of ``cost_weight * objective + lam . values``."""
@@ -420,9 +426,11 @@ class Transcription:
             parts.append(bent[0][self._periodic_curve])
         for i, block in enumerate(self.constraints):
             start = self.offsets[f"block{i}"]
-            parts.append(block.curves(Y, self.centres, self.p, lam[start : start + block.rows].reshape(block.lower.shape)))
+            parts.append(
+                block.curves(Y, self.centres, self.p, lam[start : start + block.rows].reshape(block.lower.shape))
+            )
         for block in self.costs:
-            parts.append(block.curves(Y, self.centres, self.p, cost_weight * block.weights[:, None]))
+            parts.append(block.curves(Y, self.centres, self.p, cost_weight * block.cost_weights[:, None]))
         return np.concatenate(parts)
 
 

@@ -45,7 +45,7 @@ def library() -> Any:
     """The loaded library, or None if CasADi's wheel has none."""
     import casadi
 
-    folder = Path(casadi.__file__).parent
+    folder = Path(str(casadi.__file__)).parent
     for pattern in ("libipopt.so", "libipopt.so.*", "libipopt*.dylib", "libipopt*.dll", "ipopt*.dll"):
         for path in sorted(folder.glob(pattern)):
             try:

@@ -51,7 +51,7 @@ def symbolic(program: Any) -> dict[str, Any]:
         links = t._link_rows.tolist()
         rows.append((Y[layout.tau, links] - Y[layout.tau, [k + 1 for k in links]]).T)
     if t._rate_rows:
-        for bound in reversed(t.problem.bounds.rate):
+        for bound in (t._rate[1], t._rate[0]):
             rows.append(ca.vec(Y[layout.c, :-1] - ca.DM(np.where(np.isfinite(bound), bound, 0.0)) @ lengths))
     if t._periodic_rows:
         rows.append(link(ca.vertcat(Y[layout.e, -1], Y[layout.e, 0]), centres[:, -1], centres[:, 0]))
@@ -62,7 +62,9 @@ def symbolic(program: Any) -> dict[str, Any]:
     for block in (*t.constraints, *t.costs):
         nodes = block.nodes.tolist()
         function = block.function.traced_value.function.map(len(nodes))
-        values = function(Y[block.columns.tolist(), nodes], centres[:, nodes], ca.repmat(p, 1, len(nodes)), ca.DM(block.own.T))
+        values = function(
+            Y[block.columns.tolist(), nodes], centres[:, nodes], ca.repmat(p, 1, len(nodes)), ca.DM(block.own.T)
+        )
         if block.weights is None:
             rows.append(ca.vec(values))
         else:
