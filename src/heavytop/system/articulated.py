@@ -17,6 +17,7 @@ from heavytop.geometry import se3, so3
 from heavytop.system.dynamics import Dynamics
 from heavytop.system.graph import Step
 from heavytop.system.inputs import BodyWrench
+from heavytop.system.joints import Coupled
 from heavytop.system.kinematics import adjoint_inverse
 from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite, symmetric
@@ -25,8 +26,9 @@ UPPER, LOWER = slice(0, 3), slice(3, 6)
 
 
 def is_recursive(dynamics: Dynamics) -> bool:
-    """Whether the recursions apply: the joints' own velocity coordinates."""
-    return dynamics.kinematics.transform is None
+    """Whether the recursions apply: the joints' own velocity coordinates, and no joint that follows another one."""
+    edges = dynamics.description.graph.edges
+    return dynamics.kinematics.transform is None and not any(isinstance(edge.joint, Coupled) for edge in edges)
 
 
 @dataclass(frozen=True, eq=False)
