@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, symbol
+from heavytop._travel import Portable
 from heavytop.compile import Traced, trace_of
 from heavytop.control.tracking import Controller
 from heavytop.errors import ControlError
@@ -16,7 +17,7 @@ from heavytop.simulate import Run, simulate
 from heavytop.system.model import Model
 
 
-class ClosedLoop:
+class ClosedLoop(Portable):
     """A plant with its controller.
 
     Parameters

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split
+from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box_qp, box_qp_outside
 from heavytop.control.checks import check_law
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Any] | None
 
 
-class FeedbackLaw(ABC):
+class FeedbackLaw(Unchanging, ABC):
     """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`."""
 
     kind: str

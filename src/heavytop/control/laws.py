@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.body import body_bias, body_dissipation, body_energy
 from heavytop.control.checks import check_model
@@ -32,6 +33,7 @@ LimitsLike = Limits | tuple[Any, Any] | None
 NO_BALANCE = np.asarray(np.nan)
 
 
+@remembered
 def particle_law(
     model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
 ) -> Law:
@@ -56,6 +58,7 @@ def particle_law(
     return Law("particle", setting, particle_bias(setting), diagnostics, Limits.of(limits), _terms(integral))
 
 
+@remembered
 def body_law(
     model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
 ) -> Law:
@@ -73,6 +76,7 @@ def body_law(
     return Law("body", setting, body_bias(setting), diagnostics, Limits.of(limits), _terms(integral))
 
 
+@remembered
 def energy_law(
     model: Model,
     prototype: Prototype,

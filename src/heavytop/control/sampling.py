@@ -7,13 +7,14 @@ from math import isclose
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
+from heavytop._travel import Portable
 from heavytop.errors import ControlError
 
 TOLERANCE = 0.01
 """Relative difference up to which a simulation may shorten the period, so that its steps divide its duration."""
 
 
-class Resampling:
+class Resampling(Portable):
     """What controllers share: :meth:`sampled`, which a simulation calls with the period at which it samples them.
 
     Attributes

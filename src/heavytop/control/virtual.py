@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol
+from heavytop._travel import Portable
 from heavytop.compile import Traced, trace_of
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
@@ -20,7 +21,7 @@ from heavytop.errors import ControlError
 from heavytop.system.model import Model
 
 
-class VirtualVehicle:
+class VirtualVehicle(Portable):
     """A controller that follows a virtual vehicle, whose state (q, v) is the controller's own state z.
 
     Parameters

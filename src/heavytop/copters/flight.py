@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.control.integral import Integral
 from heavytop.copters.conditions import Conditions, Disturbed
 from heavytop.copters.maneuvers import Maneuver, make
@@ -23,7 +24,7 @@ INTEGRAL_SHARE = 0.6
 
 
 @dataclass(frozen=True, eq=False)
-class Flight:
+class Flight(Unchanging):
     """A flight: vehicle, maneuver, law, conditions and the simulated run.
 
     Attributes

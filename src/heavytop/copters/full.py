@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
+from heavytop._travel import remembered
 from heavytop.control.tracking import Controller
 from heavytop.copters.airframe import Airframe
 from heavytop.copters.loads import tricopter_with_load
@@ -108,6 +109,7 @@ class CascadedController(Wrapper):
         return concatenate(vector(*tilts), vector(*spins), vector(*thrusts))
 
 
+@remembered
 def tricopter_with_load_full(
     hull_mass: float = 0.9,
     arm_mass: float = 0.08,

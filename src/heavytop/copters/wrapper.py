@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, part, symbol
+from heavytop._travel import Portable
 from heavytop.compile import Traced, trace_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class Wrapper:
+class Wrapper(Portable):
     """A controller in a plant that has more to it than the model it was made for.
 
     Parameters

@@ -26,7 +26,7 @@ from heavytop.io.robot import (
     Robot,
     RobotJoint,
 )
-from heavytop.system import Coupled, Fixed, Free, JointForce, Planar, Prismatic, Revolute, Spherical, System
+from heavytop.system import Coupled, Fixed, Free, JointForce, Planar, Prismatic, Revolute, Spherical, System, Wrench
 from heavytop.system.inputs import unit_axis
 from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
@@ -38,6 +38,7 @@ class LoadedSystem(System):
     Attributes
     ----------
     report : what of the file is represented and what is not, by name and line.
+    input_limits : input name -> its least and largest value.
     limits : joint name -> bounds of position, speed and effort. They are data: add ``system.joint_stop`` or an event to enforce them.
     """
 
@@ -45,6 +46,7 @@ class LoadedSystem(System):
         super().__init__(robot.gravity, robot.name)
         self.report: TransferReport = robot.report
         self.limits: dict[str, Limits] = {}
+        self.input_limits: dict[str, tuple[float, float]] = {}
 
 
 def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
@@ -193,7 +195,11 @@ def _add_frames(system: LoadedSystem, robot: Robot) -> None:
 
 def _add_actuators(system: LoadedSystem, robot: Robot) -> None:
     for actuator in robot.actuators:
-        if len(actuator.terms) == 1:
+        if actuator.limits is not None:
+            system.input_limits[actuator.name] = actuator.limits
+        if actuator.frame is not None:
+            system.input(actuator.name, Wrench(actuator.frame, actuator.wrench[:3], actuator.wrench[3:]))
+        elif len(actuator.terms) == 1:
             joint, index, gear = actuator.terms[0]
             system.input(actuator.name, JointForce(joint, index, gear))
         else:

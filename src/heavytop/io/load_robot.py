@@ -7,8 +7,10 @@ from pathlib import Path
 
 from heavytop.errors import FileFormatError
 from heavytop.io.build_system import LoadedSystem, build_system
+from heavytop.io.mjcf.reader import robot_of as mjcf_robot
 from heavytop.io.robot import Robot
-from heavytop.io.urdf.reader import XACRO, robot_of
+from heavytop.io.urdf.reader import XACRO
+from heavytop.io.urdf.reader import robot_of as urdf_robot
 from heavytop.io.xml_source import read_xml
 
 SUFFIXES = (".urdf", ".xml", ".mjcf", ".xacro")
@@ -22,7 +24,9 @@ def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = Non
     root = read_xml(file)
     folders = {name: Path(folder) for name, folder in (packages or {}).items()}
     if root.tag == "robot":
-        return robot_of(root, file, folders)
+        return urdf_robot(root, file, folders)
+    if root.tag == "mujoco":
+        return mjcf_robot(root, file)
     raise root.error("a robot file begins with <robot> (URDF) or <mujoco> (MJCF).")
 
 

@@ -91,10 +91,25 @@ class NamedFrame:
 
 @dataclass(frozen=True, eq=False)
 class Actuator:
-    """An input: generalised forces in joints per unit, as (joint, index of the velocity, gear)."""
+    """An input: generalised forces in joints per unit, as (joint, index of the velocity, gear), or a wrench (6,) in a named frame."""
 
     name: str
     terms: tuple[tuple[str, int, float], ...]
+    where: str
+    frame: str | None = None
+    wrench: tuple[float, ...] = ()
+    limits: tuple[float, float] | None = None
+    """Least and largest value of the input."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointSpring:
+    """A spring and damper in a joint beside its own: the part of a servo that depends on the state."""
+
+    joint: str
+    stiffness: float
+    rest: float
+    damping: float
     where: str
 
 
@@ -153,3 +168,4 @@ class Robot:
     closures: list[Closure] = field(default_factory=list)
     relations: list[JointRelation] = field(default_factory=list)
     tendons: list[Tendon] = field(default_factory=list)
+    springs: list[JointSpring] = field(default_factory=list)

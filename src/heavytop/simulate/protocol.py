@@ -38,6 +38,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError, unknown_name
@@ -59,7 +60,7 @@ class Law(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Feedback:
+class Feedback(Unchanging):
     """A law from a function in NumPy notation.
 
     Parameters
