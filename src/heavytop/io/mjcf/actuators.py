@@ -62,7 +62,7 @@ def _law(e: Element) -> tuple[Law | None, str]:
     if e.tag == "damper":
         return None, "its input changes a damping"
     gain, bias = e.numbers("gainprm", None, (1.0,)), e.numbers("biasprm", None, (0.0,))
-    if e.get("gaintype", "fixed") != "fixed" or np.any(gain[1:]) and e.get("gaintype", "fixed") == "affine":
+    if e.get("gaintype", "fixed") != "fixed" and np.any(gain[1:]):
         return None, "its gain depends on the state"
     if e.get("biastype", "none") == "none":
         return Law(float(gain[0])), ""
