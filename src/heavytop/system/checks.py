@@ -45,10 +45,8 @@ def check_elements(dynamics: Dynamics, p: Array) -> None:
         except HeavytopError as error:
             raise type(error)(f"input {name!r}: {error}") from None
     for terms in dynamics.elements:
-        parts = (terms.energy, terms.stiffness, terms.resistance, terms.damping, terms.applied, terms.inertia)
-        for value in parts:
-            if value is not None:
-                _check_symbols(value, known, terms.element.title, description.name)
+        for piece, value in terms.checked_pieces():
+            _check_symbols(value, known, terms.element.name_of(piece), description.name)
         terms.verify(p, description.parameter_values())
 
 

@@ -60,6 +60,10 @@ class ForceElement(ABC):
         """The element and where it is, for messages."""
         return self.kind
 
+    def name_of(self, piece: str) -> str:
+        """What one of the methods is called in messages."""
+        return f"{piece} of {self.title}"
+
     @abstractmethod
     def port(self, kinematics: Kinematics) -> Port:
         """Where it acts."""
@@ -225,6 +229,9 @@ class JointElement(ForceElement):
 
 class CoordinateElement(ForceElement):
     """A force element on the whole system: ``x`` are all coordinates q, ``w`` the joints' own velocities v."""
+
+    def name_of(self, piece: str) -> str:
+        return f"{self.kind}(q)" if piece in ("energy", "energy_gradient", "damping") else f"{self.kind}(q, v)"
 
     def port(self, kinematics: Kinematics) -> Port:
         from heavytop.system.forces.ports import SystemPort

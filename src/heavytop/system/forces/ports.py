@@ -26,6 +26,8 @@ class Port(ABC):
     def __init__(self, kinematics: Kinematics) -> None:
         self.kinematics = kinematics
 
+    forces: str
+    """What the forces are called in messages."""
     configuration: Array
     """What elements see as x."""
     velocity: Array
@@ -78,6 +80,8 @@ class Port(ABC):
 class PairPort(Port):
     """Frame b relative to frame a: x the pose (4, 4), w the body twist (6,), forces are wrenches on b."""
 
+    forces = "entries, force and moment"
+
     def __init__(self, kinematics: Kinematics, a: str, b: str) -> None:
         super().__init__(kinematics)
         self.a, self.b = a, b
@@ -113,6 +117,8 @@ class PairPort(Port):
 
 class JointPort(Port):
     """One joint: x its coordinates, w its parent-relative velocities."""
+
+    forces = "forces, one for each velocity of the joint"
 
     def __init__(self, kinematics: Kinematics, label: str) -> None:
         super().__init__(kinematics)
@@ -165,6 +171,8 @@ class JointPort(Port):
 
 class SystemPort(Port):
     """All coordinates q and the joints' own velocities v."""
+
+    forces = "generalised forces, one for each velocity coordinate of the joints"
 
     def __init__(self, kinematics: Kinematics) -> None:
         super().__init__(kinematics)

@@ -56,7 +56,7 @@ class ElementTerms:
     def damping(self) -> Array | None:
         """Matrix (n, n) of the linear part of the resistance."""
         if self.gives("damping"):
-            return self._shaped("damping", (self.port.size,) * 2, self.port.configuration)
+            return self._matrix("damping", self.port.configuration)
         if not self.gives("resistance", "dissipation"):
             return None
         matrix = linear_part(self._probed_resistance, self._w)
@@ -90,7 +90,7 @@ class ElementTerms:
         """Constant matrix (n, n)."""
         if not self.gives("inertia"):
             return None
-        value = self._shaped("inertia", (self.port.size,) * 2)
+        value = self._matrix("inertia")
         if not hasattr(self.port, "ad"):
             raise ModelError(f"{self.element.title} gives inertia(), which only elements in joints can have.")
         return value
@@ -142,27 +142,44 @@ class ElementTerms:
         )
         value = on_symbols(getattr(self.element, piece), what)(*arguments)
         if value is None:
-            raise ModelError(f"{what}(...) must return numbers, got None. Does it lack a return?")
+            raise ModelError(f"{what} must return numbers, got None. Does it lack a return?")
         return value
 
     def _scalar(self, piece: str, *arguments: Array) -> Array:
         value = self._call(piece, *arguments)
         if shape(value) not in ((), (1,)):
             raise ModelError(
-                f"{piece} of {self.element.title} must return one number (an energy or power), got an array of shape {shape(value)}."
+                f"{self.element.name_of(piece)} must return one number (an energy or power), got an array of shape {shape(value)}."
             )
         return np.reshape(value, ()) if shape(value) else value
 
     def _vector(self, piece: str, *arguments: Array) -> Array:
-        return self._shaped(piece, (self.port.size,), *arguments)
-
-    def _shaped(self, piece: str, expected: tuple[int, ...], *arguments: Array) -> Array:
         value = self._call(piece, *arguments)
-        if shape(value) != expected:
+        if shape(value) != (self.port.size,):
             raise ModelError(
-                f"{piece} of {self.element.title} must return an array of shape {expected}, got {shape(value)}."
+                f"{self.element.name_of(piece)} must return {self.port.size} {self.port.forces}, got an array of shape {shape(value)}."
             )
         return value
+
+    def _matrix(self, piece: str, *arguments: Array) -> Array:
+        value = self._call(piece, *arguments)
+        if shape(value) != (self.port.size,) * 2:
+            raise ModelError(
+                f"{self.element.name_of(piece)} must return a matrix of shape {(self.port.size,) * 2}, got {shape(value)}."
+            )
+        return value
+
+    def checked_pieces(self) -> list[tuple[str, Array]]:
+        """Everything the element gives, by the method it came from."""
+        pieces = {
+            "energy": self.energy,
+            "energy_gradient": self.stiffness,
+            "resistance" if self.gives("resistance") else "dissipation": self.resistance,
+            "damping": self.damping,
+            "force": self.applied,
+            "inertia": self.inertia,
+        }
+        return [(piece, value) for piece, value in pieces.items() if value is not None]
 
     # --- verification -----------------------------------------------------------------------------------------------------------
 
@@ -182,7 +199,7 @@ class ElementTerms:
         if self.gives("damping"):
             matrix = linear_part(self._probed_resistance, w)
             if matrix is not None:
-                given = self._shaped("damping", (self.port.size,) * 2, x)
+                given = self._matrix("damping", x)
                 self._compare("damping(x)", given, "the slope of its resistance", matrix, p, values)
         if self.gives("force"):
             self._verify_force(x, w, p, values)
