@@ -10,6 +10,7 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.errors import FileFormatError, HeavytopError, ModelError
 from heavytop.geometry import se3
+from heavytop.io.build_elements import add_elements
 from heavytop.io.elements import SharedForce
 from heavytop.io.given_inertia import inertia_of
 from heavytop.io.import_report import TransferReport
@@ -61,25 +62,12 @@ def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
         _add_frames(system, robot)
         _add_actuators(system, robot)
         _add_closures(system, robot)
-        _report_elements(robot)
+        add_elements(system, robot)
     except HeavytopError as error:
         if isinstance(error, FileFormatError):
             raise
         raise FileFormatError(f"{robot.file}: {error}") from error
     return system
-
-
-def _report_elements(robot: Robot) -> None:
-    """Elements in joints that are read but do not act yet."""
-    for joint in robot.joints.values():
-        for label in ("stiffness", "damping", "friction", "armature"):
-            if getattr(joint, label):
-                robot.report.lost(label, joint.name, joint.where, "elements in joints are not built")
-    for spring in robot.springs:
-        robot.report.lost("bias of an actuator", spring.joint, spring.where, "elements in joints are not built")
-    for tendon in robot.tendons:
-        if tendon.stiffness or tendon.damping:
-            robot.report.lost("tendon", tendon.name, tendon.where, "tendons are not built")
 
 
 def check_tree(robot: Robot) -> None:
