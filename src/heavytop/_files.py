@@ -26,22 +26,27 @@ _MARK = 16
 
 
 @contextmanager
-def whole_file(path: str | Path, example: str) -> Iterator[Path]:
+def whole_file(path: str | Path, example: str, *, mode: int = 0o666, durable: bool = True) -> Iterator[Path]:
     """Write to the path it yields; on success that file takes the place of ``path``, otherwise nothing is left behind.
 
-    ``example`` is the name of a file that the message proposes to whoever gives a folder.
+    Parameters
+    ----------
+    example : name of a file that the message proposes to whoever gives a folder.
+    mode : permissions of a new file, before the user's mask.
+    durable : wait until the content is on the disk before the old file is replaced.
     """
     with typed_errors(path):
         target = _target(path, example)
         _sweep_once(target.parent)
-        handle, temporary = _locked_temporary(target)
+        handle, temporary = _locked_temporary(target, mode)
     try:
         with typed_errors(path):
             yield temporary
             if target.exists():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
+            if durable:
+                with open(temporary, "rb+") as file:
+                    os.fsync(file.fileno())
             if sys.platform == "win32":  # an open file cannot be renamed there
                 os.close(handle)
                 handle = -1
@@ -83,8 +88,9 @@ def write_set(folder: str | Path, files: Mapping[str, str], last: str) -> list[P
     return [Path(folder) / name for name in files]
 
 
-def sweep_leftovers(folder: Path) -> None:
-    """Remove the temporary files and folders in ``folder`` that no living process writes."""
+def sweep_leftovers(folder: Path) -> int:
+    """Remove the temporary files and folders in ``folder`` that no living process writes; return how many."""
+    removed = 0
     with contextlib.suppress(OSError):
         for entry in folder.iterdir():
             if entry.name.startswith(".") and _PART in entry.suffixes[-2:] and _abandoned(entry):
@@ -92,6 +98,8 @@ def sweep_leftovers(folder: Path) -> None:
                     shutil.rmtree(entry, ignore_errors=True)
                 else:
                     entry.unlink(missing_ok=True)
+                removed += 1
+    return removed
 
 
 @lru_cache(64)
@@ -136,11 +144,11 @@ def _target(path: str | Path, example: str) -> Path:
     return target
 
 
-def _locked_temporary(target: Path) -> tuple[int, Path]:
+def _locked_temporary(target: Path, mode: int) -> tuple[int, Path]:
     """A new file beside the target, open and locked."""
     while True:
         temporary = target.parent / _hidden(target.name, target.suffix)
-        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         _lock(handle)
         if os.fstat(handle).st_nlink:
             return handle, temporary
