@@ -50,11 +50,12 @@ if TYPE_CHECKING:
     from heavytop import compile as compile
     from heavytop import control as control
     from heavytop import copters as copters
+    from heavytop import equations as equations
     from heavytop import io as io
     from heavytop import mechanics as mechanics
     from heavytop import show as show
 
-_ON_DEMAND = ("compile", "control", "copters", "io", "maneuvers", "mechanics", "show")
+_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "show")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 
 

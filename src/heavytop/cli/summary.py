@@ -10,10 +10,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from heavytop.equations.symbol_names import SymbolNames, symbol_names
+from heavytop.equations.typeset import unicode_name
 from heavytop.errors import HeavytopError
 from heavytop.system import Model
-from heavytop.system.symbol_names import SymbolNames, symbol_names
-from heavytop.system.typeset import unicode_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -126,7 +126,7 @@ def _equations(model: Model, target: str) -> list[RenderableType]:
             (k for k, line in enumerate(lines) if line.strip().startswith("constraints phi")), len(lines)
         )
         if constraints <= LINES_UP_TO:
-            from heavytop.system.typeset import form
+            from heavytop.equations.typeset import form
 
             body = "\n".join(lines[:constraints]).strip("\n")
             return [Text.assemble(("equations  ", "dim"), form(equations)), Text(body)]

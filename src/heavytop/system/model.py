@@ -22,7 +22,7 @@ from heavytop.system.elimination import independent_rows
 from heavytop.system.expressions import Expressions
 
 if TYPE_CHECKING:
-    from heavytop.system.equations import Equations
+    from heavytop.equations.equations import Equations
 
 Parameters = Mapping[str, Any] | None
 
@@ -534,6 +534,6 @@ class Model:
 
     def equations(self, names: Mapping[str, str] | None = None) -> Equations:
         """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""
-        from heavytop.system.equations import Equations
+        from heavytop.equations.equations import Equations
 
         return Equations(self, names)

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heavytop.system.equations import Equations
+    from heavytop.equations.equations import Equations
 
 FULL_MATRIX_UP_TO = 36
 """Entries of the largest matrix that LaTeX shows as a matrix; larger ones are listed entry by entry."""

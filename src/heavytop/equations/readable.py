@@ -1,6 +1,6 @@
 """From a traced program to short SymPy expressions.
 
-The program is evaluated on polynomials (:mod:`heavytop.system.polynomial`), which simplify as they grow. An entry whose
+The program is evaluated on polynomials (:mod:`heavytop.equations.polynomial`), which simplify as they grow. An entry whose
 polynomial stays short is written out; in a longer one the subexpressions get names ``x0, x1, ...``, as in a program.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 
 from heavytop.compile.program import Instruction, Op, Program
 from heavytop.compile.sympy_expr import convert
-from heavytop.system import polynomial
-from heavytop.system.collect import Collector
-from heavytop.system.polynomial import ONE, Poly, Ring
+from heavytop.equations import polynomial
+from heavytop.equations.polynomial import ONE, Poly, Ring
+from heavytop.equations.short_form import Collector
 
 LONGEST = 400
 """Terms of the longest polynomial tried without names for subexpressions."""

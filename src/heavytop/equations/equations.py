@@ -10,10 +10,10 @@ import numpy as np
 
 from heavytop.compile.program import Program
 from heavytop.compile.trace import trace_of
+from heavytop.equations.polynomial import COORDINATE, PARAMETER, VELOCITY
+from heavytop.equations.readable import Readable, readable
+from heavytop.equations.symbol_names import rotations, symbol_names
 from heavytop.errors import unknown_name
-from heavytop.system.polynomial import COORDINATE, PARAMETER, VELOCITY
-from heavytop.system.readable import Readable, readable
-from heavytop.system.symbol_names import rotations, symbol_names
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -214,13 +214,13 @@ class Equations:
 
     def text(self, unicode: bool = True, width: int = 100) -> str:
         """The equations as text: one line per entry that is not zero; ``unicode`` False gives plain Python expressions."""
-        from heavytop.system.typeset import text
+        from heavytop.equations.typeset import text
 
         return text(self, unicode, width)
 
     def latex(self) -> str:
         """The equations as LaTeX, an ``aligned`` environment for display mathematics (amsmath)."""
-        from heavytop.system.typeset import latex
+        from heavytop.equations.typeset import latex
 
         return latex(self)
 
@@ -235,7 +235,7 @@ class Equations:
 
     def to_dict(self) -> dict[str, Any]:
         """The equations as plain data: names, values of parameters, and Python expressions as strings."""
-        from heavytop.system.typeset import line
+        from heavytop.equations.typeset import line
 
         plain = lambda expression: line(expression, unicode=False)  # noqa: E731
         compact = self.compact

@@ -8,7 +8,7 @@ from functools import cache
 from math import gcd, isfinite
 from typing import Any
 
-from heavytop.system.polynomial import PARAMETER, VELOCITY, Monomial, Poly, Ring, inverse, times
+from heavytop.equations.polynomial import PARAMETER, VELOCITY, Monomial, Poly, Ring, inverse, times
 
 FACTOR_UP_TO = 14
 """Terms of the longest polynomial that is also factorised."""
