@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from heavytop.cli import app
 from heavytop.control.analysis import hover
-from heavytop.control.disturbances import ConstantWind, VonKarman
+from heavytop.control.wind import ConstantWind, VonKarman
 from heavytop.copters import quadcopter
 from heavytop.copters.vehicle import LAWS
 from heavytop.errors import ControlError, HeavytopError, ShapeError, SimulationError, UnknownNameError
