@@ -26,24 +26,26 @@ ORDER = (
     {"control"},
     {"simulate"},
     {"library"},
+    {"equations"},
     {"system"},
     {"mechanics"},
     {"coordinates"},
     {"compile"},
     {"geometry"},
-    {"_arrays", "_files", "_version", "errors"},
+    {"_arrays", "_files", "_travel", "_version", "errors"},
 )
 RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 
-# Convenience methods that hand an object to a higher layer (`run.show()`, `run.save()`): allowed inside a function.
-UPWARD_IN_FUNCTIONS = {"simulate": {"show", "io"}}
+# Convenience methods that hand an object to a higher layer (`run.show()`, `run.save()`, `model.equations()`): allowed inside a
+# function, and for the type of their result.
+UPWARD_IN_METHODS = {"simulate": {"show", "io"}, "system": {"equations"}}
 
 
 class Import(NamedTuple):
     module: str
     target: str
     line: int
-    in_function: bool
+    deferred: bool
 
 
 def layer(module: str) -> str:
@@ -61,15 +63,17 @@ def module_name(path: Path, source: Path = SOURCE) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def is_deferred(node: ast.AST) -> bool:
+    """What is inside this node does not run when the module is imported."""
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and not node.orelse
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+
+
 def imports(code: str, module: str, is_package: bool = False) -> Iterator[Import]:
     """Every import statement of ``code``, whether at module level, in a function or under TYPE_CHECKING."""
     tree = ast.parse(code)
-    inner = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for node in ast.walk(function)
-    }
+    inner = {id(node) for block in ast.walk(tree) if is_deferred(block) for node in ast.walk(block)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -97,7 +101,7 @@ def violations(found: Import) -> Iterator[str]:
     here, there = layer(found.module), layer(found.target)
     if here not in RANK or there not in RANK:
         yield f"{where}: {there if here in RANK else here!r} is in no layer; name its place in ORDER"
-    elif RANK[there] > RANK[here] and not (found.in_function and there in UPWARD_IN_FUNCTIONS.get(here, set())):
+    elif RANK[there] > RANK[here] and not (found.deferred and there in UPWARD_IN_METHODS.get(here, set())):
         yield f"{where}: {here} lies below {there}"
 
 
@@ -120,6 +124,14 @@ def test_every_module_has_a_layer() -> None:
     assert sorted({layer(module_name(path)) for path in MODULES} - RANK.keys()) == []
 
 
+def test_contributors_read_the_same_order() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith("cli > "))
+    existing = {layer(module_name(path)) for path in MODULES}
+    names = [name for row in ORDER[1:-1] for name in row if name in existing]
+    assert line.split(" > ")[:-1] == names
+
+
 @pytest.mark.parametrize(
     ("code", "module", "message"),
     [
@@ -133,6 +145,8 @@ def test_every_module_has_a_layer() -> None:
         ("from project import test_layers", "heavytop.system.model", "must not import its tests"),
         ("from heavytop.magic import x", "heavytop.system.model", "is in no layer"),
         ("from heavytop.show import page", "heavytop.simulate.run", "simulate lies below show"),
+        ("if TYPE_CHECKING:\n    from heavytop.show import page", "heavytop.system.model", "system lies below show"),
+        ("from heavytop.equations import Equations", "heavytop.system.model", "system lies below equations"),
     ],
 )
 def test_violation_is_seen(code: str, module: str, message: str) -> None:
@@ -150,6 +164,7 @@ def test_violation_is_seen(code: str, module: str, message: str) -> None:
         ("from heavytop import errors", "heavytop.geometry.so3"),
         ("import numpy as np", "heavytop.geometry.so3"),
         ("def show(self):\n    from heavytop.show import page", "heavytop.simulate.run"),
+        ("if TYPE_CHECKING:\n    from heavytop.equations import Equations", "heavytop.system.model"),
     ],
 )
 def test_downward_import_is_accepted(code: str, module: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 import pickle
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import FileFormatError, ModelError, SimulationError, UnknownNameError
+from heavytop.errors import FileFormatError, SimulationError, UnknownNameError
 from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, plot_signals
 from heavytop.simulate import Ending, Invariant
 from heavytop.simulate.api import simulate
@@ -215,9 +216,7 @@ def test_failed_write_leaves_the_old_file(run: ht.Run, tmp_path: Path, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    import xarray
-
-    monkeypatch.setattr(xarray.Dataset, "to_netcdf", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(FileFormatError, match="disk full"):
         run.save(path)
     assert path.read_text() == "old"
@@ -236,6 +235,8 @@ def test_bad_files_are_told(run: ht.Run, tmp_path: Path) -> None:
     with pytest.raises(
         FileFormatError, match=r"was not written by Run.save: expected format 'heavytop run 1', got None"
     ):
+        ht.Run.load(tmp_path / "other.nc", checked=False)
+    with pytest.raises(FileFormatError, match=r"no checksum at its end.*Run.load\(path, checked=False\)"):
         ht.Run.load(tmp_path / "other.nc")
     with pytest.raises(FileFormatError, match=r"the folder .* does not exist"):
         run.save(tmp_path / "nowhere" / "run.nc")
@@ -298,7 +299,9 @@ def test_copies_and_pickles(run: ht.Run, batch: ht.Run) -> None:
         same(thawed, pickle.loads(pickle.dumps(thawed)))
 
 
-def test_models_say_why_they_are_not_pickled(run: ht.Run) -> None:
-    assert copy.deepcopy(run.model) is run.model
-    with pytest.raises(ModelError, match="Derive it anew in each process"):
-        pickle.dumps(run.model)
+def test_models_are_pickled_as_recipes(run: ht.Run) -> None:
+    model = run.model
+    again = pickle.loads(pickle.dumps(model))
+    assert again is not model
+    assert again.description.fingerprint == model.description.fingerprint
+    assert copy.deepcopy(model) is model

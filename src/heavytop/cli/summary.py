@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from heavytop.equations.symbol_names import SymbolNames, symbol_names
+from heavytop.equations.typeset import unicode_name
 from heavytop.errors import HeavytopError
 from heavytop.system import Model
-from heavytop.system.symbol_names import SymbolNames, symbol_names
-from heavytop.system.typeset import unicode_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,16 +56,8 @@ def _title(model: Model) -> Text:
         else _counted(model.nv, "velocity", "velocities"),
         _counted(model.nq, "coordinate") + (f" ({_counted(m, 'constraint')} between them)" if m else ""),
     ]
-    counts = (
-        (d.inputs, "input"),
-        (d.parameters, "parameter"),
-        (d.springs, "spring"),
-        (d.dampers, "damper"),
-        (d.struts, "strut"),
-    )
-    for elements, word in counts:
-        if elements:
-            sizes.append(_counted(len(elements), word))
+    counts = {"input": len(d.inputs), "parameter": len(d.parameters), **Counter(e.kind for e in d.elements)}
+    sizes += [_counted(count, word) for word, count in counts.items() if count]
     if model.is_constrained:
         sizes.append(_counted(len(model.constraint_names), "loop or constraint", "loops and constraints"))
     return Text.assemble((model.name, "bold"), "\n", ", ".join(sizes))
@@ -126,7 +119,7 @@ def _equations(model: Model, target: str) -> list[RenderableType]:
             (k for k, line in enumerate(lines) if line.strip().startswith("constraints phi")), len(lines)
         )
         if constraints <= LINES_UP_TO:
-            from heavytop.system.typeset import form
+            from heavytop.equations.typeset import form
 
             body = "\n".join(lines[:constraints]).strip("\n")
             return [Text.assemble(("equations  ", "dim"), form(equations)), Text(body)]

@@ -13,9 +13,15 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, block, column, concatenate, entry, part, scale, submatrix, transpose
 from heavytop.coordinates import Pose
-from heavytop.errors import wrong_shape
-from heavytop.geometry import polar, se3, so3
+from heavytop.errors import ModelError, wrong_shape
+from heavytop.geometry import polar, se3, so3, wrenches
+from heavytop.geometry.wrenches import trace
 from heavytop.mechanics.functions import solve
+
+inertia_force = wrenches.inertia_wrench
+gravity_force = wrenches.gravity_wrench
+stiffness_energy = wrenches.stiffness_energy
+stiffness_force = wrenches.stiffness_wrench
 
 
 def moments(weights: Array, points: Array) -> np.ndarray:
@@ -34,8 +40,43 @@ def moments(weights: Array, points: Array) -> np.ndarray:
     return homogeneous.T @ (w[:, None] * homogeneous)
 
 
-def _trace(matrix: Array) -> Array:
-    return sum(entry(matrix, i, i) for i in range(matrix.shape[-1]))
+def body_inertia(mass: float, inertia: Array) -> np.ndarray:
+    """The inertia ``Theta`` (3, 3) of a body about its centre of mass, checked. Numbers only.
+
+    Parameters
+    ----------
+    mass : kg, positive. inertia : principal moments (3,) or matrix (3, 3), kg m^2.
+
+    Raises
+    ------
+    ModelError
+        No distribution of mass has these values.
+
+    Examples
+    --------
+    >>> body_inertia(1.0, [1.0, 2.0, 3.0]).diagonal()
+    array([1., 2., 3.])
+    """
+    theta = np.asarray(inertia, dtype=float)
+    if theta.shape not in ((3,), (3, 3)):
+        raise wrong_shape(
+            "the inertia of a body", (3, 3), theta.shape, "Give principal moments (3,) or a matrix (3, 3)."
+        )
+    theta = np.diag(theta) if theta.ndim == 1 else theta
+    if not (np.all(np.isfinite(theta)) and np.isfinite(mass) and mass > 0):
+        raise ModelError(
+            f"a body needs a finite positive mass and a finite inertia, got {mass} kg and {theta.tolist()}."
+        )
+    principal = np.linalg.eigvalsh(0.5 * (theta + theta.T))
+    size = float(np.max(np.abs(theta)))
+    if np.max(np.abs(theta - theta.T)) > 1e-9 * size:
+        raise ModelError(f"the inertia of a body must be symmetric, got {theta.tolist()}.")
+    if principal[0] < -1e-9 * size or principal[2] > principal[0] + principal[1] + 1e-9 * size:
+        raise ModelError(
+            f"no body has the principal moments of inertia {np.array2string(principal, precision=6)}: none may be negative, and "
+            "each is at most the sum of the other two. Check the units and the signs of the products of inertia."
+        )
+    return theta
 
 
 # --- kinematics -----------------------------------------------------------------------------------------------------------------
@@ -65,7 +106,7 @@ def kinetic_energy(mass: Array, xi: Array) -> Array:
 def kinetic_energy_from_moments(mass: Array, xi: Array) -> Array:
     """``T = tr(G' M' G'^T) / 2`` with 4 x 4 moments (eq. 3.93a, erratum 0.30); the rotation drops out."""
     x = se3.wed(xi)
-    return 0.5 * _trace(x @ mass @ transpose(x))
+    return 0.5 * trace(x @ mass @ transpose(x))
 
 
 def mixed_inertia(mass: Array, rotation: Array) -> Array:
@@ -74,11 +115,6 @@ def mixed_inertia(mass: Array, rotation: Array) -> Array:
     corner = rotation @ submatrix(mass, *first)
     total = submatrix(mass, first[0], first[0])
     return block([[total, corner], [transpose(corner), submatrix(mass, first[1], first[1])]])
-
-
-def inertia_force(mass: Array, xi: Array, xi_rate: Array) -> Array:
-    """``f^M = M xi' - ad(xi)^T M xi`` (..., 6) (eqs 3.55, 3.95a)."""
-    return np.matvec(mass, xi_rate) - np.matvec(transpose(se3.ad(xi)), np.matvec(mass, xi))
 
 
 def inertia_force_from_moments(mass: Array, xi: Array, xi_rate: Array) -> Array:
@@ -101,7 +137,7 @@ def acceleration_energy(mass: Array, xi: Array, xi_rate: Array) -> Array:
     coupling = -np.vecdot(xi_rate, np.matvec(transpose(se3.ad(xi)), np.matvec(mass, xi)))
     spin = np.cross(omega, v)
     rest = 0.5 * total * np.vecdot(spin, spin)
-    rest = rest + np.vecdot(v, np.matvec(square, np.cross(first, omega))) + 0.5 * _trace(second @ square @ square)
+    rest = rest + np.vecdot(v, np.matvec(square, np.cross(first, omega))) + 0.5 * trace(second @ square @ square)
     return linear + coupling + rest
 
 
@@ -109,7 +145,7 @@ def acceleration_energy_from_moments(mass: Array, xi: Array, xi_rate: Array) -> 
     """``S = tr(G'' M' G''^T) / 2`` (...) with ``G'' = G (wed(xi') + wed(xi)^2)`` (eq. 3.93b)."""
     x = se3.wed(xi)
     second = se3.wed(xi_rate) + x @ x
-    return 0.5 * _trace(second @ mass @ transpose(second))
+    return 0.5 * trace(second @ mass @ transpose(second))
 
 
 def connection(mass: Array) -> np.ndarray:
@@ -135,12 +171,7 @@ def gravity_energy(mass: Array, pose: Array, gravity: Array) -> Array:
 
 def gravity_energy_from_moments(mass: Array, pose: Array, gravity: Array) -> Array:
     """``V^G = tr(G M' wed(-alpha_G)^T)`` (...) (eq. 3.93e, erratum 0.40)."""
-    return _trace(pose @ mass @ transpose(se3.wed(-_gravity_twist(gravity))))
-
-
-def gravity_force(mass: Array, pose: Array, gravity: Array) -> Array:
-    """``f^G = -M Ad(G^-1) alpha_G`` (..., 6) with the 6 x 6 inertia (eqs 3.63, 3.95d, erratum 0.41)."""
-    return -np.matvec(mass, np.matvec(se3.Ad_inverse(pose), _gravity_twist(gravity)))
+    return trace(pose @ mass @ transpose(se3.wed(-_gravity_twist(gravity))))
 
 
 def gravity_force_from_moments(mass: Array, pose: Array, gravity: Array) -> Array:
@@ -166,7 +197,7 @@ class Springs(NamedTuple):
         r, rotation = se3.position(pose), se3.rotation(pose)
         arm = np.matvec(rotation, h)
         linear = 0.5 * np.vecdot(r, r) + np.vecdot(r, arm) - np.vecdot(r, p)
-        return k * linear - _trace(self.moment @ rotation) + constant
+        return k * linear - trace(self.moment @ rotation) + constant
 
     def gradient(self, pose: Array) -> Array:
         """``grad V^K`` (..., 6) (eq. 3.67)."""
@@ -177,15 +208,14 @@ class Springs(NamedTuple):
         return concatenate(linear, k * np.cross(h, r) + so3.vee2(self.moment @ se3.rotation(pose)))
 
     def hessian(self, pose: Array) -> Array:
-        """``d_i d_j V^K`` as a quadratic form (..., 6, 6) (eq. 3.68)."""
+        """``d_i d_j V^K`` (..., 6, 6) with row i and column j (eq. 3.68, there transposed); symmetric at critical points."""
         k, h, p, _, _ = self
         back = transpose(se3.rotation(pose))
         r = np.matvec(back, se3.position(pose))
         wedge = so3.wed(h)
         turned = self.moment @ se3.rotation(pose)
-        lower = k * wedge @ so3.wed(r) + transpose(so3.Vee(turned))
-        upper = k * so3.wed(r - np.matvec(back, p))
-        return block([[k * np.eye(3), upper], [k * wedge, lower]])
+        by_turning = k * transpose(so3.wed(r - np.matvec(back, p)))  # d_i d_j V, j linear, i angular
+        return block([[k * np.eye(3), k * transpose(wedge)], [by_turning, k * so3.wed(r) @ wedge + so3.Vee(turned)]])
 
     def minimum(self) -> StiffnessForm:
         """The configuration of least energy and the energy about it (eqs 3.69 to 3.73). Numbers only."""
@@ -220,19 +250,13 @@ def springs(stiffness: Array, points: Array, anchors: Array) -> Springs:
         if x.shape != (len(k), 3):
             raise wrong_shape(name, (len(k), 3), x.shape)
     total = float(k.sum())
+    if not np.all(np.isfinite(k)) or abs(total) <= 1e-12 * float(np.abs(k).sum()):
+        raise ModelError(
+            f"springs need a total stiffness that is finite and not zero, got {total:g} N/m from {k.tolist()}: without it they "
+            "have no centre. Leave springs of zero stiffness out; give a pure moment of stiffness to ht.Stiffness."
+        )
     constant = 0.5 * float(np.sum(k * (np.vecdot(h, h) + np.vecdot(p, p))))
     return Springs(total, k @ h / total, k @ p / total, (k[:, None] * h).T @ p, constant)
-
-
-def stiffness_energy(moments: Array, pose: Array, rest: Array) -> Array:
-    """``V^K - V_0 = tr((G - G_R) K' (G - G_R)^T) / 2`` (...) (eq. 3.93d, erratum 0.31)."""
-    offset = as_array(pose) - rest
-    return 0.5 * _trace(offset @ moments @ transpose(offset))
-
-
-def stiffness_force(moments: Array, pose: Array, rest: Array) -> Array:
-    """``f^K = vee2((I - G^-1 G_R) K')`` (..., 6) (eq. 3.95c)."""
-    return se3.vee2((np.eye(4) - se3.inverse(pose) @ rest) @ moments)
 
 
 def stiffness_force_from_matrix(matrix: Array, pose: Array, rest: Array) -> Array:

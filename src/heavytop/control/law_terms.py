@@ -1,0 +1,151 @@
+"""The symbols a law is made of: the actual motion, the reference motion and the prototype's moments along them.
+
+All laws yield a prototype equation ``Mbar(q) a + cbar(q, v, reference) = 0`` with the same ``Mbar = sum_b J_b^T Mbar_b J_b``;
+they differ in ``cbar``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from heavytop._arrays import Array, transpose
+from heavytop.control.prototype import Pair, Prototype
+from heavytop.errors import unknown_name
+from heavytop.geometry import se3
+from heavytop.geometry.wrenches import error_wrench, stiffness_energy
+from heavytop.system.dynamics import Dynamics
+from heavytop.system.expressions import Expressions
+from heavytop.system.kinematics import Motion
+from heavytop.system.model import Model
+from heavytop.system.moments import Moments
+from heavytop.system.names import WORLD
+from heavytop.system.solve import symmetric
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One distribution of the prototype with the motions it sees.
+
+    Attributes
+    ----------
+    moments : X' (4, 4). matrix : Vee(X') (6, 6).
+    motion, reference : actual and desired motion of body b relative to body a.
+    reference_rate : (6,) rate of the desired twist, J_R a_R + d/dt(J_R) v_R.
+    """
+
+    moments: Array
+    matrix: Array
+    motion: Motion
+    reference: Motion
+    reference_rate: Array
+
+    @cached_property
+    def error(self) -> Array:
+        """E = G^-1 G_R (4, 4)."""
+        return se3.inverse(self.motion.pose) @ self.reference.pose
+
+    def generalised(self, wrench: Array) -> Array:
+        """J^T wrench (nv,)."""
+        return np.matvec(transpose(self.motion.jacobian), wrench)
+
+
+class LawTerms:
+    """Symbols and expressions shared by the laws of one model and one prototype."""
+
+    def __init__(self, model: Model, prototype: Prototype) -> None:
+        self.model, self.prototype = model, prototype
+        self.actual = model.expressions
+        self.desired = Expressions(model.description)
+        for name in prototype.frames:
+            if name not in self.actual.kinematics.chains:
+                raise unknown_name("body or frame (in the prototype)", name, self.actual.kinematics.chains)
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """The model's own dynamics at (q, v)."""
+        return self.actual.dynamics
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates."""
+        return self.actual.nv
+
+    def symbols(self) -> dict[str, Array]:
+        """The inputs of every law: q, v, q_R, v_R, a_R and the model's parameters p."""
+        actual, desired = self.actual, self.desired
+        return {
+            "q": actual.q,
+            "v": actual.v,
+            "q_R": desired.q,
+            "v_R": desired.v,
+            "a_R": desired.a,
+            "p": actual.p,
+        }
+
+    def term(self, a: str, b: str, moments: Moments) -> Term:
+        """A distribution on body b relative to body a."""
+        motion, reference = self.actual.kinematics.motion(a, b), self.desired.kinematics.motion(a, b)
+        rate = np.matvec(reference.jacobian, self.desired.a) + reference.bias
+        return Term(moments.moments, moments.matrix, motion, reference, rate)
+
+    @cached_property
+    def inertias(self) -> tuple[Term, ...]:
+        """The prototype's bodies."""
+        return tuple(self.term(WORLD, b, m) for b, m in self.prototype.inertia.items())
+
+    @cached_property
+    def dampings(self) -> tuple[Term, ...]:
+        """The prototype's dampers."""
+        return tuple(self._terms(self.prototype.damping))
+
+    @cached_property
+    def stiffnesses(self) -> tuple[Term, ...]:
+        """The prototype's springs; they are relaxed on the reference."""
+        return tuple(self._terms(self.prototype.stiffness))
+
+    def _terms(self, pairs: Mapping[Pair, Moments]) -> Iterator[Term]:
+        return (self.term(a, b, m) for (a, b), m in pairs.items())
+
+    @cached_property
+    def mass_matrix(self) -> Array:
+        """Mbar = sum_b J^T Mbar_b J (nv, nv)."""
+        return quadratic(self.inertias, self.nv)
+
+    @cached_property
+    def damping_matrix(self) -> Array:
+        """Dbar = sum_ab J^T Dbar_ab J (nv, nv)."""
+        return quadratic(self.dampings, self.nv)
+
+    @cached_property
+    def stiffness_matrix(self) -> Array:
+        """Kbar = sum_ab J^T Kbar_ab J (nv, nv): the Hessian of Vbar on the reference."""
+        return quadratic(self.stiffnesses, self.nv)
+
+    @cached_property
+    def stiffness_force(self) -> Array:
+        """grad Vbar = sum_ab J^T vee2((I - E) Kbar') (nv,)."""
+        total = np.zeros(self.nv)
+        for t in self.stiffnesses:
+            total = total + t.generalised(error_wrench(t.moments, t.error))
+        return total
+
+    @cached_property
+    def stiffness_energy(self) -> Array:
+        """Vbar = 1/2 sum_ab tr((G - G_R) Kbar' (G - G_R)^T), in J."""
+        total = 0.0
+        for t in self.stiffnesses:
+            total = total + stiffness_energy(t.moments, t.motion.pose, t.reference.pose)
+        return total
+
+
+def quadratic(terms: tuple[Term, ...], nv: int) -> Array:
+    """sum J^T X J (nv, nv)."""
+    total = np.zeros((nv, nv))
+    for t in terms:
+        J = t.motion.jacobian
+        total = total + transpose(J) @ (t.matrix @ J)
+    return symmetric(total)

@@ -1,0 +1,252 @@
+"""The equations of motion to read: SymPy matrices, text and LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.compile.program import Program
+from heavytop.compile.trace import trace_of
+from heavytop.equations.polynomial import COORDINATE, PARAMETER, VELOCITY
+from heavytop.equations.readable import Readable, readable
+from heavytop.equations.symbol_names import rotations, symbol_names
+from heavytop.errors import unknown_name
+
+if TYPE_CHECKING:
+    from heavytop.system.model import Model
+
+QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f", "Phi")
+
+
+class Equations:
+    """The equations ``M a + c + D v + fK + fG = B u + f`` with ``q' = A v`` and ``phi(q) = 0``.
+
+    Loops and velocity constraints that the velocity coordinates do not satisfy by themselves add ``Phi^T lam`` on the right-hand side
+    and demand ``Phi v + b = 0``.
+
+    Entries are simplified with trigonometric identities and with the constraints of the coordinates, and collected by
+    velocities. The expressions of large systems share named subexpressions (:attr:`definitions`) in text and LaTeX.
+
+    Parameters
+    ----------
+    model : a derived model.
+    names : other names for symbols, ``{"w_1": "u"}``.
+
+    Attributes
+    ----------
+    q, v, u, p : SymPy columns of coordinates, velocities, inputs and parameters.
+    M, c, D, fK, fG, B, A, f, Phi, phi : SymPy matrices and columns, without named subexpressions. ``f`` holds the forces that functions
+        of the user add to the right-hand side: ``force(q, v)`` and dissipation that is not quadratic in v.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> m, l = system.parameter("m", 1.0), system.parameter("l", 0.5)
+    >>> system.body("bob", inertia=ht.Inertia(m, com=(0, 0, -l)))
+    >>> system.connect("world", "bob", ht.Revolute("y"), name="theta")
+    >>> equations = system.derive().equations()
+    >>> equations.M, equations.fG
+    (Matrix([[l**2*m]]), Matrix([[9.81*l*m*sin(theta)]]))
+    """
+
+    def __init__(self, model: Model, names: Mapping[str, str] | None = None) -> None:
+        import sympy
+
+        self.model = model
+        self.name = model.name
+        groups = symbol_names(model)
+        known = [name for group in groups for name in group]
+        for name in names or {}:
+            if name not in known:
+                raise unknown_name("symbol of the equations", name, known)
+        columns: list[Any] = [
+            sympy.Matrix([sympy.Symbol((names or {}).get(name, name)) for name in group]) for group in groups
+        ]
+        self.q, self.v, self.u, self.p = columns
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Shape of each quantity."""
+        nq, nv, nu = self.model.nq, self.model.nv, self.model.nu
+        column = (nv, 1)
+        rows = self._values["Phi"].shape[0]
+        return {
+            "M": (nv, nv),
+            "c": column,
+            "D": (nv, nv),
+            "fK": column,
+            "fG": column,
+            "B": (nv, nu),
+            "A": (nq, nv),
+            "f": column,
+            "Phi": (rows, nv),
+        }
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        """The quantities as traced expressions."""
+        e = self.model.expressions
+        d = e.dynamics
+        return {
+            "M": d.mass_matrix,
+            "c": d.bias,
+            "D": d.damping_matrix,
+            "fK": d.stiffness_force,
+            "fG": d.gravity_force,
+            "B": d.input_matrix,
+            "A": e.kinematics.kinematics_matrix,
+            "f": d.applied_force - d.nonlinear_dissipation_force,
+            "Phi": e.catalogue["constraint_jacobian"][1]() if e.is_constrained else np.zeros((0, e.nv)),
+        }
+
+    @cached_property
+    def instructions(self) -> int:
+        """Number of scalar operations of all quantities together, before any simplification."""
+        return self._program.operations
+
+    @cached_property
+    def _program(self) -> Program:
+        e, values = self.model.expressions, self._values
+        symbols = {"q": e.q, "v": e.v, "p": e.p}
+        return Program.from_traced(trace_of("equations", symbols, values))
+
+    @cached_property
+    def readable(self) -> Readable:
+        """The entries of all quantities, row by row, then phi; with their named subexpressions."""
+        e = self.model.expressions
+        inputs = [
+            [(symbol, level) for symbol in column]
+            for column, level in ((self.q, COORDINATE), (self.v, VELOCITY), (self.p, PARAMETER))
+        ]
+        phi = Program.from_traced(trace_of("constraints", {"q": e.q}, {"phi": e.coordinates.constraints(e.q)}))
+        return readable(self._program, inputs, phi, rotations(self.model))
+
+    @property
+    def definitions(self) -> list[tuple[Any, Any]]:
+        """Named subexpressions (symbol, expression) that :attr:`compact` uses, each in terms of earlier ones."""
+        return self.readable.definitions
+
+    @cached_property
+    def compact(self) -> dict[str, Any]:
+        """The quantities as SymPy matrices in terms of the named subexpressions."""
+        return self._matrices(self.readable.outputs)
+
+    @cached_property
+    def _complete(self) -> dict[str, Any]:
+        return self._matrices(self.readable.complete())
+
+    def _matrices(self, outputs: list[list[Any]]) -> dict[str, Any]:
+        import sympy
+
+        result = {
+            name: sympy.Matrix(*self.shapes[name], entries) for name, entries in zip(QUANTITIES, outputs, strict=False)
+        }
+        return {**result, "phi": sympy.Matrix(len(outputs[-1]), 1, outputs[-1])}
+
+    @property
+    def is_large(self) -> bool:
+        """Whether text and LaTeX need named subexpressions."""
+        return bool(self.definitions)
+
+    # --- quantities -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def M(self) -> Any:
+        """Mass matrix (nv, nv)."""
+        return self._complete["M"]
+
+    @property
+    def c(self) -> Any:
+        """Coriolis and gyroscopic forces (nv, 1)."""
+        return self._complete["c"]
+
+    @property
+    def D(self) -> Any:
+        """Damping matrix (nv, nv)."""
+        return self._complete["D"]
+
+    @property
+    def fK(self) -> Any:
+        """Forces of springs and potentials (nv, 1)."""
+        return self._complete["fK"]
+
+    @property
+    def fG(self) -> Any:
+        """Forces of gravity (nv, 1), on the left-hand side."""
+        return self._complete["fG"]
+
+    @property
+    def B(self) -> Any:
+        """Input matrix (nv, nu)."""
+        return self._complete["B"]
+
+    @property
+    def A(self) -> Any:
+        """Kinematics matrix (nq, nv): q' = A v."""
+        return self._complete["A"]
+
+    @property
+    def f(self) -> Any:
+        """The user's forces (nv, 1), on the right-hand side."""
+        return self._complete["f"]
+
+    @property
+    def Phi(self) -> Any:
+        """Rows (m, nv) of loops and constraints: Phi v + b = 0, with reactions Phi^T lam on the right-hand side."""
+        return self._complete["Phi"]
+
+    @property
+    def phi(self) -> Any:
+        """Constraints of the coordinates (m, 1), zero on the manifold."""
+        return self._complete["phi"]
+
+    # --- output -----------------------------------------------------------------------------------------------------------------
+
+    def sympy(self) -> dict[str, Any]:
+        """All quantities by name, as SymPy matrices without named subexpressions."""
+        return {name: getattr(self, name) for name in ("q", "v", "u", "p", *QUANTITIES, "phi")}
+
+    def text(self, unicode: bool = True, width: int = 100) -> str:
+        """The equations as text: one line per entry that is not zero; ``unicode`` False gives plain Python expressions."""
+        from heavytop.equations.typeset import text
+
+        return text(self, unicode, width)
+
+    def latex(self) -> str:
+        """The equations as LaTeX, an ``aligned`` environment for display mathematics (amsmath)."""
+        from heavytop.equations.typeset import latex
+
+        return latex(self)
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex()}$"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"Equations({self.name!r}: nq={self.model.nq}, nv={self.model.nv}, nu={self.model.nu})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The equations as plain data: names, values of parameters, and Python expressions as strings."""
+        from heavytop.equations.typeset import line
+
+        plain = lambda expression: line(expression, unicode=False)  # noqa: E731
+        compact = self.compact
+        return {
+            "name": self.name,
+            "q": [str(s) for s in self.q],
+            "v": [str(s) for s in self.v],
+            "u": [str(s) for s in self.u],
+            "parameters": {str(s): p.value for s, p in zip(self.p, self.model.description.parameters, strict=True)},
+            "form": "M a + c + D v + fK + fG = B u + f + Phi^T lam, q' = A v, phi(q) = 0",
+            "definitions": [[symbol.name, plain(expression)] for symbol, expression in self.definitions],
+            **{
+                name: [[plain(entry) for entry in row] for row in compact[name].tolist()]
+                for name in (*QUANTITIES, "phi")
+            },
+        }

@@ -1,0 +1,376 @@
+"""Equations to read: equal to the numbers of the model, and as short as a textbook prints them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+from sympy.printing.pycode import PythonCodePrinter
+
+import heavytop as ht
+from heavytop import library
+from heavytop.equations.equations import QUANTITIES, Equations
+from heavytop.errors import UnknownNameError
+
+SYSTEMS = [name.replace(":N", ":3") for name in library.names()] + ["chain:1", "chain:7"]
+
+
+def numbers(
+    equations: Equations, q: np.ndarray, v: np.ndarray, p: np.ndarray, complete: bool = False
+) -> dict[str, np.ndarray]:
+    """The SymPy expressions at a state, through their definitions or written out."""
+    arguments = [*equations.q, *equations.v, *equations.p]
+    values = dict(zip(map(str, arguments), [*q, *v, *p], strict=True))
+    if not complete:
+        for symbol, expression in equations.definitions:
+            values[str(symbol)] = evaluate(expression, values)
+    matrices = equations.sympy() if complete else equations.compact
+    return {
+        name: np.array([evaluate(entry, values) for entry in matrices[name]], dtype=float).reshape(matrices[name].shape)
+        for name in (*QUANTITIES, "phi")
+    }
+
+
+PYTHON = PythonCodePrinter()
+
+
+def evaluate(expression: sympy.Expr, values: dict[str, float]) -> float:
+    return float(eval(PYTHON.doprint(expression), {"math": math}, values))
+
+
+def assert_equal(model: ht.Model, equations: Equations, seed: int = 0, complete: bool = False) -> None:
+    rng = np.random.default_rng(seed)
+    q, v = model.random(rng), rng.standard_normal(model.nv)
+    p = model.parameter_vector() * rng.uniform(0.8, 1.25, len(model.parameter_names))
+    values = dict(zip(model.parameter_names, p, strict=True))
+    got = numbers(equations, q, v, p, complete)
+    expected = {
+        "M": model.mass_matrix(q, parameters=values),
+        "c": model.bias(q, v, parameters=values)[:, None],
+        "D": model.damping_matrix(q, parameters=values),
+        "fK": model.stiffness_force(q, parameters=values)[:, None],
+        "fG": model.gravity_force(q, parameters=values)[:, None],
+        "B": model.input_matrix(q, parameters=values),
+        "A": model.kinematics_matrix(q, parameters=values),
+    }
+    resisting = model.dissipation_force(q, v, parameters=values)
+    dissipated = resisting - expected["D"] @ v
+    expected["f"] = (model.applied_force(q, v, parameters=values) - dissipated)[:, None]
+    for name, value in expected.items():
+        beside = resisting if name == "f" else value
+        scale = max(1e-3, np.max(np.abs(value), initial=0.0), np.max(np.abs(beside), initial=0.0))
+        np.testing.assert_allclose(got[name], value, rtol=0, atol=1e-12 * scale, err_msg=name)
+    if model.is_constrained:
+        Phi = model.evaluate("constraint_jacobian", q, parameters=values)
+        np.testing.assert_allclose(got["Phi"], Phi, rtol=0, atol=1e-12 * np.max(np.abs(Phi)))
+    assert np.max(np.abs(got["phi"]), initial=0.0) < 1e-12
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_equal_to_the_model(name: str) -> None:
+    model = library.load(name).derive(native=False)
+    assert_equal(model, model.equations())
+
+
+@pytest.mark.parametrize("name", ["furuta", "double-pendulum", "chain:4"])
+def test_written_out_equal_to_the_model(name: str) -> None:
+    model = library.load(name).derive(native=False)
+    equations = model.equations()
+    assert_equal(model, equations, seed=1, complete=True)
+    known = {*equations.q, *equations.v, *equations.p}
+    assert all(matrix.free_symbols <= known | set(equations.u) for matrix in equations.sympy().values())
+
+
+JOINTS = {
+    "circle": lambda: ht.Revolute("z", coordinates="circle"),
+    "universal": lambda: ht.Universal(("x", "y")),
+    "cylindrical": lambda: ht.Cylindrical("z"),
+    "planar": lambda: ht.Planar(),
+    "quaternion": lambda: ht.Spherical("quaternion"),
+    "euler": lambda: ht.Spherical("euler"),
+    "free-quaternion": lambda: ht.Free("quaternion"),
+    "free-mixed": lambda: ht.Free(velocity="mixed"),
+    "free-unified": lambda: ht.Free(velocity="unified"),
+}
+
+
+@pytest.mark.parametrize("joint", JOINTS)
+def test_every_coordinate_block(joint: str) -> None:
+    system = ht.System(gravity=(0.1, 0.2, -9.8), name=joint)
+    m, l = system.parameter("m", 1.2), system.parameter("l", 0.3)
+    system.body(
+        "base", joint=JOINTS[joint](), inertia=ht.Inertia(m, com=(l, 0.1, 0.0), moment_at_com=(0.02, 0.03, 0.04))
+    )
+    system.body("tip", parent="base", at=(0, 0, l), joint=ht.Revolute("y"), inertia=ht.Inertia(m, com=(0, 0, l)))
+    system.damper("world", "tip", ht.Damping(0.3, (0.1, 0, 0)))
+    system.spring("base", "tip", ht.Stiffness(2.0, (0, 0.1, 0.2), (0.1, 0.2, 0.2)))
+    model = system.derive(native=False)
+    assert_equal(model, model.equations())
+
+
+def test_functions_of_the_user() -> None:
+    system = ht.System(name="custom")
+    k = system.parameter("k", 2.0)
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.body("pole", parent="cart", joint=ht.Revolute("y"), inertia=ht.Inertia(0.5, com=(0, 0, 0.4)))
+    system.potential(lambda q: k * np.exp(-q[0]) + np.where(q[0] > 0, q[0] ** 2, 0.0) + np.tanh(q[1]))
+    system.dissipation(lambda q, v: 0.5 * k * v[0] ** 2 * (2 + np.cos(q[1])))
+    system.dissipation(lambda q, v: 0.1 * (1 + v[1] ** 2) ** 1.5)
+    system.force(lambda q, v: ht.vector(np.sqrt(1 + q[0] ** 2), np.arctan2(q[1], 2.0) / (1 + q[0] ** 2)))
+    model = system.derive(native=False)
+    for seed in range(4):
+        assert_equal(model, model.equations(), seed)
+    assert model.equations().D[0, 0] == sympy.sympify("k*(cos(pole) + 2)")
+
+
+# --- textbook forms ---------------------------------------------------------------------------------------------------------
+
+
+def zero(expression: sympy.Expr) -> bool:
+    return sympy.simplify(expression) == 0
+
+
+def operations(matrix: sympy.Matrix) -> int:
+    return sum(entry.count_ops() for entry in matrix)
+
+
+def test_pendulum() -> None:
+    e = library.pendulum().derive().equations()
+    assert sympy.Matrix([sympy.sympify("m*l**2")]) == e.M
+    assert e.fG == sympy.Matrix([sympy.sympify("m*g*l*sin(theta)")])
+    assert e.c == e.D == e.fK == e.f == sympy.zeros(1, 1)
+    assert sympy.ones(1, 1) == e.B
+
+
+def test_furuta_is_equation_90() -> None:
+    """Document 004, eqs 90a and 90b with erratum 4.10."""
+    e = library.furuta().derive().equations()
+    names = "L_r L_p m_r m_p J_r3 J_p1 J_p2 J_p3 B_r B_p g theta alpha thetadot alphadot"
+    s = dict(zip(names.split(), sympy.symbols(names), strict=True))
+    a, sin, cos = s["alpha"], sympy.sin, sympy.cos
+    parse = lambda text: sympy.sympify(text, locals={**s, "sin": sin, "cos": cos})  # noqa: E731
+    mass = parse(
+        "J_p2*sin(alpha)**2 + J_p3*cos(alpha)**2 + J_r3 + L_p**2*m_p*sin(alpha)**2/4 + L_r**2*m_p + L_r**2*m_r/4"
+    )
+    assert zero(e.M[0, 0] - mass)
+    assert e.M[0, 1] == e.M[1, 0] == parse("-L_p*L_r*m_p*cos(alpha)/2")
+    assert zero(e.M[1, 1] - parse("J_p1 + L_p**2*m_p/4"))
+    square = parse("L_p*L_r*m_p*sin(alpha)/2*alphadot**2")
+    assert zero(e.c[0] - square - parse("(J_p2 - J_p3 + L_p**2*m_p/4)*sin(2*alpha)*alphadot*thetadot"))
+    assert zero(e.c[1] + parse("(L_p**2*m_p/8 + (J_p2 - J_p3)/2)*sin(2*alpha)*thetadot**2"))
+    assert e.fG == sympy.Matrix([0, parse("-L_p*m_p*g/2*sin(alpha)")])
+    assert sympy.diag(s["B_r"], s["B_p"]) == e.D
+    assert sympy.Matrix([1, 0]) == e.B
+    assert sin(2 * a) in e.c[0].atoms(sympy.sin)
+    assert operations(e.M) <= 36
+    assert operations(e.c) <= 30
+    assert not e.definitions
+
+
+def sleigh() -> Equations:
+    """The sleigh with a rotor of document 004, section 4.1, before its runner is constrained: velocities u, w of the runner."""
+    system = ht.System(gravity=(0, 0, 0), name="sleigh")
+    values = {"m_c": 5.0, "m_r": 1.5, "J_c": 0.4, "J_r": 0.05, "a": 0.3, "b": 0.25, "k_1": 2.0, "k_2": 1.0}
+    m_c, m_r, J_c, J_r, a, b, k_1, k_2 = (system.parameter(*pair) for pair in values.items())
+    system.body("sleigh", joint=ht.Planar(), inertia=ht.Inertia(m_c, com=(b, 0, 0), moment_at_com=(0.3, 0.3, J_c)))
+    system.body("rotor", inertia=ht.Inertia(m_r, com=(a, 0, 0), moment_at_com=(0.03, 0.03, J_r)))
+    system.connect("sleigh", "rotor", ht.Revolute("z"), at=(b, 0, 0), name="delta")
+    system.potential(lambda q: k_1 * q[3] ** 2 + k_2 * q[3] ** 4)
+
+    def velocity(q, v):
+        c, s = np.cos(q[2]), np.sin(q[2])
+        return ht.vector(c * v[0] + s * v[1], c * v[1] - s * v[0], v[2], v[3])
+
+    names = {"angle": "theta", "w_1": "u", "w_2": "w", "w_3": "thetadot", "w_4": "deltadot"}
+    return system.derive(velocity).equations(names)
+
+
+def test_sleigh_is_equations_68_and_69() -> None:
+    """Document 004, eqs 68 and 69 with erratum 4.7, for the lateral velocity w = 0."""
+    e = sleigh()
+    names = "m_c m_r J_c J_r a b k_1 k_2 theta delta u thetadot deltadot"
+    s = dict(zip(names.split(), sympy.symbols(names), strict=True))
+    parse = lambda text: sympy.sympify(text, locals=s)  # noqa: E731
+    kept = [0, 2, 3]
+    inertia = parse("J_c + J_r + a**2*m_r + 2*a*b*m_r*cos(delta) + b**2*m_c + b**2*m_r")
+    cross, coupling = parse("-a*m_r*sin(delta)"), parse("J_r + a**2*m_r + a*b*m_r*cos(delta)")
+    M = sympy.Matrix(
+        [[parse("m_c + m_r"), cross, cross], [cross, inertia, coupling], [cross, coupling, parse("J_r + a**2*m_r")]]
+    )
+    assert (e.M.extract(kept, kept) - M).applyfunc(sympy.simplify) == sympy.zeros(3, 3)
+    right = sympy.Matrix(
+        [
+            parse("a*m_r*cos(delta)*(deltadot**2 + 2*deltadot*thetadot + thetadot**2) + b*(m_c + m_r)*thetadot**2"),
+            parse(
+                "a*b*m_r*sin(delta)*(deltadot**2 + 2*deltadot*thetadot) - (a*m_r*cos(delta) + b*(m_c + m_r))*u*thetadot"
+            ),
+            parse("-a*b*m_r*sin(delta)*thetadot**2 - a*m_r*u*cos(delta)*thetadot - 2*k_1*delta - 4*k_2*delta**3"),
+        ]
+    )
+    forces = (e.c + e.fK).extract(kept, [0]).subs("w", 0)
+    assert (forces + right).applyfunc(sympy.simplify) == sympy.zeros(3, 1)
+    assert operations(e.M) <= 90
+    assert operations(e.c) <= 95
+    theta = sympy.Symbol("theta")
+    assert theta not in (e.M.free_symbols | e.c.free_symbols | e.fK.free_symbols)
+    assert e.A[:2, :2] == sympy.Matrix([[sympy.cos(theta), -sympy.sin(theta)], [sympy.sin(theta), sympy.cos(theta)]])
+
+
+def test_constrained_sleigh_in_minimal_velocities() -> None:
+    """The numbers of the same equations when the runner is constrained by choice of the velocity coordinates."""
+    e = library.chaplygin_sleigh().derive().equations()
+    full = sleigh()
+    values = full.model.description.parameters
+    numbers = {p.name: p.value for p in values} | {
+        "w": 0,
+        "thetadot": "turn_rate",
+        "deltadot": "rotor_rate",
+        "delta": "rotor",
+    }
+    for name in ("M", "c", "fK"):
+        matrix = getattr(full, name).extract([0, 2, 3], [0, 2, 3] if name == "M" else [0]).subs(numbers)
+        difference = (matrix - getattr(e, name)).applyfunc(sympy.expand)
+        assert all(abs(k) < 1e-12 for entry in difference for k in entry.as_coefficients_dict().values())
+
+
+def test_free_body_is_equation_3_96() -> None:
+    """M xi' = ad(xi)^T M xi + M Ad(G)^-1 (a_G, 0)."""
+    e = library.free_body().derive().equations()
+    m, g, J = sympy.Symbol("m"), sympy.Symbol("g"), sympy.symbols("J_1:4")
+    v, omega = sympy.Matrix(e.v[:3]), sympy.Matrix(e.v[3:])
+    Theta = sympy.diag(*J)
+    assert sympy.diag(m, m, m, *J) == e.M
+    expected = sympy.Matrix([m * omega.cross(v), omega.cross(Theta * omega)])
+    assert (e.c - expected).applyfunc(sympy.expand) == sympy.zeros(6, 1)
+    down = sympy.Matrix(sympy.symbols("R_zx R_zy R_zz"))
+    assert e.fG == sympy.Matrix([*(m * g * down), 0, 0, 0])
+    assert operations(e.c) <= 24
+
+
+def test_free_body_with_mixed_velocities_loses_its_rotation_matrix() -> None:
+    """With the centre of mass as reference, R^T R = I removes R from the mass matrix and from the force of gravity."""
+    system = ht.System(name="mixed")
+    m = system.parameter("m", 1.0)
+    system.body("body", joint=ht.Free(velocity="mixed"), inertia=ht.Inertia(m, moment_at_com=(1.0, 2.0, 2.5)))
+    e = system.derive().equations()
+    assert sympy.diag(m_ := sympy.Symbol("m"), m_, m_, 1, 2, sympy.Rational(5, 2)) == e.M
+    assert e.c[:3] == [0, 0, 0]
+    assert zero(e.fG[2] - 9.81 * m_)
+    assert e.fG[:2] == [0, 0]
+
+
+def test_circle_coordinates_use_their_constraint() -> None:
+    system = ht.System(gravity=(0, 0, 0), name="circle")
+    m = system.parameter("m", 1.0)
+    system.body("a", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.body("b", inertia=ht.Inertia(m, com=(1, 0, 0)))
+    system.connect("a", "b", ht.Revolute("z", coordinates="circle"), name="phi")
+    e = system.derive().equations()
+    assert [str(s) for s in e.q] == ["a", "c_phi", "s_phi"]
+    assert [str(s) for s in e.v] == ["adot", "phidot"]
+    assert e.M[0, 0] == sympy.sympify("m + 1")
+    assert e.M[1, 1] == sympy.Symbol("m")
+    assert e.phi == sympy.Matrix([sympy.sympify("c_phi**2 + s_phi**2 - 1")])
+
+
+def test_angles_add_up_in_planar_chains() -> None:
+    e = library.double_pendulum().derive().equations()
+    total = sympy.sin(sum(e.q))
+    assert total in e.fG[1].atoms(sympy.sin)
+    assert operations(e.M) + operations(e.c) + operations(e.fG) <= 60
+
+
+def test_rounding_leaves_no_traces() -> None:
+    system = ht.System(gravity=(0, 0, 0), name="dust")
+    turn = ht.geometry.se3.pose(ht.geometry.so3.rotation_about("z", np.pi / 2), np.array([0.3, 0.1, 0]))
+    system.body("a", at=turn, joint=ht.Revolute("x"), inertia=ht.Inertia(1.0, com=(0, 1, 0)))
+    system.body("b", parent="a", at=turn, joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0.5, 0, 0)))
+    e = system.derive().equations()
+    floats = {abs(float(n)) for matrix in (e.M, e.c) for n in matrix.atoms(sympy.Number) if n != 0}
+    assert min(floats) > 1e-3
+
+
+# --- names and output ---------------------------------------------------------------------------------------------------------
+
+
+def test_names() -> None:
+    e = library.load("tricopter-load").derive().equations()
+    q, v = [str(s) for s in e.q], [str(s) for s in e.v]
+    assert q[:4] == ["x_hull", "y_hull", "z_hull", "R_hull_xx"]
+    assert q[-8:] == ["theta_2", "theta_3", "c_p_1", "s_p_1", "c_p_2", "s_p_2", "c_p_3", "s_p_3"]
+    assert v[3:10] == [
+        "omega_hull_x",
+        "omega_hull_y",
+        "omega_hull_z",
+        "omega_load_x",
+        "omega_load_y",
+        "omega_load_z",
+        "thetadot_1",
+    ]
+    assert len({*q, *v}) == 45
+
+
+def test_names_that_collide_stay_distinct() -> None:
+    system = ht.System(name="same")
+    mass = system.parameter("x", 1.0)
+    system.body("x", joint=ht.Prismatic("x"), inertia=ht.Inertia(mass))
+    system.input("x", ht.JointForce("x"))
+    e = system.derive().equations()
+    assert len({*e.q, *e.v, *e.u, *e.p}) == 4
+    assert str(e.u[0]) == "u_x"
+    assert sympy.Matrix([e.p[0]]) == e.M
+
+
+def test_other_names_and_unknown_ones() -> None:
+    model = library.pendulum().derive()
+    assert model.equations({"theta": "phi"}).fG[0].has(sympy.Symbol("phi"))
+    with pytest.raises(UnknownNameError, match=r"unknown symbol of the equations 'thet'\. Did you mean 'theta'"):
+        model.equations({"thet": "phi"})
+
+
+def test_text() -> None:
+    text = library.furuta().derive().equations().text()
+    assert text.splitlines()[0] == "rotary pendulum: M a + c + D v + fG = B u"
+    assert "M[1,2] = -L_p·L_r·m_p·cos(α)/2" in text
+    assert "v = (θ̇, α̇)" in text
+    assert "fK" not in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_plain_text_is_python() -> None:
+    text = library.furuta().derive().equations().text(unicode=False)
+    assert text.isascii()
+    line = next(line for line in text.splitlines() if line.strip().startswith("c[2] ="))
+    assert sympy.sympify(line.split("=")[1]) == library.furuta().derive().equations().c[1]
+
+
+def test_latex() -> None:
+    e = library.furuta().derive().equations()
+    latex = e.latex()
+    assert latex.startswith("\\begin{aligned}\nM \\dot{v} + c + D v + f^G &= B u")
+    assert "\\dot{\\theta}" in latex
+    assert latex.count("{") == latex.count("}")
+    assert e._repr_latex_() == f"$\\displaystyle {latex}$"
+
+
+def test_large_system_names_its_subexpressions() -> None:
+    e = library.load("chain:5").derive().equations()
+    assert e.definitions
+    assert f"with {len(e.definitions)} common subexpressions" in e.text()
+    seen: set[sympy.Symbol] = {*e.q, *e.v, *e.p}
+    for symbol, expression in e.definitions:
+        assert expression.free_symbols <= seen
+        seen.add(symbol)
+    assert max(entry.count_ops() for entry in e.compact["c"]) < 200
+    assert "x_{0} &=" in e.latex()
+
+
+def test_to_dict_is_plain_data() -> None:
+    import json
+
+    data = library.furuta().derive().equations().to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert data["M"][1][1] == "J_p1 + L_p**2*m_p/4"
+    assert data["parameters"]["L_r"] == 0.216
