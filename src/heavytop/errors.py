@@ -45,6 +45,14 @@ class FileFormatError(HeavytopError, ValueError):
     """A file whose content is not what its format demands."""
 
 
+class RecipeError(HeavytopError, ValueError):
+    """An object that cannot travel to another process, or a recipe that cannot be read here."""
+
+
+class SweepError(HeavytopError, ValueError):
+    """A sweep that cannot be made, or a store that does not belong to it."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
     """The error for an undeclared name, with the nearest declared ones.
 

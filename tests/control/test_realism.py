@@ -86,7 +86,7 @@ def test_integral_action_takes_the_period_of_the_simulation(lab, integral_law) -
     assert near.sampled(5e-3) is near
     fixed = integral_law.with_reference(target, sample_time=1.0)
     with pytest.raises(
-        ControlError, match=r"has the sample time 1 s, but .* samples it every 0.01 s. Leave sample_time"
+        ControlError, match=r"has the sample time 1 s, but .* samples it every 0.01 s. Omit sample_time"
     ):
         simulate(model, start, 0.2, 1e-2, control=fixed)
     with pytest.raises(ControlError, match="has the sample time 1 s, but this simulation evaluates it continuously"):

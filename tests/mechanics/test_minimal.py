@@ -225,3 +225,24 @@ def test_the_singularity_is_one_of_coordinates_not_of_the_formalism() -> None:
         np.testing.assert_allclose(good, exact, rtol=1e-14)
     assert errors[1e-1] < 1e-12
     assert errors[1e-5] > 1e-8
+
+
+def test_a_matrix_that_vanishes_as_a_whole_is_singular() -> None:
+    """A 1 x 1 matrix always has condition number 1: its size around q tells."""
+    shrinking = minimal.MinimalModel(1, lambda q, qd: 0.5 * np.cos(q[0]) ** 2 * qd[0] ** 2)
+    with pytest.raises(ConfigurationError, match="mass matrix"):
+        shrinking.acceleration([np.pi / 2], [0.1], [1.0])
+    assert np.isfinite(shrinking.acceleration([np.pi / 2 - 1e-3], [0.1], [1.0]))
+    blind = minimal.MinimalModel(1, lambda q, qd: 0.5 * qd[0] ** 2, None, lambda q: [[np.cos(q[0])]])
+    rest = ([0.0], [0.0], [0.0])
+    with pytest.raises(ConfigurationError, match="input matrix"):
+        blind.computed_torque(([np.pi / 2], [0.0]), rest, np.eye(1), np.eye(1))
+    tiny = minimal.MinimalModel(1, lambda q, qd: 0.5e-30 * qd[0] ** 2)  # small everywhere is no singularity
+    assert tiny.acceleration([1.0], [0.0], [1e-30]) == pytest.approx([1.0])
+
+
+def test_singular_members_of_a_batch_are_found() -> None:
+    shrinking = minimal.MinimalModel(1, lambda q, qd: 0.5 * np.cos(q[0]) ** 2 * qd[0] ** 2)
+    q = np.array([[0.0], [np.pi / 2], [1.0]])
+    with pytest.raises(ConfigurationError, match="singular"):
+        shrinking.acceleration(q, np.zeros((3, 1)))

@@ -8,7 +8,7 @@ import pytest
 import heavytop as ht
 from heavytop import vector
 from heavytop.coordinates import Vector
-from heavytop.errors import ModelError, ShapeError
+from heavytop.errors import ConfigurationError, ModelError, ShapeError
 from heavytop.geometry import se3, so3
 from heavytop.mechanics import euler_lagrange, lagrangian, moving_frame, multipliers, rigid_body
 from heavytop.mechanics.moving_frame_examples import ChaplyginSleigh, Pendulum, RotaryPendulum
@@ -210,6 +210,8 @@ def test_udwadia_kalaba_on_rank_deficient_constraints() -> None:
     np.testing.assert_allclose(a, multipliers.constrained(M, M @ free, C, b).acceleration, atol=1e-12)
     with pytest.raises(ModelError, match="positive definite"):
         multipliers.udwadia_kalaba(np.zeros((5, 5)), free, C, b)
+    with pytest.raises(ConfigurationError, match="contradict each other there by"):
+        multipliers.udwadia_kalaba(M, free, C, b + [0.0, 0.0, 1.0])
 
 
 # --- sleigh (M14 to M16) --------------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from heavytop._arrays import symbol
-from heavytop.coordinates import Pose, Rotation
-from heavytop.errors import ShapeError
-from heavytop.geometry import se3, so3
+from heavytop.coordinates import Pose, Rotation, calculus
+from heavytop.errors import ModelError, ShapeError
+from heavytop.geometry import critical_points, se3, so3
 from heavytop.mechanics import multipliers, rayleigh, rigid_body
 
 RNG = np.random.default_rng(17)
@@ -156,6 +156,30 @@ def test_spring_set_against_the_sum_over_springs() -> None:
     for direction in np.random.default_rng(1).standard_normal((5, 6)):
         second = (energy(moved(step * direction)) - 2 * energy(G) + energy(moved(-step * direction))) / step**2
         assert direction @ s.hessian(G) @ direction == pytest.approx(second, rel=1e-4)
+
+
+def test_all_hessians_have_the_same_order_of_derivatives() -> None:
+    """d_i d_j V with row i and column j: of a spring set, of -tr(P R), and of any function on any coordinates."""
+    k, h, p = springs()
+    s = rigid_body.springs(k, h, p)
+    c = Pose()
+    q = c.random(3)
+    pose = c.pose(q)
+    by_calculus = calculus.second_derivatives(c, lambda q: s.energy(c.pose(q)), q)
+    np.testing.assert_allclose(s.hessian(pose), by_calculus, rtol=1e-12, atol=1e-12)
+    assert np.abs(by_calculus - by_calculus.T).max() > 1e-2
+
+    P = np.random.default_rng(5).standard_normal((3, 3))
+    turn = Rotation()
+    R = turn.random(4)
+    second = calculus.second_derivatives(turn, lambda q: critical_points.value(P, turn.rotation_matrix(q)), R)
+    np.testing.assert_allclose(critical_points.hessian(P, turn.rotation_matrix(R)), second, atol=1e-13)
+
+
+@pytest.mark.parametrize("stiffness", [[0.0, 0.0], [1.0, -1.0], [np.nan, 1.0], [np.inf, 1.0]])
+def test_springs_without_a_total_have_no_centre(stiffness) -> None:
+    with pytest.raises(ModelError, match="no centre"):
+        rigid_body.springs(stiffness, np.eye(3)[:2], np.eye(3)[1:])
 
 
 def test_spring_sets_of_the_reference(golden) -> None:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from heavytop._arrays import symbol
-from heavytop.coordinates import Rotation, ScalablePose
+from heavytop.coordinates import Rotation, ScalablePose, UnifiedPose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion
 from heavytop.mechanics import euler_lagrange, minimal
 from heavytop.mechanics import scalable_body as sb
+from heavytop.simulate.bodies import unified_body
 
 RNG = np.random.default_rng(41)
 MASSES = RNG.uniform(0.3, 1.5, 6)
@@ -204,3 +205,18 @@ def test_equations_take_symbols_and_batches() -> None:
     np.testing.assert_allclose(
         sb.coordinate_acceleration(M, qs, us)[1], sb.coordinate_acceleration(M, qs[1], us[1]), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize(
+    ("mass", "theta", "message"),
+    [
+        (-1.0, np.eye(3), "positive mass"),
+        (1.0, [1.0, 1.0, 50.0], "sum of the other two"),
+        (np.nan, np.eye(3), "finite"),
+    ],
+)
+def test_impossible_bodies_are_refused(mass, theta, message) -> None:
+    with pytest.raises(ModelError, match=message):
+        sb.mass_matrix(mass, theta)
+    with pytest.raises(ModelError, match=message):
+        unified_body(UnifiedPose("hexahedral"), mass, theta)

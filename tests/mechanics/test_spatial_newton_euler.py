@@ -205,3 +205,60 @@ def test_recursion_takes_symbols() -> None:
 def test_order_of_links_is_checked() -> None:
     with pytest.raises(ModelError, match="link 0 has parent 0: parents must come before"):
         sne.inverse_dynamics([sne.Link(np.eye(6)[0], np.eye(6), parent=0)], np.zeros(1), np.zeros(1), np.zeros(1))
+
+
+def tree_of_any_joints():
+    """Joints of six, three, two, two and one degree of freedom, and the same as a System with a wrench on two bodies."""
+    rng = np.random.default_rng(12)
+    joints = [
+        ht.Free(),
+        ht.Spherical(),
+        ht.Universal(),
+        ht.Cylindrical("y"),
+        ht.Planar(),
+        ht.Revolute((1.0, 2.0, 2.0)),
+    ]
+    links, system = [], ht.System(gravity=(0.5, -0.3, -9.81))
+    for i, joint in enumerate(joints):
+        parent, at = (-1, 0, 1, 0, 3, 4)[i], se3.exp(0.6 * rng.standard_normal(6))
+        m, com = rng.uniform(0.5, 2), 0.3 * rng.standard_normal(3)
+        points = rng.standard_normal((6, 3))
+        theta = 0.1 * sne.rotational_inertia(np.ones(6), points - points.mean(axis=0))
+        inertia = sne.spatial_inertia(m, com, theta)
+        links.append(
+            sne.Link(inertia=inertia, at=at, parent=parent, coordinates=joint.coordinates, placement=joint.pose)
+        )
+        carrier = "world" if parent < 0 else f"b{parent}"
+        system.body(f"b{i}", parent=carrier, at=at, joint=joint, inertia=ht.Inertia(m, com, theta))
+    for name, body in (("push", "b2"), ("pull", "b5")):
+        for k in range(6):
+            system.input(f"{name}{k}", ht.Wrench(body, force=np.eye(6)[k, :3], moment=np.eye(6)[k, 3:]))
+    return links, system.derive()
+
+
+def test_recursion_with_joints_of_any_degrees_of_freedom_and_external_wrenches() -> None:
+    links, model = tree_of_any_joints()
+    rng = np.random.default_rng(5)
+    q, (v, a) = model.random(rng, (3,)), rng.standard_normal((2, 3, model.nv))
+    push, pull = rng.standard_normal((2, 6))
+    gravity, external = (0.5, -0.3, -9.81), [None, None, push, None, None, pull]
+    u = np.concatenate([spatial.swap(push), spatial.swap(pull)])
+    np.testing.assert_allclose(sne.mass_matrix(links, q), model.mass_matrix(q), atol=1e-12)
+    needed = model.inverse_dynamics(q, v, a) - np.matvec(model.input_matrix(q), u)
+    result = sne.inverse_dynamics(links, q, v, a, gravity, external)
+    np.testing.assert_allclose(result.forces, needed, rtol=1e-11, atol=1e-11)
+    forward = sne.acceleration(links, q, v, gravity=gravity, external=external)
+    np.testing.assert_allclose(forward, model.acceleration(q, v, u), rtol=1e-9, atol=1e-9)
+    symbolic = sne.inverse_dynamics(links, symbol("q", model.nq), symbol("v", model.nv), symbol("a", model.nv), gravity)
+    assert symbolic.forces.shape == (model.nv,)
+
+
+def test_links_say_what_they_need() -> None:
+    with pytest.raises(ModelError, match="either a screw"):
+        sne.Link(np.eye(6)[0], np.eye(6), coordinates=ht.Spherical().coordinates, placement=ht.Spherical().pose)
+    with pytest.raises(ModelError, match="either a screw"):
+        sne.Link(inertia=np.eye(6))
+    with pytest.raises(ModelError, match="needs an inertia"):
+        sne.Link(np.eye(6)[0])
+    with pytest.raises(ModelError, match="one external wrench"):
+        sne.inverse_dynamics([sne.Link(np.eye(6)[0], np.eye(6))], *np.zeros((3, 1)), external=[])

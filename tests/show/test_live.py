@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +15,11 @@ from typer.testing import CliRunner
 
 from heavytop.cli import app
 from heavytop.control.analysis import hover
-from heavytop.control.disturbances import ConstantWind, VonKarman
+from heavytop.control.wind import ConstantWind, VonKarman
 from heavytop.copters import quadcopter
 from heavytop.copters.vehicle import LAWS
 from heavytop.errors import ControlError, HeavytopError, ShapeError, SimulationError, UnknownNameError
-from heavytop.show.live_flight import PUSH_SECONDS, LiveFlight, placed
+from heavytop.show.live_flight import LONGEST, PUSH_SECONDS, LiveFlight, placed
 from heavytop.show.live_gains import numbers_of, recipe_of, tunable
 from heavytop.show.live_hangar import build_vehicle, vehicle_names
 from heavytop.show.live_panel import numbers_html
@@ -50,6 +51,14 @@ def errors(flight: LiveFlight, seconds: float, step: float = 0.05) -> np.ndarray
         assert np.all(np.isfinite(flight.snapshot.u))
         found.append(flight.snapshot.tracking_error)
     return np.array(found)
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    """Until something has happened in another thread; a minute at most."""
+    end = time.monotonic() + 60
+    while not reached() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert reached()
 
 
 # --- motion -------------------------------------------------------------------------------------------------------------------
@@ -191,14 +200,40 @@ def test_the_motion_does_not_depend_on_the_frame_rate(flight: LiveFlight) -> Non
     assert ends[0] == pytest.approx(ends[1], abs=1e-12)
 
 
-def test_it_keeps_real_time_in_its_own_thread() -> None:
+class Wall:
+    """A wall clock that only waiting moves, each time a little more than asked."""
+
+    def __init__(self, late: list[float]) -> None:
+        self.now, self.late = 100.0, list(reversed(late))
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        if not self.late:
+            return True
+        self.now += seconds + self.late.pop()
+        return False
+
+
+@pytest.mark.parametrize(
+    ("late", "lost"), [([0.0] * 50, 0.0), ([0.003, 0.0, 0.012] * 20, 0.0), ([0.0, 3.0, 0.0], 3.01 - LONGEST)]
+)
+def test_it_keeps_real_time(late: list[float], lost: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated time is the time on the wall, apart from a hold-up, after which it does not race."""
+    flight, wall = LiveFlight("tricopter"), Wall(late)
+    monkeypatch.setattr(sys.modules[LiveFlight.__module__], "time", wall)
+    monkeypatch.setattr(flight, "_ended", wall)
+    start = flight.snapshot.time
+    flight._keep_going(100.0)
+    assert flight.snapshot.time - start == pytest.approx(wall.now - 100.0 - lost, abs=1.1e-3)
+
+
+def test_it_goes_on_in_its_own_thread() -> None:
     flight = LiveFlight("tricopter")
     flight.start()
     try:
-        begin, start = time.perf_counter(), flight.snapshot.time
-        time.sleep(1.0)
-        flown, passed = flight.snapshot.time - start, time.perf_counter() - begin
-        assert flown == pytest.approx(passed, rel=0.3)
+        wait_for(lambda: flight.snapshot.time > 0.1)
         # many threads command at once
         threads = [
             threading.Thread(target=lambda k=k: [flight.push((0.01 * k, 0, 0)) for _ in range(20)]) for k in range(4)
@@ -207,8 +242,7 @@ def test_it_keeps_real_time_in_its_own_thread() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        time.sleep(0.3)
-        assert flight.snapshot.position[0] > 1e-3
+        wait_for(lambda: flight.snapshot.position[0] > 1e-3)
     finally:
         flight.stop()
     stopped = flight.snapshot.time

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import FileFormatError, ModelError, SimulationError, UnknownNameError
+from heavytop.errors import FileFormatError, SimulationError, UnknownNameError
 from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, plot_signals
 from heavytop.simulate import Ending, Invariant
 from heavytop.simulate.api import simulate
@@ -298,7 +298,9 @@ def test_copies_and_pickles(run: ht.Run, batch: ht.Run) -> None:
         same(thawed, pickle.loads(pickle.dumps(thawed)))
 
 
-def test_models_say_why_they_are_not_pickled(run: ht.Run) -> None:
-    assert copy.deepcopy(run.model) is run.model
-    with pytest.raises(ModelError, match="Derive it anew in each process"):
-        pickle.dumps(run.model)
+def test_models_are_pickled_as_recipes(run: ht.Run) -> None:
+    model = run.model
+    again = pickle.loads(pickle.dumps(model))
+    assert again is not model
+    assert again.description.fingerprint == model.description.fingerprint
+    assert copy.deepcopy(model) is model

@@ -24,6 +24,7 @@ def run(effort: Effort) -> Report:
         _track(report, name, peer and not quick)
     _recover(report, ANGLES[-1:] if quick else ANGLES, peer and not quick)
     _speed(report, effort, peer and not quick)
+    _random_starts(report, 16 if quick else 1000)
     report.notes.append(
         "one controller for all flights, nominal: it knows neither drag nor rotor lag; sampled at 100 Hz (loops and recovery at 200 Hz) "
         "as RotorPy's. wrong: mass +10 %, moments of inertia -10 % in the plant. Flights start in place with the right velocity, level."
@@ -94,6 +95,12 @@ def _speed(report: Report, effort: Effort, measure: bool) -> None:
     report.row(flight="MuJoCo rollout, RK4, no controller", batch=rollout)
     report.ratio("batch with controller against MuJoCo's rollout without", hull["not limited"] / rollout, MUJOCO_TARGET)
     report.ratio("the same with limits kept by a quadratic program", hull["limited"] / rollout)
+
+
+def _random_starts(report: Report, count: int) -> None:
+    recovered, seconds = hummingbird.random_starts(count)
+    report.row(flight=f"{count} random starts with limits", recovered=recovered, cpu_s=seconds)
+    report.limit("processor time of 30 s from 1000 random starts with limits", seconds * 1000 / count, 10.0, "s")
 
 
 def _time(seconds: float) -> float | str:

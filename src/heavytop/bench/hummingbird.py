@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from time import process_time
 from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, vector
+from heavytop.control import random_states, region_of_attraction
 from heavytop.control.allocation import Limits
 from heavytop.control.curves import Curve, circle, minimum_snap
 from heavytop.control.flatness import flat_reference
@@ -19,6 +21,7 @@ from heavytop.copters.catalogue import load
 from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
+from heavytop.copters.vehicles import quadcopter
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
 
@@ -206,3 +209,15 @@ def hull_steps_per_second(batch: int, steps: int, repeats: int, limited: bool) -
         )
         best = min(best, run.timing.wall_seconds)
     return batch * steps / best
+
+
+def random_starts(count: int) -> tuple[float, float]:
+    """Share that recovers of ``count`` starts within 20 m at any attitude, thrusts limited, and processor seconds of their 30 s."""
+    craft = quadcopter()
+    limits = Limits(0.0, 6.0, torque_priority=100.0)
+    controller = energy_law(craft.model, craft.prototype, limits).with_reference(craft.model.neutral())
+    few, many = (random_states(craft.model, n, 1, distance=20.0) for n in (8, count))
+    region_of_attraction(craft.model, controller, few, until=0.1, step=5e-3)  # compiles
+    clock = process_time()
+    result = region_of_attraction(craft.model, controller, many, until=30.0, step=5e-3)
+    return result.share, process_time() - clock

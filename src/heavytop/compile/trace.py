@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, update_wrapper
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +97,19 @@ class Traced:
 def on_symbols(function: Callable[..., Any], what: str, kind: type[HeavytopError] = ModelError) -> Callable[..., Any]:
     """A function of the user whose failure on symbols is told as an error of ours, with ``what`` it was given as."""
 
-    @wraps(function)
-    def call(*arguments: Any) -> Any:
+    return _OnSymbols(function, what, kind)
+
+
+class _OnSymbols:
+    """A function with the name under which it was given; it can be pickled where the function can."""
+
+    def __init__(self, function: Callable[..., Any], what: str, kind: type[HeavytopError]) -> None:
+        update_wrapper(self, function)
+        self.function, self.what, self.kind = function, what, kind
+
+    def __call__(self, *arguments: Any) -> Any:
         try:
-            return function(*arguments)
+            return self.function(*arguments)
         except HeavytopError:
             raise
         except (
@@ -113,9 +122,11 @@ def on_symbols(function: Callable[..., Any], what: str, kind: type[HeavytopError
             KeyError,
         ) as error:
             reason = str(error).rpartition(": ")[2] or type(error).__name__
-            raise kind(f"the function given as {what} fails on symbols ({reason.rstrip('.')}). {NOT_MATH}") from error
+            text = f"the function given as {self.what} fails on symbols ({reason.rstrip('.')}). {NOT_MATH}"
+            raise self.kind(text) from error
 
-    return call
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _OnSymbols, (self.function, self.what, self.kind)
 
 
 def trace(

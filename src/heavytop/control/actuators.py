@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, split, symbol, vector
-from heavytop.compile import Traced, trace_of
-from heavytop.control.sampling import Resampling, check_sample_time
-from heavytop.control.tracking import Controller
+from heavytop._arrays import Array, vector
+from heavytop.control.base import BaseController, check_sample_time
+from heavytop.control.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.system.model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +101,9 @@ class TiltingPropellers:
 
     def start(self, u: np.ndarray) -> np.ndarray:
         """States (thrust, tilt) per propeller that give the inputs u."""
-        pairs = u.reshape(-1, 2)
-        return np.stack([np.hypot(pairs[:, 0], pairs[:, 1]), np.arctan2(-pairs[:, 0], pairs[:, 1])], axis=1).ravel()
+        pairs = u.reshape(*u.shape[:-1], -1, 2)
+        across, axial = pairs[..., 0], pairs[..., 1]
+        return np.stack([np.hypot(across, axial), np.arctan2(-across, axial)], axis=-1).reshape(u.shape)
 
     def output(self, z: Array) -> Array:
         """Forces F (-sin th, cos th) per propeller."""
@@ -142,80 +141,54 @@ class TiltingPropellers:
         return np.minimum(np.maximum(rate, -self.tilt_rate), self.tilt_rate)
 
 
-class Actuated(Resampling):
-    """A controller with actuators behind it.
+class Actuated(Wrapper):
+    """A controller with actuators behind it. The channel ``demand`` is what the inner controller wants.
 
     Parameters
     ----------
     controller : gives the demands.
     actuators : :class:`Propellers` or :class:`TiltingPropellers`.
-    start : (nu,) inputs the actuators give at the start, for example those of hover.
+    start : (*batch, nu) inputs the actuators give at the start, for example those of hover.
     sample_time : period (s) on which a sampled simulation must agree; None: any, or continuous.
     """
 
     def __init__(
         self,
-        controller: Controller,
+        controller: Any,
         actuators: Propellers | TiltingPropellers,
         start: Sequence[float] | np.ndarray,
         sample_time: float | None = None,
     ) -> None:
         check_sample_time(sample_time)
-        self.controller, self.actuators, self.sample_time = controller, actuators, sample_time
-        self.first = np.asarray(start, dtype=float)
-        self.signal_size = controller.signal_size
-        self.state_size = actuators.size(len(self.first)) + controller.state_size
+        super().__init__(controller)
+        self.actuators, self.sample_time = actuators, sample_time
+        if sample_time is not None and isinstance(self.controller, BaseController):
+            self.controller = self.controller.sampled(sample_time)
+        self.start = np.asarray(start, dtype=float)
+        self.own_state_size = actuators.size(self.start.shape[-1])
 
-    @property
-    def _has_rates(self) -> bool:
-        return True
+    def first(self) -> np.ndarray:
+        """States of the actuators that give the start."""
+        return self.actuators.start(self.start)
 
-    def signal(self, times: Any) -> np.ndarray:
-        """Samples of the inner controller's reference."""
-        return self.controller.signal(times)
+    def plant(self, model: Any) -> Any:
+        """The plant, if the actuators have as many inputs."""
+        if self.start.shape[-1] != model.nu:
+            raise wrong_shape("inputs the actuators give at the start", (model.nu,), self.start.shape)
+        return model
 
-    def initial_state(self) -> np.ndarray:
-        """States of the actuators, then of the inner controller."""
-        return np.concatenate([self.actuators.start(self.first), self.controller.initial_state()])
+    def acted(self, at: Seen, u: Array) -> Array:
+        """What the actuators give."""
+        return self.actuators.output(at.z)
 
-    def traced(self, model: Model) -> Traced:
-        """The controller as traced function; the channel ``demand`` is what the inner controller wants."""
-        if self.first.shape != (model.nu,):
-            raise wrong_shape("inputs the actuators give at the start", (model.nu,), self.first.shape)
-        inner = self.controller.traced(model)
-        symbols = symbols_of(inner, self.state_size)
-        own, rest = split(symbols["z"], (self.actuators.size(model.nu), self.controller.state_size))
-        values = insert(inner, {**symbols, "z": rest})
-        demand = values["u"]
-        outputs: dict[str, Array] = {"u": self.actuators.output(own)}
-        if self.sample_time is None:
-            outputs["z_rate"] = concatenate(self.actuators.rate(own, demand), memory(values, "z_rate"))
-        else:
-            after = self.actuators.after(own, demand, self.sample_time)
-            outputs["z_next"] = concatenate(after, memory(values, "z_next"))
-        return trace_of("actuated", symbols, {**outputs, "demand": demand})
+    def rate(self, at: Seen, u: Array) -> Array:
+        """They follow the demand."""
+        return self.actuators.rate(at.z, u)
 
+    def following(self, at: Seen, u: Array) -> Array:
+        """The exact response to a demand held over a period."""
+        return self.actuators.after(at.z, u, at.period)
 
-def symbols_of(inner: Traced, state_size: int, signal_size: int | None = None) -> dict[str, Array]:
-    """Symbols for the inputs of an inner controller, with a state and a signal of other sizes."""
-    sizes = {name: None if not shape else shape[0] for name, shape in inner.inputs.items()}
-    if state_size:
-        sizes["z"] = state_size
-    if signal_size is not None:
-        sizes["signal"] = signal_size
-    return {name: symbol(name, size) for name, size in sizes.items()}
-
-
-def insert(inner: Traced, values: dict[str, Array]) -> dict[str, Array]:
-    """Outputs of an inner controller by name."""
-    return dict(zip(inner.outputs, inner.expressions(*(values[name] for name in inner.inputs)), strict=True))
-
-
-def memory(values: dict[str, Array], name: str) -> Array:
-    """z_rate or z_next of an inner controller; nothing if it has no state."""
-    if name not in values and ("z_rate" in values or "z_next" in values):
-        other = "without" if name == "z_rate" else "with"
-        raise ControlError(
-            f"the inner controller does not give {name}; make it {other} a sample time, like the outer one."
-        )
-    return values.get(name, np.zeros(0))
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """The demand."""
+        return {"demand": u}

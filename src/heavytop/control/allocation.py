@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, from_sx, is_symbolic, to_sx, transpose, vector
-from heavytop.control.setting import Setting
+from heavytop.control.law_terms import LawTerms
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 from heavytop.system.solve import solve_definite, symmetric
@@ -71,40 +71,40 @@ class Limits:
 class Projection:
     """Gauss's projection of a prototype equation on the inputs of a model."""
 
-    setting: Setting
+    terms: LawTerms
     bias: Array
     """cbar (nv,) of the law."""
 
     @property
     def directions(self) -> Array:
         """N = M^-1 B (nv, nu)."""
-        d = self.setting.dynamics
+        d = self.terms.dynamics
         return solve_definite(d.mass_matrix, d.input_matrix)
 
     def metric(self, N: Array) -> Array:
         """H = N^T Mbar N (nu, nu)."""
-        return symmetric(transpose(N) @ self.setting.mass_matrix @ N)
+        return symmetric(transpose(N) @ self.terms.mass_matrix @ N)
 
     def unlimited(self, N: Array) -> Array:
         """u (nu,) without limits."""
-        d, Mbar = self.setting.dynamics, self.setting.mass_matrix
+        d, Mbar = self.terms.dynamics, self.terms.mass_matrix
         drift = np.matvec(Mbar, solve_definite(d.mass_matrix, d.passive_force))
         return solve_definite(self.metric(N), np.matvec(transpose(N), drift - self.bias))
 
     def desired_acceleration(self) -> Array:
         """a_d = -Mbar^-1 cbar (nv,): what the prototype would do."""
-        return solve_definite(self.setting.mass_matrix, -self.bias)
+        return solve_definite(self.terms.mass_matrix, -self.bias)
 
     def weight(self, N: Array, torque_priority: float | None) -> Array:
         """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority)."""
         if torque_priority is None:
             return self.metric(N)
-        total = np.zeros((self.setting.nv, self.setting.nv))
-        for name, inertia in self.setting.prototype.inertia.items():
+        total = np.zeros((self.terms.nv, self.terms.nv))
+        for name, inertia in self.terms.prototype.inertia.items():
             # mass and priority-weighted principal moments about the body origin, without coupling
             whole = inertia.matrix
             weights = vector(*(whole[i, i] * (1.0 if i < 3 else torque_priority) for i in range(6)))
-            J = self.setting.actual.kinematics.jacobian("world", name)
+            J = self.terms.actual.kinematics.jacobian("world", name)
             total = total + transpose(J) @ (np.reshape(weights, (6, 1)) * J)
         return symmetric(transpose(N) @ total @ N)
 

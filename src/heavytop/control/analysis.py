@@ -13,10 +13,10 @@ from heavytop.compile import Traced, trace_of
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
 from heavytop.control.reference import Reference
-from heavytop.control.tracking import Controller, Tracking
+from heavytop.control.tracking import Tracking
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
-from heavytop.simulate import Run
+from heavytop.simulate import Controller, Run
 from heavytop.system.connection import commutation
 from heavytop.system.model import Model
 

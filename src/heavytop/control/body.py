@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, transpose
-from heavytop.control.setting import Setting, Term
+from heavytop.control.law_terms import LawTerms, Term
 from heavytop.geometry import se3
 
 
@@ -19,34 +19,34 @@ def error_twist(t: Term) -> tuple[Array, Array]:
     return t.motion.twist - carried, carried
 
 
-def body_bias(setting: Setting) -> Array:
+def body_bias(terms: LawTerms) -> Array:
     """cbar (nv,) of the body-based law."""
-    total = setting.stiffness_force
-    for t in setting.inertias:
+    total = terms.stiffness_force
+    for t in terms.inertias:
         xi_E, carried = error_twist(t)
         # feedforward d/dt(Ad_E xi_R) = Ad_E xi_R' - ad(xi_E) Ad_E xi_R
         feedforward = np.matvec(se3.Ad(t.error), t.reference_rate) - np.matvec(se3.ad(xi_E), carried)
         momentum = np.matvec(t.matrix, xi_E)
         wrench = np.matvec(t.matrix, t.motion.bias - feedforward) - np.matvec(transpose(se3.ad(xi_E)), momentum)
         total = total + t.generalised(wrench)
-    for t in setting.dampings:
+    for t in terms.dampings:
         total = total + t.generalised(np.matvec(t.matrix, error_twist(t)[0]))
     return total
 
 
-def body_energy(setting: Setting) -> Array:
+def body_energy(terms: LawTerms) -> Array:
     """W = sum_b xi_E^T Mbar xi_E / 2 + Vbar, in J."""
-    total = setting.stiffness_energy
-    for t in setting.inertias:
+    total = terms.stiffness_energy
+    for t in terms.inertias:
         xi_E, _ = error_twist(t)
         total = total + 0.5 * np.vecdot(xi_E, np.matvec(t.matrix, xi_E))
     return total
 
 
-def body_dissipation(setting: Setting) -> Array:
+def body_dissipation(terms: LawTerms) -> Array:
     """sum_ab xi_E^T Dbar xi_E, in W."""
     total = 0.0
-    for t in setting.dampings:
+    for t in terms.dampings:
         xi_E, _ = error_twist(t)
         total = total + np.vecdot(xi_E, np.matvec(t.matrix, xi_E))
     return total

@@ -22,7 +22,7 @@ def check_law(law: Law) -> None:
     model = law.model
     if model.nu == 0:
         raise ControlError(f"{model.name!r} has no inputs: there is nothing to control it with. Add system.input(...).")
-    s, N = law.setting, law.projection.directions
+    s, N = law.terms, law.projection.directions
     outputs = {
         "Mbar": s.mass_matrix,
         "Dbar": s.damping_matrix,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, symbol
+from heavytop._travel import Portable
 from heavytop.compile import Traced, trace_of
-from heavytop.control.tracking import Controller
 from heavytop.errors import ControlError
-from heavytop.simulate import Run, simulate
+from heavytop.simulate import Controller, Run, simulate
 from heavytop.system.model import Model
 
 
-class ClosedLoop:
+class ClosedLoop(Portable):
     """A plant with its controller.
 
     Parameters

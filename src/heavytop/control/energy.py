@@ -20,8 +20,8 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, directional, is_symbolic, jacobian, transpose
 from heavytop.compile import trace_of
+from heavytop.control.law_terms import LawTerms
 from heavytop.control.prototype import Prototype
-from heavytop.control.setting import Setting
 from heavytop.errors import ControlError
 from heavytop.geometry import se3
 from heavytop.system.expressions import Expressions
@@ -173,21 +173,21 @@ def _stack(expressions: Expressions, blocks: Sequence[Block]) -> Array:
 
 
 class Transport:
-    """The velocity error v_e = v - Q v_R of a setting, and how Q v_R changes along both motions."""
+    """The velocity error v_e = v - Q v_R of the terms of a law, and how Q v_R changes along both motions."""
 
-    def __init__(self, setting: Setting, blocks: Sequence[Block]) -> None:
-        self.setting, self.blocks = setting, tuple(blocks)
+    def __init__(self, terms: LawTerms, blocks: Sequence[Block]) -> None:
+        self.terms, self.blocks = terms, tuple(blocks)
         size = sum(block.size for block in self.blocks)
-        if size != setting.nv:
+        if size != terms.nv:
             raise ControlError(
-                f"the blocks of the velocity error have {size} velocities, but the system has {setting.nv}. Each degree of freedom "
+                f"the blocks of the velocity error have {size} velocities, but the system has {terms.nv}. Each degree of freedom "
                 "must belong to exactly one block."
             )
 
     @cached_property
     def carried(self) -> Array:
         """Q v_R (nv,) in the velocity coordinates of the model."""
-        actual, desired = self.setting.actual, self.setting.desired
+        actual, desired = self.terms.actual, self.terms.desired
         parts = [block.carry(actual.kinematics, desired.kinematics) for block in self.blocks]
         Y, y = _stack(actual, self.blocks), concatenate(*parts)
         # v = Y^-1 y; by the definite matrix Y^T Y, which needs no pivots that might vanish somewhere
@@ -196,7 +196,7 @@ class Transport:
     @cached_property
     def carried_rate(self) -> Array:
         """d/dt(Q v_R) (nv,) along the actual and the desired motion."""
-        actual, desired = self.setting.actual, self.setting.desired
+        actual, desired = self.terms.actual, self.terms.desired
         variables = concatenate(actual.q, desired.q, desired.v)
         rates = concatenate(actual.kinematics.rate, desired.kinematics.rate, desired.a)
         return directional(self.carried, variables, rates)
@@ -204,12 +204,12 @@ class Transport:
     @cached_property
     def error(self) -> Array:
         """v_e = v - Q v_R (nv,)."""
-        return self.setting.actual.v - self.carried
+        return self.terms.actual.v - self.carried
 
     @cached_property
     def bias(self) -> Array:
         """cbar (nv,) of the energy-based law."""
-        s, rate = self.setting, self.setting.actual.kinematics.rate
+        s, rate = self.terms, self.terms.actual.kinematics.rate
         total = s.stiffness_force + np.matvec(s.damping_matrix, self.error)
         for t in s.inertias:
             total = total + t.generalised(self._inertia_wrench(t.motion, t.matrix, t.moments, rate))
@@ -217,7 +217,7 @@ class Transport:
 
     def _inertia_wrench(self, motion: Motion, matrix: Array, moments: Array, rate: Array) -> Array:
         J = motion.jacobian
-        turning = np.matvec(directional(J, self.setting.actual.q, rate), self.error)
+        turning = np.matvec(directional(J, self.terms.actual.q, rate), self.error)
         pull = np.matvec(matrix, turning - np.matvec(J, self.carried_rate))
         error = np.matvec(J, self.error)
         return pull + se3.vee2(se3.wed(motion.twist) @ se3.wed(error) @ moments)
@@ -225,17 +225,17 @@ class Transport:
     @cached_property
     def energy(self) -> Array:
         """W = v_e^T Mbar v_e / 2 + Vbar, in J."""
-        inertia = 0.5 * np.vecdot(self.error, np.matvec(self.setting.mass_matrix, self.error))
-        return inertia + self.setting.stiffness_energy
+        inertia = 0.5 * np.vecdot(self.error, np.matvec(self.terms.mass_matrix, self.error))
+        return inertia + self.terms.stiffness_energy
 
     @cached_property
     def dissipation(self) -> Array:
         """v_e^T Dbar v_e, in W."""
-        return np.vecdot(self.error, np.matvec(self.setting.damping_matrix, self.error))
+        return np.vecdot(self.error, np.matvec(self.terms.damping_matrix, self.error))
 
     @cached_property
     def defect(self) -> Array:
         """delta = v_R . grad_R Vbar + (Q v_R) . grad Vbar, in W: zero where transport and springs are compatible."""
-        s = self.setting
+        s = self.terms
         along_reference = directional(s.stiffness_energy, s.desired.q, s.desired.kinematics.rate)
         return along_reference + np.vecdot(self.carried, s.stiffness_force)

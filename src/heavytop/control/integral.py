@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, symbol, transpose, vector
-from heavytop.control.setting import Setting
+from heavytop.control.law_terms import LawTerms
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3, so3
 from heavytop.system.moments import Stiffness
@@ -66,11 +66,11 @@ class Integral:
         """Number of states."""
         return 3 * bool(self.gain) + len(self.axes)
 
-    def force_and_rate(self, setting: Setting, z: Array) -> tuple[Array, Array]:
+    def force_and_rate(self, terms: LawTerms, z: Array) -> tuple[Array, Array]:
         """Generalised force (nv,) that joins cbar, and the rate (size,) of the states ``z``."""
-        stiffness = setting.prototype.stiffness.get((self.relative_to, self.body))
+        stiffness = terms.prototype.stiffness.get((self.relative_to, self.body))
         center = np.zeros(3) if stiffness is None else stiffness.center
-        t = setting.term(self.relative_to, self.body, stiffness or Stiffness())
+        t = terms.term(self.relative_to, self.body, stiffness or Stiffness())
         R = se3.rotation(t.motion.pose)
         wrench, errors, place = np.zeros(6), [], 0
         if self.gain:

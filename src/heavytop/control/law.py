@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, is_symbolic, split
+from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box_qp, box_qp_outside
+from heavytop.control.base import BaseController
 from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
-from heavytop.control.setting import Setting
+from heavytop.control.law_terms import LawTerms
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
     from heavytop.compile.c99 import Precision
     from heavytop.control.prototype import Prototype
-    from heavytop.control.reference import Reference
-    from heavytop.control.tracking import Tracking
 
 Parameters = Mapping[str, Any] | None
 
 
-class FeedbackLaw(ABC):
+class FeedbackLaw(BaseController):
     """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`."""
 
     kind: str
     model: Model
-    state_size: int = 0
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.kind!r} of {self.model.name!r}: {self.model.nu} inputs, {self.state_size} states)"
@@ -94,50 +91,38 @@ class FeedbackLaw(ABC):
             raise ShapeError(f"{what} of {self!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
         return x
 
-    def initial_state(self) -> np.ndarray:
-        """The integrals at the start (state_size,): zero."""
-        return np.zeros(self.state_size)
-
     # --- use --------------------------------------------------------------------------------------------------------------
 
-    def traced(self, model: Model) -> Traced:
-        """A law alone cannot be simulated: it needs a reference."""
-        raise ControlError(
-            f"{self!r} needs a reference: give simulate(..., control=law, reference=...), or control=law.with_reference(reference). "
-            "A configuration q serves as set point."
-        )
+    @property
+    def needs_reference(self) -> bool:
+        """A law alone cannot be simulated."""
+        return True
 
-    def with_reference(
-        self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
-    ) -> Tracking:
-        """The law together with what it shall follow: a controller that a simulation can call.
+    @property
+    def depends_on_period(self) -> bool:
+        """Integrals are taken over the period."""
+        return self.state_size > 0
 
-        Parameters
-        ----------
-        reference : a :class:`.Reference`, or a configuration (nq,) to hold.
-        knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
-        sample_time : period (s) at which the simulation must sample the law; None: at any, or continuously.
-        """
-        from heavytop.control.reference import Reference
-        from heavytop.control.tracking import Tracking
+    def composed(self, model: Any) -> Traced:
+        """The law for a plant: a function of q, v, q_R, v_R, a_R, p and, with integral action, z."""
+        self.check_plant(model)
+        traced = self.traced_law
+        if not self.state_size or self.sample_time is None:
+            return traced
+        symbols = {name: symbol(name, size[0]) for name, size in traced.inputs.items()}
+        outputs = dict(zip(traced.outputs, traced.expressions(*symbols.values()), strict=True))
+        outputs["z_next"] = symbols["z"] + self.sample_time * outputs.pop("z_rate")
+        return trace_of(traced.name, symbols, outputs)
 
-        if isinstance(reference, Reference):
-            what: Any = id(reference)
-        else:
-            point = np.asarray(reference, dtype=float)
-            what = (point.shape, point.tobytes())
-        key = (what, knows_parameters, sample_time)
-        tracking = self._trackings.get(key)
-        if tracking is None:
-            if not isinstance(reference, Reference):
-                reference = Reference.set_point(self.model, reference)
-            tracking = self._trackings[key] = Tracking(self, reference, knows_parameters, sample_time)
-        return tracking
-
-    @cached_property
-    def _trackings(self) -> WeakValueDictionary[Any, Tracking]:
-        """Controllers in use by what they follow, so that the native code of a simulation is found again."""
-        return WeakValueDictionary()
+    def check_plant(self, model: Any) -> None:
+        """Raise a ControlError unless the plant has the coordinates and inputs the law was made for."""
+        own = self.model
+        for what in ("nq", "nv", "nu"):
+            if getattr(model, what) != getattr(own, what):
+                raise ControlError(
+                    f"the law was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
+                    f"{getattr(model, what)}. Derive both from systems with the same joints and inputs."
+                )
 
     def call_seconds(self, calls: int = 20_000) -> float:
         """Measured time of one evaluation as native code (s), one state at a time in a native loop on this processor."""
@@ -193,37 +178,41 @@ class Law(FeedbackLaw):
     def __init__(
         self,
         kind: str,
-        setting: Setting,
+        terms: LawTerms,
         bias: Array,
         diagnostics: Callable[[], Mapping[str, Array]],
         limits: Limits | None,
         integrals: Sequence[Integral],
     ) -> None:
-        self.kind, self.setting, self.limits, self.integrals = kind, setting, limits, tuple(integrals)
-        self.model: Model = setting.model
-        self.prototype: Prototype = setting.prototype
+        self.kind, self.terms, self.limits, self.integrals = kind, terms, limits, tuple(integrals)
+        self.model: Model = terms.model
+        self.prototype: Prototype = terms.prototype
         self._diagnostics = diagnostics
-        self.state_size = sum(i.size for i in self.integrals)
         self._z = integral_symbols(self.integrals)
         rates = []
         for integral, z in zip(self.integrals, split(self._z, [i.size for i in self.integrals]), strict=True):
-            force, rate = integral.force_and_rate(setting, z)
+            force, rate = integral.force_and_rate(terms, z)
             bias = bias + force
             rates.append(rate)
         self._bias, self._z_rate = bias, rates
         self._bounds = None if limits is None else limits.bounds(self.model)
         check_law(self)
 
+    @property
+    def state_size(self) -> int:
+        """Number of integrals."""
+        return sum(i.size for i in self.integrals)
+
     # --- traced functions -------------------------------------------------------------------------------------------------
 
     @property
     def projection(self) -> Projection:
         """Gauss's projection of the prototype equation."""
-        return Projection(self.setting, self._bias)
+        return Projection(self.terms, self._bias)
 
     def symbols(self) -> dict[str, Array]:
         """Inputs of the law: q, v, q_R, v_R, a_R, p and, with integral action, z."""
-        symbols = self.setting.symbols()
+        symbols = self.terms.symbols()
         return symbols | {"z": self._z} if self.state_size else symbols
 
     @property

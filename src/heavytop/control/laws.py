@@ -17,21 +17,23 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.body import body_bias, body_dissipation, body_energy
 from heavytop.control.checks import check_model
 from heavytop.control.energy import Block, Transport, default_blocks
 from heavytop.control.integral import Integral
 from heavytop.control.law import Law
+from heavytop.control.law_terms import LawTerms
 from heavytop.control.particle import particle_bias, particle_dissipation, particle_energy
 from heavytop.control.prototype import Prototype
-from heavytop.control.setting import Setting
 from heavytop.system.model import Model
 
 LimitsLike = Limits | tuple[Any, Any] | None
 NO_BALANCE = np.asarray(np.nan)
 
 
+@remembered
 def particle_law(
     model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
 ) -> Law:
@@ -48,14 +50,15 @@ def particle_law(
     -----
     On a reference that rotates faster than ``sqrt(Pibar / Thbar)`` this law is locally unstable.
     """
-    setting = _setting(model, prototype)
+    terms = _law_terms(model, prototype)
 
     def diagnostics() -> dict[str, Array]:
-        return {"W": particle_energy(setting), "dissipation": particle_dissipation(setting), "defect": NO_BALANCE}
+        return {"W": particle_energy(terms), "dissipation": particle_dissipation(terms), "defect": NO_BALANCE}
 
-    return Law("particle", setting, particle_bias(setting), diagnostics, Limits.of(limits), _terms(integral))
+    return Law("particle", terms, particle_bias(terms), diagnostics, Limits.of(limits), _terms(integral))
 
 
+@remembered
 def body_law(
     model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
 ) -> Law:
@@ -64,15 +67,16 @@ def body_law(
     For one fully actuated body the error dynamics is autonomous and almost globally asymptotically stable. An underactuated vehicle
     becomes unstable with it on fast rotating references: use :func:`energy_law` there. Parameters as in :func:`particle_law`.
     """
-    setting = _setting(model, prototype)
+    terms = _law_terms(model, prototype)
 
     def diagnostics() -> dict[str, Array]:
-        defect = np.asarray(0.0) if len(setting.inertias) == 1 else NO_BALANCE
-        return {"W": body_energy(setting), "dissipation": body_dissipation(setting), "defect": defect}
+        defect = np.asarray(0.0) if len(terms.inertias) == 1 else NO_BALANCE
+        return {"W": body_energy(terms), "dissipation": body_dissipation(terms), "defect": defect}
 
-    return Law("body", setting, body_bias(setting), diagnostics, Limits.of(limits), _terms(integral))
+    return Law("body", terms, body_bias(terms), diagnostics, Limits.of(limits), _terms(integral))
 
 
+@remembered
 def energy_law(
     model: Model,
     prototype: Prototype,
@@ -90,20 +94,20 @@ def energy_law(
         attitudes separately; "se3": poses as a whole.
     blocks : the error blocks themselves, instead of those that ``transport`` names.
     """
-    setting = _setting(model, prototype)
-    chosen = default_blocks(setting.actual, prototype, transport) if blocks is None else tuple(blocks)
-    carried = Transport(setting, chosen)
+    terms = _law_terms(model, prototype)
+    chosen = default_blocks(terms.actual, prototype, transport) if blocks is None else tuple(blocks)
+    carried = Transport(terms, chosen)
 
     def diagnostics() -> dict[str, Array]:
         return {"W": carried.energy, "dissipation": carried.dissipation, "defect": carried.defect}
 
     kind = "energy" if transport == "product" or blocks is not None else "energy_se3"
-    return Law(kind, setting, carried.bias, diagnostics, Limits.of(limits), _terms(integral))
+    return Law(kind, terms, carried.bias, diagnostics, Limits.of(limits), _terms(integral))
 
 
-def _setting(model: Model, prototype: Prototype) -> Setting:
+def _law_terms(model: Model, prototype: Prototype) -> LawTerms:
     check_model(model)
-    return Setting(model, prototype)
+    return LawTerms(model, prototype)
 
 
 def _terms(integral: Integral | Sequence[Integral]) -> tuple[Integral, ...]:

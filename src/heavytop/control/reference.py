@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
+from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, wrong_shape
@@ -27,7 +28,7 @@ from heavytop.system.solve import solve_definite, symmetric
 Motion3 = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class Reference:
+class Reference(Unchanging):
     """A desired motion of a model.
 
     Parameters

@@ -1,49 +1,22 @@
-"""A law together with its reference: what a simulation calls.
-
-The protocol of controllers: ``traced(model)`` gives a traced function whose inputs are some of t, q, v, signal, p, z and whose first
-output is u; ``signal(times)`` gives the samples of the reference where it is not part of the function; ``state_size`` and
-``initial_state()`` describe the controller's own state z, whose rate is the output z_rate.
-"""
+"""A law together with its reference: what a simulation calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, split, symbol
-from heavytop.compile import Traced, trace_of
-from heavytop.control.sampling import Resampling, check_sample_time
+from heavytop._arrays import Array, split
+from heavytop.control.base import REFERENCE, BaseController, check_sample_time
+from heavytop.control.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError
-from heavytop.system.model import Model
 
 if TYPE_CHECKING:
-    from heavytop.control.law import FeedbackLaw
     from heavytop.control.reference import Reference
 
 
-@runtime_checkable
-class Controller(Protocol):
-    """What a simulation needs to know of a controller."""
-
-    signal_size: int
-    state_size: int
-
-    def traced(self, model: Model) -> Traced:
-        """Inputs: some of t (), q (nq,), v (nv,), signal (m,), p (np,), z (s,). Outputs: u, then z_rate or z_next if s > 0."""
-        ...
-
-    def signal(self, times: Any) -> np.ndarray:
-        """Samples (..., m)."""
-        ...
-
-    def initial_state(self) -> np.ndarray:
-        """z at the start (s,)."""
-        ...
-
-
-class Tracking(Resampling):
-    """A law that follows a reference. Made by ``law.with_reference(reference)``.
+class Tracking(Wrapper):
+    """A law, or what is around one, that follows a reference. Made by ``law.with_reference(reference)``.
 
     A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R). Integral action takes
     the sample period of the simulation; with a ``sample_time`` it insists on that one.
@@ -51,79 +24,49 @@ class Tracking(Resampling):
 
     def __init__(
         self,
-        law: FeedbackLaw,
-        reference: Reference,
+        law: BaseController,
+        reference: Reference | Array,
         knows_parameters: bool = False,
         sample_time: float | None = None,
     ) -> None:
+        from heavytop.control.reference import Reference
+
         check_sample_time(sample_time)
+        own = law.law.model
+        if not isinstance(reference, Reference):
+            reference = Reference.set_point(own, reference)
         for what in ("nq", "nv"):
-            if getattr(reference.model, what) != getattr(law.model, what):
+            if getattr(reference.model, what) != getattr(own, what):
                 raise ControlError(
                     f"the reference is made for {reference.model.name!r} with {what} = {getattr(reference.model, what)}, "
-                    f"the law for {law.model.name!r} with {what} = {getattr(law.model, what)}. Make both for one model."
+                    f"the law for {own.name!r} with {what} = {getattr(own, what)}. Make both for one model."
                 )
-        self.law, self.reference, self.knows_parameters, self.sample_time = (
-            law,
-            reference,
-            knows_parameters,
-            sample_time,
-        )
-        self.state_size = law.state_size
-        self.signal_size = 0 if reference.traced is not None else law.model.nq + 2 * law.model.nv
-
-    def __repr__(self) -> str:
-        return f"Tracking({self.law!r})"
+        super().__init__(law if sample_time is None else law.sampled(sample_time))
+        self.reference, self.knows_parameters, self.sample_time = reference, knows_parameters, sample_time
+        self.own_signal_size = 0 if reference.traced is not None else own.nq + 2 * own.nv
 
     @property
-    def _has_rates(self) -> bool:
-        return self.state_size > 0
+    def needs_reference(self) -> bool:
+        """It has one."""
+        return False
 
-    def initial_state(self) -> np.ndarray:
-        """The integrals at the start."""
-        return self.law.initial_state()
-
-    def signal(self, times: Any) -> np.ndarray:
-        """q_R, v_R, a_R side by side (..., nq + 2 nv), or nothing (..., 0) if the reference is part of the function."""
-        if not self.signal_size:
-            return np.zeros((*np.shape(times), 0))
+    def own_signal(self, times: np.ndarray) -> np.ndarray:
+        """q_R, v_R, a_R side by side (n, nq + 2 nv)."""
         return self.reference.signal(times)
 
-    def traced(self, model: Model) -> Traced:
-        """The controller as traced function."""
-        law = self.law.model
-        self.check_plant(model)
-        symbols: dict[str, Array] = {"q": symbol("q", law.nq), "v": symbol("v", law.nv)}
-        if self.reference.traced is None:
-            symbols["signal"] = symbol("signal", self.signal_size)
-            desired = split(symbols["signal"], (law.nq, law.nv, law.nv))
-        else:
-            t = symbol("t")
-            symbols = {"t": t, **symbols}
-            desired = self.reference.traced.expressions(t)
-        p: Array = law.parameter_vector()
-        if self.knows_parameters and law.parameter_names:
-            p = symbols["p"] = symbol("p", len(law.parameter_names))
-        arguments = [symbols["q"], symbols["v"], *desired, p]
-        if self.state_size:
-            symbols["z"] = symbol("z", self.state_size)
-            arguments.append(symbols["z"])
-        traced = self.law.traced_law
-        outputs = dict(zip(traced.outputs, traced.expressions(*arguments), strict=True))
-        if self.state_size and self.sample_time is not None:
-            outputs["z_next"] = symbols["z"] + self.sample_time * outputs.pop("z_rate")
-        return trace_of("controller", symbols, outputs)
-
-    def check_plant(self, model: Model) -> None:
-        """Raise a ControlError unless the plant has the coordinates and inputs the law was made for."""
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """The reference, and the parameters of the law's own model unless it knows those of the plant."""
         own = self.law.model
-        for what in ("nq", "nv", "nu"):
-            if getattr(model, what) != getattr(own, what):
-                raise ControlError(
-                    f"the law was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
-                    f"{getattr(model, what)}. Derive both from systems with the same joints and inputs."
-                )
-        if self.knows_parameters and model.parameter_names != own.parameter_names:
+        if self.reference.traced is None:
+            desired = split(at.signal, (own.nq, own.nv, own.nv))
+        else:
+            desired = self.reference.traced.expressions(at.t)
+        changed: dict[str, Array] = dict(zip(REFERENCE, desired, strict=True))
+        if not self.knows_parameters:
+            changed["p"] = own.parameter_vector()
+        elif at.model.parameter_names != own.parameter_names:
             raise ControlError(
-                f"a law that knows the parameters needs the same ones: it has {own.parameter_names}, the plant {model.parameter_names}."
+                f"a law that knows the parameters needs the same ones: it has {own.parameter_names}, the plant "
+                f"{at.model.parameter_names}."
             )
+        return changed

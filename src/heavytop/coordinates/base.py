@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, jacobian, numbers, scale
+from heavytop._travel import Unchanging
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 from heavytop.geometry import linalg
 
 
-class Coordinates(ABC):
+class Coordinates(Unchanging, ABC):
     """Configurations ``q`` (nq) with constraints ``phi(q) = 0`` and velocities ``v`` (nv) with ``q' = A(q) v``.
 
     Immutable. All methods take NumPy arrays with leading batch axes or symbols, unless they say "numbers only".

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -67,6 +67,7 @@ class GeneralCoordinates(Coordinates):
             raise wrong_shape("the result of constraints(q)", ("m",), shape)
         self._constraint_names = _names("phi", shape[0], constraint_names)
         self._newton_steps = newton_steps
+        self._check_dimension()
         self._neutral = self._find_neutral(neutral)
         self._check_structure(self._samples(samples))
 
@@ -170,6 +171,19 @@ class GeneralCoordinates(Coordinates):
             return self.check(np.atleast_2d(samples), "samples")
         return np.concatenate([self._neutral[None], self.random(1, (8,))])
 
+    def _check_dimension(self) -> None:
+        """Newton steps solve for nq - nv coordinates; where the constraints determine another number they cannot succeed."""
+        points = np.random.default_rng(2).standard_normal((8, self.nq))
+        ranks = [_rank(jacobian) for jacobian in self.constraint_jacobian(points) if np.all(np.isfinite(jacobian))]
+        if ranks and max(ranks) < self.nq - self.nv:  # generic points have the largest rank
+            self._refuse_dimension(self.nq - max(ranks), "")
+
+    def _refuse_dimension(self, dimension: int, where: str) -> NoReturn:
+        raise ModelError(
+            f"the manifold has dimension nq - rank dphi/dq = {self.nq} - {self.nq - dimension} = {dimension} (eq. 2.2), "
+            f"but nv = {self.nv}{where}. Add or remove constraints or velocity coordinates."
+        )
+
     def _check_structure(self, samples: np.ndarray) -> None:
         for q in samples:
             where = f"at q = {np.array2string(q, precision=4, separator=', ')}"
@@ -185,10 +199,7 @@ class GeneralCoordinates(Coordinates):
                 )
             n = self.nq - _rank(phi)
             if n != self.nv:
-                raise ModelError(
-                    f"the manifold has dimension nq - rank dphi/dq = {self.nq} - {self.nq - n} = {n} (eq. 2.2), "
-                    f"but nv = {self.nv} {where}. Add or remove constraints or velocity coordinates."
-                )
+                self._refuse_dimension(n, f" {where}")
 
     def _check_tangent(self, a: np.ndarray, phi: np.ndarray, where: str) -> None:
         product = np.abs(phi @ a)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, split
-from heavytop.control.tracking import Controller
+from heavytop.control.disturbances import Windy, add_wind
+from heavytop.control.measurements import Noisy
+from heavytop.control.wind import Breeze
 from heavytop.copters.vehicle import Vehicle
-from heavytop.copters.wrapper import Wrapper
 from heavytop.errors import ModelError
-from heavytop.system.inputs import Wrench
+from heavytop.simulate import Controller
 from heavytop.system.joints import Fixed
 from heavytop.system.model import Model
-from heavytop.system.moments import Damping, Inertia
+from heavytop.system.moments import Inertia
 
 POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 """Standard deviations of measured positions (m) and attitudes (rad) for noise 1."""
@@ -53,7 +51,7 @@ class Conditions:
         return self.wind == 0 and self.noise == 0 and self.payload == 0
 
     def plant(self, vehicle: Vehicle) -> Model:
-        """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs, forces in world axes."""
+        """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs."""
         if self.wind == 0 and self.payload == 0:
             return vehicle.plant
         system = vehicle.describe()
@@ -63,64 +61,23 @@ class Conditions:
             inertia = Inertia(self.payload, moment_at_com=moment)
             system.body("payload", parent="hull", at=(0.0, 0.0, -0.06), joint=Fixed(), inertia=inertia)
         if self.wind:
-            system.damper("world", "hull", Damping(vehicle.drag))
-            for axis, direction in zip("xyz", np.eye(3), strict=True):
-                system.input(f"wind_{axis}", Wrench("hull", force=direction, frame="world"))
+            add_wind(system, "hull", vehicle.drag)
         return system.derive()
 
-    def air(self, times: Any) -> np.ndarray:
-        """Velocity of the air (n, 3) in m/s: a mean and a few gusts, the same for the same seed."""
-        t = np.asarray(times, dtype=float)
-        rng = np.random.default_rng(self.seed)
-        rates = rng.uniform(0.5, 6.0, (6, 3))
-        phases = rng.uniform(0.0, 2 * np.pi, (6, 3))
-        sizes = np.array([1.0, 1.0, 0.5]) / np.sqrt(1 + rates)
-        gusts = np.sum(sizes * np.sin(rates * t[..., None, None] + phases), axis=-2)
-        return self.wind * (np.array([1.0, 0.0, 0.0]) + 0.3 * gusts)
-
-    def measured(self, count: int, nv: int) -> np.ndarray:
-        """Noise (count, 2 nv) of configuration (tangent) and velocity; body coordinates in the order linear, angular."""
+    def deviations(self, nv: int) -> tuple[np.ndarray, np.ndarray]:
+        """Standard deviations (nv,) of configuration (tangent) and velocity; body coordinates in the order linear, angular."""
         if nv % 3:
             raise ModelError(
                 f"noise is defined for bodies with vectors of three coordinates, got {nv} velocity coordinates."
             )
-        blocks = nv // 3
-        place = [POSITION_NOISE] * 3 + [TURN_NOISE] * (3 * (blocks - 1))
-        speed = [SPEED_NOISE] * 3 + [RATE_NOISE] * (3 * (blocks - 1))
-        scale = self.noise * np.array(place + speed)
-        return scale * np.random.default_rng(self.seed + 1).standard_normal((count, 2 * nv))
+        turning = nv - 3
+        place = np.array([POSITION_NOISE] * 3 + [TURN_NOISE] * turning)
+        speed = np.array([SPEED_NOISE] * 3 + [RATE_NOISE] * turning)
+        return self.noise * place, self.noise * speed
 
-
-class Disturbed(Wrapper):
-    """A controller that sees noise, in a plant that feels wind."""
-
-    def __init__(self, inner: Controller, law_model: Model, vehicle: Vehicle, conditions: Conditions) -> None:
-        super().__init__(inner, law_model)
-        self.vehicle, self.conditions = vehicle, conditions
-        self._parts = (inner.signal_size, 2 * law_model.nv * bool(conditions.noise), 3 * bool(conditions.wind))
-        self.signal_size = sum(self._parts)
-
-    def signal(self, times: Any) -> np.ndarray:
-        """Reference, noise and wind force side by side (n, m)."""
-        times = np.asarray(times, dtype=float)
-        parts = [self.inner.signal(times)] if self._parts[0] else []
-        if self._parts[1]:
-            parts.append(self.conditions.measured(len(times), self.own.nv))
-        if self._parts[2]:
-            parts.append(self.vehicle.drag * self.conditions.air(times))
-        return np.concatenate(parts, axis=-1) if parts else np.zeros((len(times), 0))
-
-    def seen(self, symbols: Mapping[str, Array]) -> dict[str, Array]:
-        """The measured state and the reference."""
-        values = super().seen(symbols)
-        if self.signal_size:
-            values["signal"], noise, _ = split(symbols["signal"], self._parts)
-            if self._parts[1]:
-                shift, rate = split(noise, (self.own.nv, self.own.nv))
-                values["q"] = self.own.coordinates.retract(values["q"], shift)
-                values["v"] = values["v"] + rate
-        return values
-
-    def plant_inputs(self, u: Array, symbols: Mapping[str, Array]) -> Array:
-        """The wind joins the inputs."""
-        return concatenate(u, split(symbols["signal"], self._parts)[2]) if self._parts[2] else u
+    def around(self, controller: Controller, vehicle: Vehicle) -> Controller:
+        """The controller that sees noise, in a plant that feels wind."""
+        if self.noise:
+            seen = vehicle.plant
+            controller = Noisy(controller, seen, *self.deviations(seen.nv), seed=self.seed + 1)
+        return Windy(controller, Breeze(self.wind, self.seed)) if self.wind else controller

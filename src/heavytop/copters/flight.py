@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.control.integral import Integral
-from heavytop.copters.conditions import Conditions, Disturbed
+from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.propulsion import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
@@ -23,7 +24,7 @@ INTEGRAL_SHARE = 0.6
 
 
 @dataclass(frozen=True, eq=False)
-class Flight:
+class Flight(Unchanging):
     """A flight: vehicle, maneuver, law, conditions and the simulated run.
 
     Attributes
@@ -208,8 +209,7 @@ def fly(
         controller, begin = OnRotors(tracking, vehicle), plant.start(*begin)
     if vehicle.full is not None:
         controller, begin = vehicle.full.controller(tracking), vehicle.full.start(*begin)
-    if not conditions.calm:
-        controller = Disturbed(controller, vehicle.plant, vehicle, conditions)
+    controller = conditions.around(controller, vehicle)
     say("compiling and flying")
     run = simulate(plant, begin, maneuver.horizon if until is None else until, step, control=controller, progress=False)
     return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions, rotors)

@@ -6,18 +6,19 @@ inertia, their gyroscopic moments and their reaction on the hull are part of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
-from heavytop.control.tracking import Controller
+from heavytop._travel import remembered
+from heavytop.control.measurements import OnPart
+from heavytop.control.wrapper import Seen
 from heavytop.copters.airframe import Airframe
 from heavytop.copters.loads import tricopter_with_load
 from heavytop.copters.vehicle import Vehicle, add_rotors
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
-from heavytop.copters.wrapper import Wrapper
 from heavytop.geometry import se3, so3
 from heavytop.system.inputs import JointForce, Thruster
 from heavytop.system.joints import Revolute, Spherical
@@ -59,7 +60,7 @@ class FullPlant:
     propeller_inertia: float
     signs: tuple[float, ...] = field(default=TORQUE_SIGNS)
 
-    def controller(self, inner: Controller) -> CascadedController:
+    def controller(self, inner: Any) -> CascadedController:
         """The controller of the full plant from that of the reduced vehicle."""
         return CascadedController(inner, self)
 
@@ -78,17 +79,17 @@ class FullPlant:
         return np.stack([-thrust * np.sin(theta), thrust * np.cos(theta)], axis=-1).reshape(*theta.shape[:-1], 6)
 
 
-class CascadedController(Wrapper):
+class CascadedController(OnPart):
     """Forces from the law of the reduced vehicle; tilt angles and speeds from the forces; torques from both."""
 
-    def __init__(self, inner: Controller, plant: FullPlant) -> None:
-        super().__init__(inner, plant.reduced)
-        self.plant = plant
+    def __init__(self, controller: Any, plant: FullPlant) -> None:
+        super().__init__(controller, plant.reduced)
+        self.full = plant
 
-    def plant_inputs(self, u: Array, symbols: Mapping[str, Array]) -> Array:
+    def acted(self, at: Seen, u: Array) -> Array:
         """Torques of servos and motors, thrusts of the propellers."""
-        plant, d = self.plant, self.plant.drives
-        q, v = symbols["q"], symbols["v"]
+        plant, d = self.full, self.full.drives
+        q, v = at.q, at.v
         nq, nv = plant.reduced.nq, plant.reduced.nv
         tilts, spins, thrusts = [], [], []
         for k, sign in enumerate(plant.signs):
@@ -108,6 +109,7 @@ class CascadedController(Wrapper):
         return concatenate(vector(*tilts), vector(*spins), vector(*thrusts))
 
 
+@remembered
 def tricopter_with_load_full(
     hull_mass: float = 0.9,
     arm_mass: float = 0.08,

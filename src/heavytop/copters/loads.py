@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.prototype import (
     DesiredDamping,
@@ -24,6 +25,7 @@ from heavytop.system.moments import Inertia, Stiffness
 from heavytop.system.system import System
 
 
+@remembered
 def tricopter_with_load(
     load_mass: float = 0.3,
     load_com: Sequence[float] = (0.0, 0.0, -0.5),
@@ -94,6 +96,7 @@ def load_prototype(
     )
 
 
+@remembered
 def quadcopter_with_load(
     load_mass: float = 0.25,
     cable: float = 0.6,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.prototype import Prototype
 from heavytop.copters.airframe import Airframe, Rotor, ring
@@ -19,6 +20,7 @@ from heavytop.system.inputs import Wrench
 from heavytop.system.system import System
 
 
+@remembered
 def multicopter(
     rotors: Sequence[Rotor],
     mass: float,
@@ -100,6 +102,7 @@ def _limits(rotors: Sequence[Rotor], torque_priority: float | None) -> Limits | 
     return Limits(lower, upper, torque_priority)
 
 
+@remembered
 def hexacopter(
     mass: float = 1.5,
     moment: Sequence[float] = (0.022, 0.022, 0.04),
@@ -113,6 +116,7 @@ def hexacopter(
     return multicopter(rotors, mass, moment, name="hexacopter", **options)
 
 
+@remembered
 def octocopter(
     mass: float = 2.4,
     moment: Sequence[float] = (0.05, 0.05, 0.09),

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, vector
+from heavytop.control.measurements import OnPart
 from heavytop.coordinates import Product, Vector
-from heavytop.copters.wrapper import Wrapper
 from heavytop.errors import ModelError
 from heavytop.simulate.dynamics import UserDynamics
 
 if TYPE_CHECKING:
-    from heavytop.control.tracking import Controller
     from heavytop.copters.vehicle import Vehicle
 
 
@@ -156,8 +155,8 @@ class RotorPlant(UserDynamics):
         return np.concatenate([q, angles], -1), np.concatenate([v, np.broadcast_to(speeds, (*shape, count))], -1)
 
 
-class OnRotors(Wrapper):
+class OnRotors(OnPart):
     """A controller of the hull's motion, in a plant that also has rotors."""
 
-    def __init__(self, inner: Controller, vehicle: Vehicle) -> None:
-        super().__init__(inner, vehicle.model)
+    def __init__(self, controller: Any, vehicle: Vehicle) -> None:
+        super().__init__(controller, vehicle.model)

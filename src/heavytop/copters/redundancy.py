@@ -106,8 +106,12 @@ class RedundantLaw(FeedbackLaw):
         if not isinstance(inner, Law):
             raise ControlError(f"a redundant law needs a law with a prototype, got {inner!r}.")
         self.vehicle, self.inner, self.limits = vehicle, inner, limits
-        self.kind, self.model, self.state_size = inner.kind, vehicle.model, inner.state_size
-        self.prototype = inner.prototype
+        self.kind, self.model, self.prototype = inner.kind, vehicle.model, inner.prototype
+
+    @property
+    def state_size(self) -> int:
+        """Number of integrals."""
+        return self.inner.state_size
 
     @cached_property
     def traced_law(self) -> Traced:

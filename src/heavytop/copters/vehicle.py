@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.control.allocation import Limits
 from heavytop.control.integral import Integral
 from heavytop.control.law import FeedbackLaw
@@ -28,7 +29,7 @@ LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particl
 
 
 @dataclass(frozen=True, eq=False)
-class Vehicle:
+class Vehicle(Unchanging):
     """A multicopter.
 
     Attributes

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.prototype import Prototype, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
@@ -37,6 +38,7 @@ def hovering_prototype(agility: float = 1.0) -> Prototype:
     )
 
 
+@remembered
 def quadcopter(
     mass: float = 0.9,
     moment: Sequence[float] = (0.008, 0.008, 0.014),
@@ -75,6 +77,7 @@ def quadcopter(
     )
 
 
+@remembered
 def tricopter(
     mass: float = 1.2,
     moment: Sequence[float] = (0.013, 0.013, 0.024),
@@ -107,6 +110,7 @@ def tricopter(
     return finished(describe, prototype, None, Airframe(rotors), parameter_rows(mass, moment, rotors))
 
 
+@remembered
 def bicopter(
     mass: float = 1.0,
     moment: Sequence[float] = (0.020, 0.006, 0.022),

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, components, matrix, transpose, vector
+from heavytop._arrays import Array, components, matrix, vector
 from heavytop.errors import ModelError
 from heavytop.geometry import so3
 from heavytop.geometry.polar import ProperSVD, lambda_from_sigma, proper_svd
@@ -45,8 +45,11 @@ def gradient(P: Array, R: Array) -> Array:
 
 
 def hessian(P: Array, R: Array) -> Array:
-    """Second derivatives ``[d_j d_i V] = Vee(P R)^T`` (..., 3, 3) (eq. 2.65); symmetric at critical points."""
-    return transpose(so3.Vee(P @ R))
+    """Second derivatives ``d_i d_j V`` (..., 3, 3) with row i and column j: ``Vee(P R)`` (eq. 2.65, there transposed).
+
+    They do not commute; at critical points the matrix is symmetric.
+    """
+    return so3.Vee(P @ R)
 
 
 def member(label: str, parameter: Array = ()) -> Array:

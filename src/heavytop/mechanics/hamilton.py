@@ -9,6 +9,7 @@ depend on the time (eq. 2.39).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -47,14 +48,25 @@ class Legendre:
     >>> H = Legendre(Vector(1), lambda q, v: v[0] ** 2)
     >>> float(H(np.zeros(1), np.array([3.0])))
     2.25
+
+    Twice is the function itself, also where the momentum is not linear in the velocity:
+
+    >>> twice = Legendre(Vector(1), Legendre(Vector(1), lambda q, v: np.cosh(v[0])))
+    >>> float(twice(np.zeros(1), np.array([1.0])) - np.cosh(1.0)) < 1e-14
+    True
     """
 
     takes_time = True
 
     def __init__(self, coordinates: Coordinates, energy: Function) -> None:
-        function = timed(energy, 2, "a function to transform")
         self.coordinates = coordinates
         self._symbolic_ok = True
+        self._derivatives: Callable[..., tuple[Array, Array, Array]]
+        if isinstance(energy, Legendre) and not energy._symbolic_ok:
+            self._symbolic_ok = False
+            self._derivatives = energy._transformed_derivatives
+            return
+        function = timed(energy, 2, "a function to transform")
 
         def derivatives(q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
             value = scalar(function(q, v, t), "a function to transform")
@@ -64,6 +76,12 @@ class Legendre:
             return value[0], slope, curvature
 
         self._derivatives = Evaluator(derivatives, shapes(coordinates, "q v t"), "legendre")
+
+    def _transformed_derivatives(self, q: Array, p: Array, t: Array = 0.0) -> tuple[Array, Array, Array]:
+        """Value, gradient and curvature of H by p: ``dH/dp = v(p)``, ``d^2H/dp^2 = (d^2L/dv^2)^-1``. Numbers only."""
+        v = self.velocity(q, p, t)
+        value, _, curvature = self._derivatives(q, v, t)
+        return np.vecdot(p, v) - value, v, np.linalg.inv(curvature)
 
     def momentum(self, q: Array, v: Array, t: Array = 0.0) -> Array:
         """``p = dL/dv`` (..., nv) (eq. 2.34)."""

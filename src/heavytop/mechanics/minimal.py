@@ -20,6 +20,9 @@ from heavytop.mechanics.functions import Evaluator, Function, lagrangian, solve,
 MAX_CONDITION = 1e10
 """Above this condition number a matrix counts as singular."""
 
+NEARBY = 0.1
+"""Relative distance at which the usual size of a matrix is looked up."""
+
 
 class MinimalModel:
     """``M(q) q'' + b(q, q') = B(q) u`` from energies of minimal coordinates (eqs 1.1 to 1.3).
@@ -63,7 +66,7 @@ class MinimalModel:
         mass, force = self._motion.system(q, qd)
         if u is not None:
             force = force + np.matvec(self.input_matrix(q), u)
-        return solve(_regular(mass, "the mass matrix M(q)"), force)
+        return solve(self._regular(mass, self.mass_matrix, q, "the mass matrix M(q)"), force)
 
     def state_rate(self, z: Array, u: Array | None = None) -> Array:
         """``z' = f(z, u)`` (..., 2 n) of the state ``z = (q, qd)``: the standard form for simulation (eq. 1.3)."""
@@ -99,22 +102,31 @@ class MinimalModel:
                 f"computed torque needs as many inputs as coordinates ({self.n}), got {b.shape[-1]}. For fewer inputs use "
                 "gauss.closest_realizable."
             )
-        mass = _regular(self.mass_matrix(q), "the mass matrix M(q)")
+        mass = self._regular(self.mass_matrix(q), self.mass_matrix, q, "the mass matrix M(q)")
         feedback = np.matvec(damping, as_array(qd) - qd_ref) + np.matvec(stiffness, as_array(q) - q_ref)
         force = np.matvec(mass, as_array(qdd_ref) - feedback) + self.bias(q, qd)
-        return solve(_regular(b, "the input matrix B(q)"), force)
+        return solve(self._regular(b, self.input_matrix, q, "the input matrix B(q)"), force)
 
+    def _regular(self, matrix: Array, function: Function, q: Array, what: str) -> Array:
+        """The matrix at ``q``, if it is regular beside its own size and beside the size it has around ``q``.
 
-def _regular(matrix: Array, what: str) -> Array:
-    """The matrix, if its condition number is acceptable."""
-    if not is_symbolic(matrix):
-        condition = float(np.max(np.linalg.cond(matrix)))
+        A matrix that vanishes as a whole has condition number 1; its size nearby tells that it is singular.
+        """
+        if is_symbolic(matrix):
+            return matrix
+        q = np.asarray(q, dtype=float)
+        shifts = NEARBY * np.concatenate([np.eye(self.n), -np.eye(self.n)]) * (1 + np.abs(q))[..., None, :]
+        around = np.linalg.svd(function(q[..., None, :] + shifts), compute_uv=False)[..., 0]
+        values = np.linalg.svd(matrix, compute_uv=False)
+        size = np.maximum(values[..., 0], np.max(around, axis=-1, initial=0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            condition = float(np.max(size / values[..., -1], initial=0.0))
         if not condition < MAX_CONDITION:
             raise ConfigurationError(
                 f"{what} is singular there (condition number {condition:.3g}). Minimal coordinates of rotations have such points "
                 "(Euler angles at a pitch of +-90 degrees): use a rotation matrix or a quaternion."
             )
-    return matrix
+        return matrix
 
 
 def euler_angle_body(moments: Array) -> MinimalModel:

@@ -43,26 +43,41 @@ def constrained(mass: Array, force: Array, matrix: Array, right: Array) -> Relea
     lower = np.linalg.cholesky(mass)
     free = np.linalg.solve(lower, np.asarray(force, dtype=float)[..., None])[..., 0]
     scaled = transpose(np.linalg.solve(lower, transpose(phi)))  # Phi L^-T
-    lack = np.asarray(right, dtype=float) - np.matvec(scaled, free)
-    x = np.matvec(linalg.pseudo_inverse(scaled, RANK_TOLERANCE), lack)
-    if np.max(np.abs(np.matvec(scaled, x) - lack), initial=0.0) > 1e-6 * max(
-        1.0, float(np.max(np.abs(lack), initial=0.0))
-    ):
-        raise ConfigurationError(
-            "no acceleration satisfies the constraints: they contradict each other there. Check the velocities (the rates of "
-            "the constraints must vanish) and the configuration."
-        )
+    x = _least(scaled, np.asarray(right, dtype=float) - np.matvec(scaled, free))
     multipliers = np.matvec(linalg.pseudo_inverse(transpose(scaled), RANK_TOLERANCE), x)
     a = np.linalg.solve(transpose(lower), (free + x)[..., None])[..., 0]
     return Release(a, multipliers, np.matvec(transpose(phi), multipliers))
 
 
+def _least(matrix: np.ndarray, lack: np.ndarray) -> np.ndarray:
+    """The smallest solution (..., n) of ``matrix x = lack``, whose rows may be dependent but must not contradict each other."""
+    x = np.matvec(linalg.pseudo_inverse(matrix, RANK_TOLERANCE), lack)
+    gap = np.max(np.abs(np.matvec(matrix, x) - lack), initial=0.0)
+    if gap > 1e-6 * max(1.0, float(np.max(np.abs(lack), initial=0.0))):
+        raise ConfigurationError(
+            f"no acceleration satisfies the constraints: they contradict each other there by {gap:.3g}. Check the velocities "
+            "(the rates of the constraints must vanish) and the configuration."
+        )
+    return x
+
+
 def udwadia_kalaba(mass: Array, free: Array, matrix: Array, right: Array) -> np.ndarray:
-    """``a = a_free + M^-1/2 (A M^-1/2)^+ (b - A a_free)`` (..., n), any rank of ``A`` (doc 004, eq. 22; feature M12). Numbers only."""
+    """``a = a_free + M^-1/2 (A M^-1/2)^+ (b - A a_free)`` (..., n), any rank of ``A`` (doc 004, eq. 22; feature M12). Numbers only.
+
+    Raises
+    ------
+    ConfigurationError
+        The constraints contradict each other: no acceleration satisfies ``A a = b``.
+
+    Examples
+    --------
+    >>> udwadia_kalaba(np.eye(2), [0.0, -9.81], [[0.0, 1.0], [0.0, 2.0]], [0.0, 0.0])
+    array([0., 0.])
+    """
     a_free, a_matrix = np.asarray(free, dtype=float), np.asarray(matrix, dtype=float)
     inverse_root = inverse_square_root(mass)
     lack = np.asarray(right, dtype=float) - np.matvec(a_matrix, a_free)
-    return a_free + np.matvec(inverse_root @ linalg.pseudo_inverse(a_matrix @ inverse_root, RANK_TOLERANCE), lack)
+    return a_free + np.matvec(inverse_root, _least(a_matrix @ inverse_root, lack))
 
 
 def square_root(mass: Array) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, block, column, concatenate, entry, part, scale, submatrix, transpose
 from heavytop.coordinates import Pose
-from heavytop.errors import wrong_shape
+from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import polar, se3, so3
 from heavytop.mechanics.functions import solve
 
@@ -32,6 +32,45 @@ def moments(weights: Array, points: Array) -> np.ndarray:
         raise wrong_shape("points of a particle distribution", (len(w), 3), h.shape)
     homogeneous = np.concatenate([h, np.ones((len(w), 1))], axis=1)
     return homogeneous.T @ (w[:, None] * homogeneous)
+
+
+def body_inertia(mass: float, inertia: Array) -> np.ndarray:
+    """The inertia ``Theta`` (3, 3) of a body about its centre of mass, checked. Numbers only.
+
+    Parameters
+    ----------
+    mass : kg, positive. inertia : principal moments (3,) or matrix (3, 3), kg m^2.
+
+    Raises
+    ------
+    ModelError
+        No distribution of mass has these values.
+
+    Examples
+    --------
+    >>> body_inertia(1.0, [1.0, 2.0, 3.0]).diagonal()
+    array([1., 2., 3.])
+    """
+    theta = np.asarray(inertia, dtype=float)
+    if theta.shape not in ((3,), (3, 3)):
+        raise wrong_shape(
+            "the inertia of a body", (3, 3), theta.shape, "Give principal moments (3,) or a matrix (3, 3)."
+        )
+    theta = np.diag(theta) if theta.ndim == 1 else theta
+    if not (np.all(np.isfinite(theta)) and np.isfinite(mass) and mass > 0):
+        raise ModelError(
+            f"a body needs a finite positive mass and a finite inertia, got {mass} kg and {theta.tolist()}."
+        )
+    principal = np.linalg.eigvalsh(0.5 * (theta + theta.T))
+    size = float(np.max(np.abs(theta)))
+    if np.max(np.abs(theta - theta.T)) > 1e-9 * size:
+        raise ModelError(f"the inertia of a body must be symmetric, got {theta.tolist()}.")
+    if principal[0] < -1e-9 * size or principal[2] > principal[0] + principal[1] + 1e-9 * size:
+        raise ModelError(
+            f"no body has the principal moments of inertia {np.array2string(principal, precision=6)}: none may be negative, and "
+            "each is at most the sum of the other two. Check the units and the signs of the products of inertia."
+        )
+    return theta
 
 
 def _trace(matrix: Array) -> Array:
@@ -177,15 +216,14 @@ class Springs(NamedTuple):
         return concatenate(linear, k * np.cross(h, r) + so3.vee2(self.moment @ se3.rotation(pose)))
 
     def hessian(self, pose: Array) -> Array:
-        """``d_i d_j V^K`` as a quadratic form (..., 6, 6) (eq. 3.68)."""
+        """``d_i d_j V^K`` (..., 6, 6) with row i and column j (eq. 3.68, there transposed); symmetric at critical points."""
         k, h, p, _, _ = self
         back = transpose(se3.rotation(pose))
         r = np.matvec(back, se3.position(pose))
         wedge = so3.wed(h)
         turned = self.moment @ se3.rotation(pose)
-        lower = k * wedge @ so3.wed(r) + transpose(so3.Vee(turned))
-        upper = k * so3.wed(r - np.matvec(back, p))
-        return block([[k * np.eye(3), upper], [k * wedge, lower]])
+        by_turning = k * transpose(so3.wed(r - np.matvec(back, p)))  # d_i d_j V, j linear, i angular
+        return block([[k * np.eye(3), k * transpose(wedge)], [by_turning, k * so3.wed(r) @ wedge + so3.Vee(turned)]])
 
     def minimum(self) -> StiffnessForm:
         """The configuration of least energy and the energy about it (eqs 3.69 to 3.73). Numbers only."""
@@ -220,6 +258,11 @@ def springs(stiffness: Array, points: Array, anchors: Array) -> Springs:
         if x.shape != (len(k), 3):
             raise wrong_shape(name, (len(k), 3), x.shape)
     total = float(k.sum())
+    if not np.all(np.isfinite(k)) or abs(total) <= 1e-12 * float(np.abs(k).sum()):
+        raise ModelError(
+            f"springs need a total stiffness that is finite and not zero, got {total:g} N/m from {k.tolist()}: without it they "
+            "have no centre. Leave springs of zero stiffness out; give a pure moment of stiffness to ht.Stiffness."
+        )
     constant = 0.5 * float(np.sum(k * (np.vecdot(h, h) + np.vecdot(p, p))))
     return Springs(total, k @ h / total, k @ p / total, (k[:, None] * h).T @ p, constant)
 

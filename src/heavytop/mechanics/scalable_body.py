@@ -16,6 +16,7 @@ from heavytop.coordinates import ScalablePose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, so3
 from heavytop.mechanics.functions import solve
+from heavytop.mechanics.rigid_body import body_inertia
 
 
 def mass_matrix(mass: float, theta: Array, scaling_mass: float | None = None) -> np.ndarray:
@@ -28,9 +29,9 @@ def mass_matrix(mass: float, theta: Array, scaling_mass: float | None = None) ->
     >>> mass_matrix(2.0, np.diag([1.0, 2.0, 3.0])).diagonal()
     array([2., 2., 2., 3., 1., 2., 3.])
     """
-    theta = np.asarray(theta, dtype=float)
+    theta = body_inertia(mass, theta)
     scaling = 0.5 * np.trace(theta) if scaling_mass is None else float(scaling_mass)
-    if scaling <= 0:
+    if not (np.isfinite(scaling) and scaling > 0):
         raise ModelError(f"the mass of the scaling motion must be positive, got {scaling:g}.")
     total = np.zeros((7, 7))
     total[:3, :3] = mass * np.eye(3)

@@ -6,16 +6,18 @@ moving, with its origin anywhere; the classical pair of Newton and Euler holds a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, block, concatenate, entry, scale, transpose
+from heavytop._arrays import Array, as_array, block, concatenate, entry, from_columns, scale, split, transpose
+from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3, so3, spatial
-from heavytop.mechanics.functions import solve
+from heavytop.mechanics.functions import Evaluator, along, solve
 
 
 def rotational_inertia(masses: Array, points: Array) -> np.ndarray:
@@ -95,30 +97,80 @@ def rolling_cylinder(speed: float, radius: float, t: Array) -> tuple[np.ndarray,
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A body of a tree with a joint of one degree of freedom.
+    """A body with the joint that carries it.
 
     Parameters
     ----------
-    screw : (6,) motion vector of the joint per unit rate, (angular, linear), in the frame of the link.
-    inertia : (6, 6) spatial inertia in the frame of the link.
-    at : (4, 4) pose of the link's frame in the parent's frame when the joint is at zero.
+    screw : axis (6,) of a joint with one degree of freedom in the link's frame, angular part first; None with ``coordinates``.
+    inertia : spatial inertia (6, 6) about the origin of the link's frame.
+    at : pose (4, 4) of the joint in the parent's frame; None for the parent's frame itself.
     parent : index of the parent link, -1 for the ground.
+    coordinates, placement : of a joint with any degrees of freedom: where its ``q`` lives, and the pose (4, 4) of the link in the
+        joint frame as a function of ``q`` in NumPy notation.
+
+    Examples
+    --------
+    A body on a ball joint, with the body angular velocity as joint velocity:
+
+    >>> from heavytop.coordinates import Rotation
+    >>> ball = Rotation()
+    >>> turned = lambda q: se3.pose(ball.rotation_matrix(q), np.zeros(3))
+    >>> link = Link(inertia=np.eye(6), coordinates=ball, placement=turned)
+    >>> link.nq, link.nv
+    (9, 3)
     """
 
-    screw: Any
-    inertia: Any
+    screw: Any = None
+    inertia: Any = None
     at: Any = None
     parent: int = -1
+    coordinates: Coordinates | None = None
+    placement: Callable[[Array], Array] | None = None
 
-    def pose(self, q: Array) -> Array:
-        """Pose (..., 4, 4) of the link's frame in the parent's frame at the joint coordinate ``q`` (...)."""
-        screw = spatial.swap(self.screw)
-        moved = se3.exp(scale(q, screw, 1))
-        return moved if self.at is None else as_array(self.at) @ moved
+    def __post_init__(self) -> None:
+        if self.inertia is None:
+            raise ModelError("a link needs an inertia (6, 6); a zero matrix is one.")
+        if (self.coordinates is None) != (self.placement is None) or (self.screw is None) == (self.coordinates is None):
+            raise ModelError("give a link either a screw (6,), or coordinates together with placement(q).")
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates of the joint."""
+        return 1 if self.coordinates is None else self.coordinates.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates of the joint."""
+        return 1 if self.coordinates is None else self.coordinates.nv
+
+    def motion(self, q: Array, v: Array) -> tuple[Array, Array, Array]:
+        """Pose (..., 4, 4) in the parent's frame, subspace ``S`` (..., 6, nv) in the link's frame, and ``dS/dt v`` (..., 6)."""
+        if self.coordinates is None:
+            screw = as_array(self.screw)
+            pose = se3.exp(scale(entry(q, 0), spatial.swap(screw), 1))
+            subspace, bias = np.reshape(screw, (6, 1)), np.zeros(6)
+        else:
+            pose, subspace, bias = self._joint(q, v)
+        return (pose if self.at is None else as_array(self.at) @ pose), subspace, bias
+
+    @cached_property
+    def _joint(self) -> Evaluator:
+        coordinates, placement = self.coordinates, self.placement
+        if coordinates is None or placement is None:
+            raise ModelError("a joint with one screw has no coordinates of its own.")
+
+        def motion(q: Array, v: Array) -> tuple[Array, Array, Array]:
+            pose, A = as_array(placement(q)), as_array(coordinates.kinematics_matrix(q))
+            back = se3.inverse(pose)
+            columns = [spatial.swap(se3.vee(back @ along(pose, q, A[:, j]))) for j in range(coordinates.nv)]
+            subspace = from_columns(*columns)
+            return pose, subspace, along(np.matvec(subspace, v), q, coordinates.rate(q, v))
+
+        return Evaluator(motion, {"q": (coordinates.nq,), "v": (coordinates.nv,)}, "joint")
 
 
 class InverseDynamics(NamedTuple):
-    """Joint forces ``tau = S . F`` (..., n) and the wrenches (..., 6) that parents exert on links, in link frames."""
+    """Joint forces ``tau = S^T F`` (..., nv) and the wrenches (..., 6) that parents exert on links, in link frames."""
 
     forces: Array
     wrenches: tuple[Array, ...]
@@ -127,8 +179,8 @@ class InverseDynamics(NamedTuple):
 def inverse_dynamics(
     links: Sequence[Link],
     q: Array,
-    qd: Array,
-    qdd: Array,
+    v: Array,
+    a: Array,
     gravity: Array = (0.0, 0.0, 0.0),
     external: Sequence[Array | None] | None = None,
 ) -> InverseDynamics:
@@ -136,8 +188,8 @@ def inverse_dynamics(
 
     Parameters
     ----------
-    q, qd, qdd : joint coordinates, rates and accelerations (..., n). gravity : acceleration of free fall (3,).
-    external : wrenches (..., 6) on the links in link frames, or None.
+    q, v, a : configuration (..., nq), velocities and accelerations (..., nv) of all joints, in the order of the links.
+    gravity : acceleration of free fall (3,). external : wrenches (..., 6) on the links in link frames, angular part first, or None.
 
     Examples
     --------
@@ -148,15 +200,17 @@ def inverse_dynamics(
     >>> inverse_dynamics([arm], np.array([np.pi / 2]), np.zeros(1), np.zeros(1), gravity=(0, 0, -9.81)).forces
     array([19.62])
     """
-    q, qd, qdd = (as_array(x) for x in (q, qd, qdd))
-    _check(links)
-    poses, velocities, accelerations, forces = [], [], [], []
+    q, v, a = (as_array(x) for x in (q, v, a))
+    _check(links, external)
+    sizes = [link.nv for link in links]
+    states = zip(split(q, [link.nq for link in links]), split(v, sizes), split(a, sizes), strict=True)
+    poses, subspaces, velocities, accelerations, forces = [], [], [], [], []
     lift = concatenate(np.zeros(3), -as_array(gravity))
-    for i, link in enumerate(links):
-        screw = as_array(link.screw)
-        pose = link.pose(entry(q, i))
+    for i, (link, (q_i, v_i, a_i)) in enumerate(zip(links, states, strict=True)):
+        pose, subspace, bias = link.motion(q_i, v_i)
         back = spatial.motion_transform_inverse(pose)
-        rate, second = scale(entry(qd, i), screw, 1), scale(entry(qdd, i), screw, 1)
+        rate = np.matvec(subspace, v_i)
+        second = np.matvec(subspace, a_i) + bias
         if link.parent < 0:
             velocity, acceleration = rate, np.matvec(back, lift) + second
         else:
@@ -166,6 +220,7 @@ def inverse_dynamics(
         if external is not None and external[i] is not None:
             force = force - as_array(external[i])
         poses.append(pose)
+        subspaces.append(subspace)
         velocities.append(velocity)
         accelerations.append(acceleration)
         forces.append(force)
@@ -173,33 +228,42 @@ def inverse_dynamics(
         parent = links[i].parent
         if parent >= 0:
             forces[parent] = forces[parent] + np.matvec(spatial.force_transform(poses[i]), forces[i])
-    torques = [np.vecdot(as_array(link.screw), force) for link, force in zip(links, forces, strict=True)]
-    return InverseDynamics(np.stack(torques, axis=-1), tuple(forces))
+    joint_forces = [np.matvec(transpose(S), force) for S, force in zip(subspaces, forces, strict=True)]
+    return InverseDynamics(concatenate(*joint_forces), tuple(forces))
 
 
-def _check(links: Sequence[Link]) -> None:
+def _check(links: Sequence[Link], external: Sequence[Array | None] | None) -> None:
     for i, link in enumerate(links):
         if not -1 <= link.parent < i:
             raise ModelError(
                 f"link {i} has parent {link.parent}: parents must come before their children, -1 is the ground."
             )
+    if external is not None and len(external) != len(links):
+        raise ModelError(f"give one external wrench (or None) for each of the {len(links)} links, got {len(external)}.")
 
 
 def mass_matrix(links: Sequence[Link], q: Array) -> Array:
-    """The joint-space mass matrix (..., n, n): inverse dynamics of unit accelerations at rest."""
-    n = len(links)
-    zero = 0 * as_array(q)
+    """The joint-space mass matrix (..., nv, nv): inverse dynamics of unit accelerations at rest."""
+    n, q = sum(link.nv for link in links), as_array(q)
+    zero = np.zeros((*q.shape[:-1], n))
     columns = [inverse_dynamics(links, q, zero, zero + np.eye(n)[i]).forces for i in range(n)]
     return np.stack(columns, axis=-1)
 
 
 def acceleration(
-    links: Sequence[Link], q: Array, qd: Array, torques: Array | None = None, gravity: Array = (0.0, 0.0, 0.0)
+    links: Sequence[Link],
+    q: Array,
+    v: Array,
+    forces: Array | None = None,
+    gravity: Array = (0.0, 0.0, 0.0),
+    external: Sequence[Array | None] | None = None,
 ) -> Array:
-    """Forward dynamics (..., n) with the recursion as the only source of the equations."""
-    bias = inverse_dynamics(links, q, qd, 0 * as_array(q), gravity).forces
-    force = -bias if torques is None else as_array(torques) - bias
-    return solve(mass_matrix(links, q), force)
+    """Forward dynamics (..., nv) with the recursion as the only source of the equations.
+
+    ``forces`` act in the joints (..., nv), ``external`` are wrenches on the links as in :func:`inverse_dynamics`.
+    """
+    bias = inverse_dynamics(links, q, v, 0 * as_array(v), gravity, external).forces
+    return solve(mass_matrix(links, q), -bias if forces is None else as_array(forces) - bias)
 
 
 # --- the other ordering ---------------------------------------------------------------------------------------------------------

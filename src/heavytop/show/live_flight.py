@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control.disturbances import Wind
+from heavytop.control.wind import Wind
 from heavytop.copters import maneuvers
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.vehicle import LAWS, Vehicle
@@ -148,7 +148,7 @@ class LiveFlight:
         self._queue.put(lambda: self._pulses.append((round(PUSH_SECONDS / STEP), wrench)))
 
     def wind(self, wind: Wind | None) -> None:
-        """Let the air move: any wind of :mod:`heavytop.control.disturbances`; None: no air at all."""
+        """Let the air move: any wind of :mod:`heavytop.control.wind`; None: no air at all."""
 
         def command() -> None:
             self._wind = wind

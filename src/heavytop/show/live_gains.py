@@ -302,7 +302,7 @@ def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits
     else:
         law = (particle_law if kind == "particle" else body_law)(model, prototype, limits)
     # the law is stated; what follows is the metric of its limits, which keeps the vehicle's own inertia whatever the gains
-    law.setting.prototype = vehicle.prototype
+    law.terms.prototype = vehicle.prototype
     return law
 
 

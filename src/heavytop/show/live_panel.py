@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control.disturbances import ConstantWind, VonKarman, Wind
+from heavytop.control.wind import ConstantWind, VonKarman, Wind
 from heavytop.copters.maneuvers import suited
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.show.live_flight import HOVER, SPEEDS, LiveFlight, Snapshot

@@ -26,8 +26,9 @@ from heavytop.simulate.integrators import Variational as Variational
 from heavytop.simulate.invariants import Invariant as Invariant
 from heavytop.simulate.outcome import Ending as Ending
 from heavytop.simulate.outcome import Outcome as Outcome
+from heavytop.simulate.protocol import Controller as Controller
 from heavytop.simulate.protocol import Feedback as Feedback
-from heavytop.simulate.protocol import Law as Law
+from heavytop.simulate.protocol import complete as complete
 from heavytop.simulate.run import Run as Run
 
 

@@ -11,6 +11,7 @@ from heavytop._arrays import Array
 from heavytop.coordinates import ScalablePose, UnifiedPose
 from heavytop.mechanics import scalable_body as scalable
 from heavytop.mechanics import unified as unified_mechanics
+from heavytop.mechanics.rigid_body import body_inertia
 from heavytop.simulate.dynamics import UserDynamics
 
 
@@ -74,8 +75,7 @@ def unified_body(unified: UnifiedPose, mass: float, inertia: Any) -> UserDynamic
     >>> print(ht.simulate(body, (body.coordinates.neutral(), w0), until=1.0, step=0.01).outcome)
     finished: reached t = 1 s
     """
-    J = np.asarray(inertia, dtype=float)
-    J = np.diag(J) if J.ndim == 1 else J
+    J = body_inertia(mass, inertia)
     matrix = unified_mechanics.closed_mass_matrix(unified, mass, J)
     inverse = np.linalg.inv(matrix)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
+from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from heavytop.system import Model
 
 
-class Dynamics(ABC):
+class Dynamics(Unchanging, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes

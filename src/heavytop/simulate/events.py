@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, to_sx
+from heavytop._travel import Unchanging
 from heavytop.compile import Traced, on_symbols, trace
 from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(Unchanging):
     """A crossing of zero.
 
     Parameters

@@ -1,6 +1,7 @@
-"""What a control law must offer to be run inside the native time loop.
+"""What a controller must offer to be run inside the native time loop.
 
-A law is any object with these members; no base class is needed. It is traced once for a model: to change a law, make another.
+A controller is any object with these members; no base class is needed, and only ``traced`` must be there. It is traced once for a
+model: to change a controller, make another.
 
 ``traced(model)``
     A :class:`~heavytop.compile.Traced` function. Its inputs are any of the names below, in any order; its first output
@@ -38,6 +39,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError, unknown_name
@@ -50,16 +52,84 @@ RESERVED = ("z", "residual")
 
 
 @runtime_checkable
-class Law(Protocol):
-    """The least a control law must have."""
+class Controller(Protocol):
+    """All that a simulation asks a controller for; :func:`complete` fills in what a plain one leaves out.
+
+    Attributes
+    ----------
+    signal_size : m, length of a sample of its signal; 0: it takes none. state_size : s, length of its memory; 0: it has none.
+    """
+
+    @property
+    def signal_size(self) -> int: ...
+
+    @property
+    def state_size(self) -> int: ...
 
     def traced(self, model: Any) -> Traced:
-        """The law as a traced function of the arguments it needs."""
+        """Inputs: some of t (), q (nq,), v (nv,), signal (m,), p (np,), z (s,). Outputs: u (nu,), then z_next or z_rate (s,), channels."""
+        ...
+
+    def signal(self, times: np.ndarray) -> np.ndarray:
+        """Samples (len(times), *batch, m)."""
+        ...
+
+    def initial_state(self) -> np.ndarray:
+        """The memory at the start (*batch, s)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Feedback:
+class _Completed:
+    """A controller with only some of the members."""
+
+    law: Any
+
+    def __repr__(self) -> str:
+        return repr(self.law)
+
+    @property
+    def signal_size(self) -> int:
+        return int(getattr(self.law, "signal_size", 0))
+
+    @property
+    def state_size(self) -> int:
+        return int(getattr(self.law, "state_size", 0))
+
+    def traced(self, model: Any) -> Traced:
+        return self.law.traced(model)
+
+    def sampled(self, period: float | None) -> _Completed:
+        made = self.law.sampled(period) if hasattr(self.law, "sampled") else self.law
+        return self if made is self.law else _Completed(made)
+
+    def signal(self, times: np.ndarray) -> np.ndarray:
+        return self.law.signal(times) if self.signal_size else np.zeros((len(times), 0))
+
+    def initial_state(self) -> np.ndarray:
+        return np.asarray(self.law.initial_state(), dtype=float) if self.state_size else np.zeros(0)
+
+
+def complete(law: Any) -> Controller:
+    """The controller itself, or one with the members that it leaves out.
+
+    Raises
+    ------
+    SimulationError
+        It has no method ``traced(model)``.
+    """
+    if isinstance(law, Controller):
+        return law
+    if not callable(getattr(law, "traced", None)):
+        raise SimulationError(
+            f"control must be a law with a method traced(model), got {type(law).__name__}. "
+            "A function of (t, q, v) can be wrapped by Feedback, or be given as inputs=."
+        )
+    return _Completed(law)
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback(Unchanging):
     """A law from a function in NumPy notation.
 
     Parameters
@@ -100,6 +170,8 @@ class Feedback:
 
     def signal(self, times: np.ndarray) -> np.ndarray:
         """Samples of the reference signal."""
+        if not self.signal_size:
+            return np.zeros((len(times), 0))
         if self.samples is None:
             raise SimulationError("this feedback takes a 'signal'; give samples=function of times to Feedback.")
         return np.asarray(self.samples(times), dtype=float)
@@ -140,7 +212,7 @@ def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, 
 class BoundLaw:
     """A law checked against a model."""
 
-    law: Any
+    law: Controller
     traced: Traced
     signal_size: int
     state_size: int
@@ -201,19 +273,16 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
                 "Give the reference to the law itself."
             )
         law = law.with_reference(reference)
-    if not isinstance(law, Law):
-        raise SimulationError(
-            f"control must be a law with a method traced(model), got {type(law).__name__}. "
-            "A function of (t, q, v) can be wrapped by Feedback, or be given as inputs=."
-        )
+    complete(law)
     if hasattr(law, "sampled"):
         law = law.sampled(period)
     return dynamics.laws.recall((id(law), period is None), lambda: _bound(law, dynamics, subject, period is not None))
 
 
 def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
-    traced = law.traced(subject)
-    shapes = argument_shapes(dynamics, int(getattr(law, "signal_size", 0)), int(getattr(law, "state_size", 0)))
+    whole = complete(law)
+    traced = whole.traced(subject)
+    shapes = argument_shapes(dynamics, whole.signal_size, whole.state_size)
     for name, shape in traced.inputs.items():
         if name not in shapes:
             raise SimulationError(
@@ -229,7 +298,7 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
             f"the first output of a control law must be 'u' of shape ({dynamics.nu},), {type(law).__name__} gives "
             f"{first[0]!r} of shape {first[1]}."
         )
-    memory = int(getattr(law, "state_size", 0))
+    memory = whole.state_size
     if sampled:
         needed, other, kind, remedy = "z_next", "z_rate", "sampled", "hold='continuous'"
     else:
@@ -241,4 +310,4 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
         raise SimulationError(
             f"the output {taken[0]!r} of {type(law).__name__} would hide a record of that name: give it another."
         )
-    return BoundLaw(law, traced, shapes["signal"][0], memory)
+    return BoundLaw(whole, traced, shapes["signal"][0], memory)

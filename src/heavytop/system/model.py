@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, numbers
+from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, export_c
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
@@ -34,7 +35,7 @@ CLOSED_TOLERANCE = 1e-6
 """Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
 
-class Model:
+class Model(Unchanging):
     """Equations of motion ``M a + c + D v + fK + fG = B u`` with ``q' = A(q) v`` and ``phi(q) = 0``.
 
     Every method takes numbers with leading batch axes (they broadcast) or symbols. ``parameters`` maps names to values that
@@ -54,17 +55,9 @@ class Model:
         self._inertia_checked = False
         self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
 
-    def __copy__(self) -> Model:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
-        return self  # nothing in it changes
-
-    def __reduce__(self) -> Any:
-        raise ModelError(
-            f"the model {self.name!r} cannot be pickled, as it holds symbols and machine code. Derive it anew in each process (its native "
-            "code is found in the cache), and pass runs or arrays between them."
-        )
+    def recipe(self) -> tuple[Any, ...]:
+        """The description; the equations are derived from it again, and native code is found in the cache."""
+        return Model, (self.description, self.native)
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, symbol
+from heavytop._travel import Portable
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg, se3
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class System:
+class System(Portable):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -71,6 +73,15 @@ class System:
         self._constraints: list[Constraint] = []
         self._basis: Basis | None = None
         self.gravity = gravity
+
+    def __copy__(self) -> System:
+        """A system that can be changed without changing this one; parameters and all parts, which never change, are shared."""
+        made = System.__new__(type(self))
+        vars(made).update({name: copy(part) for name, part in vars(self).items()})
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> System:
+        return copy(self)
 
     @property
     def gravity(self) -> Array:
@@ -409,10 +420,7 @@ class System:
 
     def _with_velocity_frames(self, frames: Mapping[str, str]) -> System:
         """A copy whose named spherical joints have the given velocity frame."""
-        from copy import copy
-
         changed = copy(self)
-        changed._edges = list(self._edges)
         labels = [edge.label for edge in self._edges]
         for label, frame in frames.items():
             if label not in labels:

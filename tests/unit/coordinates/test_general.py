@@ -199,3 +199,10 @@ def test_velocities_in_world_coordinates():
     )
     q = Rotation().random(2)
     assert np.abs(commutation_coefficients(c, q) + Rotation().commutation(q)).max() < 1e-12
+
+
+def test_too_few_velocities_are_told_by_the_dimension():
+    with pytest.raises(ModelError, match=r"dimension nq - rank dphi/dq = 3 - 1 = 2 .* nv = 1"):
+        GeneralCoordinates(
+            lambda q: [[-q[1]], [q[0]], [0.0]], lambda q: [q[0] ** 2 + q[1] ** 2 + q[2] ** 2 - 1], nq=3, nv=1
+        )

@@ -38,7 +38,9 @@ def test_gradient_and_hessian():
     gradient, hessian = critical_points.gradient(P, R), critical_points.hessian(P, R)
     for j, e in enumerate(np.eye(3)):
         close(derivative(lambda t, e=e: critical_points.value(P, R @ so3.exp(t * e))), gradient[j], 1e-11)
-        close(derivative(lambda t, e=e: critical_points.gradient(P, R @ so3.exp(t * e))), hessian[:, j], 1e-11)
+        close(
+            derivative(lambda t, e=e: critical_points.gradient(P, R @ so3.exp(t * e))), hessian[j, :], 1e-11
+        )  # d_j d_i V
     assert np.abs(hessian - hessian.T).max() > 1e-2  # away from critical points it is not symmetric
 
 

@@ -15,6 +15,7 @@ from heavytop.copters.maneuvers.acrobatics import flip as flip
 from heavytop.copters.maneuvers.acrobatics import inverted as inverted
 from heavytop.copters.maneuvers.acrobatics import knife_edge as knife_edge
 from heavytop.copters.maneuvers.acrobatics import looping as looping
+from heavytop.copters.maneuvers.acrobatics import reversible
 from heavytop.copters.maneuvers.actuated import hover_roll as hover_roll
 from heavytop.copters.maneuvers.actuated import level_loop as level_loop
 from heavytop.copters.maneuvers.base import Maneuver as Maneuver
@@ -56,6 +57,8 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
     if vehicle.airframe.load is not None:
         return _LOADED
     names = [name for name in MANEUVERS if name != "transport"]
+    if not (vehicle.fully_actuated or reversible(vehicle)):
+        names.remove("inverted")
     if not vehicle.fully_actuated:
         names = [name for name in names if name not in _FULLY_ACTUATED]
     if any(vehicle.levers):

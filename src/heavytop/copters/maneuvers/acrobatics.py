@@ -75,7 +75,7 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
         duration,
         (begin, begin + turn),
         axis,
-        free=not _reversible(vehicle),
+        free=not reversible(vehicle),
     )
     marks = [(begin + turn / 2, "upside down")]
     return Maneuver(vehicle, reference, "flip", duration + 1.0, moments=marks)
@@ -97,7 +97,7 @@ def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: flo
     if vehicle.fully_actuated:
         curve = curves.rest_to_rest((0.0, 0.0, 0.0), (length, 0.0, 0.0), stay + turn, begin + turn / 2)
         return turning(vehicle, curve, angle, "x", total, "inverted", moments=marks)
-    if not _reversible(vehicle):
+    if not reversible(vehicle):
         raise ControlError(
             f"the rotors of {vehicle.name!r} cannot push backwards, so it cannot stay upside down. Give them a negative least thrust, "
             "quadcopter(thrust=(-6, 6)), or fly 'looping' or 'flip'."
@@ -137,6 +137,6 @@ def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: f
     return Maneuver(vehicle, reference, "knife-edge", total + 1.0, moments=[(second, "knife edge"), (third, "brakes")])
 
 
-def _reversible(vehicle: Vehicle) -> bool:
+def reversible(vehicle: Vehicle) -> bool:
     """Whether the rotors can push backwards."""
     return vehicle.limits is None or bool(np.all(np.asarray(vehicle.limits.lower) < 0))

@@ -11,7 +11,7 @@ from heavytop._arrays import Array, vector
 from heavytop.control.curves import Curve, minimum_snap, rest_to_rest
 from heavytop.control.flatness import flat_reference, oscillation_reference
 from heavytop.control.reference import Reference, pose_coordinates
-from heavytop.control.virtual import virtual_reference
+from heavytop.control.virtual_vehicle import virtual_reference
 from heavytop.copters.maneuvers.base import Maneuver
 from heavytop.copters.maneuvers.hanging import hanging_reference, swung
 from heavytop.copters.vehicle import Vehicle

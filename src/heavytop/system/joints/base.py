@@ -8,13 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, directional, from_columns, is_symbolic
+from heavytop._travel import Unchanging
 from heavytop.compile.trace import trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.geometry import linalg, se3
 
 
-class Joint(ABC):
+class Joint(Unchanging, ABC):
     """A joint: coordinates with a pose ``G(q)`` of the moved frame in the joint frame.
 
     Subclasses give :attr:`coordinates` and :meth:`pose`. The body Jacobian follows from them by differentiation

@@ -12,6 +12,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol
 from heavytop.compile import Traced, trace_of
+from heavytop.control.base import BaseController
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
 from heavytop.control.reference import Reference
@@ -20,7 +21,7 @@ from heavytop.errors import ControlError
 from heavytop.system.model import Model
 
 
-class VirtualVehicle:
+class VirtualVehicle(BaseController):
     """A controller that follows a virtual vehicle, whose state (q, v) is the controller's own state z.
 
     Parameters
@@ -31,15 +32,26 @@ class VirtualVehicle:
     """
 
     def __init__(self, law: Law, reference: Reference, guide: Law | None = None) -> None:
-        self.law, self.guide, self.reference = law, guide or law, reference
+        self._law, self.guide, self.reference = law, guide or law, reference
         if self.guide.state_size:
-            raise ControlError(
-                "the law of the virtual vehicle must have no integral action: the virtual vehicle knows itself."
-            )
+            raise ControlError("the law of the virtual vehicle must have no integral action: its model is exact.")
         self._inner = Tracking(self.guide, reference)
-        self.signal_size = self._inner.signal_size
+
+    @property
+    def law(self) -> Law:
+        """Flies the real vehicle."""
+        return self._law
+
+    @property
+    def signal_size(self) -> int:
+        """That of the outer reference."""
+        return self._inner.signal_size
+
+    @property
+    def state_size(self) -> int:
+        """State of the virtual vehicle and integrals of the law."""
         model = self.guide.model
-        self.state_size = model.nq + model.nv + law.state_size
+        return model.nq + model.nv + self.law.state_size
 
     def sampled(self, period: float | None) -> VirtualVehicle:
         """Itself: the virtual vehicle moves continuously."""
@@ -59,9 +71,9 @@ class VirtualVehicle:
         q, v, _ = self.reference(0.0)
         return np.concatenate([q, v, self.law.initial_state()])
 
-    def traced(self, model: Model) -> Traced:
+    def composed(self, model: Model) -> Traced:
         """The controller as traced function."""
-        Tracking(self.law, self.reference).check_plant(model)
+        self.law.check_plant(model)
         own, nz = self.guide.model, self.law.state_size
         inner = self._inner.traced(own)
         names = [name for name in inner.inputs if name in ("t", "signal")]

@@ -52,7 +52,7 @@ class Term:
         return np.matvec(transpose(self.motion.jacobian), wrench)
 
 
-class Setting:
+class LawTerms:
     """Symbols and expressions shared by the laws of one model and one prototype."""
 
     def __init__(self, model: Model, prototype: Prototype) -> None:

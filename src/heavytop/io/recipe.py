@@ -1,0 +1,54 @@
+"""Recipes in files: any object that travels, to be read by the same series of heavytop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from heavytop._files import whole_file
+from heavytop._travel import header_of, pack, unpack
+from heavytop.errors import FileFormatError, RecipeError
+
+
+def save_recipe(value: Any, path: str | Path) -> None:
+    """Write the recipe of a system, model, law, reference, vehicle or anything made of them; the file appears when it is complete.
+
+    Examples
+    --------
+    >>> import heavytop as ht, tempfile, os
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = os.path.join(folder.name, "top.recipe")
+    >>> save_recipe(ht.library.load("heavy-top"), file)
+    >>> load_recipe(file, trust=True).name
+    'heavy top'
+    """
+    content = pack(value)
+    with whole_file(path, "system.recipe") as temporary:
+        temporary.write_bytes(content)
+
+
+def load_recipe(path: str | Path, *, trust: bool = False) -> Any:
+    """Read an object from its recipe.
+
+    Parameters
+    ----------
+    path : a file of :func:`save_recipe`.
+    trust : reading a recipe runs code that the file names, like every pickle: a file from a stranger can do whatever you can. True
+        says that you know where the file comes from.
+
+    Raises
+    ------
+    RecipeError
+        ``trust`` is False, or the recipe belongs to another series of heavytop (or, if it carries functions, of Python).
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+    header, _ = header_of(content)
+    if trust is not True:
+        raise RecipeError(
+            f"{str(path)!r} is the recipe of a {header.get('what', 'thing')}, and reading it runs code that the file names. If you know "
+            "where it comes from: load_recipe(path, trust=True)."
+        )
+    return unpack(content)
