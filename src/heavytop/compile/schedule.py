@@ -83,7 +83,7 @@ class Layout:
     def from_description(cls, data: dict[str, Any]) -> Layout:
         """Inverse of :meth:`describe`."""
         groups = (tuple(data[key]) for key in ("state", "held", "constants", "tables", "record"))
-        return cls({name: tuple(shape) for name, shape in data["shapes"]}, *groups, data["notes"])
+        return cls({name: tuple(shape) for name, shape in data["shapes"]}, *groups, notes=data["notes"])
 
 
 @dataclass(frozen=True, eq=False)

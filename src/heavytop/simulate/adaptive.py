@@ -145,8 +145,8 @@ class ChosenSteps:
             return None
         q, v = self.state[self.at.q], self.state[self.at.v]
         if plan.callback is not None:
-            shown = (x.reshape(*problem.batch, x.shape[-1]) for x in (q, v))
-            u = call_back(plan.callback, t, *shown, problem.dynamics.nu)[0]
+            q, v = (x.reshape(*problem.batch, x.shape[-1]) for x in (q, v))
+            u = call_back(plan.callback, t, q, v, problem.dynamics.nu)[0]
         elif plan.control.kind == "sampled":
             outputs = self._law_outputs(np.full(self.count, t), q, v, self.memory)
             law = plan.control.law

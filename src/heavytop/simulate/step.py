@@ -175,13 +175,17 @@ class _Assembly:
             return None if slot is None else name(slot)
 
         terminals = Terminals(
-            *plant.slots.names((plant.q, plant.v, plant.u, plant.parameters, plant.size)),
-            maybe(plant.memory),
-            maybe(plant.work),
-            maybe(self.event_values),
-            {label: name(slot) for label, slot in plant.carried.items()},
-            {label: name(slot) for label, slot in plant.given.items()},
-            tuple((c, name(slot)) for c, slot in plant.signals.items()),
-            {label: name(slot) for label, slot in self.channels.items()},
+            q=name(plant.q),
+            v=name(plant.v),
+            u=name(plant.u),
+            p=name(plant.parameters),
+            h=name(plant.size),
+            memory=maybe(plant.memory),
+            work=maybe(plant.work),
+            events=maybe(self.event_values),
+            own={label: name(slot) for label, slot in plant.carried.items()},
+            given={label: name(slot) for label, slot in plant.given.items()},
+            signals=tuple((c, name(slot)) for c, slot in plant.signals.items()),
+            channels={label: name(slot) for label, slot in self.channels.items()},
         )
         return asdict(terminals)
