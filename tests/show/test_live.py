@@ -17,12 +17,12 @@ from heavytop.cli import app
 from heavytop.control.analysis import hover
 from heavytop.control.wind import ConstantWind, VonKarman
 from heavytop.copters import quadcopter
+from heavytop.copters.live.flight import LONGEST, PUSH_SECONDS, LiveFlight, placed
+from heavytop.copters.live.gains import numbers_of, recipe_of, tunable
+from heavytop.copters.live.hangar import build_vehicle, vehicle_names
 from heavytop.copters.vehicle import LAWS
 from heavytop.errors import ControlError, HeavytopError, ShapeError, SimulationError, UnknownNameError
-from heavytop.show.live_flight import LONGEST, PUSH_SECONDS, LiveFlight, placed
-from heavytop.show.live_gains import numbers_of, recipe_of, tunable
-from heavytop.show.live_hangar import build_vehicle, vehicle_names
-from heavytop.show.live_panel import numbers_html
+from heavytop.show.live_levers import numbers_html
 
 
 @pytest.fixture(scope="module")
@@ -430,7 +430,7 @@ def test_the_window_follows_drags_winds_and_another_vehicle() -> None:
 
     cockpit = Cockpit("tricopter", port=18080)
     try:
-        flight, panel, view = cockpit.flight, cockpit._panel, cockpit._view
+        flight, panel, view = cockpit.flight, cockpit._levers, cockpit._view
         flight._background = False
         view.draw(flight.snapshot)
         panel.show(flight.snapshot)
