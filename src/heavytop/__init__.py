@@ -27,10 +27,13 @@ from heavytop.system import Custom as Custom
 from heavytop.system import Cylindrical as Cylindrical
 from heavytop.system import Damping as Damping
 from heavytop.system import Fixed as Fixed
+from heavytop.system import ForceElement as ForceElement
 from heavytop.system import Free as Free
 from heavytop.system import Inertia as Inertia
+from heavytop.system import JointElement as JointElement
 from heavytop.system import JointForce as JointForce
 from heavytop.system import Model as Model
+from heavytop.system import PairElement as PairElement
 from heavytop.system import Planar as Planar
 from heavytop.system import Prismatic as Prismatic
 from heavytop.system import Revolute as Revolute

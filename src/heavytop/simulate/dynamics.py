@@ -199,7 +199,7 @@ class ModelDynamics(Dynamics):
     def _nonconservative(self) -> bool:
         d = self.model.description
         friction = any(c.work is not None for c in d.constraints)
-        return bool(d.dampers or d.struts or d.dissipations or d.forces or d.inputs or friction)
+        return bool(d.inputs or friction or any(element.is_nonconservative for element in d.elements))
 
     def force(self) -> Traced | None:
         if not self._nonconservative:

@@ -1,5 +1,9 @@
 """Describe bodies, joints and force elements; derive the model."""
 
+from heavytop.system import forces as forces
+from heavytop.system.forces import ForceElement as ForceElement
+from heavytop.system.forces import JointElement as JointElement
+from heavytop.system.forces import PairElement as PairElement
 from heavytop.system.inputs import JointForce as JointForce
 from heavytop.system.inputs import Thruster as Thruster
 from heavytop.system.inputs import Wrench as Wrench

@@ -44,12 +44,10 @@ def check_elements(dynamics: Dynamics, p: Array) -> None:
                 _check_symbols(value, known, "its force", description.name)
         except HeavytopError as error:
             raise type(error)(f"input {name!r}: {error}") from None
-    for fn in description.potentials:
-        _check_symbols(dynamics.scalar(fn(dynamics.q), "potential"), known, "potential(q)", description.name)
-    for fn in description.dissipations:
-        power = dynamics.scalar(fn(dynamics.q, dynamics.kinematics.v), "dissipation")
-        _check_symbols(power, known, "dissipation(q, v)", description.name)
-    _check_symbols(dynamics.applied_force, known, "force(q, v)", description.name)
+    for terms in dynamics.elements:
+        for piece, value in terms.checked_pieces():
+            _check_symbols(value, known, terms.element.name_of(piece), description.name)
+        terms.verify(p, description.parameter_values())
 
 
 def check_inertia(model: Model) -> None:

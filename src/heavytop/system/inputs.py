@@ -14,6 +14,7 @@ from heavytop.geometry import se3, so3
 from heavytop.system.names import WORLD
 
 if TYPE_CHECKING:
+    from heavytop.system.actions import Actions
     from heavytop.system.kinematics import Kinematics
 
 
@@ -43,6 +44,10 @@ class BodyWrench:
     wrench: Array
     relative_to: str = WORLD
 
+    def place(self, u: Array, actions: Actions) -> None:
+        """Let ``u`` units of it act in the recursions over the tree."""
+        actions.wrench(self.relative_to, self.frame, self.wrench * u)
+
 
 @dataclass(frozen=True, eq=False)
 class JointAction:
@@ -51,6 +56,10 @@ class JointAction:
     joint: str
     index: int
     force: Array
+
+    def place(self, u: Array, actions: Actions) -> None:
+        """Let ``u`` units of it act in the recursions over the tree."""
+        actions.joint(self.joint, np.eye(len(actions.joints[self.joint]))[self.index] * (self.force * u))
 
 
 class Input(Protocol):

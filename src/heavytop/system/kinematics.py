@@ -234,14 +234,19 @@ class Kinematics:
         return concatenate(*parts)
 
     @property
-    def kinematics_matrix(self) -> Array:
-        """A (nq, nv) with q' = A v."""
+    def joint_kinematics_matrix(self) -> Array:
+        """A (nq, joint velocities): q' = A times the joints' own velocities."""
         blocks = [
             sparse(edge.joint.coordinates.kinematics_matrix(self.q_of[edge.label])) @ self.relative_rows(edge.label)
             for edge in self.edges
             if edge.joint.coordinates.nq
         ]
-        return self._by_w(np.concatenate(blocks, axis=0))
+        return np.concatenate(blocks, axis=0)
+
+    @property
+    def kinematics_matrix(self) -> Array:
+        """A (nq, nv) with q' = A v."""
+        return self._by_w(self.joint_kinematics_matrix)
 
     def _by_w(self, jacobian: Array) -> Array:
         return jacobian if self.transform is None else sparse(jacobian @ self.transform)
@@ -284,9 +289,13 @@ class Kinematics:
 
     def joint_velocity_row(self, label: str, index: int) -> Array:
         """Row (nv,) that gives one velocity coordinate of a joint (parent-relative)."""
-        if label not in self.v_of:
-            raise unknown_name("joint (the name of the body it carries)", label, self.v_of)
-        rows = self._by_w(self.relative_rows(label))
+        rows = self.joint_velocity_rows(label)
         if not 0 <= index < rows.shape[0]:
             raise ModelError(f"joint {label!r} has {rows.shape[0]} velocity coordinates; index {index} does not exist.")
         return rows[index, :]
+
+    def joint_velocity_rows(self, label: str) -> Array:
+        """Rows (n, nv) that give the velocity coordinates of a joint (parent-relative)."""
+        if label not in self.v_of:
+            raise unknown_name("joint (the name of the body it carries)", label, self.v_of)
+        return self._by_w(self.relative_rows(label))

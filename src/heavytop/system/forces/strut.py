@@ -9,11 +9,11 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, transpose
 from heavytop.geometry import se3
-from heavytop.system.kinematics import Motion
+from heavytop.system.forces.base import Line, PairElement
 
 
 @dataclass(frozen=True, eq=False)
-class Strut:
+class Strut(PairElement):
     """Spring and damper between the point ``at_a`` of body a and ``at_b`` of body b.
 
     V = k/2 (L - L_0)^2 and R = c/2 (dL/dt)^2 with the distance L of the points.
@@ -25,32 +25,35 @@ class Strut:
     at_b: Array
     stiffness: Any
     rest_length: Any
-    damping: Any
+    viscosity: Any
 
-    def line(self, motion: Motion) -> tuple[Array, Array]:
+    def lines(self) -> tuple[Line, ...]:
+        return (Line(self.a, self.at_a, self.b, self.at_b, "strut"),)
+
+    def _line(self, pose: Array) -> tuple[Array, Array]:
         """Length L and the body wrench (6,) on b per newton of tension that lengthens it: dL/dt = wrench . twist."""
-        R = se3.rotation(motion.pose)
-        offset = se3.position(motion.pose) + np.matvec(R, self.at_b) - self.at_a
+        R = se3.rotation(pose)
+        offset = se3.position(pose) + np.matvec(R, self.at_b) - self.at_a
         length = np.sqrt(np.vecdot(offset, offset))
         direction = np.matvec(transpose(R), offset) / length
         return length, concatenate(direction, np.cross(self.at_b, direction))
 
-    def energy(self, motion: Motion) -> Array:
-        """V in J."""
-        length, _ = self.line(motion)
+    def energy(self, pose: Array, /) -> Array:
+        length, _ = self._line(pose)
         return 0.5 * self.stiffness * (length - self.rest_length) ** 2
 
-    def stiffness_wrench(self, motion: Motion) -> Array:
-        """Gradient of V by the twist of b relative to a (6,)."""
-        length, line = self.line(motion)
+    def energy_gradient(self, pose: Array, /) -> Array:
+        length, line = self._line(pose)
         return self.stiffness * (length - self.rest_length) * line
 
-    def damping_wrench(self, motion: Motion) -> Array:
-        """Gradient of R by that twist (6,)."""
-        _, line = self.line(motion)
-        return self.damping * np.vecdot(line, motion.twist) * line
+    def dissipation(self, pose: Array, twist: Array, /) -> Array:
+        _, line = self._line(pose)
+        return 0.5 * self.viscosity * np.vecdot(line, twist) ** 2
 
-    def damping_matrix(self, motion: Motion) -> Array:
-        """Hessian of R by that twist (6, 6)."""
-        _, line = self.line(motion)
-        return self.damping * np.outer(line, line)
+    def resistance(self, pose: Array, twist: Array, /) -> Array:
+        _, line = self._line(pose)
+        return self.viscosity * np.vecdot(line, twist) * line
+
+    def damping(self, pose: Array, /) -> Array:
+        _, line = self._line(pose)
+        return self.viscosity * np.outer(line, line)
