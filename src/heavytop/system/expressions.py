@@ -137,6 +137,7 @@ class Expressions:
             "joint_rows": (("q",), self._joint_rows),
             "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
             "position_residual": (("q",), lambda: self.constrained.position_residual),
+            "loop_branches": (("q",), lambda: self.constrained.branches),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
             "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
             "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
