@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from heavytop._files import whole_file
+from heavytop._files import write_whole
 from heavytop.cli.target import HELP, derived, load_target
 from heavytop.cli.terminal import console, fail, reported
 
@@ -65,6 +65,5 @@ def derive(
 
 def _write(path: Path, content: str) -> None:
     """Write a file whole or not at all."""
-    with whole_file(path, "equations.tex") as temporary:
-        temporary.write_text(content, encoding="utf-8")
+    write_whole(path, content, "equations.tex")
     typer.echo(f"wrote {path}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._files import whole_file
+from heavytop._files import write_whole
 from heavytop.errors import FileFormatError, SimulationError
 
 if TYPE_CHECKING:
@@ -237,6 +238,7 @@ def _written(figure: Any, path: str | Path | None) -> Any:
             raise FileFormatError(
                 f"cannot draw {str(path)!r}: the name must end in .png, .pdf, .svg or another format of matplotlib."
             )
-        with whole_file(path, "run.png") as temporary:
-            figure.savefig(temporary, dpi=140, format=kind)
+        image = BytesIO()
+        figure.savefig(image, dpi=140, format=kind)
+        write_whole(path, image.getvalue(), "run.png")
     return figure
