@@ -34,8 +34,8 @@ from heavytop.compile.trace import holds_nan
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.description import Constraint, Loop
-from heavytop.system.dynamics import Dynamics
 from heavytop.system.elimination import SparseLDL
+from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _vector(value: Any, name: str) -> Array:
 class ConstrainedDynamics:
     """Accelerations and reactions of a system whose tree is closed by loops or restrained by further constraints."""
 
-    def __init__(self, dynamics: Dynamics, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
+    def __init__(self, dynamics: EquationTerms, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
         self.dynamics, self.kinematics = dynamics, dynamics.kinematics
         self.q, self.v = dynamics.q, dynamics.v
         self.rows = [loop_rows(loop, self.kinematics) for loop in loops]

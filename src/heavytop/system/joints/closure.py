@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, depends_on, is_symbolic, substitute, symbol, transpose, vector
+from heavytop._arrays import Array, substitute, symbol, transpose, vector
 from heavytop.compile.trace import trace
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
@@ -67,7 +67,7 @@ def derived_closure(joint: Joint, G: Array) -> Array:
         )
     probe = symbol("q", block.nq)
     J = joint.jacobian(probe)
-    constant = None if depends_on(J, probe) else _numbers(J)
+    constant = _constant(joint)
     q = block.neutral()
     for _ in range(1 if constant is not None else ITERATIONS):
         error = se3.log(se3.inverse(joint.pose(q)) @ G)
@@ -102,9 +102,11 @@ def check_closure(joint: Joint) -> None:
             )
 
 
-def _numbers(J: Array) -> np.ndarray:
-    import casadi
-
-    if not is_symbolic(J):
-        return np.asarray(J, dtype=float)
-    return np.asarray(casadi.evalf(casadi.SX(J.to_casadi())).full())
+def _constant(joint: Joint) -> np.ndarray | None:
+    """The Jacobian (6, nv) of a joint for which it is the same everywhere, else None."""
+    block = joint.coordinates
+    if block.nq == 0:
+        return np.zeros((6, 0))
+    samples = [np.asarray(joint.jacobian(q), dtype=float) for q in block.random(np.random.default_rng(0), (4,))]
+    same = all(np.max(np.abs(sample - samples[0]), initial=0.0) < 1e-12 for sample in samples)
+    return samples[0] if same else None
