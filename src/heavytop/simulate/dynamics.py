@@ -15,7 +15,6 @@ from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recent import Recent
-from heavytop.simulate.units import rate_units, units_of
 
 if TYPE_CHECKING:
     from heavytop.system import Model
@@ -67,12 +66,12 @@ class Dynamics(Unchanging, ABC):
     @property
     def q_units(self) -> tuple[str, ...]:
         """Unit of each configuration coordinate."""
-        return units_of(self.coordinates)
+        return self.coordinates.q_units
 
     @property
     def v_units(self) -> tuple[str, ...]:
         """Unit of each velocity coordinate."""
-        return rate_units(self.coordinates)
+        return self.coordinates.v_units
 
     @property
     def u_units(self) -> tuple[str, ...]:
@@ -111,6 +110,10 @@ class Dynamics(Unchanging, ABC):
     def residual(self) -> Traced | None:
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
+
+    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
+        """Raise a ConfigurationError for a start that satisfies all equations and is wrong nevertheless."""
+        return
 
     @abstractmethod
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
@@ -165,23 +168,16 @@ class ModelDynamics(Dynamics):
         return self.model.v_names
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        return self.model.q_units
+
+    @property
     def v_units(self) -> tuple[str, ...]:
-        own = self.model.description.velocity is None and self.model.description.basis is None
-        return super().v_units if own else ("",) * self.nv
+        return self.model.v_units
 
     @property
     def u_units(self) -> tuple[str, ...]:
-        from heavytop.system import JointForce, Thruster
-
-        coordinates: Any = self.coordinates
-        units = []
-        for element in self.model.description.inputs.values():
-            unit = "N" if isinstance(element, Thruster) else ""
-            if isinstance(element, JointForce):
-                block = coordinates.blocks[coordinates.names.index(element.body)]
-                unit = "N" if rate_units(block)[element.index] == "m/s" else "N m"
-            units.append(unit)
-        return tuple(units)
+        return self.model.u_units
 
     def motion(self) -> Traced:
         return self.model.traced("motion")
@@ -195,6 +191,9 @@ class ModelDynamics(Dynamics):
         return self._make(
             "energies", ("q", "v"), {"kinetic": d.kinetic_energy, "potential": d.gravity_energy + d.stiffness_energy}
         )
+
+    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
+        self.model.check_branches(q, {name: p[..., i] for i, name in enumerate(self.parameter_names)})
 
     @property
     def _terms(self) -> EquationTerms:

@@ -8,6 +8,7 @@ import numpy as np
 
 from heavytop._arrays import Array, numbers
 from heavytop.errors import ModelError, wrong_shape
+from heavytop.system.description import at_defaults
 from heavytop.system.evaluation import Evaluation, Parameters
 
 
@@ -67,11 +68,8 @@ class Answers(Evaluation):
     @property
     def mass(self) -> float:
         """Total mass in kg, with all parameters at their defaults."""
-        return float(self.total_mass())
-
-    def total_mass(self, parameters: Parameters = None) -> np.ndarray:
-        """Total mass (...) in kg."""
-        return self.evaluate("mass", parameters=parameters)
+        total = sum((inertia.mass for inertia in self.description.inertias.values()), np.zeros(()))
+        return float(at_defaults(total, self.description.parameters))
 
     def center_of_mass(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Centre of mass (..., 3) of all bodies in the world, m."""

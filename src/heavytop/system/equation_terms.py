@@ -141,18 +141,14 @@ class EquationTerms:
     # --- mass and momentum ------------------------------------------------------------------------------------------------
 
     @cached_property
-    def mass(self) -> Array:
-        """Total mass."""
-        return sum((inertia.mass for inertia in self.description.inertias.values()), np.zeros(()))
-
-    @cached_property
     def center_of_mass(self) -> Array:
         """Centre of mass (3,) in the world."""
-        total = np.zeros(3)
+        total, mass = np.zeros(3), 0.0
         for name, inertia in self.description.inertias.items():
             pose = self.kinematics.pose(WORLD, name)
             total = total + inertia.mass * (se3.position(pose) + np.matvec(se3.rotation(pose), inertia.com))
-        return total / self.mass
+            mass = mass + inertia.mass
+        return total / mass
 
     @cached_property
     def momentum(self) -> tuple[Array, Array]:

@@ -80,6 +80,25 @@ class Evaluation(Unchanging):
         return tuple(self.description.inputs)
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown."""
+        return tuple(unit for edge in self.description.joints for unit in edge.joint.q_units)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Unit of each velocity coordinate; empty where unknown, as for those of the user."""
+        if self.description.velocity is not None or self.description.basis is not None:
+            return ("",) * self.nv
+        return tuple(unit for edge in self.description.joints for unit in edge.joint.v_units)
+
+    @property
+    def u_units(self) -> tuple[str, ...]:
+        """Unit of each input; empty where unknown."""
+        joints = {edge.label: edge.joint for edge in self.description.joints}
+        inputs = self.description.inputs.values()
+        return tuple(element.unit(joints) if hasattr(element, "unit") else "" for element in inputs)
+
+    @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the parameters."""
         return tuple(p.name for p in self.description.parameters)

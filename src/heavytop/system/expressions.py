@@ -128,7 +128,6 @@ class Expressions:
             "potential_energy": (("q",), lambda: self.dynamics.gravity_energy + self.dynamics.stiffness_energy),
             "energy": (("q", "v"), self._energy),
             "acceleration_energy": (("q", "v", "a"), lambda: self.dynamics.acceleration_energy(self.a)),
-            "mass": ((), d("mass")),
             "center_of_mass": (("q",), d("center_of_mass")),
             "momentum": (("q", "v"), lambda: dict(zip(("linear", "angular"), self.dynamics.momentum, strict=True))),
             "power": (("q", "v", "u"), lambda: self.dynamics.power(self.u)),

@@ -31,6 +31,21 @@ class Joint(Unchanging, ABC):
     def coordinates(self) -> Coordinates:
         """Configuration and velocity coordinates of the joint."""
 
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown. A joint may know better than its coordinates."""
+        return self.coordinates.q_units
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Unit of each velocity coordinate; empty where unknown."""
+        return self.coordinates.v_units
+
+    @property
+    def force_units(self) -> tuple[str, ...]:
+        """Unit of the force conjugate to each velocity coordinate; empty where unknown."""
+        return tuple({"m/s": "N", "rad/s": "N m"}.get(unit, "") for unit in self.v_units)
+
     @abstractmethod
     def pose(self, q: Array) -> Array:
         """Pose (..., 4, 4) of the moved frame in the joint frame."""
