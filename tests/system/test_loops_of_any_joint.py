@@ -107,6 +107,8 @@ def test_joints_that_cannot_close_a_loop_say_so() -> None:
         screw_press(0.05, Wrong(0.05))
     with pytest.raises(ModelError, match="a Free joint cannot close a loop: it allows every motion"):
         screw_press(0.05, ht.Free())
+    with pytest.raises(ModelError, match="a Coupled joint cannot close a loop"):
+        screw_press(0.05, ht.Coupled(ht.Revolute("z"), "spindle"))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.names import WORLD, check_name
+from heavytop.system.names import WORLD, check_frame_name, check_name
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -141,7 +141,7 @@ class System(Portable):
         self._connect(a, b, joint, at, name or b)
 
     def _check_frame_name(self, name: str) -> None:
-        check_name(name, "a body or frame")
+        check_frame_name(name)
         if name in self._frames:
             raise ModelError(
                 f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved)."
