@@ -73,7 +73,7 @@ def test_a_push_gives_its_impulse_and_is_recovered_from(flight: LiveFlight) -> N
     flight.push((0.0, 0.0, 0.9))  # upwards nothing turns: v = J / m, less what the law takes back meanwhile
     flight.advance(PUSH_SECONDS)
     assert flight.snapshot.time == pytest.approx(start + PUSH_SECONDS)
-    speed = flight._state["v"][2]
+    speed = flight._native.seen(flight._state)[1][2]
     assert 0.7 < speed < 1.0
     away = errors(flight, 6.0)
     assert away.max() > 0.1

@@ -18,10 +18,11 @@ from heavytop.control.prototype import Prototype
 from heavytop.control.wrapper import PartialPlant, Seen, Wrapper
 from heavytop.copters.live.gains import tunable
 from heavytop.copters.vehicle import Vehicle
-from heavytop.simulate.assembly import Control, Plant, schedule
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.simulate.integrators import as_integrator
+from heavytop.simulate.plant import Control
 from heavytop.simulate.protocol import bind
+from heavytop.simulate.step import Terminals, step_schedule
 from heavytop.system.inputs import Wrench
 from heavytop.system.model import Model
 from heavytop.system.moments import Damping
@@ -70,7 +71,7 @@ class NativeLoop:
     >>> q = vehicle.model.neutral()
     >>> state = loop.start(q, np.zeros(6))
     >>> state, u, finite = loop.run(state, loop.signal(q), loop.parameters(vehicle.prototype), steps=10)
-    >>> bool(np.allclose(state["q"], q)), u.shape, finite
+    >>> bool(np.allclose(loop.seen(state)[0], q)), u.shape, finite
     (True, (6,), True)
     """
 
@@ -79,18 +80,23 @@ class NativeLoop:
         self.tuned = tunable(vehicle, law)
         self.model = _plant(vehicle, self.tuned.law.model)
         self._stepper = self._compiled()
+        self._at = Terminals.of(self._stepper)
 
     def _compiled(self) -> Stepper:
         dynamics = as_dynamics(self.model)
         law = bind(_Pilot(self.tuned.law), dynamics, self.model, None, period=STEP)
-        plant = Plant(dynamics, Control("sampled", law), balance=False)
-        return Stepper(schedule(plant, as_integrator("rkmk4").build(plant)), lanes=1)
+        control = Control("sampled", law)
+        return Stepper(step_schedule(dynamics, control, as_integrator("rkmk4"), balance=False), lanes=1)
 
     def start(self, q: Any, v: Any) -> dict[str, np.ndarray]:
         """The state of the stepper at (q, v)."""
         layout = self._stepper.layout
         rest = {name: np.zeros(layout.shapes[name]) for name in layout.state}
-        return rest | {"q": np.array(q, dtype=float), "v": np.array(v, dtype=float)}
+        return rest | {self._at.q: np.array(q, dtype=float), self._at.v: np.array(v, dtype=float)}
+
+    def seen(self, state: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) of a state of the stepper."""
+        return state[self._at.q], state[self._at.v]
 
     def signal(self, q_R: Any, v_R: Any = None, a_R: Any = None, wrench: Any = None) -> np.ndarray:
         """Samples (n, size) of the reference and of the wrench (force and moment in world axes at the hull's origin, N and N m)."""
@@ -112,10 +118,10 @@ class NativeLoop:
         Sample k of the signal serves step k, the last one all steps beyond.
         """
         tables = dict.fromkeys(self._stepper.layout.tables, signal)
-        constants = {"p": parameters, "h": np.asarray(STEP)}
+        constants = {self._at.p: parameters, self._at.h: np.asarray(STEP)}
         done = self._stepper.run(state, constants, tables, steps=steps, step_size=STEP, record_every=max(steps, 1))
-        u = done.records["u"][0, : self.vehicle.model.nu]
-        return done.state, u, bool(done.failed < 0) and bool(np.all(np.isfinite(done.state["v"])))
+        u = done.records[self._at.u][0, : self.vehicle.model.nu]
+        return done.state, u, bool(done.failed < 0) and bool(np.all(np.isfinite(done.state[self._at.v])))
 
 
 def _plant(vehicle: Vehicle, law_model: Model) -> Model:

@@ -1,9 +1,8 @@
-"""RotorPy's side of the comparison: its Hummingbird, its controller, its trajectories, in place of nothing if it is not installed."""
+"""RotorPy's side of the comparison: its Hummingbird, its controller, its trajectories, or stated figures where it is not installed."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import time
 import warnings
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.bench.hummingbird import LOOP_RADIUS, LOOP_RATE, WAYPOINTS
+from heavytop.bench.peers.base import Flights, Peer
 
 # measured once with RotorPy 3.0.0 and its default controller, drag on (RMS in m; closed-loop steps per second; vehicle-steps per second
 # of its batched mode on one thread with 10 000 vehicles): what stands in the table where RotorPy is not installed
@@ -23,11 +23,6 @@ STATED = {
     "3 loops x-z": 3.9,
 }
 STATED_STEPS, STATED_BATCH = 590.0, 105_000.0
-
-
-def installed() -> bool:
-    """Whether RotorPy can be imported."""
-    return importlib.util.find_spec("rotorpy") is not None
 
 
 def _module(name: str) -> Any:
@@ -143,3 +138,22 @@ def steps_per_second(seconds: float = 2.0) -> float:
     flat = trajectory.update(0.0)
     spent = _fly(trajectory, seconds, rate, _start(x=flat["x"], v=flat["x_dot"]))[3]
     return seconds * rate / spent
+
+
+class _Flights:
+    track = staticmethod(track)
+    recovery = staticmethod(recovery)
+    steps_per_second = staticmethod(steps_per_second)
+
+
+class RotorPy(Peer):
+    """What RotorPy is compared in."""
+
+    name = module = "rotorpy"
+
+    def flights(self) -> Flights:
+        """Its Hummingbird with its SE(3) controller."""
+        return _Flights()
+
+
+PEER = RotorPy()
