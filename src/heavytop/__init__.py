@@ -23,14 +23,18 @@ from heavytop.simulate import Run as Run
 from heavytop.simulate import UserDynamics as UserDynamics
 from heavytop.simulate import Variational as Variational
 from heavytop.simulate import simulate_dynamics as simulate_dynamics
+from heavytop.system import Coupled as Coupled
 from heavytop.system import Custom as Custom
 from heavytop.system import Cylindrical as Cylindrical
 from heavytop.system import Damping as Damping
 from heavytop.system import Fixed as Fixed
+from heavytop.system import ForceElement as ForceElement
 from heavytop.system import Free as Free
 from heavytop.system import Inertia as Inertia
+from heavytop.system import JointElement as JointElement
 from heavytop.system import JointForce as JointForce
 from heavytop.system import Model as Model
+from heavytop.system import PairElement as PairElement
 from heavytop.system import Planar as Planar
 from heavytop.system import Prismatic as Prismatic
 from heavytop.system import Revolute as Revolute
@@ -53,14 +57,17 @@ if TYPE_CHECKING:
     from heavytop import equations as equations
     from heavytop import io as io
     from heavytop import mechanics as mechanics
+    from heavytop import plan as plan
     from heavytop import show as show
+    from heavytop.io import conventions as conventions
+    from heavytop.io.load_robot import load as load
     from heavytop.sweep import attitude as attitude
     from heavytop.sweep import choice as choice
     from heavytop.sweep import normal as normal
     from heavytop.sweep import sweep as sweep
     from heavytop.sweep import uniform as uniform
 
-_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "show", "sweep")
+_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "plan", "show", "sweep")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 _DISTRIBUTIONS = ("attitude", "choice", "normal", "uniform")
 """Functions of the layer ``sweep`` that have a short name here."""
@@ -71,10 +78,16 @@ def __getattr__(name: str) -> Any:
         return import_module("heavytop.copters.maneuvers")
     if name in _DISTRIBUTIONS:
         return getattr(import_module("heavytop.sweep.distributions"), name)
+    if name == "conventions":
+        return import_module("heavytop.io.conventions")
+    if name == "load":
+        return import_module("heavytop.io.load_robot").load
     if name in _ON_DEMAND:
         return import_module(f"heavytop.{name}")
     raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND, *_DISTRIBUTIONS} - {"Any", "TYPE_CHECKING", "import_module"})
+    return sorted(
+        {*globals(), *_ON_DEMAND, *_DISTRIBUTIONS, "conventions", "load"} - {"Any", "TYPE_CHECKING", "import_module"}
+    )

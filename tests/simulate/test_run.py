@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 import pickle
 from functools import cache
 from pathlib import Path
@@ -215,9 +216,7 @@ def test_failed_write_leaves_the_old_file(run: ht.Run, tmp_path: Path, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    import xarray
-
-    monkeypatch.setattr(xarray.Dataset, "to_netcdf", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(FileFormatError, match="disk full"):
         run.save(path)
     assert path.read_text() == "old"
@@ -236,6 +235,8 @@ def test_bad_files_are_told(run: ht.Run, tmp_path: Path) -> None:
     with pytest.raises(
         FileFormatError, match=r"was not written by Run.save: expected format 'heavytop run 1', got None"
     ):
+        ht.Run.load(tmp_path / "other.nc", checked=False)
+    with pytest.raises(FileFormatError, match=r"no checksum at its end.*Run.load\(path, checked=False\)"):
         ht.Run.load(tmp_path / "other.nc")
     with pytest.raises(FileFormatError, match=r"the folder .* does not exist"):
         run.save(tmp_path / "nowhere" / "run.nc")

@@ -58,10 +58,10 @@ NAMES = {
         "the name 'lower' is taken",
         declaring(lambda s: s.frame("lower", "upper", (0, 0, 0))),
     ),
-    "dots": (
+    "colon": (
         ModelError,
-        "a name of letters, digits, '_' and '-', got 'a.b'",
-        declaring(lambda s: s.body("a.b")),
+        "a name of letters, digits, spaces, '_', '-', '.', '/' and '+', got 'a:b'",
+        declaring(lambda s: s.body("a:b")),
     ),
     "empty": (ModelError, "got ''", declaring(lambda s: s.body(""))),
     "no-string": (ModelError, "got 3", declaring(lambda s: s.body(3))),
@@ -466,7 +466,7 @@ FUNCTIONS = {
     "potential": (ModelError, "potential must be a function, got 3", declaring(lambda s: s.potential(3))),
     "potential-shape": (
         ModelError,
-        "potential(...) must return one number (an energy or power), got an array of shape (5,)",
+        "potential(q) must return one number (an energy or power), got an array of shape (5,)",
         deriving(lambda s: s.potential(lambda q: q)),
     ),
     "potential-foreign": (
@@ -476,7 +476,7 @@ FUNCTIONS = {
     ),
     "dissipation-shape": (
         ModelError,
-        "dissipation(...) must return one number",
+        "dissipation(q, v) must return one number",
         deriving(lambda s: s.dissipation(lambda q, v: v)),
     ),
     "force-shape": (

@@ -101,6 +101,8 @@ def _cache() -> str:
 
     stats = Cache().stats()
     state = "" if stats.writable else ", NOT WRITABLE (set HEAVYTOP_CACHE to another folder)"
+    if not stats.trusted:
+        state = ", NOT USED: others can write there (chmod go-w, or set HEAVYTOP_CACHE to another folder)"
     return f"{stats.folder}: {stats.entries} entries, {stats.bytes / 2**20:.1f} of {stats.limit / 2**20:.0f} MB{state}"
 
 

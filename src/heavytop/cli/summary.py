@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -55,16 +56,8 @@ def _title(model: Model) -> Text:
         else _counted(model.nv, "velocity", "velocities"),
         _counted(model.nq, "coordinate") + (f" ({_counted(m, 'constraint')} between them)" if m else ""),
     ]
-    counts = (
-        (d.inputs, "input"),
-        (d.parameters, "parameter"),
-        (d.springs, "spring"),
-        (d.dampers, "damper"),
-        (d.struts, "strut"),
-    )
-    for elements, word in counts:
-        if elements:
-            sizes.append(_counted(len(elements), word))
+    counts = {"input": len(d.inputs), "parameter": len(d.parameters), **Counter(e.kind for e in d.elements)}
+    sizes += [_counted(count, word) for word, count in counts.items() if count]
     if model.is_constrained:
         sizes.append(_counted(len(model.constraint_names), "loop or constraint", "loops and constraints"))
     return Text.assemble((model.name, "bold"), "\n", ", ".join(sizes))

@@ -4,6 +4,7 @@
 """
 
 from heavytop.compile.cache import Cache as Cache
+from heavytop.compile.cache import CacheWarning as CacheWarning
 from heavytop.compile.cache import cache_folder as cache_folder
 from heavytop.compile.code import NativeCodeWarning as NativeCodeWarning
 from heavytop.compile.export import Footprint as Footprint

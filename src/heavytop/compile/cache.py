@@ -3,6 +3,8 @@
 One file per entry. A file is written under a temporary name and then renamed, so a reader sees a whole file or
 none; a checksum over the content finds what a full disk or a crash may still have damaged, and such a file counts
 as absent. A folder that cannot be written is no error: then nothing is stored.
+
+What is loaded from here is run. So folders and files that another user owns or can write are not used, after a warning.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
-import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-_MAGIC = b"HTOPOBJ1"
+from heavytop._files import sweep_leftovers, whole_file
+from heavytop.errors import FileFormatError
+
+_MAGIC = b"HTOPOBJ2"
 _SUFFIX = ".htobj"
-_TEMPORARY = ".part"
 DEFAULT_LIMIT = 512 * 2**20
 """Total size of the cache in bytes at which the entries unused for longest are removed."""
 
@@ -38,6 +41,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heavytop"
 
 
+class CacheWarning(UserWarning):
+    """The cache of native code is not used."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """What was stored under a key: plain data and object code."""
@@ -48,13 +55,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class CacheStats:
-    """State of the cache folder."""
+    """State of the cache folder; ``trusted`` is False where others could have put code into it."""
 
     folder: Path
     entries: int
     bytes: int
     limit: int
     writable: bool
+    trusted: bool
 
 
 class Cache:
@@ -81,9 +89,8 @@ class Cache:
     def get(self, key: str) -> Entry | None:
         """The entry of a key, or None; a damaged file is removed."""
         path = self.path(key)
-        try:
-            content = path.read_bytes()
-        except OSError:
+        content = self._read(path)
+        if content is None:
             return None
         entry = _decode(key, content)
         with contextlib.suppress(OSError):
@@ -93,20 +100,26 @@ class Cache:
                 os.utime(path)  # the eviction goes by time of use
         return entry
 
+    def _read(self, path: Path) -> bytes | None:
+        """Content of a file that nobody else can have written."""
+        try:
+            if not _trusted(self.folder):
+                return None
+            with open(path, "rb") as file:
+                return file.read() if _trusted(path, os.fstat(file.fileno())) else None
+        except OSError:
+            return None
+
     def put(self, key: str, meta: dict[str, Any], data: bytes) -> bool:
         """Store an entry; False if the folder does not take it."""
-        temporary: Path | None = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=self.folder, suffix=_TEMPORARY)
-            temporary = Path(name)
-            with os.fdopen(handle, "wb") as file:
-                file.write(_encode(key, meta, data))
-            os.replace(temporary, self.path(key))
-        except OSError:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    temporary.unlink()
+            if not _trusted(self.folder):
+                return False
+            # not durable: a checksum finds what a power failure spoils
+            with whole_file(self.path(key), "", mode=0o600, durable=False) as temporary:
+                temporary.write_bytes(_encode(key, meta, data))
+        except (OSError, FileFormatError):
             return False
         self._evict()
         return True
@@ -114,21 +127,24 @@ class Cache:
     def clear(self) -> int:
         """Remove all entries and leftovers of killed processes; return how many files went."""
         removed = 0
-        for path, _ in self._files(_SUFFIX, _TEMPORARY):
+        for path, _ in self._files(_SUFFIX):
             with contextlib.suppress(OSError):
                 path.unlink()
                 removed += 1
-        return removed
+        return removed + sweep_leftovers(self.folder)
 
     def stats(self) -> CacheStats:
         """Number of entries and their size."""
         sizes = [status.st_size for _, status in self._files(_SUFFIX)]
         nearest = next((p for p in (self.folder, *self.folder.parents) if p.exists()), self.folder)
-        return CacheStats(self.folder, len(sizes), sum(sizes), self.limit, os.access(nearest, os.W_OK))
+        foreign = self.folder.exists() and _foreign(self.folder.stat())
+        return CacheStats(
+            self.folder, len(sizes), sum(sizes), self.limit, os.access(nearest, os.W_OK), trusted=not foreign
+        )
 
-    def _files(self, *suffixes: str) -> Iterator[tuple[Path, os.stat_result]]:
+    def _files(self, suffix: str) -> Iterator[tuple[Path, os.stat_result]]:
         try:
-            paths = [p for p in self.folder.iterdir() if p.suffix in suffixes]
+            paths = [p for p in self.folder.iterdir() if p.suffix == suffix and not p.name.startswith(".")]
         except OSError:
             return
         for path in paths:
@@ -137,11 +153,7 @@ class Cache:
 
     def _evict(self) -> None:
         """Bring the total below the limit; drop temporary files that no process can still be writing."""
-        now = time.time()
-        for path, status in self._files(_TEMPORARY):
-            if now - status.st_mtime > 3600:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        sweep_leftovers(self.folder)
         files = sorted(self._files(_SUFFIX), key=lambda item: item[1].st_mtime)
         total = sum(status.st_size for _, status in files)
         for path, status in files[:-1]:
@@ -152,20 +164,54 @@ class Cache:
             total -= status.st_size
 
 
+def _trusted(path: Path, status: os.stat_result | None = None) -> bool:
+    """Whether only this user (or the administrator) can have written a file or folder; warn where not."""
+    status = path.stat() if status is None else status
+    why = _foreign(status)
+    if why:
+        _warn_foreign(str(path), why)
+    return not why
+
+
+def _foreign(status: os.stat_result) -> str:
+    """Who else could have written it; nothing if nobody."""
+    if sys.platform == "win32":  # folders of a user's profile belong to the user
+        return ""
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"belongs to another user (number {status.st_uid})"
+    return "can be written by others" if status.st_mode & 0o022 else ""
+
+
+@cache
+def _warn_foreign(path: str, why: str) -> None:
+    warnings.warn(
+        f"the cache {path!r} {why} and is not used, since its content is run as code. Say chmod go-w {path!r} if it is yours, "
+        "or set HEAVYTOP_CACHE to a folder of your own. Until then every process compiles anew.",
+        CacheWarning,
+        stacklevel=2,
+    )
+
+
 def _encode(key: str, meta: dict[str, Any], data: bytes) -> bytes:
-    header = json.dumps({"key": key, "meta": meta}).encode()
+    header = json.dumps({"key": key, "meta": meta, "bytes": len(data)}).encode()
     body = len(header).to_bytes(8, "little") + header + data
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
 def _decode(key: str, content: bytes) -> Entry | None:
+    """The entry, or None for anything that :func:`_encode` does not write."""
     start = len(_MAGIC)
     body = content[start + 32 :]
     if content[:start] != _MAGIC or len(body) < 8 or hashlib.sha256(body).digest() != content[start : start + 32]:
         return None
     stop = 8 + int.from_bytes(body[:8], "little")
-    header = json.loads(body[8:stop])
-    return Entry(header["meta"], body[stop:]) if header["key"] == key else None
+    try:
+        header = json.loads(body[8:stop])
+        meta, data = header["meta"], body[stop:]
+        fits = header["key"] == key and isinstance(meta, dict) and header["bytes"] == len(data)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Entry(meta, data) if fits else None
 
 
 @cache

@@ -17,6 +17,14 @@ from typing import Any
 
 from heavytop.compile.cache import Cache, source_stamp
 from heavytop.compile.jit import Library, compile_text, external_functions, host, native_allowed
+from heavytop.compile.manifest import (
+    DIGEST_BYTES,
+    DIGEST_NAME,
+    checked_metadata,
+    digest_constant,
+    sizes_digest,
+    whole_object,
+)
 from heavytop.errors import CompileError, ShapeError
 
 LANES = (1, 2, 4, 8, 16)
@@ -53,21 +61,20 @@ def load(
     store = Cache() if store is None else store
     if fingerprint is not None:
         pointer = store.get(_fingerprint_key(fingerprint))
-        entry = store.get(pointer.meta["points_to"]) if pointer is not None else None
-        if pointer is not None and entry is not None:
-            return _loaded({**entry.meta, **pointer.meta["meta"]}, entry.data, hit=True)
+        found = _found(store, pointer.meta.get("points_to"), pointer.meta.get("meta")) if pointer is not None else None
+        if found is not None:
+            return found
     if build is None:
         return None
     text, meta = build()
+    text += digest_constant(sizes_digest(meta))
     key = f"ir {hashlib.sha256(text.encode()).hexdigest()} {host().label}"
-    entry = store.get(key)
-    if entry is None:
+    result = _found(store, key, meta)
+    if result is None:
         code = compile_text(text)
         meta = {**meta, "compile_seconds": code.seconds, "externals": external_functions(text)}
         store.put(key, meta, code.data)
-        result = _loaded(meta, code.data, hit=False)
-    else:
-        result = _loaded({**entry.meta, **meta}, entry.data, hit=True)
+        result = Code(Library(code.data, meta["externals"]), meta, cache_hit=False, object_bytes=len(code.data))
     if fingerprint is not None:
         # equal code may belong to functions with other names and shapes: those are the pointer's
         store.put(_fingerprint_key(fingerprint), {"points_to": key, "meta": meta}, b"")
@@ -99,8 +106,20 @@ def native_code(
         return None
 
 
-def _loaded(meta: dict[str, Any], data: bytes, *, hit: bool) -> Code:
-    return Code(Library(data, meta["externals"]), meta, hit, len(data))
+def _found(store: Cache, key: Any, meta: Any) -> Code | None:
+    """Code from the cache with metadata that belong to it; anything odd counts as absent and is compiled anew."""
+    entry = store.get(key) if isinstance(key, str) and isinstance(meta, dict) else None
+    if entry is None or not whole_object(entry.data):
+        return None
+    try:
+        merged = checked_metadata({**entry.meta, **meta})
+        expected = sizes_digest(merged)
+        library = Library(entry.data, merged["externals"])
+        if library.constant(DIGEST_NAME, DIGEST_BYTES) != expected:
+            return None
+    except (ValueError, CompileError):
+        return None
+    return Code(library, merged, cache_hit=True, object_bytes=len(entry.data))
 
 
 def _fingerprint_key(fingerprint: str) -> str:

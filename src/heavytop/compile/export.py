@@ -3,7 +3,6 @@ Makefile."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._files import typed_errors, write_set
 from heavytop.compile.c99 import Precision, allocate, c_function, distinct, identifier, literal, prototype
 from heavytop.compile.program import Program
 from heavytop.compile.trace import Traced
@@ -93,20 +93,18 @@ def export_c(
         f"test_{label}.c": _test(items, label, precision, bound),
         "Makefile": _makefile(label),
     }
-    _refuse_foreign(target, [*texts, "README.md"])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        for file, text in texts.items():
-            (work / file).write_text(text, encoding="utf-8")
-        size = measure_cortex_m7(work / f"{label}.c") if footprint else None
-        (work / "README.md").write_text(_readme(items, label, precision, size), encoding="utf-8")
-        target.mkdir(exist_ok=True)
-        for file in [*texts, "README.md"]:
-            os.replace(work / file, target / file)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return [target / file for file in [*texts, "README.md"]]
+    with typed_errors(folder):
+        _refuse_foreign(target, [*texts, "README.md"])
+    size = _measured(texts, label) if footprint else None
+    texts["README.md"] = _readme(items, label, precision, size)
+    return write_set(target, texts, last=f"{label}.h")
+
+
+def _measured(texts: Mapping[str, str], label: str) -> Footprint:
+    with tempfile.TemporaryDirectory() as folder:
+        for file in (f"{label}.h", f"{label}.c"):
+            (Path(folder) / file).write_text(texts[file], encoding="utf-8")
+        return measure_cortex_m7(Path(folder) / f"{label}.c")
 
 
 def measure_cortex_m7(source: Path) -> Footprint:

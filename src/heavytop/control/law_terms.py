@@ -16,7 +16,8 @@ from heavytop._arrays import Array, transpose
 from heavytop.control.prototype import Pair, Prototype
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3
-from heavytop.system.dynamics import Dynamics
+from heavytop.geometry.wrenches import error_wrench, stiffness_energy
+from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.expressions import Expressions
 from heavytop.system.kinematics import Motion
 from heavytop.system.model import Model
@@ -64,7 +65,7 @@ class LawTerms:
                 raise unknown_name("body or frame (in the prototype)", name, self.actual.kinematics.chains)
 
     @property
-    def dynamics(self) -> Dynamics:
+    def dynamics(self) -> EquationTerms:
         """The model's own dynamics at (q, v)."""
         return self.actual.dynamics
 
@@ -129,7 +130,7 @@ class LawTerms:
         """grad Vbar = sum_ab J^T vee2((I - E) Kbar') (nv,)."""
         total = np.zeros(self.nv)
         for t in self.stiffnesses:
-            total = total + t.generalised(se3.vee2((np.eye(4) - t.error) @ t.moments))
+            total = total + t.generalised(error_wrench(t.moments, t.error))
         return total
 
     @cached_property
@@ -137,8 +138,7 @@ class LawTerms:
         """Vbar = 1/2 sum_ab tr((G - G_R) Kbar' (G - G_R)^T), in J."""
         total = 0.0
         for t in self.stiffnesses:
-            offset = t.motion.pose - t.reference.pose
-            total = total + 0.5 * np.trace(offset @ t.moments @ transpose(offset))
+            total = total + stiffness_energy(t.moments, t.motion.pose, t.reference.pose)
         return total
 
 

@@ -91,8 +91,6 @@ class Equations:
         """The quantities as traced expressions."""
         e = self.model.expressions
         d = e.dynamics
-        resistances = self.model.description.dissipations
-        nonlinear = [d._dissipation_gradient(fn) for fn in resistances if d._dissipation_hessian(fn) is None]
         return {
             "M": d.mass_matrix,
             "c": d.bias,
@@ -101,7 +99,7 @@ class Equations:
             "fG": d.gravity_force,
             "B": d.input_matrix,
             "A": e.kinematics.kinematics_matrix,
-            "f": d.applied_force - sum(nonlinear, np.zeros(e.nv)),
+            "f": d.applied_force - d.nonlinear_dissipation_force,
             "Phi": e.catalogue["constraint_jacobian"][1]() if e.is_constrained else np.zeros((0, e.nv)),
         }
 

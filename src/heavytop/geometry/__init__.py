@@ -8,3 +8,4 @@ from heavytop.geometry import se3 as se3
 from heavytop.geometry import series as series
 from heavytop.geometry import so3 as so3
 from heavytop.geometry import spatial as spatial
+from heavytop.geometry import wrenches as wrenches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from heavytop._files import whole_file
 from heavytop.errors import FileFormatError
+from heavytop.io.sealed import check_seal, seal
 from heavytop.simulate.events import Occurrence
 from heavytop.simulate.invariants import Invariant
 from heavytop.simulate.outcome import Ending, Outcome
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import xarray
 
 FORMAT = "heavytop run 1"
+HDF5 = b"\x89HDF\r\n\x1a\n"
 ENDINGS = list(Ending)
 EARLY = (Ending.event, Ending.diverged)
 PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
@@ -105,21 +108,50 @@ def _metadata(run: Run) -> str:
 
 
 def save(run: Run, path: str | Path) -> None:
-    """Write the run; the file appears under its name only when it is complete."""
-    with whole_file(path, "run.nc") as temporary:
-        to_xarray(run).to_netcdf(temporary, engine="h5netcdf", format="NETCDF4")
+    """Write the run; the file appears under its name only when it is complete.
+
+    It is made in memory: HDF5 ends the process when a disk is full.
+    """
+    made = _netcdf(to_xarray(run))
+    with whole_file(path, "run.nc") as temporary, open(temporary, "wb") as file:
+        file.write(made)
+        file.write(seal(made))
 
 
-def load(path: str | Path) -> Run:
-    """Read a run; its arrays are those that were saved, bit by bit. It has no model."""
+def _netcdf(data: xarray.Dataset) -> memoryview:
+    """The bytes of a netCDF-4 file."""
+    import h5netcdf
+    import h5py
+
+    buffer = BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        file.attrs.update(data.attrs)
+        file.dimensions = {str(name): size for name, size in data.sizes.items()}
+        for name, variable in data.variables.items():
+            text = variable.dtype.kind in "OU"
+            values = variable.values.astype(object) if text else variable.values
+            kind = h5py.string_dtype() if text else values.dtype
+            made = file.create_variable(str(name), variable.dims, kind, data=values)
+            made.attrs.update(variable.attrs)
+    return buffer.getbuffer()
+
+
+def load(path: str | Path, *, checked: bool = True) -> Run:
+    """Read a run; its arrays are those that were saved, bit by bit. It has no model.
+
+    ``checked=False`` leaves out the checksum of the file, for one that another program has rewritten or that heavytop 0.1.0 wrote.
+    """
     import xarray
 
-    source = Path(path)
-    if not source.exists():
-        raise FileFormatError(f"there is no file {str(source)!r}.")
+    source = _existing(path)
     try:
+        if checked:
+            check_seal(source)
+        _check_sizes(source)
         with xarray.open_dataset(source, engine="h5netcdf", decode_cf=False) as opened:
             data = opened.load()
+    except FileFormatError:
+        raise
     except Exception as error:
         raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: {error}") from error
     meta = _meta(data)
@@ -133,6 +165,35 @@ def load(path: str | Path) -> Run:
         raise FileFormatError(f"{str(source)!r} is damaged or was changed: {type(error).__name__} {error}.") from error
 
 
+def _existing(path: str | Path) -> Path:
+    try:
+        source = Path(path)
+        with open(source, "rb") as file:
+            start = file.read(len(HDF5))
+    except FileNotFoundError:
+        raise FileFormatError(f"there is no file {str(path)!r}.") from None
+    except (OSError, TypeError, ValueError) as error:
+        raise FileFormatError(f"cannot read {path!r}: {error}.") from None
+    if start != HDF5:
+        raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: it does not begin like one.")
+    return source
+
+
+def _check_sizes(source: Path) -> None:
+    """Refuse arrays that claim more than the file can hold, before memory is asked for."""
+    import h5py
+
+    room = source.stat().st_size
+    with h5py.File(source, "r") as file:
+        for name, item in file.items():
+            claimed = item.size * item.dtype.itemsize if isinstance(item, h5py.Dataset) and item.size else 0
+            empty = item.attrs.get("NAME", b"").startswith(b"This is a netCDF dimension but not")  # has a size, no data
+            if claimed > room and not empty:
+                raise FileFormatError(
+                    f"{str(source)!r} is damaged or was changed: {name!r} claims {claimed} bytes in a file of {room}."
+                )
+
+
 def _meta(data: xarray.Dataset) -> dict[str, Any]:
     """What :func:`_metadata` wrote; nothing if something else is there."""
     if "metadata" not in data or data["metadata"].size != 1:
@@ -143,6 +204,13 @@ def _meta(data: xarray.Dataset) -> dict[str, Any]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _empty(label: str, shape: list[int]) -> np.ndarray:
+    """A channel without numbers, which has no variable in the file."""
+    if 0 not in shape:
+        raise ValueError(f"the numbers of channel {label!r} are missing")
+    return np.zeros(tuple(shape))
 
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
@@ -158,9 +226,7 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
     if meta["has_energy"]:
         stored |= {label: data[label].values for label in ("kinetic_energy", "potential_energy")}
     channels = {
-        label: data[_variable("channel", label)].values
-        if _variable("channel", label) in data
-        else np.zeros(tuple(shape))
+        label: data[_variable("channel", label)].values if _variable("channel", label) in data else _empty(label, shape)
         for label, shape in meta["channels"].items()
     }
     codes, times = data["outcome"].values.reshape(-1), data["end_time"].values.reshape(-1)

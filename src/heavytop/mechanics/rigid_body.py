@@ -14,8 +14,15 @@ import numpy as np
 from heavytop._arrays import Array, as_array, block, column, concatenate, entry, part, scale, submatrix, transpose
 from heavytop.coordinates import Pose
 from heavytop.errors import ModelError, wrong_shape
-from heavytop.geometry import polar, se3, so3
+from heavytop.geometry import polar, se3, so3, wrenches
+from heavytop.geometry.wrenches import trace
 from heavytop.mechanics.functions import solve
+
+inertia_force = wrenches.inertia_wrench
+acceleration_energy_from_moments = wrenches.acceleration_energy
+gravity_force = wrenches.gravity_wrench
+stiffness_energy = wrenches.stiffness_energy
+stiffness_force = wrenches.stiffness_wrench
 
 
 def moments(weights: Array, points: Array) -> np.ndarray:
@@ -73,10 +80,6 @@ def body_inertia(mass: float, inertia: Array) -> np.ndarray:
     return theta
 
 
-def _trace(matrix: Array) -> Array:
-    return sum(entry(matrix, i, i) for i in range(matrix.shape[-1]))
-
-
 # --- kinematics -----------------------------------------------------------------------------------------------------------------
 
 
@@ -104,7 +107,7 @@ def kinetic_energy(mass: Array, xi: Array) -> Array:
 def kinetic_energy_from_moments(mass: Array, xi: Array) -> Array:
     """``T = tr(G' M' G'^T) / 2`` with 4 x 4 moments (eq. 3.93a, erratum 0.30); the rotation drops out."""
     x = se3.wed(xi)
-    return 0.5 * _trace(x @ mass @ transpose(x))
+    return 0.5 * trace(x @ mass @ transpose(x))
 
 
 def mixed_inertia(mass: Array, rotation: Array) -> Array:
@@ -113,11 +116,6 @@ def mixed_inertia(mass: Array, rotation: Array) -> Array:
     corner = rotation @ submatrix(mass, *first)
     total = submatrix(mass, first[0], first[0])
     return block([[total, corner], [transpose(corner), submatrix(mass, first[1], first[1])]])
-
-
-def inertia_force(mass: Array, xi: Array, xi_rate: Array) -> Array:
-    """``f^M = M xi' - ad(xi)^T M xi`` (..., 6) (eqs 3.55, 3.95a)."""
-    return np.matvec(mass, xi_rate) - np.matvec(transpose(se3.ad(xi)), np.matvec(mass, xi))
 
 
 def inertia_force_from_moments(mass: Array, xi: Array, xi_rate: Array) -> Array:
@@ -140,15 +138,8 @@ def acceleration_energy(mass: Array, xi: Array, xi_rate: Array) -> Array:
     coupling = -np.vecdot(xi_rate, np.matvec(transpose(se3.ad(xi)), np.matvec(mass, xi)))
     spin = np.cross(omega, v)
     rest = 0.5 * total * np.vecdot(spin, spin)
-    rest = rest + np.vecdot(v, np.matvec(square, np.cross(first, omega))) + 0.5 * _trace(second @ square @ square)
+    rest = rest + np.vecdot(v, np.matvec(square, np.cross(first, omega))) + 0.5 * trace(second @ square @ square)
     return linear + coupling + rest
-
-
-def acceleration_energy_from_moments(mass: Array, xi: Array, xi_rate: Array) -> Array:
-    """``S = tr(G'' M' G''^T) / 2`` (...) with ``G'' = G (wed(xi') + wed(xi)^2)`` (eq. 3.93b)."""
-    x = se3.wed(xi)
-    second = se3.wed(xi_rate) + x @ x
-    return 0.5 * _trace(second @ mass @ transpose(second))
 
 
 def connection(mass: Array) -> np.ndarray:
@@ -174,12 +165,7 @@ def gravity_energy(mass: Array, pose: Array, gravity: Array) -> Array:
 
 def gravity_energy_from_moments(mass: Array, pose: Array, gravity: Array) -> Array:
     """``V^G = tr(G M' wed(-alpha_G)^T)`` (...) (eq. 3.93e, erratum 0.40)."""
-    return _trace(pose @ mass @ transpose(se3.wed(-_gravity_twist(gravity))))
-
-
-def gravity_force(mass: Array, pose: Array, gravity: Array) -> Array:
-    """``f^G = -M Ad(G^-1) alpha_G`` (..., 6) with the 6 x 6 inertia (eqs 3.63, 3.95d, erratum 0.41)."""
-    return -np.matvec(mass, np.matvec(se3.Ad_inverse(pose), _gravity_twist(gravity)))
+    return trace(pose @ mass @ transpose(se3.wed(-_gravity_twist(gravity))))
 
 
 def gravity_force_from_moments(mass: Array, pose: Array, gravity: Array) -> Array:
@@ -205,7 +191,7 @@ class Springs(NamedTuple):
         r, rotation = se3.position(pose), se3.rotation(pose)
         arm = np.matvec(rotation, h)
         linear = 0.5 * np.vecdot(r, r) + np.vecdot(r, arm) - np.vecdot(r, p)
-        return k * linear - _trace(self.moment @ rotation) + constant
+        return k * linear - trace(self.moment @ rotation) + constant
 
     def gradient(self, pose: Array) -> Array:
         """``grad V^K`` (..., 6) (eq. 3.67)."""
@@ -265,17 +251,6 @@ def springs(stiffness: Array, points: Array, anchors: Array) -> Springs:
         )
     constant = 0.5 * float(np.sum(k * (np.vecdot(h, h) + np.vecdot(p, p))))
     return Springs(total, k @ h / total, k @ p / total, (k[:, None] * h).T @ p, constant)
-
-
-def stiffness_energy(moments: Array, pose: Array, rest: Array) -> Array:
-    """``V^K - V_0 = tr((G - G_R) K' (G - G_R)^T) / 2`` (...) (eq. 3.93d, erratum 0.31)."""
-    offset = as_array(pose) - rest
-    return 0.5 * _trace(offset @ moments @ transpose(offset))
-
-
-def stiffness_force(moments: Array, pose: Array, rest: Array) -> Array:
-    """``f^K = vee2((I - G^-1 G_R) K')`` (..., 6) (eq. 3.95c)."""
-    return se3.vee2((np.eye(4) - se3.inverse(pose) @ rest) @ moments)
 
 
 def stiffness_force_from_matrix(matrix: Array, pose: Array, rest: Array) -> Array:

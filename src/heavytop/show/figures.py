@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._files import whole_file
+from heavytop._files import write_whole
 from heavytop.errors import ModelError
 from heavytop.show import palette
 from heavytop.show.scene import Panel, Report, Scene
@@ -170,6 +171,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "eps": {}, "png": {}}
     if kind not in undated:
         raise ModelError(f"cannot save a figure as {target.name!r}: the name must end in .pdf, .svg, .eps or .png.")
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "heavytop"}), whole_file(target, "figure.pdf") as temporary:
-        figure.savefig(temporary, format=kind, metadata=undated[kind] or None, dpi=300)
+    image = BytesIO()
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "heavytop"}):
+        figure.savefig(image, format=kind, metadata=undated[kind] or None, dpi=300)
+    write_whole(target, image.getvalue(), "figure.pdf")
     return target

@@ -19,6 +19,7 @@ from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.solids import MassProperties, equivalent_solid
 from heavytop.system import Cylindrical, Fixed, Free, Model, Planar, Prismatic, Revolute, Thruster, Universal
 from heavytop.system.description import at_defaults
+from heavytop.system.forces import Line
 from heavytop.system.graph import Edge
 from heavytop.system.inputs import unit_axis
 from heavytop.system.names import WORLD
@@ -26,6 +27,8 @@ from heavytop.system.names import WORLD
 MOST_TRAILS = 6
 ROTORS = 3
 """Thrusters on a body from which it is drawn as a multicopter."""
+MOST_PIECES = 8
+"""Pieces of a line whose length changes."""
 LOOKS = 240
 """Times at which the motion is examined for the height of the ground and for posts in the way."""
 
@@ -120,9 +123,9 @@ class Linkage:
         for loop in self._description.loops:
             points[loop.a].append(self.number(loop.at_a)[:3, 3])
             points[loop.b].append(self.number(loop.at_b)[:3, 3])
-        for strut in self._description.struts:
-            points[strut.a].append(self.number(strut.at_a))
-            points[strut.b].append(self.number(strut.at_b))
+        for line in self._lines:
+            points[line.a].append(self.number(line.at_a))
+            points[line.b].append(self.number(line.at_b))
         return points
 
     @property
@@ -245,7 +248,7 @@ class Linkage:
     def scene(self) -> Scene:
         """Bodies, fixed parts, trails of the last bodies, thrusts, ground."""
         bodies = {name: _centred(m, self.poses[name]) for name, m in self.meshes.items() if m and name != WORLD}
-        bodies |= self._struts()
+        bodies |= self._drawn_lines()
         ground = self._ground(bodies)
         fixed = self._fixed(bodies, ground)
         if fixed is not None:
@@ -289,26 +292,36 @@ class Linkage:
                 arrows[name] = Arrow(origin, vector, scale=0.9 * self.scale / largest)
         return arrows
 
-    def _struts(self) -> dict[str, Body]:
-        """A strut is a rod that slides in a tube; each follows one of its ends."""
+    @cached_property
+    def _lines(self) -> list[Line]:
+        """Lines that the force elements want drawn."""
+        return [line for element in self._description.elements for line in element.lines()]
+
+    def _drawn_lines(self) -> dict[str, Body]:
+        """A strut is a rod that slides in a tube, each following one of its ends; a cable is a row of overlapping pieces."""
         bodies = {}
-        for k, strut in enumerate(self._description.struts):
+        for k, line in enumerate(self._lines):
             a, b = (
                 self.poses[f][:, :3, 3] + self.poses[f][:, :3, :3] @ self.number(p)
-                for f, p in ((strut.a, strut.at_a), (strut.b, strut.at_b))
+                for f, p in ((line.a, line.at_a), (line.b, line.at_b))
             )
             length = np.linalg.norm(b - a, axis=-1)
             direction = np.where(length[:, None] > 0, (b - a) / np.maximum(length, 1e-12)[:, None], [0.0, 0.0, 1.0])
             shortest, longest = max(float(length.min()), 0.02 * self.scale), float(length.max())
-            for end, at, sense, share, radius, role in (
-                ("tube", a, 1.0, 0.55, 0.022, "cable"),
-                ("rod", b, -1.0, 0.75, 0.012, "accent"),
-            ):
-                poses = np.tile(np.eye(4), (len(self.times), 1, 1))
-                poses[:, :3, :3], poses[:, :3, 3] = frame_along(sense * direction), at
-                reach = min(shortest, share * longest)
-                bodies[f"strut {k + 1} {end}"] = Body(
-                    [tube((0, 0, 0), (0, 0, reach), radius * self.scale, role)], poses
+            if line.look == "strut":
+                ends = (("tube", a, 1.0, 0.55, 0.022, "cable"), ("rod", b, -1.0, 0.75, 0.012, "accent"))
+                for end, at, sense, share, radius, role in ends:
+                    reach = min(shortest, share * longest)
+                    mesh = tube((0, 0, 0), (0, 0, reach), radius * self.scale, role)
+                    bodies[f"strut {k + 1} {end}"] = Body([mesh], _along(at, sense * direction))
+                continue
+            count = int(np.clip(np.ceil(longest / shortest), 1, MOST_PIECES))
+            reach = max(longest / count, 0.02 * self.scale)
+            mesh = tube((0, 0, 0), (0, 0, reach), 0.008 * self.scale, "cable")
+            for piece in range(count):
+                start = (length - reach) * (piece / max(count - 1, 1))
+                bodies[f"line {k + 1} piece {piece + 1}"] = Body(
+                    [mesh], _along(a + start[:, None] * direction, direction)
                 )
         return bodies
 
@@ -366,3 +379,10 @@ def _pin(joint: object, at: Floats, thickness: float) -> Mesh:
         return sphere((1.7 if isinstance(joint, Universal) else 2.0) * thickness, "accent").moved(pose)
     pose[:3, :3] = pose[:3, :3] @ frame_along(np.asarray(joint.axis, dtype=float))
     return cylinder(1.8 * thickness, 5.5 * thickness, "accent", 20).moved(pose)
+
+
+def _along(at: Floats, direction: Floats) -> Floats:
+    """Poses (T, 4, 4) at places (T, 3) with z axes along directions (T, 3)."""
+    poses = np.tile(np.eye(4), (len(at), 1, 1))
+    poses[:, :3, :3], poses[:, :3, 3] = frame_along(direction), at
+    return poses

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from heavytop._files import whole_file
+from heavytop._files import write_whole
 from heavytop._version import __version__
 from heavytop.errors import FileFormatError
 from heavytop.show.pack import pack_report
@@ -42,8 +42,7 @@ def write_page(report: Report, path: str | Path) -> Path:
             f"the page of {report.title!r} would have {len(content) / 1e6:.1f} MB, the limit is {SIZE_LIMIT / 1e6:.0f} MB. "
             "Use fewer or coarser meshes, or shorter tables."
         )
-    with whole_file(path, "run.html") as temporary:
-        temporary.write_bytes(content)
+    write_whole(path, content, "run.html")
     return Path(path)
 
 

@@ -223,11 +223,11 @@ class Run:
         save(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Run:
-        """Read a run that was saved."""
+    def load(cls, path: str | Path, *, checked: bool = True) -> Run:
+        """Read a run that was saved; a file whose checksum is missing or wrong is refused unless ``checked`` is False."""
         from heavytop.io.netcdf import load
 
-        return load(path)
+        return load(path, checked=checked)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Figure with coordinates, velocities, inputs, energies and drifts; written to ``path`` if given."""

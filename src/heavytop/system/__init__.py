@@ -1,8 +1,13 @@
 """Describe bodies, joints and force elements; derive the model."""
 
+from heavytop.system import forces as forces
+from heavytop.system.forces import ForceElement as ForceElement
+from heavytop.system.forces import JointElement as JointElement
+from heavytop.system.forces import PairElement as PairElement
 from heavytop.system.inputs import JointForce as JointForce
 from heavytop.system.inputs import Thruster as Thruster
 from heavytop.system.inputs import Wrench as Wrench
+from heavytop.system.joints import Coupled as Coupled
 from heavytop.system.joints import Custom as Custom
 from heavytop.system.joints import Cylindrical as Cylindrical
 from heavytop.system.joints import Fixed as Fixed

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
+from heavytop.system.forces.base import ForceElement
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Joint
-from heavytop.system.moments import Damping, Inertia, Stiffness
-from heavytop.system.struts import Strut
-
-
-@dataclass(frozen=True, eq=False)
-class Spring:
-    """Stiffness of body b relative to body a; ``rest`` is the relaxed pose G_ab, None: that of the neutral configuration."""
-
-    a: str
-    b: str
-    stiffness: Stiffness
-    rest: Array | None
-    least_energy: Any = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Damper:
-    """Damping of body b in a fluid fixed to body a."""
-
-    a: str
-    b: str
-    damping: Damping
+from heavytop.system.moments import Inertia
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +22,7 @@ class Parameter:
 
     name: str
     symbol: Array
-    value: float
+    value: float = field(metadata={"enters_equations": False})
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,24 +60,23 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A complete system: frame graph, inertias, force elements, inputs, parameters, gravity."""
+    """A complete system: frame graph, inertias, force elements, inputs, parameters, gravity.
+
+    A field that does not enter the equations says so: ``field(metadata={"enters_equations": False})``. Every other one is compared
+    before native code is taken from the cache.
+    """
 
     name: str
     gravity: Array
     graph: FrameGraph
     inertias: Mapping[str, Inertia]
-    springs: tuple[Spring, ...]
-    dampers: tuple[Damper, ...]
-    potentials: tuple[Callable[[Array], Array], ...]
-    dissipations: tuple[Callable[[Array, Array], Array], ...]
-    forces: tuple[Callable[[Array, Array], Array], ...]
+    elements: tuple[ForceElement, ...]
     inputs: Mapping[str, Input]
     parameters: tuple[Parameter, ...]
     velocity: Callable[[Array, Array], Array] | None
     loops: tuple[Loop, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     basis: Basis | None = None
-    struts: tuple[Strut, ...] = ()
 
     @cached_property
     def fingerprint(self) -> str | None:

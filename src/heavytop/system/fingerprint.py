@@ -21,27 +21,13 @@ class _Unknown(Exception):
 
 
 def fingerprint(description: Description) -> str | None:
-    """Hash of everything that enters the equations; None if a part cannot be compared (functions, classes of the user)."""
-    functions = (description.potentials, description.dissipations, description.forces, description.constraints)
-    if any(functions) or description.velocity is not None or description.basis is not None:
-        return None
+    """Hash of everything that enters the equations; None if a part cannot be compared (functions, classes of the user).
+
+    It walks all fields of the description, whatever they are called, except those marked as not entering the equations.
+    """
     digest = hashlib.sha256(f"heavytop {__version__}".encode())
     try:
-        for text in _texts(
-            (
-                description.gravity,
-                description.graph.frames,
-                description.graph.edges,
-                description.inertias,
-                description.springs,
-                description.dampers,
-                description.inputs,
-                description.loops,
-                description.struts,
-                [p.name for p in description.parameters],
-            ),
-            description.parameters,
-        ):
+        for text in _texts(description, description.parameters):
             digest.update(text.encode())
             digest.update(b"|")
     except _Unknown:
@@ -80,7 +66,9 @@ def _texts(value: Any, parameters: tuple[Parameter, ...]) -> Iterable[str]:
     elif is_dataclass(value):
         yield type(value).__qualname__
         for field in fields(value):
-            yield from _texts(getattr(value, field.name), parameters)
+            if field.metadata.get("enters_equations", True):
+                yield field.name
+                yield from _texts(getattr(value, field.name), parameters)
     else:
         raise _Unknown
 

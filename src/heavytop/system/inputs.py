@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +14,8 @@ from heavytop.geometry import se3, so3
 from heavytop.system.names import WORLD
 
 if TYPE_CHECKING:
+    from heavytop.system.actions import Actions
+    from heavytop.system.joints import Joint
     from heavytop.system.kinematics import Kinematics
 
 
@@ -43,6 +45,10 @@ class BodyWrench:
     wrench: Array
     relative_to: str = WORLD
 
+    def place(self, u: Array, actions: Actions) -> None:
+        """Let ``u`` units of it act in the recursions over the tree."""
+        actions.wrench(self.relative_to, self.frame, self.wrench * u)
+
 
 @dataclass(frozen=True, eq=False)
 class JointAction:
@@ -52,9 +58,16 @@ class JointAction:
     index: int
     force: Array
 
+    def place(self, u: Array, actions: Actions) -> None:
+        """Let ``u`` units of it act in the recursions over the tree."""
+        actions.joint(self.joint, np.eye(len(actions.joints[self.joint]))[self.index] * (self.force * u))
+
 
 class Input(Protocol):
-    """Anything that turns one input into wrenches on bodies and forces in joints, each per unit of the input."""
+    """Anything that turns one input into wrenches on bodies and forces in joints, each per unit of the input.
+
+    An input that has a unit gives it as ``unit(joints)``, where ``joints`` maps the names of joints to joints.
+    """
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         """What one unit of the input does."""
@@ -95,6 +108,10 @@ class Thruster:
         wrench = concatenate(direction, np.cross(point, direction) + self.drag_ratio * direction)
         return (BodyWrench(self.body, wrench),)
 
+    def unit(self, joints: Mapping[str, Joint]) -> str:
+        """Newton."""
+        return "N"
+
 
 @dataclass(frozen=True)
 class JointForce:
@@ -113,6 +130,10 @@ class JointForce:
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         return (JointAction(self.body, self.index, self.gear),)
+
+    def unit(self, joints: Mapping[str, Joint]) -> str:
+        """That of the force in the joint, for a gear without unit."""
+        return joints[self.body].force_units[self.index] if self.body in joints else ""
 
 
 @dataclass(frozen=True)

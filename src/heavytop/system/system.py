@@ -14,23 +14,26 @@ from heavytop._travel import Portable
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg, se3
-from heavytop.system.description import (
-    Basis,
-    Constraint,
+from heavytop.system.description import Basis, Constraint, Description, Loop, Parameter, at_defaults
+from heavytop.system.forces import (
+    Armature,
     Damper,
-    Description,
-    Loop,
-    Parameter,
+    Dissipation,
+    Force,
+    ForceElement,
+    JointDamper,
+    JointFriction,
+    JointSpring,
+    JointStop,
+    Potential,
     Spring,
-    at_defaults,
+    Strut,
 )
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Fixed, Joint
-from heavytop.system.joints.closure import closure
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.names import WORLD, check_name
-from heavytop.system.struts import Strut
+from heavytop.system.names import WORLD, check_frame_name, check_name
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -62,13 +65,8 @@ class System(Portable):
         self._frames: list[str] = [WORLD]
         self._edges: list[Edge] = []
         self._inertias: dict[str, Inertia] = {}
-        self._springs: list[Spring] = []
-        self._dampers: list[Damper] = []
-        self._potentials: list[Callable[[Array], Array]] = []
-        self._dissipations: list[Callable[[Array, Array], Array]] = []
-        self._forces: list[Callable[[Array, Array], Array]] = []
+        self._elements: list[ForceElement] = []
         self._inputs: dict[str, Input] = {}
-        self._struts: list[Strut] = []
         self._loops: list[Loop] = []
         self._constraints: list[Constraint] = []
         self._basis: Basis | None = None
@@ -143,7 +141,7 @@ class System(Portable):
         self._connect(a, b, joint, at, name or b)
 
     def _check_frame_name(self, name: str) -> None:
-        check_name(name, "a body or frame")
+        check_frame_name(name)
         if name in self._frames:
             raise ModelError(
                 f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved)."
@@ -179,6 +177,15 @@ class System(Portable):
 
     # --- force elements ---------------------------------------------------------------------------------------------------
 
+    def add(self, element: ForceElement) -> None:
+        """Add a force element: one of ``ht.system.forces``, or your own :class:`~heavytop.PairElement` or :class:`~heavytop.JointElement`."""
+        if not isinstance(element, ForceElement):
+            raise ModelError(
+                f"system.add takes a force element, an object of a class derived from ht.PairElement or ht.JointElement, got {element!r}."
+            )
+        element.check_pieces()
+        self._elements.append(element)
+
     def spring(self, a: str, b: str, stiffness: Stiffness | SpringSet, rest: Any = None) -> None:
         """Add a spring of body b relative to body a.
 
@@ -193,14 +200,14 @@ class System(Portable):
         where = f"spring between {a!r} and {b!r}"
         self._check_moments(stiffness, where)
         pose = None if rest is None else self._pose(rest, f"rest pose of {where}")
-        self._springs.append(Spring(a, b, stiffness, pose, least))
+        self.add(Spring(a, b, stiffness, pose, least))
 
     def damper(self, a: str, b: str, damping: Damping) -> None:
         """Add a damper: body b moves through a viscous fluid fixed to body a (not symmetric in a and b, section 3.4.5)."""
         if not isinstance(damping, Damping):
             raise ModelError(f"damper between {a!r} and {b!r} needs an ht.Damping, got {type(damping).__name__}.")
         self._check_moments(damping, f"damper between {a!r} and {b!r}")
-        self._dampers.append(Damper(a, b, damping))
+        self.add(Damper(a, b, damping))
 
     def strut(
         self,
@@ -228,25 +235,124 @@ class System(Portable):
                 raise ModelError(
                     f"{label} of {where} must be one finite number that is not negative, got {number.tolist()}."
                 )
-        self._struts.append(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
+        self.add(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
+
+    def joint_spring(self, joint: str, *, stiffness: Any, rest: Any = 0.0) -> None:
+        """Add a spring in a joint.
+
+        Parameters
+        ----------
+        joint : name of the joint: that of the body it carries, or ``name`` of :meth:`connect`.
+        stiffness : N m/rad or N/m; one number or one for each velocity of the joint.
+        rest : relaxed displacement from the neutral configuration, rad or m; for rotations the rotation vector.
+        """
+        where = f"joint spring in {joint!r}"
+        self._check_values(where, stiffness=stiffness)
+        self._check_values(where, sign=False, rest=rest)
+        self.add(JointSpring(joint, stiffness, rest))
+
+    def joint_damper(self, joint: str, *, damping: Any) -> None:
+        """Add viscous friction in a joint: ``damping`` in N m s/rad or N s/m, one number or one for each velocity of the joint."""
+        self._check_values(f"joint damper in {joint!r}", damping=damping)
+        self.add(JointDamper(joint, damping))
+
+    def joint_friction(
+        self,
+        joint: str,
+        *,
+        coulomb: Any,
+        viscous: Any = 0.0,
+        static: Any = None,
+        stribeck_speed: Any = 0.1,
+        smoothing: Any = 0.01,
+    ) -> None:
+        """Add dry friction in a joint: ``(F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w`` against the velocity w.
+
+        Parameters
+        ----------
+        joint : name of the joint.
+        coulomb : F_C, N m or N; like all values one number, or one for each velocity of the joint.
+        viscous : d, N m s/rad or N s/m.
+        static : F_S, N m or N; None: as ``coulomb``.
+        stribeck_speed : w_S, rad/s or m/s, at which the static friction has gone.
+        smoothing : w_0, rad/s or m/s, within which the sign of w is smoothed; small values make the equations stiff.
+        """
+        where = f"joint friction in {joint!r}"
+        self._check_values(where, coulomb=coulomb, viscous=viscous, static=coulomb if static is None else static)
+        self._check_values(where, positive=True, stribeck_speed=stribeck_speed, smoothing=smoothing)
+        self.add(JointFriction(joint, coulomb, viscous, static, stribeck_speed, smoothing))
+
+    def joint_stop(
+        self,
+        joint: str,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        stiffness: Any,
+        damping: Any = 0.0,
+        smoothing: Any = 1e-3,
+    ) -> None:
+        """Add compliant stops to a joint.
+
+        Parameters
+        ----------
+        joint : name of the joint.
+        lower, upper : ends of its range, rad or m (for rotations of the rotation vector from the neutral attitude); None: no end.
+        stiffness, damping : beyond the ends, N m/rad and N m s/rad, or N/m and N s/m.
+        smoothing : depth in rad or m over which the stop sets in, with a force of continuous slope.
+        """
+        where = f"joint stop in {joint!r}"
+        if lower is None and upper is None:
+            raise ModelError(f"{where} needs an end: lower=, upper= or both.")
+        low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
+        self._check_values(where, stiffness=stiffness, damping=damping)
+        self._check_values(where, positive=True, smoothing=smoothing)
+        ends = [self._at_defaults(as_array(end), f"ends of {where}") for end in (low, high)]
+        if not np.all(ends[0] <= ends[1]):
+            raise ModelError(f"{where}: lower must not exceed upper, got {ends[0].tolist()} and {ends[1].tolist()}.")
+        self.add(JointStop(joint, low, high, stiffness, damping, smoothing))
+
+    def armature(self, joint: str, inertia: Any, gear_ratio: Any = 1.0) -> None:
+        """Add the inertia of a motor's rotor to a joint: ``inertia * gear_ratio**2`` on its velocity, without a further coordinate.
+
+        ``inertia`` of the rotor in kg m^2 (kg for sliding joints), ``gear_ratio`` turns of the rotor per turn of the joint; one number
+        each, or one for each velocity of the joint.
+        """
+        where = f"armature in {joint!r}"
+        self._check_values(where, inertia=inertia)
+        self._check_values(where, sign=False, gear_ratio=gear_ratio)
+        self.add(Armature(joint, inertia, gear_ratio))
+
+    def _check_values(self, where: str, sign: bool = True, positive: bool = False, **values: Any) -> None:
+        """Raise a ModelError for numbers (or vectors) that are not finite, or negative where ``sign``, or zero where ``positive``."""
+        for label, value in values.items():
+            number = self._at_defaults(as_array(value), f"{label} of {where}")
+            wrong = (
+                not np.all(np.isfinite(number)) or (sign and np.any(number < 0)) or (positive and np.any(number <= 0))
+            )
+            if number.ndim > 1 or wrong:
+                asked = "positive" if positive else "finite and not negative" if sign else "finite"
+                raise ModelError(
+                    f"{label} of {where} must be {asked}: one number or one for each velocity, got {number.tolist()}."
+                )
 
     def potential(self, fn: Callable[[Array], Array]) -> None:
         """Add a potential energy ``fn(q)`` in J, written in NumPy notation."""
-        self._potentials.append(_callable(fn, "potential"))
+        self.add(Potential(_callable(fn, "potential")))
 
     def dissipation(self, fn: Callable[[Array, Array], Array]) -> None:
         """Add a dissipation function ``fn(q, v)`` in W (half the power for a quadratic one); its force is d fn/dv.
 
         ``v`` are the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
         """
-        self._dissipations.append(_callable(fn, "dissipation"))
+        self.add(Dissipation(_callable(fn, "dissipation")))
 
     def force(self, fn: Callable[[Array, Array], Array]) -> None:
         """Add a generalised force ``fn(q, v)`` on the right-hand side.
 
         ``v`` and the force belong to the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
         """
-        self._forces.append(_callable(fn, "force"))
+        self.add(Force(_callable(fn, "force")))
 
     def input(self, name: str, element: Input) -> None:
         """Add an input: one column of B(q)."""
@@ -269,7 +375,7 @@ class System(Portable):
         if not isinstance(joint, Joint):
             raise ModelError(f"loop {label!r} needs a joint such as ht.Revolute('z'), got {joint!r}.")
         at_a, at_b = self._pose(at_a, f"at_a of loop {label!r}"), self._pose(at_b, f"at_b of loop {label!r}")
-        closure(joint, np.eye(4))
+        joint.check_closure()
         self._loops.append(Loop(label, a, b, joint, at_a, at_b))
 
     def constrain(
@@ -358,39 +464,28 @@ class System(Portable):
 
     def describe(self, velocity: Callable[[Array, Array], Array] | None = None) -> Description:
         """The description as immutable data, with every name checked."""
-        known = self._frames
-        for kind, pairs in (
-            ("spring", self._springs),
-            ("damper", self._dampers),
-            ("strut", self._struts),
-            ("loop", self._loops),
-        ):
-            for element in pairs:
-                for name in (element.a, element.b):
-                    if name not in known:
-                        raise unknown_name(
-                            f"body or frame (in {kind} between {element.a!r} and {element.b!r})", name, known
-                        )
-                if element.a == element.b:
-                    raise ModelError(f"{kind} connects {element.a!r} with itself.")
+        joints = [edge.label for edge in self._edges if edge.joint.coordinates.nv]
+        for element in self._elements:
+            element.check_names(self._frames, joints)
+        for loop in self._loops:
+            for name in (loop.a, loop.b):
+                if name not in self._frames:
+                    raise unknown_name(f"body or frame (in loop between {loop.a!r} and {loop.b!r})", name, self._frames)
+            if loop.a == loop.b:
+                raise ModelError(f"loop connects {loop.a!r} with itself.")
         graph = FrameGraph(tuple(self._frames), tuple(self._edges))
         return Description(
             name=self.name,
             gravity=self._gravity,
             graph=graph,
             inertias=dict(self._inertias),
-            springs=tuple(self._springs),
-            dampers=tuple(self._dampers),
-            potentials=tuple(self._potentials),
-            dissipations=tuple(self._dissipations),
-            forces=tuple(self._forces),
+            elements=tuple(self._elements),
             inputs=dict(self._inputs),
             parameters=tuple(self._parameters.values()),
             velocity=velocity,
             loops=tuple(self._loops),
             constraints=tuple(self._constraints),
             basis=self._basis,
-            struts=tuple(self._struts),
         )
 
     def derive(

@@ -1,0 +1,239 @@
+"""What a force element is: an energy it stores, a power it dissipates, a force it exerts, an inertia it adds."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from heavytop._arrays import Array
+from heavytop.errors import ModelError, unknown_name
+
+if TYPE_CHECKING:
+    from heavytop.system.forces.ports import Port
+    from heavytop.system.kinematics import Kinematics
+
+PIECES = ("energy", "energy_gradient", "dissipation", "resistance", "damping", "force", "inertia")
+"""Methods that say what an element does; at least one of energy, dissipation, resistance, force and inertia is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line to draw between the point ``at_a`` of frame a and ``at_b`` of frame b; ``look`` says as what."""
+
+    a: str
+    at_a: Any
+    b: str
+    at_b: Any
+    look: Literal["strut", "cable"] = "cable"
+
+
+class ForceElement(ABC):
+    """Base of all force elements. Derive your own from :class:`PairElement` or :class:`JointElement`, which say where it acts.
+
+    An element sees a configuration ``x`` and a velocity ``w`` (n,): the relative pose and twist of two bodies, or the coordinates and
+    velocities of a joint. It gives any of the methods below in NumPy notation; parameters of the system may stand in its
+    attributes. What it leaves out is derived from the rest by exact differentiation, and what it gives twice is compared at random
+    states when the system is derived, so that energy and force cannot contradict each other.
+
+    ========================= =====================================================================================================
+    ``energy(x)``             stored energy V in J
+    ``energy_gradient(x)``    its gradient (n,) along the velocities; derived from ``energy``
+    ``dissipation(x, w)``     dissipation function R in W; the element resists with dR/dw
+    ``resistance(x, w)``      the resisting force (n,) itself, dissipating the power ``w . resistance``; derived from ``dissipation``
+    ``damping(x)``            the part of it that is linear in w, as a matrix (n, n); derived where all of it is linear
+    ``force(x, w)``           the whole force (n,) that the element exerts, -dV/dx - resistance and whatever else it does; power that
+                              no energy or resistance accounts for is supplied
+    ``inertia()``             constant matrix (n, n) of a kinetic energy 1/2 w^T I w; only in joints
+    ========================= =====================================================================================================
+    """
+
+    @property
+    def kind(self) -> str:
+        """What the element is called in messages and summaries: the words of its class name."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", type(self).__name__).lower()
+
+    @property
+    def title(self) -> str:
+        """The element and where it is, for messages."""
+        return self.kind
+
+    def name_of(self, piece: str) -> str:
+        """What one of the methods is called in messages."""
+        return f"{piece} of {self.title}"
+
+    @abstractmethod
+    def port(self, kinematics: Kinematics) -> Port:
+        """Where it acts."""
+
+    def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
+        """Raise an error for a frame or joint that does not exist."""
+        return
+
+    def resolved(self, port: Port) -> ForceElement:
+        """The element with everything filled in that depends on where it acts; called once before all methods below."""
+        return self
+
+    def lines(self) -> tuple[Line, ...]:
+        """Lines to draw."""
+        return ()
+
+    # --- what it does ---------------------------------------------------------------------------------------------------------
+
+    def energy(self, x: Array, /) -> Array:
+        """Stored energy in J."""
+        return 0.0
+
+    def energy_gradient(self, x: Array, /) -> Array:
+        """Gradient (n,) of the energy along the velocities."""
+        raise NotImplementedError
+
+    def dissipation(self, x: Array, w: Array, /) -> Array:
+        """Dissipation function in W."""
+        raise NotImplementedError
+
+    def resistance(self, x: Array, w: Array, /) -> Array:
+        """Resisting force (n,)."""
+        raise NotImplementedError
+
+    def damping(self, x: Array, /) -> Array:
+        """Matrix (n, n) of the part of the resistance that is linear in w."""
+        raise NotImplementedError
+
+    def force(self, x: Array, w: Array, /) -> Array:
+        """The whole force (n,)."""
+        raise NotImplementedError
+
+    def inertia(self) -> Array:
+        """Constant inertia (n, n)."""
+        raise NotImplementedError
+
+    @classmethod
+    def gives(cls, piece: str) -> bool:
+        """Whether the class gives a method itself instead of leaving it to be derived."""
+        return getattr(cls, piece) is not getattr(ForceElement, piece)
+
+    @property
+    def is_nonconservative(self) -> bool:
+        """Whether it can dissipate or supply power."""
+        return any(map(self.gives, ("dissipation", "resistance", "force")))
+
+    def check_pieces(self) -> None:
+        """Raise a ModelError for an element that does nothing, or gives a derivative without what it is the derivative of."""
+        if not any(map(self.gives, ("energy", "dissipation", "resistance", "force", "inertia"))):
+            raise ModelError(
+                f"{self.title} does nothing: it gives none of energy(x), dissipation(x, w), resistance(x, w), force(x, w) and inertia()."
+            )
+        for piece, others in (("energy_gradient", ("energy",)), ("damping", ("dissipation", "resistance"))):
+            if self.gives(piece) and not any(map(self.gives, others)):
+                raise ModelError(f"{self.title} gives {piece}(...) but not {' or '.join(others)}(...).")
+
+
+class PairElement(ForceElement):
+    """A force element between two bodies or frames: ``x`` is the pose (4, 4) of b in a, ``w`` the body twist (6,) of b relative to a.
+
+    Its force is the wrench (6,) (force, moment) on b, in the axes and at the origin of b; the reaction acts on a.
+
+    Attributes
+    ----------
+    a, b : names of two bodies or frames.
+
+    Examples
+    --------
+    A rope that only pulls, as a class in your own file:
+
+    >>> import numpy as np, heavytop as ht
+    >>> class Tether(ht.PairElement):
+    ...     def __init__(self, a, b, length, stiffness):
+    ...         self.a, self.b, self.length, self.stiffness = a, b, length, stiffness
+    ...     def energy(self, pose):
+    ...         distance = np.sqrt(np.vecdot(pose[:3, 3], pose[:3, 3]))
+    ...         return 0.5 * self.stiffness * np.maximum(distance - self.length, 0.0) ** 2
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia(2.0, moment_at_com=(1, 1, 1)))
+    >>> system.add(Tether("world", "ball", length=1.0, stiffness=10.0))
+    >>> model = system.derive()
+    >>> q = model.neutral()
+    >>> q[0] = 1.5
+    >>> model.acceleration(q, np.zeros(6))[:3].round(9) + 0.0
+    array([-2.5,  0. ,  0. ])
+    """
+
+    a: str
+    b: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} between {self.a!r} and {self.b!r}"
+
+    def port(self, kinematics: Kinematics) -> Port:
+        from heavytop.system.forces.ports import PairPort
+
+        return PairPort(kinematics, self.a, self.b)
+
+    def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
+        for name in (self.a, self.b):
+            if name not in frames:
+                raise unknown_name(f"body or frame (in {self.title})", name, frames)
+        if self.a == self.b:
+            raise ModelError(f"{self.kind} connects {self.a!r} with itself.")
+
+    def lines(self) -> tuple[Line, ...]:
+        """From the origin of a to that of b, unless an element says otherwise."""
+        return (Line(self.a, (0.0, 0.0, 0.0), self.b, (0.0, 0.0, 0.0)),)
+
+
+class JointElement(ForceElement):
+    """A force element in a joint: ``x`` are the coordinates (nq,) of the joint, ``w`` its velocities (nv,) relative to the parent.
+
+    Its force (nv,) is conjugate to those velocities: torques for angular velocities, forces for linear ones.
+
+    Attributes
+    ----------
+    joint : name of the joint (that of the body it carries, unless ``connect(name=...)`` gave it another).
+
+    Examples
+    --------
+    A progressive spring in a hinge:
+
+    >>> import heavytop as ht
+    >>> class Progressive(ht.JointElement):
+    ...     def __init__(self, joint, stiffness):
+    ...         self.joint, self.stiffness = joint, stiffness
+    ...     def energy(self, q):
+    ...         return 0.25 * self.stiffness * q[0] ** 4
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("door", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
+    >>> system.add(Progressive("door", 3.0))
+    >>> system.derive().acceleration([2.0], [0.0])
+    array([-24.])
+    """
+
+    joint: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} in {self.joint!r}"
+
+    def port(self, kinematics: Kinematics) -> Port:
+        from heavytop.system.forces.ports import JointPort
+
+        return JointPort(kinematics, self.joint)
+
+    def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
+        if self.joint not in joints:
+            raise unknown_name(f"joint (in {self.title})", self.joint, joints)
+
+
+class CoordinateElement(ForceElement):
+    """A force element on the whole system: ``x`` are all coordinates q, ``w`` the joints' own velocities v."""
+
+    def name_of(self, piece: str) -> str:
+        return f"{self.kind}(q)" if piece in ("energy", "energy_gradient", "damping") else f"{self.kind}(q, v)"
+
+    def port(self, kinematics: Kinematics) -> Port:
+        from heavytop.system.forces.ports import SystemPort
+
+        return SystemPort(kinematics)

@@ -1,0 +1,32 @@
+"""Viscous damping of one body in a fluid that moves with another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.system.forces.base import Line, PairElement
+from heavytop.system.moments import Damping
+
+
+@dataclass(frozen=True, eq=False)
+class Damper(PairElement):
+    """Damping of body b in a fluid fixed to body a: R = 1/2 xi^T D xi (eq. 3.122)."""
+
+    a: str
+    b: str
+    damping_moments: Damping
+
+    def lines(self) -> tuple[Line, ...]:
+        return ()
+
+    def dissipation(self, pose: Array, twist: Array, /) -> Array:
+        return 0.5 * np.vecdot(twist, np.matvec(self.damping_moments.matrix, twist))
+
+    def resistance(self, pose: Array, twist: Array, /) -> Array:
+        return np.matvec(self.damping_moments.matrix, twist)
+
+    def damping(self, pose: Array, /) -> Array:
+        return self.damping_moments.matrix

@@ -1,0 +1,39 @@
+"""Viscous friction in a joint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, components, from_columns
+from heavytop.system.forces.base import JointElement
+from heavytop.system.forces.displacement import spread
+from heavytop.system.forces.ports import Port
+
+
+@dataclass(frozen=True, eq=False)
+class JointDamper(JointElement):
+    """R = 1/2 sum_i d_i w_i^2 with the joint's velocities relative to its parent."""
+
+    joint: str
+    viscosity: Any
+
+    def resolved(self, port: Port) -> JointDamper:
+        return replace(self, viscosity=spread(self.viscosity, port.size, f"damping of {self.title}"))
+
+    def dissipation(self, q: Array, v: Array, /) -> Array:
+        return 0.5 * np.vecdot(v, self.viscosity * v)
+
+    def resistance(self, q: Array, v: Array, /) -> Array:
+        return self.viscosity * v
+
+    def damping(self, q: Array, /) -> Array:
+        return diagonal(self.viscosity)
+
+
+def diagonal(values: Array) -> Array:
+    """The diagonal matrix (n, n) of values (n,)."""
+    units = np.eye(values.shape[0])
+    return from_columns(*(value * unit for value, unit in zip(components(values), units, strict=True)))

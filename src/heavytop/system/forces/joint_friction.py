@@ -1,0 +1,55 @@
+"""Dry and viscous friction in a joint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.system.forces.base import JointElement
+from heavytop.system.forces.displacement import spread
+from heavytop.system.forces.joint_damper import diagonal
+from heavytop.system.forces.ports import Port
+
+
+@dataclass(frozen=True, eq=False)
+class JointFriction(JointElement):
+    """Smooth Coulomb friction with the Stribeck effect, and viscous friction, for each velocity w of the joint:
+
+    (F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w
+
+    F_C is the ``coulomb`` friction, F_S the ``static`` one, w_S the ``stribeck_speed``, w_0 the ``smoothing`` and d the ``viscous``
+    coefficient. It never drives: w times the force is not negative. Being smooth it creeps instead of sticking.
+    """
+
+    joint: str
+    coulomb: Any
+    viscous: Any = 0.0
+    static: Any = None
+    stribeck_speed: Any = 0.1
+    smoothing: Any = 0.01
+
+    def resolved(self, port: Port) -> JointFriction:
+        def each(name: str) -> Array:
+            return spread(getattr(self, name), port.size, f"{name} of {self.title}")
+
+        static = None if self.static is None else each("static")
+        return replace(
+            self,
+            coulomb=each("coulomb"),
+            viscous=each("viscous"),
+            static=static,
+            stribeck_speed=each("stribeck_speed"),
+            smoothing=each("smoothing"),
+        )
+
+    def resistance(self, q: Array, v: Array, /) -> Array:
+        level = self.coulomb
+        if self.static is not None:
+            level = level + (self.static - self.coulomb) * np.exp(-((v / self.stribeck_speed) ** 2))
+        return level * np.tanh(v / self.smoothing) + self.viscous * v
+
+    def damping(self, q: Array, /) -> Array:
+        return diagonal(self.viscous)

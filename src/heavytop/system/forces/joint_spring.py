@@ -1,0 +1,47 @@
+"""A spring in a joint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.system.forces.base import JointElement
+from heavytop.system.forces.displacement import Displacement, spread
+from heavytop.system.forces.ports import Port
+
+
+@dataclass(frozen=True, eq=False)
+class JointSpring(JointElement):
+    """V = 1/2 sum_i k_i delta_i^2 with the displacement delta of the joint from ``rest``.
+
+    For rotations delta is the rotation vector from the rest attitude, in axes of the moved body; at half a turn it jumps.
+    """
+
+    joint: str
+    stiffness: Any
+    rest: Any = 0.0
+    displacement: Displacement | None = field(default=None, repr=False)
+
+    def resolved(self, port: Port) -> JointSpring:
+        displacement = Displacement.at(port, self.rest, self.title)
+        return replace(
+            self, stiffness=spread(self.stiffness, port.size, f"stiffness of {self.title}"), displacement=displacement
+        )
+
+    def energy(self, q: Array, /) -> Array:
+        delta = self._displacement.of(q)
+        return 0.5 * np.vecdot(delta, self.stiffness * delta)
+
+    def energy_gradient(self, q: Array, /) -> Array:
+        """T(delta)^T K delta."""
+        delta = self._displacement.of(q)
+        return self._displacement.pulled_back(delta, self.stiffness * delta)
+
+    @property
+    def _displacement(self) -> Displacement:
+        if self.displacement is None:
+            raise ValueError("the element acts nowhere yet")
+        return self.displacement

@@ -1,0 +1,209 @@
+"""Where force elements act: between two frames, in a joint, or on all coordinates at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Array, directional, from_columns, is_symbolic, substitute, symbol, transpose
+from heavytop.coordinates import Coordinates
+from heavytop.geometry import se3, so3
+from heavytop.system.kinematics import Kinematics
+
+if TYPE_CHECKING:
+    from heavytop.system.actions import Actions
+
+REACHES = (0.03, 0.3, 1.0, 3.0, 30.0)
+"""Distances in m at which elements between bodies are checked, so that slack and taut ones are met."""
+
+
+class Port(ABC):
+    """A configuration x, a velocity w (n,) with w = rows v, and the forces (n,) conjugate to it."""
+
+    def __init__(self, kinematics: Kinematics) -> None:
+        self.kinematics = kinematics
+
+    forces: str
+    """What the forces are called in messages."""
+    configuration: Array
+    """What elements see as x."""
+    velocity: Array
+    """w (n,)."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> Array:
+        """(n, nv) of w = rows v."""
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return self.velocity.shape[0]
+
+    def generalised(self, force: Array) -> Array:
+        """rows^T force (nv,)."""
+        return np.matvec(transpose(self.rows), force)
+
+    @property
+    @abstractmethod
+    def flat(self) -> Array:
+        """The configuration as a vector."""
+
+    @abstractmethod
+    def probe(self) -> Array:
+        """Symbols in place of :attr:`flat`, by which an expression can be differentiated."""
+
+    @abstractmethod
+    def view(self, flat: Array) -> Array:
+        """A flat configuration as elements see it."""
+
+    @abstractmethod
+    def kinematics_matrix(self, flat: Array) -> Array:
+        """Rate of the flat configuration per unit of each velocity."""
+
+    @abstractmethod
+    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Random flat configurations (count, ...). Numbers."""
+
+    @abstractmethod
+    def place(self, force: Array, actions: Actions) -> None:
+        """Let a force act in the recursions over the tree."""
+
+    def neutral(self) -> Array:
+        """x in the neutral configuration of the system."""
+        return substitute(self.configuration, self.kinematics.q, self.kinematics.coordinates.neutral())
+
+
+class PairPort(Port):
+    """Frame b relative to frame a: x the pose (4, 4), w the body twist (6,), forces are wrenches on b."""
+
+    forces = "entries, force and moment"
+
+    def __init__(self, kinematics: Kinematics, a: str, b: str) -> None:
+        super().__init__(kinematics)
+        self.a, self.b = a, b
+        self.motion = kinematics.motion(a, b)
+        self.configuration, self.velocity = self.motion.pose, self.motion.twist
+
+    @property
+    def rows(self) -> Array:
+        return self.motion.jacobian
+
+    @property
+    def flat(self) -> Array:
+        return np.reshape(self.configuration[:3, :], (12,))
+
+    def probe(self) -> Array:
+        return symbol("G", 12)
+
+    def view(self, flat: Array) -> Array:
+        return np.concatenate([np.reshape(flat, (3, 4)), np.array([[0.0, 0.0, 0.0, 1.0]])], axis=0)
+
+    def kinematics_matrix(self, flat: Array) -> Array:
+        G = self.view(flat)
+        return from_columns(*(np.reshape((G @ se3.wed(unit))[:3, :], (12,)) for unit in np.eye(6)))
+
+    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        reach = np.resize(REACHES, count)[:, None]
+        poses = se3.pose(so3.random(rng, (count,)), reach * rng.standard_normal((count, 3)))
+        return poses[:, :3, :].reshape(count, 12)
+
+    def place(self, force: Array, actions: Actions) -> None:
+        actions.wrench(self.a, self.b, force)
+
+
+class JointPort(Port):
+    """One joint: x its coordinates, w its parent-relative velocities."""
+
+    forces = "forces, one for each velocity of the joint"
+
+    def __init__(self, kinematics: Kinematics, label: str) -> None:
+        super().__init__(kinematics)
+        self.label = label
+        self.configuration, self.velocity = kinematics.q_of[label], kinematics.relative_v[label]
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """The coordinate block of the joint."""
+        return next(edge.joint.coordinates for edge in self.kinematics.edges if edge.label == self.label)
+
+    @cached_property
+    def rows(self) -> Array:
+        return self.kinematics.joint_velocity_rows(self.label)
+
+    @cached_property
+    def bias(self) -> Array:
+        """Rate (n,) of w at zero acceleration: d/dt(rows) v."""
+        if not is_symbolic(self.velocity):
+            return np.zeros(self.size)
+        return directional(self.velocity, self.kinematics.q, self.kinematics.rate)
+
+    def ad(self, w: Array) -> Array:
+        """ad(w) (n, n) of the joint's velocities: ad(w) y = [w, y], with entries gamma^k_ij w^i (eq. 2.19)."""
+        gamma = self.coordinates.commutation(self.configuration)
+        return transpose(from_columns(*(np.matvec(transpose(gamma[k]), w) for k in range(self.size))))
+
+    @property
+    def flat(self) -> Array:
+        return self.configuration
+
+    def probe(self) -> Array:
+        return self.configuration
+
+    def view(self, flat: Array) -> Array:
+        return flat
+
+    def kinematics_matrix(self, flat: Array) -> Array:
+        return self.coordinates.kinematics_matrix(flat)
+
+    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return self.coordinates.random(rng, (count,))
+
+    def place(self, force: Array, actions: Actions) -> None:
+        actions.joint(self.label, force)
+
+    def neutral(self) -> Any:
+        return self.coordinates.neutral()
+
+
+class SystemPort(Port):
+    """All coordinates q and the joints' own velocities v."""
+
+    forces = "generalised forces, one for each velocity coordinate of the joints"
+
+    def __init__(self, kinematics: Kinematics) -> None:
+        super().__init__(kinematics)
+        self.configuration, self.velocity = kinematics.q, kinematics.v
+
+    @property
+    def rows(self) -> Array:
+        transform = self.kinematics.transform
+        return np.eye(self.size) if transform is None else transform
+
+    def generalised(self, force: Array) -> Array:
+        return force if self.kinematics.transform is None else super().generalised(force)
+
+    @property
+    def flat(self) -> Array:
+        return self.configuration
+
+    def probe(self) -> Array:
+        return self.configuration
+
+    def view(self, flat: Array) -> Array:
+        return flat
+
+    def kinematics_matrix(self, flat: Array) -> Array:
+        return self.kinematics.joint_kinematics_matrix
+
+    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return self.kinematics.coordinates.random(rng, (count,))
+
+    def place(self, force: Array, actions: Actions) -> None:
+        actions.generalised(force)
+
+    def neutral(self) -> Any:
+        return self.kinematics.coordinates.neutral()

@@ -1,0 +1,245 @@
+"""One force element where it acts: its energy, forces and inertia as expressions, derived where it does not give them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, is_symbolic, jacobian, shape, substitute, symbol, to_sx, transpose
+from heavytop.compile import on_symbols
+from heavytop.errors import ModelError
+from heavytop.system.forces.base import ForceElement
+from heavytop.system.forces.ports import Port
+from heavytop.system.kinematics import Kinematics
+from heavytop.system.solve import linear_part
+
+SAMPLES = 20
+AGREEMENT = 1e-6
+"""Largest relative difference between what an element gives and what follows from the rest of it."""
+
+
+class ElementTerms:
+    """Expressions of one element at its port; forces are conjugate to the port's velocity (n,), None where there are none."""
+
+    def __init__(self, element: ForceElement, kinematics: Kinematics) -> None:
+        self.port: Port = element.port(kinematics)
+        self.element = element.resolved(self.port)
+
+    def gives(self, *pieces: str) -> bool:
+        """Whether the element gives any of these methods."""
+        return any(map(self.element.gives, pieces))
+
+    @cached_property
+    def energy(self) -> Array:
+        """V."""
+        return self._scalar("energy", self.port.configuration)
+
+    @cached_property
+    def stiffness(self) -> Array | None:
+        """Gradient (n,) of V along the velocities."""
+        if not self.gives("energy"):
+            return None
+        if self.gives("energy_gradient"):
+            return self._vector("energy_gradient", self.port.configuration)
+        return self._inserted(self._derived_gradient)
+
+    @cached_property
+    def resistance(self) -> Array | None:
+        """Resisting force (n,)."""
+        if self.gives("resistance"):
+            return self._vector("resistance", self.port.configuration, self.port.velocity)
+        return self._inserted(self._derived_resistance) if self.gives("dissipation") else None
+
+    @cached_property
+    def damping(self) -> Array | None:
+        """Matrix (n, n) of the linear part of the resistance."""
+        if self.gives("damping"):
+            return self._matrix("damping", self.port.configuration)
+        if not self.gives("resistance", "dissipation"):
+            return None
+        matrix = linear_part(self._probed_resistance, self._w)
+        return None if matrix is None else self._inserted(matrix)
+
+    @cached_property
+    def nonlinear_resistance(self) -> Array | None:
+        """The resistance (n,) without what the damping matrix accounts for."""
+        if self.resistance is None or linear_part(self._probed_resistance, self._w) is not None:
+            return None
+        linear = 0.0 if self.damping is None else np.matvec(self.damping, self.port.velocity)
+        return self.resistance - linear
+
+    @cached_property
+    def applied(self) -> Array | None:
+        """Force (n,) whose power is supplied: the whole force less what the energy and the resistance account for."""
+        if not self.gives("force") or self.gives("resistance", "dissipation"):
+            return None
+        whole = self._vector("force", self.port.configuration, self.port.velocity)
+        return whole if self.stiffness is None else whole + self.stiffness
+
+    @cached_property
+    def exerted(self) -> Array | None:
+        """Everything that the element exerts (n,), without its inertia."""
+        parts = [-part for part in (self.resistance, self.stiffness) if part is not None]
+        parts += [] if self.applied is None else [self.applied]
+        return sum(parts[1:], parts[0]) if parts else None
+
+    @cached_property
+    def inertia(self) -> Array | None:
+        """Constant matrix (n, n)."""
+        if not self.gives("inertia"):
+            return None
+        value = self._matrix("inertia")
+        if not hasattr(self.port, "ad"):
+            raise ModelError(f"{self.element.title} gives inertia(), which only elements in joints can have.")
+        return value
+
+    # --- derivation -------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _x(self) -> Array:
+        return self.port.probe()
+
+    @cached_property
+    def _w(self) -> Array:
+        """The velocity, or symbols in its place where it is an expression."""
+        velocity = self.port.velocity
+        return velocity if _is_plain(velocity) else symbol("w", self.port.size)
+
+    def _inserted(self, expression: Array) -> Array:
+        """An expression of the probes at the actual configuration and velocity."""
+        if self._x is not self.port.flat:
+            expression = substitute(expression, self._x, self.port.flat)
+        return expression if self._w is self.port.velocity else substitute(expression, self._w, self.port.velocity)
+
+    @cached_property
+    def _derived_gradient(self) -> Array:
+        """A^T dV/dx (n,) at the probe."""
+        V = self._scalar("energy", self.port.view(self._x))
+        if not is_symbolic(V):
+            return np.zeros(self.port.size)
+        slope = jacobian(np.reshape(V, (1,)), self._x)[0, :]
+        return np.matvec(transpose(self.port.kinematics_matrix(self._x)), slope)
+
+    @cached_property
+    def _derived_resistance(self) -> Array:
+        """dR/dw (n,) at the probes."""
+        R = self._scalar("dissipation", self.port.view(self._x), self._w)
+        return jacobian(np.reshape(R, (1,)), self._w)[0, :] if is_symbolic(R) else np.zeros(self.port.size)
+
+    @cached_property
+    def _probed_resistance(self) -> Array:
+        if self.gives("resistance"):
+            return self._vector("resistance", self.port.view(self._x), self._w)
+        return self._derived_resistance
+
+    # --- calls of the element ---------------------------------------------------------------------------------------------------
+
+    def _call(self, piece: str, *arguments: Array) -> Any:
+        what = (
+            f"{piece} of {self.element.title}" if type(self.element).kind is ForceElement.kind else self.element.title
+        )
+        value = on_symbols(getattr(self.element, piece), what)(*arguments)
+        if value is None:
+            raise ModelError(f"{what} must return numbers, got None. Does it lack a return?")
+        return value
+
+    def _scalar(self, piece: str, *arguments: Array) -> Array:
+        value = self._call(piece, *arguments)
+        if shape(value) not in ((), (1,)):
+            raise ModelError(
+                f"{self.element.name_of(piece)} must return one number (an energy or power), got an array of shape {shape(value)}."
+            )
+        return np.reshape(value, ()) if shape(value) else value
+
+    def _vector(self, piece: str, *arguments: Array) -> Array:
+        value = self._call(piece, *arguments)
+        if shape(value) != (self.port.size,):
+            raise ModelError(
+                f"{self.element.name_of(piece)} must return {self.port.size} {self.port.forces}, got an array of shape {shape(value)}."
+            )
+        return value
+
+    def _matrix(self, piece: str, *arguments: Array) -> Array:
+        value = self._call(piece, *arguments)
+        if shape(value) != (self.port.size,) * 2:
+            raise ModelError(
+                f"{self.element.name_of(piece)} must return a matrix of shape {(self.port.size,) * 2}, got {shape(value)}."
+            )
+        return value
+
+    def checked_pieces(self) -> list[tuple[str, Array]]:
+        """Everything the element gives, by the method it came from."""
+        pieces = {
+            "energy": self.energy,
+            "energy_gradient": self.stiffness,
+            "resistance" if self.gives("resistance") else "dissipation": self.resistance,
+            "damping": self.damping,
+            "force": self.applied,
+            "inertia": self.inertia,
+        }
+        return [(piece, value) for piece, value in pieces.items() if value is not None]
+
+    # --- verification -----------------------------------------------------------------------------------------------------------
+
+    def verify(self, p: Array, values: np.ndarray) -> None:
+        """Raise a ModelError when the element contradicts itself at random states; ``values`` are those of the parameters ``p``."""
+        x, w = self.port.view(self._x), self._w
+        if self.gives("energy_gradient"):
+            given = self._vector("energy_gradient", x)
+            self._compare(
+                "energy_gradient(x)", given, "the gradient of its energy(x)", self._derived_gradient, p, values
+            )
+        if self.gives("resistance") and self.gives("dissipation"):
+            given = self._vector("resistance", x, w)
+            self._compare(
+                "resistance(x, w)", given, "dR/dw of its dissipation(x, w)", self._derived_resistance, p, values
+            )
+        if self.gives("damping"):
+            matrix = linear_part(self._probed_resistance, w)
+            if matrix is not None:
+                given = self._matrix("damping", x)
+                self._compare("damping(x)", given, "the slope of its resistance", matrix, p, values)
+        if self.gives("force"):
+            self._verify_force(x, w, p, values)
+
+    def _verify_force(self, x: Array, w: Array, p: Array, values: np.ndarray) -> None:
+        """The whole force is that of the energy and the resistance; without a resistance at rest only."""
+        expected = -self._derived_gradient if self.gives("energy") else np.zeros(self.port.size)
+        if self.gives("resistance", "dissipation"):
+            given, meant = self._vector("force", x, w), "minus the gradient of its energy and minus its resistance"
+            self._compare("force(x, w)", given, meant, expected - self._probed_resistance, p, values)
+        elif self.gives("energy"):
+            given = self._vector("force", x, np.zeros(self.port.size))
+            self._compare("force(x, 0) at rest", given, "minus the gradient of its energy(x)", expected, p, values)
+
+    def _compare(self, name: str, given: Array, meaning: str, expected: Array, p: Array, values: np.ndarray) -> None:
+        import casadi
+
+        n = self.port.size
+        size = to_sx(given).shape[0]
+        w = self._w if _is_plain(self._w) else symbol("w", n)
+        function = casadi.Function(
+            "compare", [to_sx(self._x), to_sx(w), to_sx(p)], [to_sx(given), to_sx(expected)], {"allow_free": True}
+        )
+        if function.has_free():
+            return  # foreign symbols have their own message
+        rng = np.random.default_rng(0)
+        for x in self.port.samples(rng, SAMPLES):
+            a, b = (
+                np.asarray(result.full()).reshape(size) for result in function.call([x, rng.standard_normal(n), values])
+            )
+            if not np.all(np.isfinite(a)) and not np.all(np.isfinite(b)):
+                continue
+            if not np.max(np.abs(a - b)) <= AGREEMENT * (1e-3 + np.max(np.abs(a)) + np.max(np.abs(b))):
+                raise ModelError(
+                    f"{self.element.title} contradicts itself: {name} should be {meaning}, but at a random state it is "
+                    f"{np.array2string(a, precision=4)} instead of {np.array2string(b, precision=4)}. Leave {name.split('(')[0]} out "
+                    "to have it derived, or correct one of the two."
+                )
+
+
+def _is_plain(value: Array) -> bool:
+    """Whether an array consists of symbols only, by which one can differentiate."""
+    return is_symbolic(value) and bool(to_sx(value).is_valid_input())
