@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from heavytop.errors import ShapeError
+from heavytop.errors import ShapeError, wrong_shape
 
 if TYPE_CHECKING:
     import casadi
@@ -58,6 +58,16 @@ def numbers(value: Any, what: str = "a value") -> np.ndarray:
         shown = repr(value)
         shown = shown if len(shown) < 60 else shown[:57] + "..."
         raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.") from None
+
+
+def finite_matrix(value: Any, what: str) -> np.ndarray:
+    """Finite real numbers (..., m, n); LAPACK does not come back from a decomposition of infinities."""
+    array = numbers(value, what)
+    if array.ndim < 2:
+        raise wrong_shape(what, ("...", "m", "n"), array.shape)
+    if not np.all(np.isfinite(array)):
+        raise ShapeError(f"{what} must be finite, got NaN or infinity among its entries.")
+    return array
 
 
 def _holds_symbols(value: Iterable[Any]) -> bool:

@@ -32,6 +32,7 @@ ORDER = (
     {"coordinates"},
     {"compile"},
     {"geometry"},
+    {"_gate"},
     {"_arrays", "_files", "_travel", "_version", "errors"},
 )
 RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
