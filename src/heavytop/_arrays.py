@@ -132,8 +132,10 @@ def matrix(rows: Sequence[Sequence[Array]]) -> Array:
     array([[1., 0.],
            [0., 1.]])
     """
-    flat = vector(*(e for row in rows for e in row))
-    shape = (len(rows), len(rows[0]))
+    flat = vector(*(e for row in rows for e in row)) if len(rows) else np.zeros(0)
+    shape = (len(rows), len(rows[0]) if len(rows) else 0)
+    if any(len(row) != shape[1] for row in rows):
+        raise ShapeError(f"the rows of a matrix must be equally long, got {[len(row) for row in rows]}.")
     return np.reshape(flat, shape) if is_symbolic(flat) else flat.reshape(flat.shape[:-1] + shape)
 
 

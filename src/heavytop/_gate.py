@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import inspect
 import sys
+import sysconfig
 from collections.abc import Callable
 from functools import cache, wraps
+from pathlib import Path
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any, get_type_hints
 
@@ -30,22 +32,12 @@ _RAW = (
     NotImplementedError,
     TypeError,
     ValueError,
+    MemoryError,
     np.linalg.LinAlgError,
 )
 """Built-in errors that are translated; exactly these classes, not what others derive from them."""
-_OWN = (
-    "heavytop",
-    "numpy",
-    "scipy",
-    "casadi",
-    "sympy",
-    "matplotlib",
-    "mpl_toolkits",
-    "copy",
-    "json",
-    "pathlib",
-    "inspect",
-)
+_OWN = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], "<frozen ", "<__array_function__")
+_INSTALLED = ("site-packages", "dist-packages")
 _MARK = "__heavytop_gated__"
 
 
@@ -118,8 +110,12 @@ def _guard_class(kind: type) -> None:
 def _translated(
     function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], error: Exception
 ) -> Exception | None:
-    """Our error for a raw one; None where it must pass: not a built-in class, or raised by code of the user."""
-    if isinstance(error, HeavytopError) or type(error) not in _RAW or not _own(error.__traceback__):
+    """Our error for a raw one; None where it must pass: not a built-in class, or raised by code of the user.
+
+    An error that an inner gate made is told anew where the outer function was given the argument that does not fit.
+    """
+    again = isinstance(error, ArgumentError)
+    if not again and (isinstance(error, HeavytopError) or type(error) not in _RAW or not _own(error.__traceback__)):
         return None
     label = f"{function.__module__.removeprefix('heavytop.')}.{function.__qualname__}"
     reason = f"{type(error).__name__}: {error.args[0] if error.args else ''}"
@@ -127,6 +123,8 @@ def _translated(
         misfit = _misfit(function, arguments, named)
     except Exception:
         misfit = ""
+    if again:
+        return type(error)(f"{label}: {misfit}") if misfit else None
     if misfit:
         return _kind(type(error))(f"{label}: {misfit} ({reason})")
     given = ", ".join([*(shown(a) for a in arguments), *(f"{k}={shown(a)}" for k, a in named.items())])
@@ -134,12 +132,12 @@ def _translated(
 
 
 def _own(trace: TracebackType | None) -> bool:
-    """Whether an error was raised in the library or in one that it is built on."""
-    name = ""
+    """Whether an error was raised in the library or in one that is installed, not in a function that the user wrote."""
+    file = ""
     while trace is not None:
-        name = str(trace.tb_frame.f_globals.get("__name__", ""))
+        file = trace.tb_frame.f_code.co_filename
         trace = trace.tb_next
-    return name.partition(".")[0] in _OWN
+    return file.startswith(_OWN) or any(part in file for part in _INSTALLED)
 
 
 @cache

@@ -32,7 +32,7 @@ from heavytop.simulate.protocol import Feedback as Feedback
 from heavytop.simulate.protocol import complete as complete
 from heavytop.simulate.run import Run as Run
 
-_gate(__name__)
+_gate(__name__, "integrators")
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
