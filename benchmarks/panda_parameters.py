@@ -16,7 +16,7 @@ import numpy as np
 import pinocchio as pin
 
 URDF = "cmeel.prefix/share/example-robot-data/robots/panda_description/urdf/panda.urdf"
-TARGET = Path(__file__).parents[1] / "src" / "heavytop" / "bench" / "panda.json"
+TARGET = Path(__file__).parents[1] / "src" / "heavytop" / "library" / "panda.json"
 
 
 def main() -> None:

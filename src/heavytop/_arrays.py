@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from heavytop.errors import ShapeError, wrong_shape
 
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
     import casadi
 
 Array: TypeAlias = Any
-"""A float array with leading batch axes, or a symbolic array of the same trailing shape."""
+"""A float array with leading batch axes, or a symbolic array of the same trailing shape. Any, since CasADi's arrays have no type."""
+
+Floats: TypeAlias = NDArray[np.float64]
+"""Numbers, never symbols; the docstring says the shape."""
+
+Numbers: TypeAlias = ArrayLike
+"""What becomes :data:`Floats` when it comes in: numbers, sequences of numbers, arrays."""
 
 
 def is_symbolic(*values: object) -> bool:

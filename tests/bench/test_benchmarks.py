@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from heavytop import library
 from heavytop.bench import agreement, forward, peers, registry
 from heavytop.bench.agreement import DisagreementError
-from heavytop.bench.measure import Effort, best_times, without_call
+from heavytop.bench.measure import Effort, best_times
+from heavytop.bench.peers.base import AGREE, Peer, Trial
+from heavytop.bench.peers.mujoco import MuJoCoTree
+from heavytop.bench.peers.pinocchio import PinocchioTree
 from heavytop.bench.report import Ratio, Report
 from heavytop.bench.states import States
-from heavytop.bench.trees import chain, panda, tricopter_load
+from heavytop.bench.trees import Tree, chain, panda, tricopter_load
 from heavytop.cli import app
-from heavytop.errors import UnknownNameError
+from heavytop.errors import ModelError, UnknownNameError
 
 NEEDS_PEERS = {"forward", "single", "scaling", "derivatives"}
 
@@ -51,7 +55,7 @@ def test_without_peers_own_figures_are_reported(name, no_peers):
     if name in NEEDS_PEERS:
         assert "pin" in data["missing"]
         assert not any("pin" in ratio for ratio in data["ratios"])
-        assert "not installed, so not compared: pin" in report.text()
+        assert f"not installed, so not compared: {', '.join(data['missing'])}" in report.text()
 
 
 @pytest.mark.peers
@@ -66,7 +70,7 @@ def test_ratios_with_peers(name):
 
 @pytest.mark.peers
 @pytest.mark.parametrize("tree", [tricopter_load(), panda(), chain(6)], ids=lambda t: t.name)
-@pytest.mark.parametrize("engine", [peers.Pinocchio, peers.MuJoCo])
+@pytest.mark.parametrize("engine", [PinocchioTree, MuJoCoTree])
 def test_accelerations_agree_with_peers(tree, engine):
     model = tree.derive()
     states = States.random(tree, model, 20, seed=3)
@@ -76,12 +80,56 @@ def test_accelerations_agree_with_peers(tree, engine):
 
 @pytest.mark.peers
 def test_disagreement_stops_the_benchmark(monkeypatch):
-    wrong = peers.Pinocchio.accelerations
-    monkeypatch.setattr(peers.Pinocchio, "accelerations", lambda self, states: wrong(self, states) * (1 + 1e-8))
+    wrong = PinocchioTree.accelerations
+    monkeypatch.setattr(PinocchioTree, "accelerations", lambda self, states: wrong(self, states) * (1 + 1e-8))
     with pytest.raises(
         DisagreementError, match=r"pin, tricopter-load: the results differ by 1e-08 .* No time is reported"
     ):
         forward.run(Effort.tiny())
+
+
+class Ours(Peer):
+    """An engine that happens to agree: heavytop itself, interpreted."""
+
+    name, module = "ours", "heavytop"
+
+    def __init__(self, off: float = 0.0, installed: bool = True) -> None:
+        self.off, self.installed = off, installed
+
+    def version(self):
+        return "1.0" if self.installed else None
+
+    def forward(self, tree, states):
+        model = tree.system.derive(native=False)
+        few = states.rows(AGREE)
+        accelerations = model.acceleration(few.q, few.v, few.u) * (1 + self.off)
+        return Trial((accelerations,), lambda: None, 1)
+
+
+def test_a_peer_of_ones_own_takes_part_where_it_offers_something():
+    report = forward.run(Effort.tiny(), [Ours()])
+    assert report.missing == []
+    assert all("ours_ns" in row for row in report.rows)
+    assert [r.name for r in report.ratios if r.target] == [
+        f"{name} arrays / ours" for name in ("tricopter-load", "panda", "chain-20")
+    ]
+    assert registry.run("single", Effort.tiny(), [Ours()]).ratios == []
+
+
+def test_a_peer_that_is_not_installed_is_reported():
+    report = forward.run(Effort.tiny(), [Ours(installed=False)])
+    assert report.missing == ["ours"]
+    assert report.ratios == []
+
+
+def test_a_peer_that_computes_something_else_is_not_timed():
+    with pytest.raises(DisagreementError, match="ours, tricopter-load"):
+        forward.run(Effort.tiny(), [Ours(off=1e-8)])
+
+
+def test_only_trees_that_peers_know():
+    with pytest.raises(ModelError, match="is no joint of a benchmark"):
+        Tree.of("cart", library.cart_pole())
 
 
 @pytest.mark.slow
@@ -130,7 +178,6 @@ def test_best_times_take_the_least_and_go_round():
     times = best_times({"a": work("a", 0.5), "b": work("b", 0.25)}, effort, clock=lambda: now[0])
     assert times == {"a": 0.5, "b": 0.25}
     assert order[-4:] == ["a", "a", "b", "b"]  # one call to warm up, one timed, in turn
-    assert without_call({"work": 5.0, "idle": 1.0}, "work", "idle", 4) == 1.0
 
 
 def test_registry_names_every_module():

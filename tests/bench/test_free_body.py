@@ -24,13 +24,16 @@ from heavytop.bench.free_body import (
     our_run,
     step_times,
 )
-from heavytop.bench.free_body_peers import PEERS
 from heavytop.bench.measure import Effort
+from heavytop.bench.peers import FreeBodyMethod, known
 from heavytop.bench.report import Report
 from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.simulate import RKMK45
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "a_unstable_rotation.json"
+METHODS: dict[str, FreeBodyMethod] = {
+    method.name: method for peer in known() if peer.offers("free_body") for method in peer.free_body()
+}
 END = OMEGA_END, rotation_from_quaternion(QUATERNION_END / np.linalg.norm(QUATERNION_END))
 
 
@@ -65,15 +68,15 @@ def test_without_peers_only_our_figures(monkeypatch):
 @pytest.mark.peers
 @pytest.mark.parametrize(("name", "limit"), [("exudyn RK44", 3e-5), ("exudyn RK67", 1e-6), ("mujoco RK4", 3e-5)])
 def test_peers_reach_the_reference(name, limit):
-    omega, attitude = errors_of(PEERS[name][1](UNSTABLE, 1e-3, 1000)(), END)
+    omega, attitude = errors_of(METHODS[name].make(UNSTABLE, 1e-3, 1000)(), END)
     assert omega < limit
     assert attitude < limit
 
 
 @pytest.mark.peers
 def test_runs_of_peers_start_afresh():
-    for _, make in PEERS.values():
-        run = make(TUMBLING, 0.01, 5)
+    for method in METHODS.values():
+        run = method.make(TUMBLING, 0.01, 5)
         first, second = run(), run()
         np.testing.assert_array_equal(first[0], second[0])
         np.testing.assert_array_equal(first[1], second[1])
@@ -82,7 +85,7 @@ def test_runs_of_peers_start_afresh():
 @pytest.mark.peers
 def test_first_order_loops_gain_energy_in_tumbling():
     for name in ("mujoco Euler", "pin semi-implicit"):
-        end = PEERS[name][1](TUMBLING, 0.01, 1000)()
+        end = METHODS[name].make(TUMBLING, 0.01, 1000)()
         assert TUMBLING.energy(end) > 1.001 * TUMBLING.energy(TUMBLING.start)
     end = our_run(model_of(TUMBLING), TUMBLING, 0.01, 1000, "energy_momentum")()
     assert TUMBLING.energy(end) == pytest.approx(TUMBLING.energy(TUMBLING.start), rel=1e-13)

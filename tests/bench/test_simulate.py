@@ -8,7 +8,8 @@ import pytest
 from heavytop.bench import peers, simulate
 from heavytop.bench.agreement import DisagreementError
 from heavytop.bench.measure import Effort
-from heavytop.bench.simulate import MJCF, Rollout, steps_of
+from heavytop.bench.peers import mujoco
+from heavytop.bench.simulate import STEP, steps_of
 from heavytop.copters import quadcopter
 
 
@@ -36,13 +37,14 @@ def test_rollout_is_the_same_motion():
     model = quadcopter().model
     rng = np.random.default_rng(2)
     q, v, u = model.random(rng, (3,)), rng.standard_normal((3, 6)), rng.uniform(1.0, 3.0, (3, 4))
-    end, theirs = steps_of(model, q, v, u, 200), Rollout(q, v, u, 200).run()
+    end, theirs = steps_of(model, q, v, u, 200), mujoco.Rollout(quadcopter(), q, v, u, STEP, 200).run()
     np.testing.assert_allclose(end.q[-1, :, :3], theirs[:, :3], atol=1e-9)
     np.testing.assert_allclose(end.v[-1, :, 3:], theirs[:, 10:], rtol=1e-8)
 
 
 @pytest.mark.peers
 def test_another_vehicle_is_not_timed(monkeypatch):
-    monkeypatch.setattr(simulate, "MJCF", MJCF.replace('mass="0.9"', 'mass="0.8"'))
+    xml = mujoco.vehicle_xml
+    monkeypatch.setattr(mujoco, "vehicle_xml", lambda *given: xml(*given).replace('mass="0.9', 'mass="0.8'))
     with pytest.raises(DisagreementError, match="positions of the quadcopter"):
         simulate.run(Effort.tiny())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop.bench import hummingbird, rotorpy_peer
+from heavytop.bench import hummingbird
+from heavytop.bench.peers import rotorpy as rotorpy_peer
 
 
 def test_recovery_from_90_to_179_degrees() -> None:

@@ -134,7 +134,7 @@ def test_unknown_name_lists_the_names() -> None:
         ("chain:0", "1 to 1000, got 0"),
         ("chain:x", "chain:N needs a whole number, such as chain:20, got 'chain:x'"),
         ("chain:", "chain:N needs a whole number"),
-        ("furuta:3", "'furuta' takes no number, got 'furuta:3'; only chain and four-bars do"),
+        ("furuta:3", "'furuta' takes no number, got 'furuta:3'; only chain, random-chain, four-bars do"),
     ],
 )
 def test_bad_numbers(name: str, message: str) -> None:

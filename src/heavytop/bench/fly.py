@@ -2,99 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
-from heavytop.bench import hummingbird, mujoco_quad, rotorpy_peer
+from heavytop.bench import hummingbird
 from heavytop.bench.measure import Effort
+from heavytop.bench.peers import Peer, divide
+from heavytop.bench.peers.base import Flights
+from heavytop.bench.peers.rotorpy import STATED, STATED_BATCH, STATED_STEPS
 from heavytop.bench.report import Report
 
 TITLE = "Hummingbird with rotor lag and drag: tracking in m, recovery in s, closed-loop steps per second"
 ANGLES = (90.0, 150.0, 155.0, 160.0, 170.0, 179.0)
-BATCH_TARGET, SINGLE_TARGET, MUJOCO_TARGET = 1000.0, 300.0, 50.0
+BATCH_TARGET, SINGLE_TARGET, ROLLOUT_TARGET = 1000.0, 300.0, 50.0
 
 
-def run(effort: Effort) -> Report:
+def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
     """All flights; with a tiny effort only a few, and without RotorPy its stated figures."""
-    report = Report("fly", TITLE)
-    quick, peer = effort.seconds == 0, rotorpy_peer.installed()
-    if not peer:
-        report.missing.append("rotorpy")
+    flying, missing = divide(peers, "flights")
+    rolling, also_missing = divide(peers, "rollout")
+    report = Report("fly", TITLE, missing=missing + also_missing)
+    quick = effort.seconds == 0
+    other = flying[0].flights() if flying and not quick else None
     names = list(hummingbird.courses())
     for name in names[:1] if quick else names:
-        _track(report, name, peer and not quick)
-    _recover(report, ANGLES[-1:] if quick else ANGLES, peer and not quick)
-    _speed(report, effort, peer and not quick)
+        _track(report, name, other)
+    _recover(report, ANGLES[-1:] if quick else ANGLES, other)
+    _speed(report, effort, other)
+    _rollouts(report, effort, rolling)
     _random_starts(report, 16 if quick else 1000)
     report.notes.append(
         "one controller for all flights, nominal: it knows neither drag nor rotor lag; sampled at 100 Hz (loops and recovery at 200 Hz) "
         "as RotorPy's. wrong: mass +10 %, moments of inertia -10 % in the plant. Flights start in place with the right velocity, level."
     )
-    if quick or not peer:
+    if other is None:
         report.notes.append("figures of RotorPy are those stated for version 3.0.0, not measured here.")
     return report
 
 
-def _track(report: Report, name: str, measure: bool) -> None:
+def _track(report: Report, name: str, peer: Flights | None) -> None:
     course = hummingbird.courses()[name]
     rms, largest = hummingbird.track(course)
     off, off_largest = hummingbird.track(course, hummingbird.wrong())
     figures: dict[str, float | str] = {"rms": rms, "max": largest, "rms_wrong": off, "max_wrong": off_largest}
-    if measure:
-        other, other_largest = rotorpy_peer.track(name)
+    if peer is not None:
+        other, other_largest = peer.track(name)
         figures |= {"rotorpy_rms": other, "rotorpy_max": other_largest}
-        wrong = rotorpy_peer.track(name, wrong=True)
+        wrong = peer.track(name, wrong=True)
         figures |= {"rotorpy_rms_wrong": wrong[0], "rotorpy_max_wrong": wrong[1]}
         report.ratio(f"{name}: RotorPy's RMS with wrong parameters / ours", wrong[0] / off, 1.0)
     else:
-        other = rotorpy_peer.STATED[name]
+        other = STATED[name]
         figures |= {"rotorpy_rms": other}
     report.row(flight=name, **figures)
     report.ratio(f"{name}: RotorPy's RMS / ours", other / rms, 1.0)
 
 
-def _recover(report: Report, angles: tuple[float, ...], measure: bool) -> None:
+def _recover(report: Report, angles: tuple[float, ...], peer: Flights | None) -> None:
     ours = hummingbird.recovery(angles)
     for (axis, angle), (settled, drop) in ours.items():
         figures: dict[str, float | str] = {"settled_s": _time(settled), "drop_m": drop}
-        if measure and axis == "x":
-            other = rotorpy_peer.recovery(angle, axis)
+        if peer is not None and axis == "x":
+            other = peer.recovery(angle, axis)
             figures |= {"rotorpy_settled_s": _time(other[0]), "rotorpy_drop_m": other[1]}
         report.row(flight=f"from {angle:g} degrees about {axis}", **figures)
     report.limit("longest recovery from 90 to 179 degrees", max(s for s, _ in ours.values()), 5.0, "s")
 
 
-def _speed(report: Report, effort: Effort, measure: bool) -> None:
+def _speed(report: Report, effort: Effort, peer: Flights | None) -> None:
     repeats = 2 if effort.seconds == 0 else 7
     single = hummingbird.steps_per_second(1, 1000, repeats)
     many = hummingbird.steps_per_second(max(effort.batch, 8), 100, repeats)
-    other = rotorpy_peer.steps_per_second() if measure else rotorpy_peer.STATED_STEPS
+    other = STATED_STEPS if peer is None else peer.steps_per_second()
     report.row(
         flight="steps per second",
         single=single,
         batch=many,
         rotorpy_single=other,
-        rotorpy_batch=rotorpy_peer.STATED_BATCH,
+        rotorpy_batch=STATED_BATCH,
     )
     report.ratio("steps per second, one vehicle, against RotorPy", single / other, SINGLE_TARGET)
     report.ratio("steps per second, batch, against RotorPy's closed loop", many / other, BATCH_TARGET)
     report.ratio(
         "steps per second, batch, against RotorPy's stated batched mode, one thread",
-        many / rotorpy_peer.STATED_BATCH,
+        many / STATED_BATCH,
         1.0,
     )
 
+
+def _rollouts(report: Report, effort: Effort, peers: Sequence[Peer]) -> None:
+    repeats = 2 if effort.seconds == 0 else 7
     hull = {
         kind: hummingbird.hull_steps_per_second(min(effort.batch, 256), 100, repeats, kind == "limited")
         for kind in ("not limited", "limited")
     }
     report.row(flight="steps per second, no lag, no drag", batch=hull["not limited"], batch_limited=hull["limited"])
-    if not mujoco_quad.installed():
-        report.missing.append("mujoco")
-        return
-    rollout = mujoco_quad.steps_per_second()
-    report.row(flight="MuJoCo rollout, RK4, no controller", batch=rollout)
-    report.ratio("batch with controller against MuJoCo's rollout without", hull["not limited"] / rollout, MUJOCO_TARGET)
-    report.ratio("the same with limits kept by a quadratic program", hull["limited"] / rollout)
+    for peer in peers:
+        rollout = hummingbird.rollout_steps_per_second(peer)
+        report.row(flight=f"{peer.name} rollout, RK4, no controller", batch=rollout)
+        ratio = hull["not limited"] / rollout
+        report.ratio(f"batch with controller against the rollout of {peer.name} without", ratio, ROLLOUT_TARGET)
+        report.ratio(f"the same with limits kept by a quadratic program ({peer.name})", hull["limited"] / rollout)
 
 
 def _random_starts(report: Report, count: int) -> None:

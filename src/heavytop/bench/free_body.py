@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import unflatten_columns
-from heavytop.bench.free_body_peers import PEERS, Body, PinocchioBody, State
-from heavytop.bench.measure import Effort, Work, best_times, without_call
-from heavytop.bench.peers import missing
+from heavytop.bench.measure import Effort, Work, best_times
+from heavytop.bench.peers import FreeBodyMethod, Peer, divide
+from heavytop.bench.peers.base import FreeBody, FreeState
 from heavytop.bench.report import Report
 from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.simulate import RKMK45, simulate
 from heavytop.system import Free, Inertia, Model, System
 
 TITLE = "free rigid body near its unstable axis: error after 1 s against processor time"
-UNSTABLE = Body(np.array([5.2988, 1.1775, 4.3568]), np.array([0.01, 0.0, 100.0]))
+UNSTABLE = FreeBody(np.array([5.2988, 1.1775, 4.3568]), np.array([0.01, 0.0, 100.0]))
 # Taylor series with 40 digits; two step sizes agree to 8e-27
 OMEGA_END = np.array([5.862162832632921, 6.769011439155637, -99.72873950308943])
 QUATERNION_END = np.array([0.010936517138009114, -0.8510168134644344, -0.5238482790145479, -0.035124868216502764])
-TUMBLING = Body(np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.0, 0.1]))
+TUMBLING = FreeBody(np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.0, 0.1]))
 
 OURS = ("rkmk4", "rkmk6", "rkmk8", "energy_momentum", "variational")
-RIVALS = ("exudyn RK44", "exudyn RK67", "mujoco RK4", "pin RK4")
-ABA_ONLY = "pin RK4, aba alone"
+ALONE = ", aba alone"
 STEPS = tuple(round(2 ** (k / 2)) for k in range(13, 25))
-SLOW_STEPS = 2048
 SHORT = 3e-3
 TOLERANCES = tuple(10.0**-k for k in range(4, 13))
 LEVELS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-CALLS = 50
 
 NOTES = (
     "Omega error: |Omega - reference| / 100 rad/s; R error: Frobenius norm of R - reference. Rounding alone gives about 1e-8 to 5e-8.",
@@ -41,7 +38,7 @@ NOTES = (
     "heavytop: a call of heavytop.simulate on a free body with six degrees of freedom, one trajectory, one lane.",
     "exudyn: SolveDynamic, explicit Lie-group integration; mujoco: mj_step of all steps in one call; building the models is not timed.",
     "pin RK4: classical RK4 in a Python loop with pin.aba and pin.integrate, whose error in R is of order 2. "
-    f"'{ABA_ONLY}': the same errors, charged only with four evaluations of aba inside the engine and nothing else.",
+    f"'pin RK4{ALONE}': the same errors, charged only with four evaluations of aba inside the engine and nothing else.",
     "A ratio is the time of the cheapest run of the peer that reaches an accuracy over that of our cheapest run that does; "
     "targets are held against loops, whole calls are there for information.",
 )
@@ -63,11 +60,13 @@ class Point:
         return max(self.omega, self.attitude) if with_attitude else self.omega
 
 
-def run(effort: Effort) -> Report:
+def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
     """Sweep over step sizes, then the long runs."""
-    report = Report("free-body", TITLE, missing=missing("exudyn", "mujoco", "pin"), notes=list(NOTES))
+    present, missing = divide(peers, "free_body")
+    methods = [method for peer in present for method in peer.free_body()]
+    report = Report("free-body", TITLE, missing=missing, notes=list(NOTES))
     tiny = effort.seconds == 0
-    points = sweep(report.missing, effort, (128, 256) if tiny else STEPS, (1e-6,) if tiny else TOLERANCES)
+    points = sweep(methods, effort, (128, 256) if tiny else STEPS, (1e-6,) if tiny else TOLERANCES)
     for p in points:
         report.row(
             table="sweep",
@@ -80,26 +79,24 @@ def run(effort: Effort) -> Report:
             loop_us_per_step=p.loop / p.steps * 1e6,
         )
     compare(report, points)
-    long_runs(
-        report, "100 s at 1 ms", UNSTABLE, 1e-3, 100 if tiny else 100_000, skip=("mujoco Euler", "pin semi-implicit")
-    )
-    long_runs(report, "tumbling, 10 s at 10 ms", TUMBLING, 1e-2, 100 if tiny else 1000, skip=())
+    long_runs(report, "100 s at 1 ms", UNSTABLE, 1e-3, 100 if tiny else 100_000, [m for m in methods if m.is_rival])
+    long_runs(report, "tumbling, 10 s at 10 ms", TUMBLING, 1e-2, 100 if tiny else 1000, methods)
     return report
 
 
-def model_of(body: Body) -> Model:
+def model_of(body: FreeBody) -> Model:
     """The body on a free joint, without gravity."""
     system = System(gravity=(0.0, 0.0, 0.0), name="free body")
     system.body("body", joint=Free(), inertia=Inertia(1.0, moment_at_com=tuple(body.moment)))
     return system.derive()
 
 
-def our_run(model: Model, body: Body, h: float, steps: int, integrator: Any) -> Callable[[], State]:
+def our_run(model: Model, body: FreeBody, h: float, steps: int, integrator: Any) -> Callable[[], FreeState]:
     """A call of ``simulate`` that returns the end; error-controlled methods choose their own steps up to there."""
     start = model.neutral(), np.concatenate([np.zeros(3), body.omega])
     step = steps * h if isinstance(integrator, RKMK45) else h
 
-    def call() -> State:
+    def call() -> FreeState:
         result = simulate(
             model, start, steps * h, step, integrator, record_every=steps, balance=False, progress=False, threads=1
         )
@@ -108,17 +105,19 @@ def our_run(model: Model, body: Body, h: float, steps: int, integrator: Any) -> 
     return call
 
 
-def sweep(absent: list[str], effort: Effort, counts: Iterable[int], tolerances: Iterable[float]) -> list[Point]:
+def sweep(
+    methods: Iterable[FreeBodyMethod], effort: Effort, counts: Iterable[int], tolerances: Iterable[float]
+) -> list[Point]:
     """Errors and times of all methods over numbers of steps in one second, or over tolerances."""
     body, model = UNSTABLE, model_of(UNSTABLE)
-    runs: dict[tuple[str, int], Callable[[], State]] = {}
+    rivals = [method for method in methods if method.is_rival]
+    runs: dict[tuple[str, int], Callable[[], FreeState]] = {}
     for n in (1, *counts):
         for name in OURS:
             runs[name, n] = our_run(model, body, 1 / n, n, name)
-        for name in RIVALS:
-            distribution, make = PEERS[name]
-            if distribution not in absent and (distribution != "pin" or n <= SLOW_STEPS):
-                runs[name, n] = make(body, 1 / n, n)
+        for method in rivals:
+            if method.most_steps is None or n <= method.most_steps:
+                runs[method.name, n] = method.make(body, 1 / n, n)
     for tolerance in tolerances:
         integrator = RKMK45(rtol=tolerance, atol=100 * tolerance)
         name = f"rkmk45, {tolerance:.0e}"
@@ -127,8 +126,9 @@ def sweep(absent: list[str], effort: Effort, counts: Iterable[int], tolerances: 
     reference = OMEGA_END, rotation_from_quaternion(QUATERNION_END / np.linalg.norm(QUATERNION_END))
     errors = {key: errors_of(call(), reference) for key, call in runs.items()}
     works: dict[str, Work] = {f"{name} {n}": call for (name, n), call in runs.items()}
-    if "pin" not in absent:
-        works["aba"], works["aba call"] = PinocchioBody(body).evaluations(CALLS)
+    alone = {method.name: method.evaluations(body) for method in rivals if method.evaluations is not None}
+    for name, trial in alone.items():
+        works |= trial.candidates(f"{name}{ALONE}")
     times = best_times(works, replace(effort, rounds=min(effort.rounds, 7)))
     short = {name: work for name, work in works.items() if times[name] < SHORT}  # a disturbance weighs more in these
     again = best_times(short, replace(effort, rounds=2 * effort.rounds))
@@ -139,10 +139,10 @@ def sweep(absent: list[str], effort: Effort, counts: Iterable[int], tolerances: 
         for name, n in runs
         if n > 1
     ]
-    if "pin" not in absent:
-        aba = without_call(times, "aba", "aba call", CALLS)
-        for p in [p for p in points if p.method == "pin RK4"]:
-            points.append(replace(p, method=ABA_ONLY, seconds=4 * p.steps * aba, loop=4 * p.steps * aba))
+    for name, trial in alone.items():
+        seconds = 4 * trial.seconds(times, f"{name}{ALONE}")
+        for p in [p for p in points if p.method == name]:
+            points.append(replace(p, method=f"{name}{ALONE}", seconds=p.steps * seconds, loop=p.steps * seconds))
     return sorted(points, key=lambda p: p.method)
 
 
@@ -162,13 +162,13 @@ def step_times(times: dict[tuple[str, int], float]) -> dict[str, float]:
     return result
 
 
-def adaptive_steps(model: Model, body: Body, integrator: RKMK45) -> int:
+def adaptive_steps(model: Model, body: FreeBody, integrator: RKMK45) -> int:
     """Attempts of the error-controlled method."""
     start = model.neutral(), np.concatenate([np.zeros(3), body.omega])
     return max(simulate(model, start, 1.0, 1.0, integrator, balance=False, progress=False).timing.steps, 1)
 
 
-def errors_of(state: State, reference: State) -> tuple[float, float]:
+def errors_of(state: FreeState, reference: FreeState) -> tuple[float, float]:
     """Errors of the angular velocity (relative to 100 rad/s) and of the rotation matrix; infinite if not finite."""
     omega = float(np.linalg.norm(state[0] - reference[0])) / 100
     attitude = float(np.linalg.norm(state[1] - reference[1]))
@@ -183,7 +183,7 @@ def cheapest(points: Iterable[Point], level: float, with_attitude: bool, kind: s
 
 def compare(report: Report, points: list[Point]) -> None:
     """At every accuracy our cheapest run and that of every peer."""
-    rivals = list(dict.fromkeys(p.method for p in points if p.method in (*RIVALS, ABA_ONLY)))
+    rivals = list(dict.fromkeys(p.method for p in points if p.method.partition(",")[0] not in (*OURS, "rkmk45")))
     methods = {"ours": [p for p in points if p.method not in rivals]}
     methods |= {name: [p for p in points if p.method == name] for name in rivals}
     for with_attitude in (True, False):
@@ -216,13 +216,13 @@ def unreached(points: list[Point], rivals: list[str]) -> list[str]:
     return notes
 
 
-def long_runs(report: Report, title: str, body: Body, h: float, steps: int, skip: tuple[str, ...]) -> None:
+def long_runs(
+    report: Report, title: str, body: FreeBody, h: float, steps: int, methods: Iterable[FreeBodyMethod]
+) -> None:
     """What is left of energy, angular momentum and orthogonality in the end; none of these runs is timed."""
     model = model_of(body)
     runs = {name: our_run(model, body, h, steps, name) for name in OURS}
-    for name, (distribution, make) in PEERS.items():
-        if distribution not in report.missing and name not in skip:
-            runs[name] = make(body, h, steps)
+    runs |= {method.name: method.make(body, h, steps) for method in methods}
     energy, momentum = body.energy(body.start), body.momentum(body.start)
     for name, call in runs.items():
         end = call()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, vector
+from heavytop.bench.peers.base import Peer
 from heavytop.control import random_states, region_of_attraction
 from heavytop.control.allocation import Limits
 from heavytop.control.curves import Curve, circle, minimum_snap
@@ -221,3 +222,17 @@ def random_starts(count: int) -> tuple[float, float]:
     clock = process_time()
     result = region_of_attraction(craft.model, controller, many, until=30.0, step=5e-3)
     return result.share, process_time() - clock
+
+
+def rollout_steps_per_second(peer: Peer, batch: int = 64, steps: int = 100, repeats: int = 8) -> float:
+    """RK4 steps of 10 ms of a peer with constant thrusts, no controller, per second of processor time on one thread, best of several."""
+    craft = vehicle()
+    q = np.broadcast_to(craft.model.neutral(), (batch, craft.model.nq))
+    thrusts = np.full((batch, 4), craft.mass * 9.81 / 4)
+    trial = peer.rollout(craft, q, np.zeros((batch, 6)), thrusts, 0.01, steps)
+    best = np.inf
+    for _ in range(repeats):
+        clock = process_time()
+        trial.work()
+        best = min(best, process_time() - clock)
+    return trial.evaluations / best

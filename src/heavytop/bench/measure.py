@@ -71,8 +71,3 @@ def _repeats(work: Work, block: float, clock: Callable[[], float]) -> int:
         if spent >= block / 2 or count >= 1_000_000:
             return max(1, round(count * block / spent)) if spent > 0 else count
         count *= 4
-
-
-def without_call(times: Mapping[str, float], work: str, idle: str, calls: int) -> float:
-    """Seconds of one evaluation inside the engine: the empty call from Python subtracted."""
-    return max(times[work] - times[idle], 1e-12) / calls

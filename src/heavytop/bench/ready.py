@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from heavytop.bench.measure import Effort
+from heavytop.bench.peers import Peer
 from heavytop.bench.report import Report
 from heavytop.errors import HeavytopError
 
@@ -35,8 +37,8 @@ print(json.dumps({"import": imported, "first": first, "cache_hit": model.compile
 """
 
 
-def run(effort: Effort) -> Report:
-    """Start processes with an empty cache and then with a filled one; the best of a few."""
+def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+    """Start processes with an empty cache and then with a filled one; the best of a few. No peer takes part."""
     report = Report("ready", TITLE)
     rounds = 1 if effort.seconds == 0 else ROUNDS
     results: dict[str, list[float]] = {name: [] for name in LIMITS}

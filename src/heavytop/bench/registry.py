@@ -1,4 +1,4 @@
-"""All benchmarks by name. A new one is a module with ``TITLE`` and ``run(effort) -> Report``, named here."""
+"""All benchmarks by name. A new one is a module with ``TITLE`` and ``run(effort, peers) -> Report``, named here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from heavytop.bench.machine import describe
 from heavytop.bench.measure import Effort
+from heavytop.bench.peers import Peer
 from heavytop.bench.report import Report, whole
 from heavytop.errors import unknown_name
 
@@ -35,9 +36,13 @@ def _module(name: str) -> Any:
     return import_module(BENCHMARKS[name])
 
 
-def run(name: str, effort: Effort | None = None) -> Report:
-    """Run one benchmark."""
-    return _module(name).run(effort or Effort())
+def run(name: str, effort: Effort | None = None, peers: Sequence[Peer] | None = None) -> Report:
+    """Run one benchmark; ``peers`` (default: the known ones) take part in it where they offer what it measures.
+
+    >>> run("forward", Effort.tiny(), peers=()).rows[0]["system"]
+    'tricopter-load'
+    """
+    return _module(name).run(effort or Effort(), peers)
 
 
 def run_all(

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from heavytop.bench.forward import Times, add_ratios, columns, measure
+from heavytop.bench.forward import add_ratios, columns, measure
 from heavytop.bench.measure import Effort
-from heavytop.bench.peers import missing
+from heavytop.bench.peers import Peer, divide
 from heavytop.bench.report import Report
 from heavytop.bench.trees import Tree, chain
 from heavytop.compile import Cache, Kernel
 from heavytop.system import Model
 
 TITLE = "chains of n links: program, compilation and run time"
-TARGET = 10.0
+TARGETS = {"pin": 10.0}
+"""Peers whose algorithm is linear in n, too; the others are listed only."""
 EXPONENT = 1.15
 COMPILE_LIMIT = 6.0
 FIT_FROM = 10
 """Shortest chain that enters the fitted exponents."""
 
 
-def run(effort: Effort) -> Report:
+def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
     """Measure all lengths and fit how the figures grow with n."""
-    report = Report("scaling", TITLE, missing=missing("pin", "mujoco"))
+    present, missing = divide(peers, "forward")
+    report = Report("scaling", TITLE, missing=missing)
     report.notes.append("seconds of trace and compile are CPU seconds, the best of three, without any cache.")
     report.notes.append("exponents: fitted to n >= 10. MuJoCo, whose algorithm is not linear in n, has no target here.")
     effort = replace(effort, batch=-(-effort.batch // 4))  # the states of long chains would not fit into the caches
@@ -34,7 +37,7 @@ def run(effort: Effort) -> Report:
     for n in effort.lengths:
         tree = chain(n)
         model, kernel, seconds = _build(tree, repeats=3 if effort.seconds else 1)
-        times = measure(tree, model, effort, report)
+        times = measure(tree, model, effort, present)
         instructions = kernel.stats().instructions
         for name, value in zip(figures, (instructions, *seconds, times.arrays), strict=True):
             figures[name].append(value)
@@ -45,7 +48,7 @@ def run(effort: Effort) -> Report:
             compile_s=figures["compile"][-1],
             **columns(times),
         )
-        add_ratios(report, tree.name, _without_mujoco(times), TARGET)
+        add_ratios(report, tree.name, times, TARGETS)
     _fit(report, effort.lengths, figures)
     return report
 
@@ -62,11 +65,6 @@ def _build(tree: Tree, repeats: int) -> tuple[Model, Kernel, tuple[float, float]
             kernel = Kernel(traced, cache=Cache(folder))
         trace, compilation = min(trace, traced_at - start), min(compilation, time.process_time() - traced_at)
     return model, kernel, (trace, compilation)
-
-
-def _without_mujoco(times: Times) -> Times:
-    """The target of the chains is Pinocchio; MuJoCo is listed only."""
-    return Times(times.arrays, times.packed, times.pin, None)
 
 
 def _fit(report: Report, lengths: tuple[int, ...], figures: dict[str, list[float]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from heavytop.bench.agreement import check
 from heavytop.bench.measure import Effort, Work, best_times
-from heavytop.bench.peers import missing
+from heavytop.bench.peers import Peer, divide
 from heavytop.bench.report import Ratio, Report
 from heavytop.bench.trees import tricopter_load
 from heavytop.copters import quadcopter
-from heavytop.geometry.quaternion import quaternion_from_rotation
 from heavytop.simulate import simulate
 from heavytop.system import Model
 
@@ -32,14 +31,15 @@ NOTES = (
 )
 
 
-def run(effort: Effort) -> Report:
+def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
     """Measure the tricopter with load against its forward dynamics, the quadcopter against MuJoCo."""
-    report = Report("simulate", TITLE, missing=missing("mujoco"), notes=list(NOTES))
+    present, missing = divide(peers, "rollout")
+    report = Report("simulate", TITLE, missing=missing, notes=list(NOTES))
     effort = replace(
         effort, seconds=3 * effort.seconds
     )  # a run is long beside an evaluation, and a quiet moment for it is rarer
     tricopter(report, effort)
-    quad(report, effort)
+    quad(report, effort, present)
     return report
 
 
@@ -78,57 +78,21 @@ def tricopter(report: Report, effort: Effort) -> None:
     report.ratios.append(Ratio("tricopter-load: step / 4 evaluations on arrays", step / (4 * arrays), at_least=False))
 
 
-def quad(report: Report, effort: Effort) -> None:
-    """A step against one of MuJoCo, the same vehicle with the same constant thrusts."""
-    model, (count, steps) = quadcopter().model, size(effort)
+def quad(report: Report, effort: Effort, peers: Sequence[Peer]) -> None:
+    """A step against one of each peer, the same vehicle with the same constant thrusts."""
+    craft, (count, steps) = quadcopter(), size(effort)
     rng = np.random.default_rng(1)
-    q, v = model.random(rng, (count,)), rng.standard_normal((count, 6))
+    q, v = craft.model.random(rng, (count,)), rng.standard_normal((count, 6))
     u = rng.uniform(1.5, 3.0, (count, 4))
-    works: dict[str, Work] = {"step": lambda: steps_of(model, q, v, u, steps)}
-    if not report.missing:
-        rollout = Rollout(q, v, u, steps)
-        end = steps_of(model, q, v, u, steps)
-        check("mujoco, positions of the quadcopter", end.q[-1, :, :3], rollout.run()[:, :3])
-        works["mujoco"] = rollout.run
-    times = {name: t / (count * steps) for name, t in best_times(works, effort).items()}
-    report.row(system="quadcopter", **{f"{name}_ns": t * 1e9 for name, t in times.items()})
-    if "mujoco" in times:
-        report.ratio("quadcopter: step / mujoco rollout RK4", times["mujoco"] / times["step"], AHEAD)
-
-
-MJCF = """<mujoco><option timestep="{step}" gravity="0 0 -9.81" integrator="RK4">
-<flag contact="disable" constraint="disable"/></option>
-<worldbody><body><freejoint/><inertial pos="0 0 0" mass="0.9" diaginertia="0.008 0.008 0.014"/>
-<site name="s0" pos="0.2 0 0"/><site name="s1" pos="0 0.2 0"/><site name="s2" pos="-0.2 0 0"/><site name="s3" pos="0 -0.2 0"/>
-</body></worldbody><actuator>
-<motor site="s0" gear="0 0 1 0 0 0.016"/><motor site="s1" gear="0 0 1 0 0 -0.016"/>
-<motor site="s2" gear="0 0 1 0 0 0.016"/><motor site="s3" gear="0 0 1 0 0 -0.016"/>
-</actuator></mujoco>"""
-"""The default quadcopter of heavytop.copters: torque of a propeller along its axis, thrust times (-1)^k 0.016 m."""
-
-
-class Rollout:
-    """The quadcopter in MuJoCo, from the same states with the same thrusts."""
-
-    def __init__(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, steps: int) -> None:
-        mujoco: Any = importlib.import_module("mujoco")
-        self.rollout: Any = importlib.import_module("mujoco.rollout")
-        self.model = mujoco.MjModel.from_xml_string(MJCF.format(step=STEP))
-        self.data = mujoco.MjData(self.model)
-        R = np.swapaxes(q[:, 3:].reshape(-1, 3, 3), 1, 2)
-        velocity = np.hstack([np.matvec(R, v[:, :3]), v[:, 3:]])  # linear velocities in world axes
-        self.start = np.hstack([np.zeros((len(q), 1)), q[:, :3], quaternion_from_rotation(R), velocity])
-        self.control = np.repeat(u[:, None], steps, axis=1)
-        self.states = np.empty((len(q), steps, self.start.shape[1]))
-
-    def run(self) -> np.ndarray:
-        """All steps of all trajectories; (n, 13) positions, quaternions and velocities at the end."""
-        self.rollout.rollout(
-            self.model,
-            self.data,
-            self.start,
-            self.control,
-            state=self.states,
-            sensordata=np.empty((*self.states.shape[:2], 0)),
-        )
-        return self.states[:, -1, 1:]
+    works: dict[str, Work] = {"step": lambda: steps_of(craft.model, q, v, u, steps)}
+    trials = {peer.name: peer.rollout(craft, q, v, u, STEP, steps) for peer in peers}
+    end = steps_of(craft.model, q, v, u, steps)
+    for name, trial in trials.items():
+        check(f"{name}, positions of the quadcopter", end.q[-1, :, :3], *trial.results)
+        works |= trial.candidates(name)
+    times = best_times(works, effort)
+    ours = times["step"] / (count * steps)
+    theirs = {name: trial.seconds(times, name) for name, trial in trials.items()}
+    report.row(system="quadcopter", step_ns=ours * 1e9, **{f"{name}_ns": t * 1e9 for name, t in theirs.items()})
+    for name, seconds in theirs.items():
+        report.ratio(f"quadcopter: step / {name} rollout RK4", seconds / ours, AHEAD)

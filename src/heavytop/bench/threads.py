@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
 from heavytop.bench.agreement import check
 from heavytop.bench.measure import Effort, best_times
+from heavytop.bench.peers import Peer
 from heavytop.bench.report import Report
 from heavytop.bench.states import States
 from heavytop.bench.trees import tricopter_load
@@ -19,8 +21,8 @@ BATCHES = 32
 """The batch is so many times longer than that of the other benchmarks."""
 
 
-def run(effort: Effort) -> Report:
-    """Measure the tricopter with load."""
+def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+    """Measure the tricopter with load; no peer takes part."""
     report = Report("threads", TITLE)
     tree = tricopter_load()
     model = tree.derive()

@@ -29,6 +29,9 @@ from heavytop.library.pendulums import furuta as furuta
 from heavytop.library.pendulums import pendulum as pendulum
 from heavytop.library.tops import free_body as free_body
 from heavytop.library.tops import heavy_top as heavy_top
+from heavytop.library.trees import bare_tricopter_load as bare_tricopter_load
+from heavytop.library.trees import panda as panda
+from heavytop.library.trees import random_chain as random_chain
 from heavytop.system import System
 
 _BUILDERS: dict[str, Callable[[], System]] = {
@@ -40,6 +43,8 @@ _BUILDERS: dict[str, Callable[[], System]] = {
     "free-body": free_body,
     "quadcopter": quadcopter,
     "tricopter-load": tricopter_load,
+    "bare-tricopter-load": bare_tricopter_load,
+    "panda": panda,
     "andrews": andrews,
     "bricard": bricard,
     "governor": governor,
@@ -50,8 +55,8 @@ _BUILDERS: dict[str, Callable[[], System]] = {
     "car": car,
     "snakeboard": snakeboard,
 }
-_COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "four-bars": four_bars}
-_DEFAULT_COUNT = {"chain": 5, "four-bars": 2}
+_COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "random-chain": random_chain, "four-bars": four_bars}
+_DEFAULT_COUNT = {"chain": 5, "random-chain": 5, "four-bars": 2}
 
 
 def names() -> tuple[str, ...]:
@@ -67,7 +72,7 @@ def load(name: str) -> System:
     kind, colon, count = name.strip().replace("_", "-").partition(":")
     if kind in _BUILDERS:
         if colon:
-            raise ModelError(f"{kind!r} takes no number, got {name!r}; only {' and '.join(_COUNTED)} do.")
+            raise ModelError(f"{kind!r} takes no number, got {name!r}; only {', '.join(_COUNTED)} do.")
         return _BUILDERS[kind]()
     if kind not in _COUNTED:
         raise unknown_name("built-in system", name, names())

@@ -1,0 +1,324 @@
+"""Gains of a vehicle that can be turned while it flies: frequencies and damping ratios instead of moments.
+
+A recipe knows which prototypes suit a kind of vehicle, what its present gains are, and makes the prototype of other gains. The numbers of
+the prototype enter native code as parameters (:func:`tunable`), so a new set of gains needs no compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, matrix, symbol, vector
+from heavytop.control.allocation import Limits
+from heavytop.control.energy import Block, PointBlock, default_blocks
+from heavytop.control.law import FeedbackLaw, Law
+from heavytop.control.laws import body_law, energy_law, particle_law
+from heavytop.control.prototype import DesiredDamping, DesiredInertia, Prototype, poles_of
+from heavytop.copters.loads import load_prototype, slung_prototype
+from heavytop.copters.redundancy import RedundantLaw
+from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle
+from heavytop.errors import ControlError, unknown_name
+from heavytop.system.description import Parameter
+from heavytop.system.kinematics import Kinematics
+from heavytop.system.model import Model
+from heavytop.system.moments import Damping, Inertia, Moments, Stiffness
+from heavytop.system.names import WORLD
+
+DISTRIBUTIONS = (("inertia", DesiredInertia), ("damping", DesiredDamping), ("stiffness", Stiffness))
+DEFAULT_SPREAD = 0.02
+"""Desired tilt inertia per mass (m^2) at a tilt frequency of 8 rad/s."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A number to turn: its name, its value at the start, its range and its unit."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    unit: str = "rad/s"
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """The gains of a vehicle and the prototype that they make.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> recipe = recipe_of(quadcopter())
+    >>> [(gain.name, round(gain.value, 3)) for gain in recipe.gains][:2]
+    [('position frequency', 2.0), ('position damping', 1.0)]
+    """
+
+    gains: tuple[Gain, ...]
+    make: Callable[[Mapping[str, float]], Prototype]
+
+    @property
+    def defaults(self) -> dict[str, float]:
+        """Name -> value at the start."""
+        return {gain.name: gain.value for gain in self.gains}
+
+    def prototype(self, values: Mapping[str, float] | None = None) -> Prototype:
+        """The prototype of these gains; gains that are not given keep their value at the start.
+
+        Raises a ControlError where no positive prototype has them.
+        """
+        for name in values or {}:
+            if name not in self.defaults:
+                raise unknown_name("gain", name, self.defaults)
+        return self.make(self.defaults | dict(values or {}))
+
+
+def recipe_of(vehicle: Vehicle) -> Recipe:
+    """The recipe that suits a vehicle."""
+    if vehicle.airframe.load is not None:
+        return _carrying(vehicle) if vehicle.fully_actuated else _slung(vehicle)
+    if vehicle.fully_actuated:
+        return _actuated(vehicle)
+    return _tilting(vehicle) if any(vehicle.levers) else _hovering(vehicle)
+
+
+# --- recipes ------------------------------------------------------------------------------------------------------------------
+
+
+def _hovering(vehicle: Vehicle) -> Recipe:
+    """Parallel thrusts: four lateral poles, two vertical ones, two of the yaw (section 2.1 of the control notes)."""
+    m, d, k = (moments_of(vehicle.prototype, kind)[WORLD, "hull"] for kind, _ in DISTRIBUTIONS)
+    J, q1, q0 = (float(x) for x in (m.moment_at_origin[1, 1] / m.total, d.total / m.total, k.total / m.total))
+    p3, p2 = (float(x.moment_at_origin[1, 1] / m.moment_at_origin[1, 1]) for x in (d, k))
+    p1, p0 = GRAVITY * q1 * float(d.center[2]) / J, GRAVITY * q0 * float(k.center[2]) / J
+    slow, fast = pairs([1.0, p3, p2, p1, p0])
+    yaw = [1.0, *(float(x.moment_at_center[2, 2] / m.moment_at_center[2, 2]) for x in (d, k))]
+    gains = (
+        *pair_gains("position", slow),
+        *pair_gains("tilt", fast),
+        *pair_gains("height", pairs([1.0, q1, q0])[0]),
+        *pair_gains("yaw", pairs(yaw)[0]),
+    )
+
+    def make(x: Mapping[str, float]) -> Prototype:
+        lateral = [*poles(x, "position"), *poles(x, "tilt")]
+        vertical = poles(x, "height")
+        c3, c2, c1, c0 = np.real(np.poly(lateral))[1:]
+        d1, d0 = np.real(np.poly(vertical))[1:]
+        # half of what the inequalities of Prototype.from_poles allow, and no more than usual
+        largest = min(c3 * d1 * GRAVITY**2 / c1**2, c2 * d0 * GRAVITY**2 / c0**2)
+        spread = min(DEFAULT_SPREAD * (8.0 / x["tilt frequency"]) ** 2, 0.5 * largest)
+        turn = float(m.moment_at_center[2, 2] / m.total)
+        return Prototype.from_poles(lateral, vertical, poles(x, "yaw"), spread=spread, yaw_inertia=turn)
+
+    return Recipe(gains, make)
+
+
+def _tilting(vehicle: Vehicle) -> Recipe:
+    """A bicopter: one centre serves both directions, which fixes the damping of the height."""
+    gains = (
+        *pair_gains("position", (2.0, 1.0)),
+        *pair_gains("tilt", (8.0, 0.8)),
+        pair_gains("height", (2.0, 1.0))[0],
+        *pair_gains("yaw", (3.0, 0.9)),
+    )
+
+    def make(x: Mapping[str, float]) -> Prototype:
+        lateral = [*poles(x, "position"), *poles(x, "tilt")]
+        return Prototype.matched(
+            lateral, x["height frequency"] ** 2, poles(x, "yaw"), levers=vehicle.levers, height=0.07
+        )
+
+    return Recipe(gains, make)
+
+
+def _actuated(vehicle: Vehicle) -> Recipe:
+    """All six directions are free to choose: the translation as a whole and the rotation as a whole."""
+    m, d, k = (moments_of(vehicle.prototype, kind)[WORLD, "hull"] for kind, _ in DISTRIBUTIONS)
+    theta = np.diagonal(m.moment_at_center)
+    parts = {
+        "position": [1.0, float(d.total / m.total), float(k.total / m.total)],
+        "attitude": [1.0, float(d.moment_at_center[0, 0] / theta[0]), float(k.moment_at_center[0, 0] / theta[0])],
+    }
+    gains = tuple(gain for name, polynomial in parts.items() for gain in pair_gains(name, pairs(polynomial)[0]))
+
+    def make(x: Mapping[str, float]) -> Prototype:
+        (w, z), (w_r, z_r) = ((x[f"{name} frequency"], x[f"{name} damping"]) for name in parts)
+        mass = float(m.total)
+        return Prototype.of_body(
+            Inertia(mass, m.center, m.moment_at_center),
+            Damping(2 * z * w * mass, moment_at_center=2 * z_r * w_r * theta),
+            Stiffness(w**2 * mass, moment_at_center=w_r**2 * theta),
+        )
+
+    return Recipe(gains, make)
+
+
+def _carrying(vehicle: Vehicle) -> Recipe:
+    """A fully actuated vehicle with a load: position and swing."""
+    gains = (*pair_gains("position", (1.5, 1.0)), *pair_gains("swing", (4.0, 0.8)))
+    return Recipe(gains, lambda x: load_prototype(vehicle.levers[0], [*poles(x, "position"), *poles(x, "swing")]))
+
+
+def _slung(vehicle: Vehicle) -> Recipe:
+    """A vehicle with parallel thrusts and a load below its centre: position, swing and tilt, and the height."""
+    load = vehicle.airframe.load
+    masses = {name: float(inertia.mass) for name, inertia in vehicle.model.description.inertias.items()}
+    body, cable = (load.body, load.cable) if load is not None else ("load", 0.0)
+    depth = vehicle.levers[0] - masses[body] * cable / sum(masses.values())
+    swing, tilt = (pairs(np.real(np.poly([p, np.conj(p)])))[0] for p in (-1.8 + 0.87j, -4.5 + 2.2j))
+    gains = (
+        *pair_gains("position", (1.5, 1.0)),
+        *pair_gains("swing", swing),
+        *pair_gains("tilt", tilt),
+        *pair_gains("height", (2.0, 1.0)),
+    )
+
+    def make(x: Mapping[str, float]) -> Prototype:
+        lateral = [p for name in ("position", "swing", "tilt") for p in poles(x, name)]
+        q1, q0 = np.real(np.poly(poles(x, "height")))[1:]
+        return slung_prototype(vehicle.levers[0], depth, lateral, vertical=(q1, q0))
+
+    return Recipe(gains, make)
+
+
+def pair_gains(name: str, pair: tuple[float, float]) -> tuple[Gain, Gain]:
+    """Frequency and damping ratio of a pair of poles, with ranges around them."""
+    w, z = pair
+    return (
+        Gain(f"{name} frequency", round(w, 6), round(0.4 * w, 2), round(2.0 * w, 2)),
+        Gain(f"{name} damping", round(z, 6), round(min(0.3, 0.5 * z), 2), round(max(1.5, 1.5 * z), 2), "1"),
+    )
+
+
+def poles(values: Mapping[str, float], name: str) -> tuple[complex, complex]:
+    """The two poles of a named pair."""
+    return poles_of(values[f"{name} frequency"], values[f"{name} damping"])
+
+
+def pairs(polynomial: Any) -> list[tuple[float, float]]:
+    """Frequencies and damping ratios of the pairs of roots of a monic polynomial, slow ones first.
+
+    >>> [(round(float(w), 6), round(float(z), 6)) for w, z in pairs(np.poly([-2, -2, -6.4 + 4.8j, -6.4 - 4.8j]).real)]
+    [(2.0, 1.0), (8.0, 0.8)]
+    """
+    roots = np.roots(np.asarray(polynomial, dtype=float))
+    roots = roots[np.lexsort((roots.imag, np.abs(roots).round(6)))]
+    found = []
+    for a, b in roots.reshape(-1, 2):
+        w = float(np.sqrt(np.real(a * b)))
+        found.append((w, float(-np.real(a + b) / (2 * w))))
+    return found
+
+
+# --- prototypes whose numbers are parameters ----------------------------------------------------------------------------------
+
+
+def moments_of(prototype: Prototype, kind: str) -> dict[tuple[str, str], Moments]:
+    """The distributions of a kind, by pairs of bodies also for the inertia."""
+    if kind == "inertia":
+        return {(WORLD, body): moments for body, moments in prototype.inertia.items()}
+    return dict(getattr(prototype, kind))
+
+
+def numbers_of(prototype: Prototype) -> dict[str, float]:
+    """Every number of a prototype by name: totals, centres and the upper triangles of the moments."""
+    numbers = {}
+    for kind, _ in DISTRIBUTIONS:
+        for (a, b), moments in moments_of(prototype, kind).items():
+            stem = f"{kind} {a} {b}"
+            numbers[f"{stem} total"] = float(moments.total)
+            numbers |= {f"{stem} c{i}": float(moments.center[i]) for i in range(3)}
+            moment = moments.moment_at_center
+            numbers |= {f"{stem} S{i}{j}": float(moment[i, j]) for i in range(3) for j in range(i, 3)}
+    return numbers
+
+
+@dataclass(frozen=True)
+class CenterBlock(PointBlock):
+    """A point whose place on the body is a parameter."""
+
+    def velocity(self, kinematics: Kinematics) -> Array:
+        twist = kinematics.motion(self.a, self.b).twist
+        return twist[:3] + np.cross(twist[3:], vector(*self.at))
+
+
+@dataclass(frozen=True, eq=False)
+class Tunable:
+    """A law whose prototype's numbers are parameters of its model.
+
+    Attributes
+    ----------
+    law : of a model that has the parameters ``names``. pattern : the numbers that are fixed, mostly zeros.
+    """
+
+    law: FeedbackLaw
+    names: tuple[str, ...]
+    pattern: Mapping[str, float]
+
+    def values(self, prototype: Prototype) -> np.ndarray:
+        """The parameters (n,) that make the law that of a prototype."""
+        numbers = numbers_of(prototype)
+        if numbers.keys() != {*self.names, *self.pattern}:
+            raise ControlError(f"the prototype has another structure: it is not made for {self.law.model.name!r}.")
+        for name, value in self.pattern.items():
+            if abs(numbers[name] - value) > 1e-12:
+                raise ControlError(
+                    f"the prototype has another structure: {name} must stay {value:g}, got {numbers[name]:g}."
+                )
+        return np.array([numbers[name] for name in self.names])
+
+
+def tunable(vehicle: Vehicle, kind: str) -> Tunable:
+    """The law of a kind ("energy", "particle", "body") for any prototype with the structure of the vehicle's own."""
+    if kind not in LAWS:
+        raise unknown_name("law", kind, LAWS)
+    numbers = numbers_of(vehicle.prototype)
+    symbols = {name: symbol(name.replace(" ", "_")) for name, value in numbers.items() if value != 0.0}
+    prototype = _symbolic(vehicle.prototype, numbers | symbols)
+    more = tuple(Parameter(name, s, numbers[name]) for name, s in symbols.items())
+
+    def with_gains(model: Model) -> Model:
+        return Model(replace(model.description, parameters=(*model.description.parameters, *more)))
+
+    model = with_gains(vehicle.model)
+    # whatever the gains, limited inputs are weighed by the inertia of the vehicle's own prototype
+    limits = vehicle.limits and replace(vehicle.limits, inertia=vehicle.prototype.inertia)
+    if vehicle.virtual is None:
+        law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits)
+    else:
+        virtual = with_gains(vehicle.virtual)
+        tuned = replace(vehicle, model=model, virtual=virtual, prototype=prototype)
+        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None), limits)
+    fixed = {name: value for name, value in numbers.items() if name not in symbols}
+    return Tunable(law, tuple(symbols), fixed)
+
+
+def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits: Limits | None) -> Law:
+    if kind == "energy":
+        # the blocks of the velocity error are chosen by the numbers, then moved to the centres that are parameters
+        blocks = default_blocks(model.expressions, vehicle.prototype, "product")
+        return energy_law(model, prototype, limits, blocks=[_moved(block, prototype) for block in blocks])
+    return (particle_law if kind == "particle" else body_law)(model, prototype, limits)
+
+
+def _moved(block: Block, prototype: Prototype) -> Block:
+    if not isinstance(block, PointBlock) or not any(block.at):
+        return block
+    center = prototype.stiffness[block.a, block.b].center
+    return CenterBlock(block.b, (center[0], center[1], center[2]), block.a)
+
+
+def _symbolic(prototype: Prototype, numbers: Mapping[str, Any]) -> Prototype:
+    """The prototype with these numbers, some of which are symbols."""
+    made: dict[str, dict[Any, Any]] = {}
+    for kind, make in DISTRIBUTIONS:
+        made[kind] = {}
+        for a, b in moments_of(prototype, kind):
+            stem = f"{kind} {a} {b}"
+            moment = matrix([[numbers[f"{stem} S{min(i, j)}{max(i, j)}"] for j in range(3)] for i in range(3)])
+            center = vector(*(numbers[f"{stem} c{i}"] for i in range(3)))
+            made[kind][b if kind == "inertia" else (a, b)] = make(numbers[f"{stem} total"], center, moment)
+    return Prototype(made["inertia"], made["damping"], made["stiffness"])
