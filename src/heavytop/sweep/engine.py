@@ -232,16 +232,13 @@ def connected(client: Any, workers: int | None) -> Iterator[Any]:
     if client == "local":
         import logging
 
-        with (
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster) as made,
-        ):
+        options: Any = {
+            "threads_per_worker": 1,
+            "processes": True,
+            "dashboard_address": None,
+            "silence_logs": logging.CRITICAL,
+        }
+        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
             yield made
         return
     try:
