@@ -7,6 +7,10 @@ import sys
 from inspect import signature
 from types import ModuleType
 
+from heavytop.sweep.adaptive import Boundary as Boundary
+from heavytop.sweep.adaptive import Quantile as Quantile
+from heavytop.sweep.adaptive import quantile as quantile
+from heavytop.sweep.adaptive import refine as refine
 from heavytop.sweep.api import make_study as make_study
 from heavytop.sweep.api import run_study as run_study
 from heavytop.sweep.api import sweep as sweep
@@ -24,6 +28,8 @@ from heavytop.sweep.result import open_result as open_result
 from heavytop.sweep.statistics import quantile_interval as quantile_interval
 from heavytop.sweep.statistics import wilson as wilson
 from heavytop.sweep.study import Study as Study
+from heavytop.sweep.study_file import load_study as load_study
+from heavytop.sweep.study_file import read_study as read_study
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name

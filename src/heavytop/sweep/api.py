@@ -36,6 +36,7 @@ def sweep(
     client: Any = None,
     *,
     chunk: int | None = None,
+    first_draw: int = 0,
     trajectories: bool | Mapping[str, Sequence[int]] = False,
     workers: int | None = None,
     retries: int = RETRIES,
@@ -62,6 +63,7 @@ def sweep(
     store : path of a zarr store. What is there is not done again; a store that was made for another study is refused.
     client : None: in this process; "local": workers on this machine; an address, a scheduler file or a ``dask.distributed.Client``.
     chunk : about how many points are one piece of work and one chunk of the store.
+    first_draw : index of the first draw, to go on where an earlier study ended.
     trajectories : whether to keep ``q_t``, ``v_t``, ``u_t`` of all points, or a mapping from dimensions to positions.
     workers : of the local cluster; None: one per processor.
     retries : how often a chunk that fails on a worker is tried again; then its points are recorded as failed, with the cause.
@@ -85,7 +87,16 @@ def sweep(
     ('theta.angle', 'g', 'coordinate')
     """
     study = make_study(
-        make, over, draws, seed, measure, chunk=chunk, trajectories=trajectories, batched=batched, **options
+        make,
+        over,
+        draws,
+        seed,
+        measure,
+        chunk=chunk,
+        first_draw=first_draw,
+        trajectories=trajectories,
+        batched=batched,
+        **options,
     )
     return run_study(
         study,
@@ -107,12 +118,13 @@ def make_study(
     measure: Any = None,
     *,
     chunk: int | None = None,
+    first_draw: int = 0,
     trajectories: bool | Mapping[str, Sequence[int]] = False,
     batched: bool = False,
     **options: Any,
 ) -> Study:
     """The study of :func:`sweep`, not yet run."""
-    grid = make_grid(over or {}, draws, seed)
+    grid = make_grid({} if over is None else over, draws, seed, first_draw)
     if chunk is not None and (not isinstance(chunk, int | np.integer) or chunk < 1):
         raise SweepError(f"chunk must be None or 1, 2, ..., got {chunk!r}.")
     kept = None

@@ -64,6 +64,7 @@ class Grid:
     seed: int = 0
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Coordinates of dimensions that no variable names."""
+    first_draw: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -95,7 +96,8 @@ class Grid:
             return variable.values[tuple(region)] if region else np.asarray(variable.values)
         if variable.distribution is None:
             raise SweepError(f"{variable.name!r} has neither values nor a distribution.")
-        return variable.distribution.draw(self.seed, variable.name, region[0].start, region[0].stop)
+        first, last = (self.first_draw + k for k in (region[0].start, region[0].stop))
+        return variable.distribution.draw(self.seed, variable.name, first, last)
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,14 @@ def cut(grid: Grid, target: int, apart: Sequence[str] = ()) -> Chunks:
     return Chunks(grid.shape, tuple(size[n] for n in names))
 
 
-def make_grid(over: Any, draws: int | None, seed: int) -> Grid:
+def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> Grid:
     """The grid of what a user gives as ``over``: a mapping (see :func:`heavytop.sweep.sweep`) or an ``xarray.Dataset``."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise SweepError(f"seed must be a whole number that is not negative, got {seed!r}.")
     if draws is not None and (not isinstance(draws, int | np.integer) or draws < 1):
         raise SweepError(f"draws must be None or 1, 2, ..., got {draws!r}.")
+    if not isinstance(first_draw, int | np.integer) or first_draw < 0:
+        raise SweepError(f"first_draw must be 0, 1, 2, ..., got {first_draw!r}.")
     variables: dict[str, Variable] = {}
     sizes: dict[str, int] = {}
     labels: dict[str, np.ndarray] = {}
@@ -173,7 +177,7 @@ def make_grid(over: Any, draws: int | None, seed: int) -> Grid:
         raise SweepError(f"{random[0]!r} is a distribution: say how often it is drawn, draws=100.")
     if draws is not None:
         sizes[DRAW] = int(draws)
-    return Grid(variables, sizes, int(seed), labels)
+    return Grid(variables, sizes, int(seed), labels, int(first_draw))
 
 
 def _dotted(name: str) -> bool:

@@ -108,11 +108,14 @@ class Result:
 
         return share(self.data, name, over, confidence)
 
-    def show(self, path: str | Path) -> Path:
-        """Write a self-contained page: maps, histograms, parallel coordinates, shares, points with the way to their runs."""
+    def show(self, path: str | Path, runs: int = 0) -> Path:
+        """Write a self-contained page: maps, histograms, parallel coordinates, shares, points with the way to their runs.
+
+        The first ``runs`` listed points are run again; their 3-D pages are written into a folder beside the page and linked.
+        """
         from heavytop.show.sweep_page import write_sweep
 
-        return write_sweep(self, path)
+        return write_sweep(self, path, runs)
 
 
 def open_result(path: str | Path, study: Study | None = None) -> Result:

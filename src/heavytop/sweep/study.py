@@ -117,6 +117,7 @@ def describe(make: Any, options: Mapping[str, Any], measure: Any, grid: Grid, tr
         shown = variable.distribution if variable.distribution is not None else variable.values
         lines.append(f"over {name} {variable.dims} {line('', shown)[3:-15]} {line('', what)[-14:]}")
     lines += [f"{dim}: {size} points" for dim, size in grid.sizes.items()]
+    lines += [f"first draw = {grid.first_draw}"] if grid.first_draw else []
     lines += [f"seed = {grid.seed}", line("measure", measure), line("trajectories", trajectories)]
     return tuple(lines)
 

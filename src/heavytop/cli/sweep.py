@@ -1,0 +1,225 @@
+"""``heavytop sweep``: run a study that is written in a file, resume it, look at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from heavytop.cli.terminal import FAILURE, console, fail, notice, reported
+
+if TYPE_CHECKING:
+    from heavytop.sweep import Result
+
+INTERRUPTED = 130
+
+
+@reported
+def sweep(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[STUDY.toml | status | show | rerun]", help="A study, or what to do with a store."),
+    ] = None,
+    path: Annotated[Path | None, typer.Argument(metavar="[STORE]", help="Store, for status, show and rerun.")] = None,
+    store: Annotated[Path | None, typer.Option("--store", help="Zarr store to write to, and to resume from.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Worker processes on this machine.", min=1)] = None,
+    scheduler: Annotated[str | None, typer.Option("--scheduler", help="Address or file of a Dask scheduler.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Insist that the store is there already.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try chunks again that were given up.")] = False,
+    chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and tell what would be done.")] = False,
+    page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
+    point: Annotated[
+        list[str] | None, typer.Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
+    ] = None,
+    study_file: Annotated[
+        Path | None, typer.Option("--study", help="For rerun and show: the study of the store.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List what a study can name and exit.")] = False,
+) -> None:
+    """Run a study: a vehicle or system at many points, with what varies and what is measured in a TOML file.
+
+    Run the same command again after an interruption: what is in the store is not done again.
+
+    Examples: `heavytop sweep study.toml --store study.zarr --workers 8`, `heavytop sweep status study.zarr`,
+    `heavytop sweep show study.zarr --page study.html`,
+    `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
+    """
+    if list_:
+        _list()
+    elif target is None:
+        raise fail("give a study: heavytop sweep study.toml, or see heavytop sweep --help.")
+    elif target == "status":
+        _status(_needed(path, "status"))
+    elif target == "show":
+        _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file)
+    elif target == "rerun":
+        _rerun(_needed(path, "rerun"), study_file, point or [], page)
+    else:
+        _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page)
+
+
+def _needed(path: Path | None, what: str) -> Path:
+    if path is None:
+        raise fail(f"{what} needs a store: heavytop sweep {what} study.zarr.")
+    return path
+
+
+def _list() -> None:
+    from heavytop.sweep.study_file import listed
+
+    for title, names in listed().items():
+        typer.echo(f"{title}:\n  {', '.join(names)}")
+
+
+def _run(
+    file: Path,
+    store: Path | None,
+    workers: int | None,
+    scheduler: str | None,
+    resume: bool,
+    retry_failed: bool,
+    chunk: int | None,
+    dry_run: bool,
+    page: Path | None,
+) -> None:
+    from heavytop.sweep import run_study
+    from heavytop.sweep.study_file import load_study
+
+    if resume and (store is None or not store.exists()):
+        raise fail(f"--resume needs a store that is there; {str(store) if store else 'none'} is not.")
+    if workers is not None and scheduler is not None:
+        raise fail("give either --workers (on this machine) or --scheduler (a cluster), not both.")
+    made = load_study(file, chunk)
+    study = made.study
+    if dry_run:
+        _plan(made.title, study, store)
+        return
+    client: Any = scheduler or ("local" if workers else None)
+    try:
+        result = run_study(study, store, client, workers=workers, retry_failed=retry_failed)
+    except KeyboardInterrupt:
+        if store is not None and store.exists():
+            notice(f"interrupted. Run the same command again to do the rest: {_progress(store)}.")
+        else:
+            notice("interrupted. With --store what was done would have been kept.")
+        raise typer.Exit(INTERRUPTED) from None
+    _summary(made.title, result)
+    if page is not None:
+        typer.echo(f"page:  {result.show(page)}")
+    if store is not None:
+        typer.echo(f"store: {store}")
+    if result.outcomes().get("failed"):
+        raise typer.Exit(FAILURE)
+
+
+def _plan(title: str, study: Any, store: Path | None) -> None:
+    from heavytop.sweep.store import Store
+
+    chunks = study.chunks
+    typer.echo(
+        f"{title}: {study.grid.points:,} points, {' x '.join(f'{n} {d}' for d, n in study.grid.sizes.items()) or 'one'}"
+    )
+    typer.echo(f"chunks: {len(chunks):,} of at most {' x '.join(map(str, chunks.size)) or 1} points")
+    apart = study.cases.apart
+    typer.echo(
+        f"in one native batch: {', '.join(n for n in study.grid.variables if n not in apart) or 'nothing'}; apart: {', '.join(apart) or 'nothing'}"
+    )
+    measured = ", ".join(f"{n}{f' [{e.unit}]' if e.unit else ''}" for n, e in study.layout.items())
+    typer.echo(f"measured: {measured}")
+    if store is not None and store.exists():
+        Store(store).check(study)
+        typer.echo(f"store: {_progress(store)}")
+
+
+def _progress(store: Path) -> str:
+    from heavytop.sweep.store import DONE, GIVEN_UP, Store
+
+    marks = Store(store).marks()
+    given_up = int((marks == GIVEN_UP).sum())
+    return f"{int((marks == DONE).sum()):,} of {len(marks):,} chunks are done" + (
+        f", {given_up:,} were given up" if given_up else ""
+    )
+
+
+def _status(path: Path) -> None:
+    from heavytop.sweep import open_result
+    from heavytop.sweep.store import Store
+
+    typer.echo(_progress(path))
+    result = open_result(path)
+    _outcomes(result)
+    typer.echo("study:")
+    for line in Store(path).lines:
+        typer.echo(f"  {line}")
+
+
+def _outcomes(result: Result) -> None:
+    typer.echo(", ".join(f"{name}: {count:,}" for name, count in result.outcomes().items()))
+    for text, count in list(result.causes().items())[:5]:
+        typer.echo(f"  {count:,} x {text}")
+
+
+def _summary(title: str, result: Result) -> None:
+    import numpy as np
+    from rich.table import Table
+
+    table = Table(title=f"{title}: {result.points:,} points", title_justify="left")
+    for column, justify in (
+        ("measure", "left"),
+        ("least", "right"),
+        ("median", "right"),
+        ("largest", "right"),
+        ("mean", "right"),
+    ):
+        table.add_column(column, justify=justify)  # pyright: ignore
+    for name, array in result.data.data_vars.items():
+        if name in ("outcome", "end_time", "cause") or array.dims != result.dims:
+            continue
+        values = np.asarray(array.values, dtype=float)
+        values = values[np.isfinite(values)]
+        if len(values):
+            cells = (values.min(), np.median(values), values.max(), values.mean())
+            unit = f" [{array.attrs['units']}]" if array.attrs.get("units") else ""
+            table.add_row(f"{name}{unit}", *(f"{c:.4g}" for c in cells))
+    console().print(table)
+    _outcomes(result)
+
+
+def _with_study(path: Path, study_file: Path | None) -> Result:
+    from heavytop.sweep import open_result
+    from heavytop.sweep.store import Store
+    from heavytop.sweep.study_file import load_study
+
+    if study_file is None:
+        return open_result(path)
+    study = load_study(study_file).study
+    Store(path).check(study)
+    return open_result(path, study)
+
+
+def _show(path: Path, page: Path, study_file: Path | None) -> None:
+    typer.echo(f"page: {_with_study(path, study_file).show(page)}")
+
+
+def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | None) -> None:
+    if study_file is None:
+        raise fail("rerun needs the study of the store: --study study.toml.")
+    result = _with_study(path, study_file)
+    chosen: dict[str, Any] = {}
+    for text in point:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise fail(f"--point takes NAME=VALUE, got {text!r}.")
+        chosen[name] = value
+    run = result.rerun(**chosen)
+    made = run if hasattr(run, "outcome") else run.run
+    typer.echo(str(made.outcome))
+    if page is not None:
+        if hasattr(run, "maneuver"):
+            from heavytop.show.flight import write_flight
+
+            typer.echo(f"page: {write_flight(run, page)}")
+        else:
+            typer.echo(f"page: {run.show(page)}")

@@ -1,0 +1,330 @@
+"""The page of a sweep: maps, shares with confidence intervals, histograms, parallel coordinates, and the points worth a look with their runs."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._files import write_whole
+from heavytop._version import __version__
+from heavytop.show.palette import SERIES_LIGHT
+from heavytop.sweep.grid import DRAW
+from heavytop.sweep.result import Result
+
+if TYPE_CHECKING:
+    import xarray
+
+MOST_MAPS, MOST_LINES, MOST_POINTS = 12, 400, 12
+"""Maps of one measure, lines of the parallel coordinates, points in the list."""
+HIDDEN = ("outcome", "end_time", "cause")
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2329; --paper: #fff; --line: #d5dbe0; --soft: #5b6670; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6ebf0; --paper: #14191e; --line: #303a44; --soft: #9aa6b1; } img { background: #fff; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; padding: 1.5rem; max-width: 1180px; }
+h1 { font-size: 1.6rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); }
+p.sub { color: var(--soft); margin: 0 0 1rem; } img { max-width: 100%; height: auto; border-radius: 4px; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
+code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1rem .3rem; border-radius: 3px; font-size: .85em; }
+.scroll { overflow-x: auto; } details { margin-top: 2rem; color: var(--soft); } pre { white-space: pre-wrap; font-size: .8rem; }
+"""
+
+
+def write_sweep(result: Result, path: str | Path, runs: int = 0) -> Path:
+    """Write the page of a sweep; the 3-D pages of the first ``runs`` listed points are written beside it and linked."""
+    target = Path(path)
+    links = _write_runs(result, target, runs) if runs else {}
+    write_whole(target, page(result, links).encode("utf-8"), "study.html")
+    return target
+
+
+def page(result: Result, links: dict[tuple[int, ...], str] | None = None) -> str:
+    """The HTML text of the page."""
+    counts = result.outcomes()
+    sizes = " × ".join(f"{result.data.sizes[d]} {d}" for d in result.dims)
+    ended = ", ".join(f"{n:,} {name}" for name, n in counts.items())
+    parts = [
+        f"<h1>{html.escape(_title(result))}</h1><p class='sub'>{result.points:,} points: {html.escape(sizes)}. {html.escape(ended)}.</p>"
+    ]
+    for heading, images in _sections(result):
+        shown = "".join(
+            f"<img alt='{html.escape(text)}' src='data:image/png;base64,{image}'>" for text, image in images
+        )
+        if shown:
+            parts.append(f"<h2>{html.escape(heading)}</h2>{shown}")
+    parts += [_causes(result), _points(result, links or {})]
+    parts.append(
+        f"<details><summary>The study</summary><pre>{html.escape(str(result.data.attrs.get('study', '')))}</pre></details>"
+    )
+    body = "\n".join(part for part in parts if part)
+    head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{html.escape(_title(result))}</title><style>{STYLE}</style>"
+    return f"<!doctype html>\n<html lang='en'><head>{head}</head><body>{body}<p class='sub'>heavytop {__version__}</p></body></html>"
+
+
+def _title(result: Result) -> str:
+    return result.store.stem if result.store else "Sweep"
+
+
+def _measures(result: Result) -> list[str]:
+    """Names of the measures that are one number a point."""
+    return [
+        str(n)
+        for n, a in result.data.data_vars.items()
+        if n not in HIDDEN and a.dims == result.dims and a.dtype.kind in "fiub"
+    ]
+
+
+def _varied(result: Result) -> list[str]:
+    """Dimensions with more than one value, draws last."""
+    names = [d for d in result.dims if result.data.sizes[d] > 1 and d != DRAW]
+    return names
+
+
+def _sections(result: Result) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    names, varied = _measures(result), _varied(result)
+    if len(varied) >= 2:
+        maps = [m for name in names if (m := _maps(result, name, varied)) is not None]
+        yield "Maps", maps
+    shares = [n for n in names if result.data[n].dtype.kind == "b"]
+    if shares and varied:
+        yield "Shares with 95 % confidence intervals", [_share(result, n, varied) for n in shares]
+    numbers = [n for n in names if result.data[n].dtype.kind != "b"]
+    if numbers:
+        yield "Distribution of the measures", [_histograms(result, numbers)]
+    if len(names) + len(varied) >= 3:
+        yield "Parallel coordinates", [_parallel(result, varied, names)]
+
+
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _png(figure: Any) -> str:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=110, format="png")
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _label(data: xarray.Dataset, name: str) -> str:
+    unit = data[name].attrs.get("units", "") if name in data else ""
+    return f"{name} [{unit}]" if unit else name
+
+
+def _ticks(data: xarray.Dataset, name: str) -> np.ndarray:
+    return data[name].values if name in data.coords and data[name].dims == (name,) else np.arange(data.sizes[name])
+
+
+def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | None:
+    """Means over draws on the two finest dimensions, one map for each value of a third."""
+    data, array = result.data, result.data[name].astype(float).where(result.data["outcome"] >= 0)
+    ordered = sorted(
+        (d for d in varied if data[d].dtype.kind in "fiu" or d not in data.coords), key=lambda d: -data.sizes[d]
+    )
+    if len(ordered) < 2:
+        return None
+    x, y = sorted(ordered[:2], key=varied.index, reverse=True)
+    rest = [d for d in varied if d not in (x, y)]
+    split = rest[0] if rest and data.sizes[rest[0]] <= MOST_MAPS else None
+    mean = array.mean([d for d in array.dims if d not in (x, y, split)])
+    panels = (
+        [(mean.isel({split: k}), f"{split} = {_short(_ticks(data, split)[k])}") for k in range(data.sizes[split])]
+        if split
+        else [(mean, "")]
+    )
+    columns = min(len(panels), 3)
+    figure, axes = _figure(3.9 * columns + 0.9, 3.4 * -(-len(panels) // columns), -(-len(panels) // columns), columns)
+    finite = mean.values[np.isfinite(mean.values)]
+    low, high = (
+        (0.0, 1.0) if data[name].dtype.kind == "b" else (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+    )
+    image = None
+    for (values, text), axis in zip(panels, axes.flat, strict=False):
+        image = axis.pcolormesh(
+            _ticks(data, x),
+            _ticks(data, y),
+            values.transpose(y, x).values,
+            cmap="viridis",
+            vmin=low,
+            vmax=high,
+            shading="nearest",
+        )
+        axis.set(xlabel=_label(data, x), ylabel=_label(data, y), title=text)
+    for axis in list(axes.flat)[len(panels) :]:
+        axis.axis("off")
+    word = "share of" if data[name].dtype.kind == "b" else "mean of"
+    figure.colorbar(image, ax=axes, label=f"{word} {_label(data, name)}")
+    return f"map of {name} over {x} and {y}", _png(figure)
+
+
+def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
+    """Share along every dimension, all others taken together."""
+    from heavytop.sweep.statistics import wilson
+
+    data = result.data
+    computed = data["outcome"] >= 0
+    true = data[name] & computed
+    columns = min(len(varied), 3)
+    rows = -(-len(varied) // columns)
+    figure, axes = _figure(3.9 * columns, 3.0 * rows, rows, columns)
+    for k, (dim, axis) in enumerate(zip(varied, axes.flat, strict=False)):
+        others = [d for d in true.dims if d != dim]
+        hits, trials = true.sum(others).values, computed.sum(others).values
+        low, high = wilson(hits, trials)
+        labels = _ticks(data, dim)
+        at = labels if labels.dtype.kind in "fiu" else np.arange(len(labels))
+        share = hits / np.maximum(trials, 1)
+        bars = np.maximum([share - low, high - share], 0.0)
+        axis.errorbar(
+            at, share, yerr=bars, fmt="o-" if labels.dtype.kind in "fiu" else "o", capsize=3, color=SERIES_LIGHT[k % 8]
+        )
+        if labels.dtype.kind not in "fiu":
+            axis.set_xticks(at, [_short(x) for x in labels])
+            axis.margins(x=0.3)
+        axis.set(xlabel=_label(data, dim), ylabel=f"share of {name}", ylim=(-0.03, 1.03))
+        axis.grid(alpha=0.3)
+    for axis in list(axes.flat)[len(varied) :]:
+        axis.axis("off")
+    return f"share of {name} along {', '.join(varied)}", _png(figure)
+
+
+def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
+    columns = min(len(names), 3)
+    rows = -(-len(names) // columns)
+    figure, axes = _figure(3.9 * columns, 2.7 * rows, rows, columns)
+    for k, (name, axis) in enumerate(zip(names, axes.flat, strict=False)):
+        values = np.asarray(result.data[name].values, dtype=float).ravel()
+        values = values[np.isfinite(values)]
+        if len(values):
+            low, high = np.quantile(values, [0.001, 0.999])
+            axis.hist(np.clip(values, low, high), bins=60, color=SERIES_LIGHT[k % 8])
+        axis.set(xlabel=_label(result.data, name), ylabel="points")
+        axis.grid(alpha=0.3)
+    for axis in list(axes.flat)[len(names) :]:
+        axis.axis("off")
+    return f"histograms of {', '.join(names)}", _png(figure)
+
+
+def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str, str]:
+    """Some points as lines over what varies and what was measured, coloured by the first measure."""
+    data = result.data
+    rng = np.random.default_rng(0)
+    flat = rng.choice(result.points, size=min(result.points, MOST_LINES), replace=False)
+    place = dict(zip(result.dims, np.unravel_index(flat, data["outcome"].shape), strict=True))
+    columns: dict[str, np.ndarray] = {}
+    for name in [
+        *varied,
+        *(str(c) for c in data.coords if data[c].dims == (DRAW,) and data[c].dtype.kind in "fiu"),
+        *names,
+    ]:
+        values = (
+            _ticks(data, name)[place[name]]
+            if name in result.dims
+            else data[name].values[tuple(place[d] for d in data[name].dims)]
+        )
+        columns[name] = (
+            np.unique(values.astype(str), return_inverse=True)[1].astype(float)
+            if values.dtype.kind not in "fiub"
+            else values.astype(float)
+        )
+    scaled = []
+    for values in columns.values():
+        finite = values[np.isfinite(values)]
+        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+        scaled.append((values - low) / (high - low) if high > low else np.full(len(values), 0.5))
+    figure, axes = _figure(max(1.45 * len(columns), 6), 4.2)
+    axis, colour = axes[0, 0], scaled[len(columns) - len(names)]
+    from matplotlib import colormaps
+
+    for row, shade in zip(np.array(scaled).T, colour, strict=True):
+        axis.plot(row, color=colormaps["viridis"](0.0 if not np.isfinite(shade) else shade), alpha=0.35, linewidth=0.8)
+    axis.set_xticks(range(len(columns)), [_label(data, n) for n in columns], rotation=20, ha="right")
+    for k, (name, values) in enumerate(columns.items()):
+        finite = values[np.isfinite(values)]
+        axis.axvline(k, color="#97a3ae", linewidth=0.8)
+        if len(finite) and (name in names or (name in data and data[name].dtype.kind in "fiu")):
+            axis.text(k, 1.03, f"{finite.max():.3g}", ha="center", fontsize=7)
+            axis.text(k, -0.07, f"{finite.min():.3g}", ha="center", fontsize=7)
+    axis.set(yticks=[], ylim=(-0.1, 1.1), xlim=(-0.3, len(columns) - 0.7))
+    return f"parallel coordinates of {len(flat)} points", _png(figure)
+
+
+def _causes(result: Result) -> str:
+    rows = "".join(
+        f"<tr><td>{n:,}</td><td>{html.escape(text)}</td></tr>" for text, n in list(result.causes().items())[:10]
+    )
+    return f"<h2>Why runs ended early</h2><div class='scroll'><table>{rows}</table></div>" if rows else ""
+
+
+def worth_a_look(result: Result) -> list[tuple[int, ...]]:
+    """Places of points that failed, and of the largest and the middle values of the first measure that is a number."""
+    data = result.data
+    codes = data["outcome"].values
+    places = [tuple(int(i) for i in p) for p in np.argwhere(codes > 1)[:4]]
+    for name in _measures(result):
+        values = np.asarray(data[name].values, dtype=float)
+        order = np.argsort(np.where(np.isfinite(values), values, -np.inf), axis=None)
+        chosen = [*order[::-1][:4], order[len(order) // 2], order[0]]
+        places += [tuple(int(i) for i in np.unravel_index(k, values.shape)) for k in chosen]
+    return list(dict.fromkeys(places))[:MOST_POINTS]
+
+
+def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
+    names = _measures(result)[:4]
+    rows = []
+    for place in worth_a_look(result):
+        chosen = ", ".join(
+            f"{_key(d)}{_short(_ticks(result.data, d)[i], quote=True)}" for d, i in zip(result.dims, place, strict=True)
+        )
+        cells = "".join(f"<td>{_short(result.data[n].values[place])}</td>" for n in names)
+        link = f"<a href='{html.escape(links[place])}'>3-D page</a>" if place in links else ""
+        call = html.escape(
+            f"result.rerun({chosen})" if all(d.isidentifier() for d in result.dims) else f"result.rerun(**{{{chosen}}})"
+        )
+        rows.append(f"<tr>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
+    head = "".join(f"<th>{html.escape(_label(result.data, n))}</th>" for n in names)
+    note = "<p class='sub'>A point is run again with the same bits: <code>result.rerun(...)</code> gives the run, <code>.show(\"run.html\")</code> its 3-D page.</p>"
+    return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table><tr>{head}<th>again</th><th></th></tr>{''.join(rows)}</table></div>"
+
+
+def _key(dim: str) -> str:
+    return f"{dim}=" if dim.isidentifier() else f"{dim!r}: "
+
+
+def _short(value: Any, quote: bool = False) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{float(value)!r}" if quote else f"{value:.4g}"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    return repr(str(value)) if quote else str(value)
+
+
+def _write_runs(result: Result, target: Path, count: int) -> dict[tuple[int, ...], str]:
+    """3-D pages of the first listed points."""
+    folder = target.parent / f"{target.stem}-runs"
+    folder.mkdir(exist_ok=True)
+    links = {}
+    for k, place in enumerate(worth_a_look(result)[:count]):
+        run = result.rerun(**{d: _ticks(result.data, d)[i] for d, i in zip(result.dims, place, strict=True)})
+        file = folder / f"point-{k}.html"
+        if hasattr(run, "maneuver"):
+            from heavytop.show.flight import write_flight
+
+            write_flight(run, file)
+        elif hasattr(run, "show"):
+            run.show(file)
+        else:
+            continue
+        links[place] = f"{folder.name}/{file.name}"
+    return links

@@ -1,0 +1,166 @@
+"""Studies that decide while they run what to compute next: where something ends, and quantiles that are known well enough.
+
+Every round is a sweep of its own in the same folder of stores, so an adaptive study resumes like any other: rounds that are done are read,
+not computed, and the decisions that follow from them are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import SweepError
+from heavytop.sweep.api import sweep
+from heavytop.sweep.statistics import quantile_interval
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Where a condition ends along one variable.
+
+    Attributes
+    ----------
+    data : dataset with ``inside`` and ``outside``: the last value at which the condition holds and the first at which it does not, over the
+        other dimensions; NaN where it never changes. ``edge`` is the middle.
+    rounds, points : how many sweeps and points it took.
+    """
+
+    data: xarray.Dataset
+    rounds: int
+    points: int
+
+
+def refine(
+    make: Any,
+    along: str,
+    start: Any,
+    condition: str | Callable[[Any], Any],
+    tolerance: float,
+    over: Mapping[str, Any] | None = None,
+    store: str | Path | None = None,
+    rounds: int = 40,
+    **options: Any,
+) -> Boundary:
+    """Find where a condition ends along a variable, for every point of the others, by bisection of all of them at once.
+
+    Parameters
+    ----------
+    make, options : as for :func:`heavytop.sweep.sweep`.
+    along : the variable. start : its first values, increasing; between two of them the condition changes at most once.
+    condition : name of a measure that is true or false, or a function of the dataset of a round that gives such an array.
+    tolerance : width of the interval that is enough, in units of the variable.
+    over : what else varies; every combination has an edge of its own. No distributions: their draws would be other points.
+    store : folder of the stores of the rounds.
+
+    Examples
+    --------
+    >>> edge = refine(lambda x, y: {"ok": x < y}, "x", [0.0, 1.0, 2.0], "ok", 1e-3, over={"y": [0.4, 1.7]})
+    >>> edge.data.edge.values.round(3).tolist()
+    [0.4, 1.7]
+    """
+    import xarray
+
+    first = np.asarray(start, dtype=float)
+    if first.ndim != 1 or len(first) < 2 or not np.all(np.diff(first) > 0) or not tolerance > 0:
+        raise SweepError("refine needs at least two increasing values to start from, and a positive tolerance.")
+    grid = sweep(make, {**(over or {}), along: first}, store=_round(store, 0), **options)
+    holds = _condition(grid.data, condition).transpose(..., along)
+    others = tuple(str(d) for d in holds.dims[:-1])
+    values = np.asarray(holds.values, dtype=bool)
+    change = values[..., :-1] & ~values[..., 1:]
+    found = change.any(axis=-1)
+    at = np.argmax(change, axis=-1)
+    inside, outside = np.where(found, first[at], np.nan), np.where(found, first[at + 1], np.nan)
+    number, points = 0, int(values.size)
+    while number < rounds and np.any(outside - inside > tolerance):
+        number += 1
+        middle = np.where(found, (inside + outside) / 2, first[0])
+        given = {**(over or {}), along: xarray.DataArray(middle, dims=others)}
+        result = sweep(make, given, store=_round(store, number), **options)
+        true = np.asarray(_condition(result.data, condition).transpose(*others).values, dtype=bool)
+        inside, outside = np.where(found & true, middle, inside), np.where(found & ~true, middle, outside)
+        points += int(true.size)
+    coords = {d: grid.data[d] for d in others if d in grid.data.coords}
+    data = {"inside": (others, inside), "outside": (others, outside), "edge": (others, (inside + outside) / 2)}
+    return Boundary(xarray.Dataset(data, coords), number + 1, points)
+
+
+def _condition(data: Any, condition: str | Callable[[Any], Any]) -> Any:
+    if callable(condition):
+        return condition(data)
+    if condition not in data:
+        raise SweepError(f"the condition {condition!r} is no measure; there are {', '.join(map(str, data.data_vars))}.")
+    return data[condition].astype(bool) & (data["outcome"] == 0)
+
+
+def _round(store: str | Path | None, number: int) -> Path | None:
+    if store is None:
+        return None
+    folder = Path(store)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"round-{number}.zarr"
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A quantile with its confidence interval, and how many draws it took.
+
+    ``reached`` tells whether the interval is as narrow as it was asked for; otherwise the draws ran out.
+    """
+
+    value: float
+    low: float
+    high: float
+    draws: int
+    reached: bool
+
+
+def quantile(
+    make: Any,
+    over: Mapping[str, Any],
+    measure: str,
+    q: float,
+    relative: float = 0.01,
+    confidence: float = 0.95,
+    first: int = 1000,
+    most: int = 10_000_000,
+    store: str | Path | None = None,
+    **options: Any,
+) -> Quantile:
+    """Draw until a quantile of a measure is known to a relative width: the confidence interval lies within ``relative`` of it.
+
+    The draws are doubled from round to round; a draw that was made is never made again. Points that failed count as infinite, so they push
+    the quantile up instead of being forgotten.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> found = quantile(lambda x: {"y": 1 + x}, {"x": ht.uniform()}, "y", 0.9, 0.02, first=500)
+    >>> abs(found.value - 1.9) < 0.02, found.reached
+    (True, True)
+    """
+    if not 0 < q < 1 or not relative > 0:
+        raise SweepError(f"a quantile lies between 0 and 1 and its width is positive, got {q} and {relative}.")
+    seen = np.zeros(0)
+    number, total = 0, min(first, most)
+    while True:
+        count = total - len(seen)
+        result = sweep(make, over, draws=count, first_draw=len(seen), store=_round(store, number), **options)
+        values = np.asarray(result.data[measure].values, dtype=float)
+        if values.shape != (count,):
+            raise SweepError(
+                f"a quantile is taken over draws alone: {measure!r} has the dimensions {result.data[measure].dims}."
+            )
+        seen = np.concatenate([seen, np.where(result.data["outcome"].values == 0, values, np.inf)])
+        value, low, high = quantile_interval(seen, q, confidence)
+        reached = bool(np.isfinite(value) and max(value - low, high - value) <= relative * abs(value))
+        if reached or total >= most:
+            return Quantile(value, low, high, total, reached)
+        number, total = number + 1, min(2 * total, most)

@@ -1,0 +1,213 @@
+"""A study as a TOML file: what runs, what varies, what is measured. Checked key by key, with file and line.
+
+::
+
+    vehicle = "quadcopter"          # or: system = "double-pendulum"
+    draws = 100
+    seed = 0
+
+    [options]                       # of the flight, or of the simulation
+    maneuver = "hover"
+    until = 3.0
+    step = 0.005
+
+    [over]
+    law = ["energy", "body"]
+    delay = { from = 0.0, to = 0.1, count = 11 }
+    tilt = { uniform = [0.0, 3.0] }
+
+    [measure]
+    miss = "position_error"         # at the end
+    worst = { of = "position_error", take = "max" }
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytop import library
+from heavytop.copters import catalogue
+from heavytop.copters.catalogue.lines import key_lines, line_of
+from heavytop.errors import FileFormatError, HeavytopError
+from heavytop.sweep.api import make_study
+from heavytop.sweep.distributions import attitude, choice, normal, uniform
+from heavytop.sweep.flights import SETTINGS
+from heavytop.sweep.measure import _HOW, take
+from heavytop.sweep.models import STRUCTURE
+from heavytop.sweep.study import Study
+
+TOP = ("vehicle", "system", "draws", "seed", "chunk", "options", "over", "measure", "title")
+SYSTEM_OPTIONS = ("until", "step", "integrator", "parameters", "start", "record_every", "hold")
+RANDOM = {"normal": normal, "uniform": uniform}
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study with the title of its file."""
+
+    title: str
+    study: Study
+
+
+class _Reader:
+    def __init__(self, text: str, name: str) -> None:
+        self.name, self.lines = name, key_lines(text)
+        try:
+            self.content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise FileFormatError(f"{name}: no TOML: {error}.") from None
+
+    def wrong(self, path: tuple[str, ...], message: str) -> FileFormatError:
+        line = line_of(self.lines, path)
+        where = f"{self.name}, line {line}" if line else self.name
+        return FileFormatError(f"{where}: {message}")
+
+    def known(self, table: Mapping[str, Any], path: tuple[str, ...], names: Any) -> None:
+        """Raise an error for a key that means nothing."""
+        for key in table:
+            if key not in names:
+                near = get_close_matches(key, list(names), n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise self.wrong((*path, key), f"unknown key {key!r}.{hint} Known: {', '.join(names)}.")
+
+    def table(self, name: str) -> dict[str, Any]:
+        value = self.content.get(name, {})
+        if not isinstance(value, dict):
+            raise self.wrong((name,), f"{name!r} must be a table [{name}], got {value!r}.")
+        return value
+
+    def number(self, name: str, least: int) -> int | None:
+        value = self.content.get(name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise self.wrong((name,), f"{name!r} must be a whole number from {least} on, got {value!r}.")
+        return value
+
+    def over(self, name: str, value: Any) -> Any:
+        """What a variable takes: values, a range or a distribution."""
+        path = ("over", name)
+        if isinstance(value, list):
+            return value
+        if not isinstance(value, dict):
+            raise self.wrong(
+                path,
+                f"{name!r} must be a list, a range {{ from = 0, to = 1, count = 11 }} or a distribution, got {value!r}.",
+            )
+        if set(value) <= {"from", "to", "count", "log"} and "from" in value:
+            return self._range(path, value)
+        if len(value) in (1, 2) and (kind := next(iter(value))) in ("normal", "uniform", "choice", "attitude"):
+            try:
+                if kind == "attitude":
+                    return attitude()
+                if kind == "choice":
+                    return choice(value["choice"], value.get("weights"))
+                return RANDOM[kind](*value[kind])
+            except (HeavytopError, TypeError) as error:
+                raise self.wrong(path, f"{name!r}: {error}") from None
+        raise self.wrong(
+            path,
+            f"{name!r} is neither a range {{ from, to, count }} nor one of {{ normal = [mean, deviation] }}, {{ uniform = [low, high] }}, "
+            "{ choice = [...], weights = [...] }, { attitude = true }.",
+        )
+
+    def _range(self, path: tuple[str, ...], value: Mapping[str, Any]) -> np.ndarray:
+        try:
+            low, high, count = float(value["from"]), float(value["to"]), int(value["count"])
+        except (KeyError, TypeError, ValueError):
+            raise self.wrong(path, f"a range needs numbers from, to and count, got {dict(value)!r}.") from None
+        if count < 1 or (value.get("log") and not 0 < low < high):
+            raise self.wrong(path, "a range needs at least one value, and positive bounds in order with log = true.")
+        return np.geomspace(low, high, count) if value.get("log") else np.linspace(low, high, count)
+
+    def measure(self, name: str, value: Any) -> Any:
+        path = ("measure", name)
+        if isinstance(value, str):
+            return take(value)
+        if isinstance(value, dict) and isinstance(value.get("of"), str) and set(value) <= {"of", "take"}:
+            how = value.get("take", "end")
+            if how not in _HOW:
+                raise self.wrong(path, f"take must be one of {', '.join(_HOW)}, got {how!r}.")
+            return take(value["of"], how)
+        raise self.wrong(path, f"{name!r} must be a name, or {{ of = NAME, take = 'max' }}, got {value!r}.")
+
+
+def read_study(text: str, name: str = "study.toml", chunk: int | None = None) -> StudyFile:
+    """The study of a TOML text.
+
+    Raises
+    ------
+    FileFormatError
+        The text is no TOML or breaks the schema; the message names file, line and what was expected.
+
+    Examples
+    --------
+    >>> made = read_study('system = "pendulum"\\n[options]\\nuntil = 1.0\\nstep = 0.01\\n[over]\\ng = [1.6, 9.81]\\n')
+    >>> made.study.grid.shape
+    (2,)
+    """
+    reader = _Reader(text, name)
+    content = reader.content
+    reader.known(content, (), TOP)
+    if ("vehicle" in content) == ("system" in content):
+        raise reader.wrong((), "a study needs either vehicle = NAME or system = NAME.")
+    kind = "vehicle" if "vehicle" in content else "system"
+    if not isinstance(content[kind], str):
+        raise reader.wrong((kind,), f"{kind} must be a name, got {content[kind]!r}.")
+    options = dict(reader.table("options"))
+    reader.known(options, ("options",), SETTINGS if kind == "vehicle" else SYSTEM_OPTIONS)
+    over = {n: reader.over(n, value) for n, value in reader.table("over").items()}
+    measure = {n: reader.measure(n, value) for n, value in reader.table("measure").items()} or None
+    draws, seed, own = reader.number("draws", 1), reader.number("seed", 0), reader.number("chunk", 1)
+    try:
+        if kind == "vehicle":
+            make: Any = catalogue.load(content["vehicle"])
+            options.setdefault("maneuver", "hover")
+        else:
+            make = library.load(content["system"]).derive()
+            if "start" in options:
+                options["start"] = tuple(options["start"])
+    except HeavytopError as error:
+        raise reader.wrong((kind,), str(error)) from None
+    try:
+        study = make_study(make, over, draws, seed or 0, measure, chunk=chunk or own, **options)
+    except HeavytopError as error:
+        path = next((("over", n) for n in over if f"{n!r}" in str(error)), ("over",))
+        raise reader.wrong(path, str(error)) from None
+    return StudyFile(str(content.get("title", Path(name).stem)), study)
+
+
+def load_study(path: str | Path, chunk: int | None = None) -> StudyFile:
+    """The study of a TOML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"cannot read the study {str(path)!r}: {error}.") from None
+    return read_study(text, str(path), chunk)
+
+
+def listed() -> dict[str, tuple[str, ...]]:
+    """What a study file can name."""
+    return {
+        "vehicles": catalogue.names(),
+        "systems": tuple(library.names()),
+        "options of flights (may vary too)": tuple(SETTINGS),
+        "start of flights (may vary)": ("attitude", "tilt", "heading", "coordinates such as hull.x"),
+        "options of systems": SYSTEM_OPTIONS,
+        "what may vary of systems": ("parameters", "coordinates and velocities at the start", *STRUCTURE[:1]),
+        "values": (
+            "[1, 2, 3]",
+            "{ from, to, count, log }",
+            "{ normal = [mean, deviation] }",
+            "{ uniform = [low, high] }",
+            "{ choice = [...] }",
+            "{ attitude = true }",
+        ),
+        "measures of flights": ("position_error", "attitude_error", "any coordinate, velocity, input, channel"),
+        "take": tuple(_HOW),
+    }
