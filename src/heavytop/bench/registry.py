@@ -21,6 +21,7 @@ BENCHMARKS = {
     "ready": "heavytop.bench.ready",
     "free-body": "heavytop.bench.free_body",
     "simulate": "heavytop.bench.simulate",
+    "sweep": "heavytop.bench.sweep",
     "fly": "heavytop.bench.fly",
 }
 

@@ -107,7 +107,8 @@ def on_workers(study: Study, store: Path, workers: int, report: Report) -> tuple
     from heavytop.sweep.engine import work
 
     options: Any = {"threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
+        client: Any = made
         region = tuple((0, min(n, 8)) for n in study.grid.shape)
         client.run(work, pack(study), 0, region, None)  # native code is there before the clock runs
         before, mine = client.run(usage), usage()[0]

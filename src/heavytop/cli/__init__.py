@@ -15,8 +15,9 @@ from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.fly import fly
 from heavytop.cli.simulate import simulate
+from heavytop.cli.sweep import sweep
 
-COMMANDS = (fly, cockpit, derive, simulate, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, sweep, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",

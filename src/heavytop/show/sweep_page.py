@@ -29,7 +29,8 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; padding: 1.5rem; max-width: 1180px; }
 h1 { font-size: 1.6rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); }
 p.sub { color: var(--soft); margin: 0 0 1rem; } img { max-width: 100%; height: auto; border-radius: 4px; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; } 
+td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
 code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1rem .3rem; border-radius: 3px; font-size: .85em; }
 .scroll { overflow-x: auto; } details { margin-top: 2rem; color: var(--soft); } pre { white-space: pre-wrap; font-size: .8rem; }
 """
@@ -62,7 +63,8 @@ def page(result: Result, links: dict[tuple[int, ...], str] | None = None) -> str
         f"<details><summary>The study</summary><pre>{html.escape(str(result.data.attrs.get('study', '')))}</pre></details>"
     )
     body = "\n".join(part for part in parts if part)
-    head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{html.escape(_title(result))}</title><style>{STYLE}</style>"
+    name = html.escape(_title(result))
+    head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{name}</title><style>{STYLE}</style>"
     return f"<!doctype html>\n<html lang='en'><head>{head}</head><body>{body}<p class='sub'>heavytop {__version__}</p></body></html>"
 
 
@@ -229,7 +231,7 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
         values = (
             _ticks(data, name)[place[name]]
             if name in result.dims
-            else data[name].values[tuple(place[d] for d in data[name].dims)]
+            else data[name].values[tuple(place[str(d)] for d in data[name].dims)]
         )
         columns[name] = (
             np.unique(values.astype(str), return_inverse=True)[1].astype(float)
@@ -292,7 +294,10 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
         )
         rows.append(f"<tr>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
     head = "".join(f"<th>{html.escape(_label(result.data, n))}</th>" for n in names)
-    note = "<p class='sub'>A point is run again with the same bits: <code>result.rerun(...)</code> gives the run, <code>.show(\"run.html\")</code> its 3-D page.</p>"
+    note = (
+        "<p class='sub'>A point is run again with the same bits: <code>result.rerun(...)</code> gives the run, "
+        '<code>.show("run.html")</code> its 3-D page.</p>'
+    )
     return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table><tr>{head}<th>again</th><th></th></tr>{''.join(rows)}</table></div>"
 
 
