@@ -29,7 +29,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; padding: 1.5rem; max-width: 1180px; }
 h1 { font-size: 1.6rem; margin: 0 0 .2rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; border-bottom: 1px solid var(--line); }
 p.sub { color: var(--soft); margin: 0 0 1rem; } img { max-width: 100%; height: auto; border-radius: 4px; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; } 
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
 code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1rem .3rem; border-radius: 3px; font-size: .85em; }
 .scroll { overflow-x: auto; } details { margin-top: 2rem; color: var(--soft); } pre { white-space: pre-wrap; font-size: .8rem; }
@@ -234,7 +234,7 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
             else data[name].values[tuple(place[str(d)] for d in data[name].dims)]
         )
         columns[name] = (
-            np.unique(values.astype(str), return_inverse=True)[1].astype(float)
+            np.unique(values.astype(object).astype(str), return_inverse=True)[1].astype(float)
             if values.dtype.kind not in "fiub"
             else values.astype(float)
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop.errors import SweepError, unknown_name
+from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.store import DONE, GIVEN_UP, Store, coordinates
 from heavytop.sweep.study import Entry, Study
@@ -127,6 +128,8 @@ def open_result(path: str | Path, study: Study | None = None) -> Result:
     data = xarray.open_zarr(str(store.path), consolidated=False, chunks=None)
     data = data.set_coords([name for name in varied if name in data]).drop_vars("done")
     data = data.transpose(*dims, ...)
+    texts = {n: c.astype(object) for n, c in data.coords.items() if c.dtype.kind == "T" and DRAW not in c.dims}
+    data = data.assign_coords(texts)
     marks = store.marks()
     attributes: dict[str, Any] = {"study": "\n".join(store.lines), "chunks": len(marks)}
     attributes |= {"done": int(np.sum(marks == DONE)), "given_up": int(np.sum(marks == GIVEN_UP))}
