@@ -46,19 +46,28 @@ def run(name: str, effort: Effort | None = None, peers: Sequence[Peer] | None = 
 
 
 def run_all(
-    names: Sequence[str] = (), effort: Effort | None = None, tell: Callable[[Report], None] | None = None
+    names: Sequence[str] = (),
+    effort: Effort | None = None,
+    tell: Callable[[Report], None] | None = None,
+    peers: Sequence[Peer] | None = None,
 ) -> dict[str, Any]:
-    """Run benchmarks (all without names) and return one JSON object; ``tell`` is given each report when it is done."""
+    """Run benchmarks (all without names) and return one JSON object; ``tell`` is given each report when it is done.
+
+    >>> run_all(["forwrad"])
+    Traceback (most recent call last):
+    ...
+    heavytop.errors.UnknownNameError: unknown benchmark 'forwrad'. Did you mean 'forward'? ...
+    """
     for name in names:
         _module(name)
     machine, reports = describe(), {}
-    for report in _reports(names or tuple(BENCHMARKS), effort):
+    for report in _reports(names or tuple(BENCHMARKS), effort, peers):
         reports[report.name] = report
         if tell is not None:
             tell(report)
     return whole(reports, machine)
 
 
-def _reports(names: Sequence[str], effort: Effort | None) -> Iterator[Report]:
+def _reports(names: Sequence[str], effort: Effort | None, peers: Sequence[Peer] | None) -> Iterator[Report]:
     for name in names:
-        yield run(name, effort)
+        yield run(name, effort, peers)

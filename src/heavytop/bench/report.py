@@ -14,6 +14,9 @@ class Ratio:
     """A figure with its target; ``at_least`` tells which side of the target is good.
 
     Ratios of speed are dimensionless; a limit on a time carries its unit.
+
+    >>> Ratio("ours / theirs", 20.0, target=18.0).met, Ratio("wait", 2.0, 1.5, at_least=False, unit="s").met
+    (True, False)
     """
 
     name: str
@@ -42,6 +45,13 @@ class Report:
     ----------
     rows : one mapping of column -> figure per measured thing; the units are in the names of the columns.
     missing : peers that are not installed, so their figures and ratios are absent.
+
+    Examples
+    --------
+    >>> report = Report("name", "what it measures", rows=[{"system": "panda", "ns": 90.0}])
+    >>> report.ratio("panda / peer", 24.0, target=18.0)
+    >>> report.unmet
+    []
     """
 
     name: str

@@ -45,6 +45,13 @@ class KernelStats:
     compile_seconds : time LLVM took, here or in the process that filled the cache.
     cache_hit : whether the code came from the disk cache.
     object_bytes : size of the object code.
+
+    Examples
+    --------
+    >>> from heavytop.compile import trace
+    >>> stats = Kernel(trace(lambda x: x * x, {"x": (3,)}, name="square")).stats()
+    >>> stats.instructions, stats.chunks
+    (3, 1)
     """
 
     native: bool
@@ -247,7 +254,16 @@ class Kernel:
 
 class Packed:
     """The low-level form of a kernel: ``inputs`` and ``outputs`` are arrays (batches, size, lanes); ``run()``
-    evaluates all."""
+    evaluates all.
+
+    >>> from heavytop.compile import trace
+    >>> kernel = Kernel(trace(lambda x: x * x, {"x": (3,)}, name="square"), lanes=4)
+    >>> packed = kernel.packed(batches=2)
+    >>> packed.fill(np.ones((8, 3)))
+    >>> packed.run()
+    >>> packed.results()[0].shape
+    (8, 3)
+    """
 
     def __init__(self, kernel: Kernel, batches: int) -> None:
         signature, lanes = kernel.signature, kernel.lanes

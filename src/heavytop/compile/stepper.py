@@ -39,6 +39,11 @@ class Steps:
     records : name -> (records, *batch, *shape).
     recorded : numbers of the recorded steps (records,).
     failed : (*batch,) number of the step after which the state was first not finite; -1 where it stayed finite.
+
+    Examples
+    --------
+    >>> Steps({"x": np.zeros(2)}, {"x": np.zeros((3, 2))}, np.arange(3), np.array(-1)).records["x"].shape
+    (3, 2)
     """
 
     state: dict[str, np.ndarray]

@@ -35,6 +35,11 @@ class Free(Joint):
         singular at pitch +-90 degrees, for comparison only).
     velocity : "body" (linear and angular velocity in body axes), "mixed" (linear in world axes, angular in body axes) or
         "unified" (six velocities of points along directions, hexahedral set of document 002).
+
+    Examples
+    --------
+    >>> Free().coordinates.nq, Free("quaternion").coordinates.nq, Free().coordinates.nv
+    (12, 7, 6)
     """
 
     def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body") -> None:
@@ -73,6 +78,11 @@ class Spherical(Joint):
     ----------
     attitude : "matrix", "quaternion" or "euler".
     velocity : "relative" (angular velocity relative to the parent) or "absolute" (relative to the world), in axes of the moved body.
+
+    Examples
+    --------
+    >>> Spherical().coordinates.nq, Spherical("quaternion").coordinates.nq, Spherical().coordinates.nv
+    (9, 4, 3)
     """
 
     def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "relative") -> None:
@@ -103,7 +113,11 @@ class Spherical(Joint):
 
 
 class Planar(Joint):
-    """Motion in the x-y plane of the joint frame: q = (x, y, angle), v = (rates of x and y in the joint frame, angular velocity)."""
+    """Motion in the x-y plane of the joint frame: q = (x, y, angle), v = (rates of x and y in the joint frame, angular velocity).
+
+    >>> Planar().coordinates.nq, Planar().coordinates.nv
+    (3, 3)
+    """
 
     def __init__(self) -> None:
         self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
@@ -135,7 +149,11 @@ class Planar(Joint):
 
 
 class Fixed(Joint):
-    """No degree of freedom: the body is welded to its parent."""
+    """No degree of freedom: the body is welded to its parent.
+
+    >>> Fixed().coordinates.nq
+    0
+    """
 
     def __init__(self) -> None:
         self._coordinates = Vector(0)
