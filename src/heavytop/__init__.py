@@ -23,6 +23,7 @@ from heavytop.simulate import Run as Run
 from heavytop.simulate import UserDynamics as UserDynamics
 from heavytop.simulate import Variational as Variational
 from heavytop.simulate import simulate_dynamics as simulate_dynamics
+from heavytop.system import Coupled as Coupled
 from heavytop.system import Custom as Custom
 from heavytop.system import Cylindrical as Cylindrical
 from heavytop.system import Damping as Damping
@@ -56,19 +57,26 @@ if TYPE_CHECKING:
     from heavytop import equations as equations
     from heavytop import io as io
     from heavytop import mechanics as mechanics
+    from heavytop import plan as plan
     from heavytop import show as show
+    from heavytop.io import conventions as conventions
+    from heavytop.io.load_robot import load as load
 
-_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "show")
+_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "plan", "show")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "maneuvers":
         return import_module("heavytop.copters.maneuvers")
+    if name == "conventions":
+        return import_module("heavytop.io.conventions")
+    if name == "load":
+        return import_module("heavytop.io.load_robot").load
     if name in _ON_DEMAND:
         return import_module(f"heavytop.{name}")
     raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND} - {"Any", "TYPE_CHECKING", "import_module"})
+    return sorted({*globals(), *_ON_DEMAND, "conventions", "load"} - {"Any", "TYPE_CHECKING", "import_module"})

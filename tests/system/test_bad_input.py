@@ -58,10 +58,10 @@ NAMES = {
         "the name 'lower' is taken",
         declaring(lambda s: s.frame("lower", "upper", (0, 0, 0))),
     ),
-    "dots": (
+    "colon": (
         ModelError,
-        "a name of letters, digits, '_' and '-', got 'a.b'",
-        declaring(lambda s: s.body("a.b")),
+        "a name of letters, digits, spaces, '_', '-', '.', '/' and '+', got 'a:b'",
+        declaring(lambda s: s.body("a:b")),
     ),
     "empty": (ModelError, "got ''", declaring(lambda s: s.body(""))),
     "no-string": (ModelError, "got 3", declaring(lambda s: s.body(3))),

@@ -9,28 +9,29 @@ from typing import Annotated
 import typer
 
 from heavytop._files import write_whole
-from heavytop.cli.target import HELP, derived, load_target
+from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
 from heavytop.cli.terminal import console, fail, reported
 
 
 @reported
 def derive(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help=HELP)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
     latex: Annotated[bool, typer.Option("--latex", help="All equations as LaTeX.")] = False,
     text: Annotated[bool, typer.Option("--text", help="All equations as text.")] = False,
     json: Annotated[bool, typer.Option("--json", help="All equations as JSON with Python expressions.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of the terminal.")] = None,
+    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
 ) -> None:
     """Derive the equations of motion `M a + c + D v + fK + fG = B u`.
 
     Without an option: what the system consists of, its equations if they are short, and one acceleration.
 
     Examples: `heavytop derive furuta`, `heavytop derive tricopter-load --text --out tricopter.txt`,
-    `heavytop derive my_robot.py --latex`
+    `heavytop derive my_robot.py --latex`, `heavytop derive robot.urdf --base free`
     """
     if latex + text + json > 1:
         raise fail("choose one of --latex, --text and --json.")
-    found = load_target(target)
+    found = load_target(target, base)
     start = perf_counter()
     model = derived(found)
     seconds = perf_counter() - start

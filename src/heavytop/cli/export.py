@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.target import HELP, derived, load_target
+from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
 from heavytop.cli.terminal import console, fail, reported
 
 
 @reported
 def export(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help=HELP)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
     folder: Annotated[Path, typer.Argument(help="Folder to write to; made if it does not exist.")],
     functions: Annotated[
         str, typer.Option("--functions", "-f", help="Functions of the model, separated by commas.")
@@ -22,6 +22,7 @@ def export(
     footprint: Annotated[
         bool, typer.Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
     ] = False,
+    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
 ) -> None:
     """Write a model as C99 without dependencies: source, header, a test with vectors, README and Makefile.
 
@@ -34,7 +35,7 @@ def export(
     names = [name.strip() for name in functions.split(",") if name.strip()]
     if not names:
         raise fail("--functions names no function.")
-    model = derived(load_target(target))
+    model = derived(load_target(target, base))
     paths = model.export_c(folder, names, "float" if precision == "float" else "double", footprint)
     for path in paths:
         console().print(str(path), highlight=False)

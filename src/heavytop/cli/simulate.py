@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heavytop.cli.target import HELP, derived, is_file, load_target, names_of_file
+from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, is_robot, load_target, names_of_file
 from heavytop.cli.terminal import FAILURE, fail, reported
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ PUSH = 0.5
 
 @reported
 def simulate(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help=HELP)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
     until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
     step: Annotated[
         float,
@@ -39,6 +39,7 @@ def simulate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the run into this file (png, pdf, svg).")] = None,
     page: Annotated[Path | None, typer.Option("--page", help="Write a page with the moving system (html).")] = None,
+    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
 ) -> None:
     """Simulate a system on its manifold and report outcome, energy balance and drift of every invariant.
 
@@ -49,8 +50,8 @@ def simulate(
     """
     from heavytop.simulate import simulate as run_simulation
 
-    names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) else {}
-    model = derived(names["system"] if names else load_target(target))
+    names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}
+    model = derived(names["system"] if names else load_target(target, base))
     start = _start(model, names, q, v, seed)
     for path in (out, plot, page):
         if path is not None and not path.parent.exists():

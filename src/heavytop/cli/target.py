@@ -1,4 +1,4 @@
-"""What a command works on: a built-in system by name, or ``system`` in a Python file of the user."""
+"""What a command works on: a built-in system by name, ``system`` in a Python file of the user, or a robot file."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from heavytop.cli.terminal import fail
+from heavytop.cli.terminal import fail, notice
 
 if TYPE_CHECKING:
     from heavytop.system import Model, System
 
-HELP = "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...) or a Python file that defines `system`."
+HELP = "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system`, or a robot file (URDF, MJCF)."
+BASE_HELP = "For a URDF file: whether its root link is `fixed` to the world or `free`."
+ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".xacro")
 
 
-def load_target(target: str) -> System | Model:
+def load_target(target: str, base: str = "fixed") -> System | Model:
     """The system or model that the user named; whatever is wrong with it ends the command with exit code 2."""
+    if is_robot(target):
+        return load_robot(target, base)
     if is_file(target):
         return system_of_file(Path(target))
     from heavytop import library
@@ -25,9 +29,26 @@ def load_target(target: str) -> System | Model:
     return library.load(target)
 
 
+def load_robot(target: str, base: str) -> System:
+    """The system of a robot file; what of the file is not represented is told in one line on the terminal."""
+    from heavytop.io.load_robot import load
+
+    system = load(target, base)
+    if system.report.losses or system.report.changes:
+        kinds = ", ".join(dict.fromkeys(item.what for item in system.report.losses))
+        lost = f"; not represented: {kinds}" if kinds else ""
+        notice(f"{Path(target).name}: {system.report.summary()}{lost}. `heavytop.load({target!r}).report` says where.")
+    return system
+
+
+def is_robot(target: str) -> bool:
+    """Whether the user named a robot file."""
+    return target.lower().endswith(ROBOT_FILES)
+
+
 def is_file(target: str) -> bool:
     """Whether the user named a file rather than a built-in system."""
-    return target.endswith(".py") or "/" in target or "\\" in target
+    return is_robot(target) or target.endswith(".py") or "/" in target or "\\" in target
 
 
 def derived(found: System | Model) -> Model:

@@ -34,6 +34,11 @@ def fail(message: str, code: int = MISUSE) -> typer.Exit:
     return typer.Exit(code)
 
 
+def notice(message: str) -> None:
+    """Print something worth knowing to stderr."""
+    console(stderr=True).print(f"[dim]{_escaped(message)}[/]", soft_wrap=True)
+
+
 def _escaped(message: str) -> str:
     from rich.markup import escape
 

@@ -137,7 +137,7 @@ class _Trajectory:
         yield from self._attitudes()
         yield from self._grouped(
             [
-                (_short(n, run.v_names), unit, self.v[:, k])
+                (_short(n, run.v_names, self.model.coordinates.names), unit, self.v[:, k])
                 for k, (n, unit) in enumerate(zip(run.v_names, run.v_units, strict=True))
             ],
             "Velocities",
@@ -170,7 +170,8 @@ class _Trajectory:
                 continue
             for k in range(where.start, where.stop):
                 if run.q_units[k] != "1":
-                    curves.append((_short(run.q_names[k], run.q_names), run.q_units[k], self.q[:, k]))
+                    name = _short(run.q_names[k], run.q_names, self.model.coordinates.names)
+                    curves.append((name, run.q_units[k], self.q[:, k]))
         return curves
 
     def _attitudes(self) -> Iterator[Panel]:
@@ -263,13 +264,19 @@ class _Trajectory:
         return _capped(rows)
 
 
-def _short(name: str, names: Sequence[str]) -> str:
-    """Only the component if all belong to one joint, only the joint if it has one component."""
-    joint, _, component = name.partition(".")
-    joints = [n.partition(".")[0] for n in names]
+def _short(name: str, names: Sequence[str], labels: Sequence[str] | None) -> str:
+    """Only the component if all belong to one joint, only the joint if it has one component; joints have the names ``labels``."""
+    joint, component = _split_name(name, labels or ())
+    joints = [_split_name(n, labels or ())[0] for n in names]
     if not component or joints.count(joint) == 1:
         return joint
     return component if len(set(joints)) == 1 else name
+
+
+def _split_name(name: str, labels: Sequence[str]) -> tuple[str, str]:
+    """Joint and component of a coordinate's name; names of joints may hold dots."""
+    joint = max((label for label in labels if name.startswith(f"{label}.")), key=len, default=name.partition(".")[0])
+    return joint, name[len(joint) + 1 :]
 
 
 def _small(value: float) -> str:

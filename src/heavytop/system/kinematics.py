@@ -30,6 +30,7 @@ from heavytop.coordinates import Product
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.graph import Edge, Step, ancestors
+from heavytop.system.joints import Coupled
 from heavytop.system.names import WORLD
 from heavytop.system.solve import inverse_by_elimination, linear_part
 
@@ -50,6 +51,10 @@ class Motion:
     def jacobian(self) -> Array:
         """J (6, nv): twist = J v."""
         return sparse(self._jacobian())
+
+    def rate(self, a: Array) -> Array:
+        """Rate J a + d/dt(J) v (6,) of the twist."""
+        return np.matvec(self.jacobian, a) + self.bias
 
     @classmethod
     def none(cls, nv: int) -> Motion:
@@ -119,6 +124,7 @@ class Kinematics:
         sizes = [edge.joint.coordinates.nv for edge in edges]
         self.q_of = dict(zip(labels, split(q, [edge.joint.coordinates.nq for edge in edges]), strict=True))
         self.v_of = dict(zip(labels, split(v, sizes), strict=True))
+        self._follow()
         starts = np.cumsum([0, *sizes])
         self._rows_at = {label: slice(a, b) for label, a, b in zip(labels, starts, starts[1:], strict=False)}
         self._relative_rows: dict[str, Array] = {}
@@ -137,6 +143,15 @@ class Kinematics:
         self._pairs: dict[tuple[str, str], Motion] = {}
         for step in steps:
             self._advance(step)
+
+    def _follow(self) -> None:
+        """Coordinates and velocities of coupled joints from those of the joints they follow."""
+        joints = {edge.label: edge.joint for edge in self.edges}
+        for label, joint in joints.items():
+            if isinstance(joint, Coupled):
+                joint.check_source(joints.get(joint.source), label, joints)
+                source_q, source_v = self.q_of[joint.source], self.v_of[joint.source]
+                self.q_of[label], self.v_of[label] = joint.follow(source_q, source_v)
 
     def _unit_rows(self, label: str) -> Array:
         return sparse(np.eye(self._joint_nv)[self._rows_at[label]])
@@ -189,7 +204,9 @@ class Kinematics:
         """Rows (n, nv) that give the parent-relative velocity of a joint."""
         if label not in self._relative_rows:
             rows, step = self._unit_rows(label), self._step_of[label]
-            if step.edge.joint.velocity_frame == "absolute":
+            if isinstance(step.edge.joint, Coupled):
+                rows = sparse(step.edge.joint.ratio * self.relative_rows(step.edge.joint.source))
+            elif step.edge.joint.velocity_frame == "absolute":
                 R_T = transpose(se3.rotation(self.links[step.frame].pose))
                 rows = sparse(rows - R_T @ submatrix(self.absolute[step.parent].jacobian, ANGULAR, ALL))
             self._relative_rows[label] = rows
@@ -230,7 +247,8 @@ class Kinematics:
     @property
     def rate(self) -> Array:
         """q' (nq,)."""
-        parts = [e.joint.coordinates.rate(self.q_of[e.label], self.relative_v[e.label]) for e in self.edges]
+        moving = [e for e in self.edges if e.joint.coordinates.nq]
+        parts = [e.joint.coordinates.rate(self.q_of[e.label], self.relative_v[e.label]) for e in moving]
         return concatenate(*parts)
 
     @property

@@ -32,9 +32,8 @@ from heavytop.system.forces import (
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Fixed, Joint
-from heavytop.system.joints.closure import closure
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.names import WORLD, check_name
+from heavytop.system.names import WORLD, check_frame_name, check_name
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -142,7 +141,7 @@ class System(Portable):
         self._connect(a, b, joint, at, name or b)
 
     def _check_frame_name(self, name: str) -> None:
-        check_name(name, "a body or frame")
+        check_frame_name(name)
         if name in self._frames:
             raise ModelError(
                 f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved)."
@@ -376,7 +375,7 @@ class System(Portable):
         if not isinstance(joint, Joint):
             raise ModelError(f"loop {label!r} needs a joint such as ht.Revolute('z'), got {joint!r}.")
         at_a, at_b = self._pose(at_a, f"at_a of loop {label!r}"), self._pose(at_b, f"at_b of loop {label!r}")
-        closure(joint, np.eye(4))
+        joint.check_closure()
         self._loops.append(Loop(label, a, b, joint, at_a, at_b))
 
     def constrain(

@@ -1,0 +1,50 @@
+"""Single quantities in other conventions: quaternions, twists and wrenches, aerospace frames."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop._arrays import Array
+
+NED = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
+"""World: east-north-up to north-east-down, and back."""
+FRD = np.diag([1.0, -1.0, -1.0])
+"""Body: forward-left-up to forward-right-down, and back."""
+
+
+def quaternion_to_xyzw(quat: Array) -> np.ndarray:
+    """Quaternions (..., 4) with the scalar last (ROS, SciPy, Eigen, Pinocchio).
+
+    >>> quaternion_to_xyzw([1.0, 0.0, 0.0, 0.0])
+    array([0., 0., 0., 1.])
+    """
+    return np.roll(np.asarray(quat, dtype=float), -1, axis=-1)
+
+
+def quaternion_from_xyzw(quat: Array) -> np.ndarray:
+    """Quaternions (..., 4) with the scalar first, from those with the scalar last."""
+    return np.roll(np.asarray(quat, dtype=float), 1, axis=-1)
+
+
+def twist_to_angular_first(twist: Array) -> np.ndarray:
+    """Twists or wrenches (..., 6) as (angular, linear), as spatial-vector texts, Drake and MuJoCo have them."""
+    twist = np.asarray(twist, dtype=float)
+    return np.concatenate([twist[..., 3:], twist[..., :3]], axis=-1)
+
+
+def twist_from_angular_first(twist: Array) -> np.ndarray:
+    """Twists or wrenches (..., 6) as (linear, angular); the exchange is its own inverse."""
+    return twist_to_angular_first(twist)
+
+
+def pose_to_ned(pose: Array) -> np.ndarray:
+    """Poses (..., 4, 4) of a body (forward, left, up) in the world (east, north, up) as (forward, right, down) in (north, east, down)."""
+    G = np.array(pose, dtype=float)
+    G[..., :3, :3] = NED @ G[..., :3, :3] @ FRD
+    G[..., :3, 3] = G[..., :3, 3] @ NED.T
+    return G
+
+
+def pose_from_ned(pose: Array) -> np.ndarray:
+    """The inverse of :func:`pose_to_ned`, which is its own inverse."""
+    return pose_to_ned(pose)

@@ -1,0 +1,297 @@
+"""Whole states in the conventions of other programs.
+
+A free body is (pose, body twist xi = (v, omega), its rate, wrench) here. With R the attitude the programs have
+
+    Pinocchio   q = (r, xyzw)   v = (v, omega)         a = (v', omega')                       f = (force, moment)
+    MuJoCo      q = (r, wxyz)   v = (R v, omega)       a = (R (v' + omega x v), omega')        f = (R force, moment)
+    Drake       q = (wxyz, r)   v = (R omega, R v)     a = (R omega', R (v' + omega x v))      f = (R moment, R force)
+    Exudyn      q = (r, wxyz)   v = (R v, omega)       as MuJoCo (Lie-group node with the angular velocity in body axes)
+    SymPy       q = (r, wxyz)   v = (R v, omega)       as MuJoCo (speeds: velocity of the origin in N, angular velocity in B)
+    ROS         q = (r, xyzw)   v = (v, omega)         as Pinocchio (Odometry: twist in the axes of child_frame_id)
+    RotorPy     q = (r, xyzw)   v = (R v, omega)       as MuJoCo
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import ModelError
+from heavytop.geometry import quaternion, se3
+from heavytop.io.conventions.states import (
+    BodyState,
+    Parts,
+    State,
+    angle_of,
+    body_state,
+    check,
+    from_angle,
+    joint_parts,
+    of_joint,
+    rotation_from,
+    rotation_of,
+)
+from heavytop.system.graph import Edge
+from heavytop.system.joints import Coupled, Free, Revolute, Spherical
+from heavytop.system.model import Model
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a joint lies in the vectors of the other program, and the coordinate there at which ours is zero."""
+
+    q: int
+    nq: int
+    v: int
+    nv: int
+    zero: float = 0.0
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a program writes free bodies and quaternions."""
+
+    scalar_first: bool
+    world_linear: bool
+    """Linear velocities in world axes."""
+    world_angular: bool = False
+    rotation_first: bool = False
+    """Attitude before position, angular before linear."""
+
+    def quat(self, R: np.ndarray) -> np.ndarray:
+        wxyz = quaternion.quaternion_from_rotation(R)
+        return wxyz if self.scalar_first else np.roll(wxyz, -1, axis=-1)
+
+    def rotation(self, quat: np.ndarray) -> np.ndarray:
+        return rotation_from(quat if self.scalar_first else np.roll(quat, 1, axis=-1))
+
+    def encode(self, body: BodyState) -> Parts:
+        """The entries of a free body."""
+        R, r = se3.rotation(body.pose), se3.position(body.pose)
+        rate = body.rate
+        if rate is not None and body.twist is not None and self.world_linear:
+            rate = _shifted(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
+        parts = (self.quat(R), r) if self.rotation_first else (r, self.quat(R))
+        return Parts(np.concatenate(parts, axis=-1), *(self._turn(R, x) for x in (body.twist, rate, body.wrench)))
+
+    def decode(self, parts: Parts) -> BodyState:
+        """The inverse of :meth:`encode`."""
+        quat, r = (parts.q[..., :4], parts.q[..., 4:]) if self.rotation_first else (parts.q[..., 3:], parts.q[..., :3])
+        R = self.rotation(quat)
+        twist, rate, wrench = (self._turn_back(R, x) for x in parts[1:])
+        if rate is not None and twist is not None and self.world_linear:
+            rate = _shifted(rate, -np.cross(twist[..., 3:], twist[..., :3]))
+        return BodyState(se3.pose(R, r), twist, rate, wrench)
+
+    def _turn(self, R: np.ndarray, x: np.ndarray | None) -> np.ndarray | None:
+        if x is None:
+            return None
+        linear, angular = x[..., :3], x[..., 3:]
+        linear = np.matvec(R, linear) if self.world_linear else linear
+        angular = np.matvec(R, angular) if self.world_angular else angular
+        return np.concatenate([angular, linear] if self.rotation_first else [linear, angular], axis=-1)
+
+    def _turn_back(self, R: np.ndarray, x: np.ndarray | None) -> np.ndarray | None:
+        if x is None:
+            return None
+        first, second = x[..., :3], x[..., 3:]
+        linear, angular = (second, first) if self.rotation_first else (first, second)
+        R_T = np.swapaxes(R, -1, -2)
+        linear = np.matvec(R_T, linear) if self.world_linear else linear
+        angular = np.matvec(R_T, angular) if self.world_angular else angular
+        return np.concatenate([linear, angular], axis=-1)
+
+
+PINOCCHIO = Convention(scalar_first=False, world_linear=False)
+MUJOCO = Convention(scalar_first=True, world_linear=True)
+DRAKE = Convention(scalar_first=True, world_linear=True, world_angular=True, rotation_first=True)
+ROTORPY = Convention(scalar_first=False, world_linear=True)
+
+
+def _shifted(rate: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.concatenate([rate[..., :3] + more, rate[..., 3:]], axis=-1)
+
+
+def _to(model: Model, convention: Convention, state: State, places: dict[str, Place]) -> State:
+    state = check(model, state)
+    batch = np.broadcast_shapes(*(x.shape[:-1] for x in state if x is not None))
+    nq, nv = (
+        max((p.q + p.nq for p in places.values()), default=0),
+        max((p.v + p.nv for p in places.values()), default=0),
+    )
+    result = [None if x is None else np.zeros((*batch, n)) for x, n in zip(state, (nq, nv, nv, nv), strict=True)]
+    for edge in model.description.joints:
+        place, parts = places[edge.label], of_joint(model, state, edge.label)
+        encoded = _encode(model, convention, edge, parts, place)
+        for target, value, start, size in zip(
+            result, encoded, (place.q, *(place.v,) * 3), (place.nq, *(place.nv,) * 3), strict=True
+        ):
+            if target is not None and value is not None:
+                target[..., start : start + size] = value
+    _follow(model, state, places, result)
+    return State(*result)  # pyright: ignore[reportArgumentType]
+
+
+def _follow(model: Model, state: State, places: dict[str, Place], result: list[np.ndarray | None]) -> None:
+    """Joints that follow others here and stand for themselves there; forces on them are not ours to give."""
+    for edge in model.description.graph.edges:
+        if not isinstance(edge.joint, Coupled) or edge.label not in places:
+            continue
+        place, parts = places[edge.label], of_joint(model, state, edge.joint.source)
+        q = edge.joint.ratio * parts.q + edge.joint.offset
+        if result[0] is not None:
+            turned = np.concatenate([np.cos(q), np.sin(q)], axis=-1) if place.nq == 2 else q
+            result[0][..., place.q : place.q + place.nq] = turned
+        for target, value in zip(result[1:3], parts[1:3], strict=True):
+            if target is not None and value is not None:
+                target[..., place.v : place.v + 1] = edge.joint.ratio * value
+
+
+def _encode(model: Model, convention: Convention, edge: Edge, parts: Parts, place: Place) -> Parts:
+    if isinstance(edge.joint, Free):
+        return convention.encode(body_state(model, edge, parts))
+    if isinstance(edge.joint, Spherical):
+        return Parts(convention.quat(rotation_of(edge.joint, parts.q)), *parts[1:])
+    if isinstance(edge.joint, Revolute):
+        angle = angle_of(edge, parts.q)
+        if place.nq == 2:
+            return Parts(np.concatenate([np.cos(angle), np.sin(angle)], axis=-1), *parts[1:])
+        return Parts(angle + place.zero, *parts[1:])
+    if place.nq != edge.joint.coordinates.nq:
+        raise ModelError(f"joint {edge.label!r} has {edge.joint.coordinates.nq} coordinates here and {place.nq} there.")
+    return Parts(parts.q + place.zero, *parts[1:])
+
+
+def _from(model: Model, convention: Convention, state: State, places: dict[str, Place]) -> State:
+    arrays = [None if x is None else np.asarray(x, dtype=float) for x in state]
+    if arrays[2] is not None and arrays[1] is None:
+        raise ModelError("accelerations need the velocity v too: their conversion depends on it.")
+    batch = np.broadcast_shapes(*(x.shape[:-1] for x in arrays if x is not None))
+    sizes = (model.nq, model.nv, model.nv, model.nv)
+    result = [None if x is None else np.zeros((*batch, n)) for x, n in zip(arrays, sizes, strict=True)]
+    for edge in model.description.joints:
+        place = places[edge.label]
+        cuts = (slice(place.q, place.q + place.nq), *(slice(place.v, place.v + place.nv),) * 3)
+        given = Parts(*(None if x is None else x[..., cut] for x, cut in zip(arrays, cuts, strict=True)))  # pyright: ignore[reportArgumentType]
+        decoded = _decode(model, convention, edge, given, place)
+        q, v = model.coordinates.q_slice(edge.label), model.coordinates.v_slice(edge.label)
+        for target, value, cut in zip(result, decoded, (q, v, v, v), strict=True):
+            if target is not None and value is not None:
+                target[..., cut] = value
+    return State(*result)  # pyright: ignore[reportArgumentType]
+
+
+def _decode(model: Model, convention: Convention, edge: Edge, parts: Parts, place: Place) -> Parts:
+    if isinstance(edge.joint, Free):
+        return joint_parts(model, edge, convention.decode(parts))
+    if isinstance(edge.joint, Spherical):
+        R = convention.rotation(parts.q)
+        return Parts(edge.joint.coordinates.from_rotation_matrix(R), *parts[1:])
+    if isinstance(edge.joint, Revolute):
+        q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
+        return Parts(from_angle(edge, q), *parts[1:])
+    return Parts(parts.q - place.zero, *parts[1:])
+
+
+# --- where joints lie -------------------------------------------------------------------------------------------------------
+
+
+def _in_order(model: Model) -> dict[str, Place]:
+    """Our joints one after the other."""
+    places, q, v = {}, 0, 0
+    for edge in model.description.joints:
+        block = edge.joint.coordinates
+        nq = 7 if isinstance(edge.joint, Free) else 4 if isinstance(edge.joint, Spherical) else block.nq
+        places[edge.label] = Place(q, nq, v, block.nv)
+        q, v = q + nq, v + block.nv
+    return places
+
+
+def _pinocchio_places(model: Model, peer: Any) -> dict[str, Place]:
+    if peer is None:
+        return _in_order(model)
+    places, names = {}, list(peer.names)
+    followers = [e for e in model.description.graph.edges if isinstance(e.joint, Coupled)]
+    for edge in followers:
+        joint = peer.joints[names.index(edge.label)] if edge.label in names else None
+        if joint is not None and joint.nv:
+            places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv)
+    for edge in model.description.joints:
+        name = edge.label if edge.label in names or not isinstance(edge.joint, Free) else "root_joint"
+        if name not in names:
+            raise ModelError(f"the Pinocchio model has no joint {name!r}; it has {', '.join(names[1:9])}, ...")
+        joint = peer.joints[names.index(name)]
+        places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv)
+    return places
+
+
+def _mujoco_places(model: Model, peer: Any) -> dict[str, Place]:
+    if peer is None:
+        return _in_order(model)
+    joints = [peer.joint(k) for k in range(peer.njnt)]
+    by_name = {joint.name: joint for joint in joints if joint.name}
+    places: dict[str, Place] = {}
+    ours = model.description.joints
+    for k, edge in enumerate(ours):
+        joint = by_name.get(edge.label) or (joints[k] if len(joints) == len(ours) and not joints[k].name else None)
+        if joint is None:
+            raise ModelError(
+                f"the MuJoCo model has no joint {edge.label!r}; it has {', '.join(list(by_name)[:8])}, ..."
+            )
+        nq, nv = {0: (7, 6), 1: (4, 3), 2: (1, 1), 3: (1, 1)}[int(joint.type[0])]
+        zero = float(joint.qpos0[0]) if nq == 1 else 0.0
+        places[edge.label] = Place(int(joint.qposadr[0]), nq, int(joint.dofadr[0]), nv, zero)
+    return places
+
+
+# --- the programs -------------------------------------------------------------------------------------------------------------
+
+
+def to_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+    """A state as Pinocchio has it; with ``peer`` (a ``pinocchio.Model``) in its order of joints, matched by name.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> to_pinocchio(model, model.neutral()).q
+    array([0., 0., 0., 0., 0., 0., 1.])
+    """
+    return _to(model, PINOCCHIO, State(q, v, a, force), _pinocchio_places(model, peer))
+
+
+def from_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+    """A state of ours from Pinocchio's."""
+    return _from(model, PINOCCHIO, State(q, v, a, force), _pinocchio_places(model, peer))
+
+
+def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+    """``qpos``, ``qvel``, ``qacc`` and ``qfrc`` of MuJoCo; with ``peer`` (a ``mujoco.MjModel``) in its order, zeros at its ``qpos0``."""
+    return _to(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
+
+
+def from_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+    """A state of ours from MuJoCo's ``qpos``, ``qvel``, ``qacc`` and ``qfrc``."""
+    return _from(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
+
+
+def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., State], Callable[..., State]]:
+    def to(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> State:
+        return _to(model, convention, State(q, v, a, force), _in_order(model))
+
+    def back(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> State:
+        return _from(model, convention, State(q, v, a, force), _in_order(model))
+
+    to.__doc__ = f"A state as {name} has it: {note}"
+    back.__doc__ = f"A state of ours from that of {name}: {note}"
+    return to, back
+
+
+to_drake, from_drake = _pair(
+    DRAKE, "Drake", "floating bodies are (wxyz, r), (omega, v) in world axes, in our order of joints."
+)
+to_exudyn, from_exudyn = _pair(MUJOCO, "Exudyn", "Lie-group nodes (r, wxyz), velocity in world and omega in body axes.")
+to_sympy, from_sympy = _pair(MUJOCO, "SymPy mechanics", "(r, wxyz), speeds: velocity in N, angular velocity in B.")
+to_ros, from_ros = _pair(PINOCCHIO, "ROS", "Pose (r, xyzw), Twist and Wrench (linear, angular) in axes of the body.")
+to_rotorpy, from_rotorpy = _pair(ROTORPY, "RotorPy", "x and v in world axes, q as xyzw, w in body axes.")

@@ -1,0 +1,134 @@
+"""The state of a model joint by joint, in a form from which every convention is one formula away."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heavytop.coordinates import Circle
+from heavytop.errors import ModelError
+from heavytop.geometry import quaternion, se3
+from heavytop.system.description import at_defaults
+from heavytop.system.graph import Edge
+from heavytop.system.joints import Free, Spherical
+from heavytop.system.model import Model
+
+
+class State(NamedTuple):
+    """Configuration, velocity, acceleration and generalised force; None where not given."""
+
+    q: np.ndarray
+    v: np.ndarray | None = None
+    a: np.ndarray | None = None
+    force: np.ndarray | None = None
+
+
+class Parts(NamedTuple):
+    """The entries of one joint in q, v, a and force; None where not given."""
+
+    q: np.ndarray
+    v: np.ndarray | None
+    a: np.ndarray | None
+    force: np.ndarray | None
+
+
+class BodyState(NamedTuple):
+    """A free body: pose in the world, then body twist, its rate and the body wrench, each (..., 6) (linear, angular), or None."""
+
+    pose: np.ndarray
+    twist: np.ndarray | None
+    rate: np.ndarray | None
+    wrench: np.ndarray | None
+
+
+def check(model: Model, state: State) -> State:
+    """The state as float arrays of the right sizes."""
+    sizes = {"q": model.nq, "v": model.nv, "a": model.nv, "force": model.nv}
+    parts = {}
+    for name, value in state._asdict().items():
+        array = None if value is None else np.asarray(value, dtype=float)
+        if array is not None and (array.ndim == 0 or array.shape[-1] != sizes[name]):
+            raise ModelError(f"{name} of {model.name!r} must have shape (..., {sizes[name]}), got {array.shape}.")
+        parts[name] = array
+    if (state.a is not None) and state.v is None:
+        raise ModelError("accelerations need the velocity v too: their conversion depends on it.")
+    if model.description.velocity is not None or model.description.basis is not None:
+        raise ModelError(
+            f"{model.name!r} has velocity coordinates of the user's choice; convert a model in joint velocities."
+        )
+    return State(**parts)
+
+
+def of_joint(model: Model, state: State, label: str) -> Parts:
+    """The entries of one joint."""
+    q, v = model.coordinates.q_slice(label), model.coordinates.v_slice(label)
+    return Parts(state.q[..., q], *(None if x is None else x[..., v] for x in state[1:]))
+
+
+def body_state(model: Model, edge: Edge, parts: Parts) -> BodyState:
+    """The motion of a body on a free joint in the world, from the joint's coordinates."""
+    joint = edge.joint
+    if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
+        raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
+    relative = joint.pose(parts.q)
+    pose = _number(model, edge) @ relative
+    if joint.velocity == "body":
+        return BodyState(pose, *parts[1:])
+    R_T = np.swapaxes(se3.rotation(relative), -1, -2)
+    twist, rate, wrench = (None if x is None else _turned(R_T, x) for x in parts[1:])
+    if rate is not None and twist is not None:
+        rate = _with_linear(rate, -np.cross(twist[..., 3:], twist[..., :3]))
+    return BodyState(pose, twist, rate, wrench)
+
+
+def joint_parts(model: Model, edge: Edge, body: BodyState) -> Parts:
+    """The inverse of :func:`body_state`."""
+    joint = edge.joint
+    relative = se3.inverse(_number(model, edge)) @ body.pose
+    if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
+        raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
+    q = joint.coordinates.from_pose(relative)
+    if joint.velocity == "body":
+        return Parts(q, *body[1:])
+    R, rate = se3.rotation(relative), body.rate
+    if rate is not None and body.twist is not None:
+        rate = _with_linear(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
+    return Parts(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
+
+
+def rotation_of(joint: Spherical, q: np.ndarray) -> np.ndarray:
+    """Rotation matrices (..., 3, 3) of a spherical joint."""
+    return se3.rotation(joint.pose(q))
+
+
+def angle_of(edge: Edge, q: np.ndarray) -> np.ndarray:
+    """The angle (..., 1) of a revolute joint, also where its coordinates are cosine and sine."""
+    if isinstance(edge.joint.coordinates, Circle):
+        return np.arctan2(q[..., 1:], q[..., :1])
+    return q
+
+
+def from_angle(edge: Edge, angle: np.ndarray) -> np.ndarray:
+    """The coordinates of a revolute joint at an angle (..., 1)."""
+    if isinstance(edge.joint.coordinates, Circle):
+        return np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
+    return angle
+
+
+def rotation_from(quat: np.ndarray) -> np.ndarray:
+    """Rotation matrices from quaternions wxyz of any length but zero."""
+    return quaternion.rotation_from_quaternion(quaternion.normalize(quat))
+
+
+def _number(model: Model, edge: Edge) -> np.ndarray:
+    return at_defaults(edge.at, model.description.parameters)
+
+
+def _turned(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The linear part turned by R, the angular part as it is."""
+    return np.concatenate([np.matvec(R, x[..., :3]), x[..., 3:]], axis=-1)
+
+
+def _with_linear(x: np.ndarray, more: np.ndarray) -> np.ndarray:
+    return np.concatenate([x[..., :3] + more, x[..., 3:]], axis=-1)

@@ -1,0 +1,241 @@
+"""The tree of bodies of MJCF: nested bodies, several joints per body, frames, sites."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop.errors import ModelError
+from heavytop.geometry import se3
+from heavytop.io.mjcf.document import Defaults, Settings
+from heavytop.io.mjcf.geoms import Assets, Geom, read_geom
+from heavytop.io.robot import (
+    FIXED,
+    FLOATING,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    Limits,
+    Link,
+    NamedFrame,
+    Robot,
+    RobotJoint,
+)
+from heavytop.io.xml_source import Element
+from heavytop.system.moments import Inertia
+from heavytop.system.names import WORLD
+
+KINDS = {"hinge": REVOLUTE, "slide": PRISMATIC, "ball": SPHERICAL, "free": FLOATING}
+NOT_READ = {
+    "camera": "looks only",
+    "light": "looks only",
+    "composite": "bodies made by a macro are not read",
+    "flexcomp": "flexible bodies are not read",
+    "replicate": "bodies made by a macro are not read",
+    "attach": "attached models are not read",
+    "plugin": "plugins are not read",
+}
+
+
+class BodyReader:
+    """Reads <worldbody> into links, joints and frames, in MuJoCo's order."""
+
+    def __init__(self, robot: Robot, settings: Settings, defaults: Defaults, assets: Assets) -> None:
+        self.robot, self.settings, self.defaults, self.assets = robot, settings, defaults, assets
+        self.zeros: dict[str, float] = {}
+        """Joint -> the coordinate of the file at which ours is zero (ref)."""
+        self.count = 0
+
+    def read_world(self, world: Element) -> None:
+        """Everything below <worldbody>."""
+        link = self.robot.links.setdefault(WORLD, Link(WORLD, world.where))
+        self._contents(world, link, np.eye(4), world.get("childclass"), [], [])
+
+    def _body(self, e: Element, parent: str, at: np.ndarray, childclass: str | None) -> None:
+        self.count += 1
+        name = (e.get("name") or "").strip() or f"body{self.count}"
+        if name in self.robot.links:
+            raise e.error(f"the name {name!r} is taken by the body in {self.robot.links[name].where}.")
+        childclass = e.get("childclass") or childclass
+        link = Link(name, e.where)
+        self.robot.links[name] = link
+        joints: list[tuple[Element, np.ndarray]] = []
+        bodies: list[tuple[Element, np.ndarray, str | None]] = []
+        geoms = self._contents(e, link, np.eye(4), childclass, joints, bodies)
+        self._joints(joints, e, parent, link, at @ self.settings.pose(e), childclass)
+        self._inertia(e, link, geoms)
+        self.robot.report.represented("body", name, e.where)
+        if e.get("mocap", "false") == "true":
+            self.robot.report.changed("body", name, e.where, "a mocap body stands still here")
+        if e.number("gravcomp", 0.0):
+            self.robot.report.lost("gravcomp", name, e.where, "gravity is not compensated")
+        for child, frame, inner in bodies:
+            self._body(child, name, frame, inner)
+
+    def _contents(
+        self,
+        e: Element,
+        link: Link,
+        at: np.ndarray,
+        childclass: str | None,
+        joints: list[tuple[Element, np.ndarray]],
+        bodies: list[tuple[Element, np.ndarray, str | None]],
+    ) -> list[Geom]:
+        """Geoms of a body; its joints, sites and inner bodies are noted. Frames move what is inside of them."""
+        geoms: list[Geom] = []
+        for child in e.children:
+            if child.tag == "geom":
+                geom = read_geom(self.defaults.apply(child, childclass), at, self.assets, link.name)
+                geoms.append(geom)
+                if geom.visual is not None:
+                    link.visuals.append(geom.visual)
+            elif child.tag in ("joint", "freejoint"):
+                joints.append((child if child.tag == "freejoint" else self.defaults.apply(child, childclass), at))
+            elif child.tag == "site":
+                self._site(self.defaults.apply(child, childclass), link.name, at)
+            elif child.tag == "body":
+                if link.name == WORLD:
+                    self._body(child, WORLD, at, childclass)
+                else:
+                    bodies.append((child, at, childclass))
+            elif child.tag == "frame":
+                inner = child.get("childclass") or childclass
+                geoms += self._contents(child, link, at @ self.settings.pose(child), inner, joints, bodies)
+            elif child.tag != "inertial":
+                self.robot.report.lost(
+                    child.tag, child.get("name") or "", child.where, NOT_READ.get(child.tag, "not read")
+                )
+        return geoms
+
+    def _site(self, e: Element, link: str, at: np.ndarray) -> None:
+        name = (e.get("name") or "").strip()
+        if not name:
+            return
+        if any(frame.name == name for frame in self.robot.frames):
+            raise e.error(f"the site name {name!r} is taken.")
+        pose = self.settings.pose(e)
+        if e.get("fromto") is not None:
+            ends = e.numbers("fromto", 6)
+            pose = se3.pose(np.eye(3), (ends[:3] + ends[3:]) / 2)
+        self.robot.frames.append(NamedFrame(name, link, at @ pose, e.where))
+        self.robot.report.represented("site", name, e.where)
+
+    # --- joints -----------------------------------------------------------------------------------------------------------
+
+    def _joints(
+        self,
+        given: list[tuple[Element, np.ndarray]],
+        body: Element,
+        parent: str,
+        link: Link,
+        at: np.ndarray,
+        childclass: str | None,
+    ) -> None:
+        """The joints of a body in series: G = at prod_k T(p_k) J_k T(-p_k), with frames without mass between them."""
+        if not given:
+            name = f"{link.name}.weld"
+            self.robot.joints[name] = RobotJoint(name, FIXED, parent, link.name, body.where, at=at)
+            return
+        pending = at
+        for k, (e, around) in enumerate(given):
+            joint = self._joint(e, around, link.name, len(given), k)
+            anchor = se3.pose(np.eye(3), se3.transform(around, e.numbers("pos", 3, (0, 0, 0))))
+            if joint.kind in (FLOATING, PRISMATIC):
+                anchor = np.eye(4)
+            if joint.kind == FLOATING and (parent != WORLD or len(given) > 1):
+                raise e.error("a free joint must be the only joint of a body of the world.")
+            joint.parent, joint.at = parent, pending @ anchor
+            pending = se3.inverse(anchor)
+            last = k == len(given) - 1
+            if last:
+                joint.child = link.name
+                joint.after = None if np.array_equal(pending, np.eye(4)) else pending
+            else:
+                joint.child = f"{joint.name}.link"
+                self.robot.links[joint.child] = Link(joint.child, e.where)
+            parent = joint.child
+            self.robot.joints[joint.name] = joint
+            self.robot.report.represented("joint", joint.name, e.where)
+
+    def _joint(self, e: Element, around: np.ndarray, body: str, count: int, k: int) -> RobotJoint:
+        kind = "free" if e.tag == "freejoint" else e.get("type", "hinge") or "hinge"
+        if kind not in KINDS:
+            raise e.error(f"a joint has the type {kind!r}; known are {', '.join(KINDS)}.")
+        name = (e.get("name") or "").strip() or (body if count == 1 else f"{body}.joint{k + 1}")
+        if name in self.robot.joints:
+            raise e.error(f"the joint name {name!r} is taken.")
+        joint = RobotJoint(name, KINDS[kind], "", "", e.where)
+        axis = se3.rotation(around) @ e.numbers("axis", 3, (0.0, 0.0, 1.0))
+        if not np.any(axis):
+            raise e.error("the axis of a joint must not be zero.")
+        joint.axis = axis
+        if e.tag == "freejoint":
+            return joint
+        turn = self.settings.angle if kind == "hinge" else float
+        zero = turn(e.number("ref", 0.0)) if kind in ("hinge", "slide") else 0.0
+        self.zeros[name] = zero
+        joint.stiffness, joint.damping = self._first(e, "stiffness"), self._first(e, "damping")
+        joint.rest = turn(e.number("springref", 0.0)) - zero
+        joint.friction, joint.armature = e.number("frictionloss", 0.0), e.number("armature", 0.0)
+        for label in ("stiffness", "damping", "friction", "armature"):
+            if getattr(joint, label) < 0:
+                raise e.error(f"{label} of joint {name!r} must not be negative.")
+        joint.limits = self._limits(e, kind, zero)
+        return joint
+
+    def _first(self, e: Element, name: str) -> float:
+        values = e.numbers(name, None, (0.0,))
+        if np.any(values[1:]):
+            self.robot.report.lost(name, e.get("name") or "", e.where, "only the linear coefficient is used")
+        return float(values[0]) if len(values) else 0.0
+
+    def _limits(self, e: Element, kind: str, zero: float) -> Limits:
+        limited = e.get("limited", "auto")
+        if limited == "false" or e.get("range") is None or (limited == "auto" and not self.settings.autolimits):
+            return Limits()
+        low, high = e.numbers("range", 2)
+        if kind not in ("hinge", "slide"):
+            return Limits(upper=self.settings.angle(float(high)) if kind == "ball" else None)
+        turn = self.settings.angle if kind == "hinge" else float
+        return Limits(turn(float(low)) - zero, turn(float(high)) - zero)
+
+    # --- inertia ----------------------------------------------------------------------------------------------------------
+
+    def _inertia(self, e: Element, link: Link, geoms: list[Geom]) -> None:
+        """From <inertial>, or from the geoms, as the compiler settings say."""
+        given, rule = e.first("inertial"), self.settings.inertia_from_geoms
+        if given is not None and rule != "true":
+            self._given(given, link)
+        elif rule != "false":
+            parts = [geom.inertia for geom in geoms if geom.inertia is not None]
+            if parts:
+                total: Inertia = sum(parts[1:], start=parts[0])
+                link.mass, link.com, link.moment = float(total.mass), total.com, total.moment_at_com
+        if link.mass is None:
+            return
+        link.mass = max(link.mass, self.settings.bound_mass)
+        if self.settings.bound_inertia:
+            values, axes = np.linalg.eigh(link.moment)
+            link.moment = axes @ np.diag(np.maximum(values, self.settings.bound_inertia)) @ axes.T
+
+    def _given(self, e: Element, link: Link) -> None:
+        pose = self.settings.pose(e)
+        R, link.com, link.mass = se3.rotation(pose), se3.position(pose), e.number("mass")
+        if link.mass < 0:
+            raise e.error(f"the mass of body {link.name!r} must not be negative, got {link.mass:g}.")
+        if e.get("fullinertia") is not None:
+            xx, yy, zz, xy, xz, yz = e.numbers("fullinertia", 6)
+            moment = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        else:
+            moment = np.diag(e.numbers("diaginertia", 3, (0.0, 0.0, 0.0)))
+        moment = R @ moment @ R.T
+        link.moment = (moment + moment.T) / 2
+
+
+def scale_to_total_mass(robot: Robot, total: float) -> None:
+    """Scale all masses and moments so that the masses add up to ``total``."""
+    present = sum(link.mass or 0.0 for link in robot.links.values())
+    if present <= 0:
+        raise ModelError(f"{robot.file}: settotalmass needs a model with mass.")
+    for link in robot.links.values():
+        if link.mass is not None:
+            link.mass, link.moment = link.mass * total / present, link.moment * total / present

@@ -1,0 +1,163 @@
+"""Geoms of MJCF: shapes that give bodies their looks and, where wanted, their inertia."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from heavytop.errors import HeavytopError
+from heavytop.geometry import quaternion, se3
+from heavytop.io.files import find_file
+from heavytop.io.import_report import TransferReport
+from heavytop.io.mjcf.document import Defaults, Settings, smallest_turn
+from heavytop.io.robot import Visual
+from heavytop.io.xml_source import Element
+from heavytop.system.moments import Inertia
+from heavytop.system.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
+
+DENSITY = 1000.0
+SHAPES_WITHOUT_MASS = ("plane", "hfield", "sdf")
+
+
+@dataclass(eq=False)
+class Assets:
+    """Meshes and colours by name."""
+
+    path: Path
+    settings: Settings
+    defaults: Defaults
+    report: TransferReport
+    meshes: dict[str, tuple[Element, Mesh | None, np.ndarray]] = field(default_factory=dict)
+    colors: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
+
+    def read(self, asset: Element) -> None:
+        """Note the meshes and materials of an <asset>."""
+        for element in asset.children:
+            if element.tag == "mesh":
+                self._mesh(self.defaults.apply(element, None))
+            elif element.tag == "material":
+                self.colors[element.get("name") or ""] = _color(self.defaults.apply(element, None))
+
+    def _mesh(self, e: Element) -> None:
+        file = e.get("file")
+        name = e.get("name") or (Path(file).stem if file else "")
+        shift = se3.pose(
+            quaternion.rotation_from_quaternion(quaternion.normalize(e.numbers("refquat", 4, (1, 0, 0, 0)))),
+            e.numbers("refpos", 3, (0, 0, 0)),
+        )
+        mesh = None
+        if file is None:
+            self.report.lost("mesh", name, e.where, "only meshes from files are read")
+        else:
+            folder = self.settings.mesh_folder
+            found, reason = find_file(f"{folder.rstrip('/')}/{file}" if folder else file, self.path, {})
+            if found is None:
+                self.report.lost("mesh", name, e.where, reason)
+            else:
+                x, y, z = e.numbers("scale", 3, (1, 1, 1)).tolist()
+                mesh = Mesh(str(found), (x, y, z))
+        self.meshes[name] = (e, mesh, se3.inverse(shift))
+
+
+def _color(e: Element) -> tuple[float, float, float, float]:
+    red, green, blue, opacity = np.clip(e.numbers("rgba", 4, (1, 1, 1, 1)), 0, 1).tolist()
+    return red, green, blue, opacity
+
+
+@dataclass(frozen=True, eq=False)
+class Geom:
+    """A shape on a body with its inertia in the body frame, or None where it has none."""
+
+    visual: Visual | None
+    inertia: Inertia | None
+
+
+def read_geom(e: Element, at: np.ndarray, assets: Assets, body: str) -> Geom:
+    """The geom of an element whose defaults are applied; ``at`` is the frame around it in the frame of the body."""
+    kind = e.get("type") or ("mesh" if e.get("mesh") else "sphere")
+    if kind in SHAPES_WITHOUT_MASS:
+        if kind != "plane":
+            assets.report.lost("geom", e.get("name") or "", e.where, f"{kind} is no shape here")
+        return Geom(None, None)
+    try:
+        shape, pose = _shape(e, kind, assets)
+    except HeavytopError as error:
+        raise e.error(str(error)) from None
+    if shape is None:
+        return Geom(None, None)
+    pose = at @ pose
+    visual = Visual(shape, pose, _paint(e, assets.colors))
+    low, high = assets.settings.groups
+    if not low <= e.number("group", 0) <= high:
+        return Geom(visual, None)
+    return Geom(visual, _inertia(e, shape, pose))
+
+
+def _paint(
+    e: Element, colors: Mapping[str, tuple[float, float, float, float]]
+) -> tuple[float, float, float, float] | None:
+    return _color(e) if e.get("rgba") else colors.get(e.get("material") or "")
+
+
+def _inertia(
+    e: Element, shape: Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere, pose: np.ndarray
+) -> Inertia | None:
+    """By mass if given, else by density; None for a weightless geom."""
+    mass = e.number("mass") if e.get("mass") is not None else None
+    density = e.number("density", DENSITY)
+    if (mass or 0) < 0 or density < 0:
+        raise e.error("mass and density must not be negative.")
+    if mass == 0 or (mass is None and density == 0):
+        return None
+    if e.get("shellinertia", "false") == "true":
+        raise e.error("shellinertia is not read: give the body an <inertial>.")
+    try:
+        volume, center, moment = shape.unit_moments()
+    except HeavytopError as error:
+        raise e.error(str(error)) from None
+    filled = density if mass is None else mass / volume
+    return Inertia(filled * volume, center, filled * moment).shifted(pose)
+
+
+def _shape(
+    e: Element, kind: str, assets: Assets
+) -> tuple[Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere | None, np.ndarray]:
+    pose = assets.settings.pose(e)
+    if kind == "mesh":
+        name = e.get("mesh") or ""
+        if name not in assets.meshes:
+            raise e.error(f"names the mesh {name!r}, which is no asset.")
+        _, mesh, shift = assets.meshes[name]
+        return mesh, pose @ shift
+    size = e.numbers("size", None, ())
+    length = None
+    if e.get("fromto") is not None and kind in ("capsule", "cylinder", "box", "ellipsoid"):
+        ends = e.numbers("fromto", 6)
+        along = ends[:3] - ends[3:]
+        length = float(np.linalg.norm(along))
+        if length < 1e-14:
+            raise e.error("the two points of fromto coincide.")
+        pose = se3.pose(smallest_turn(along / length), (ends[:3] + ends[3:]) / 2)
+    needed = {"sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3, "box": 3}
+    if kind not in needed:
+        raise e.error(f"unknown type of geom {kind!r}.")
+    if length is not None:  # two sizes across, or one radius
+        across = size[:2] if kind in ("box", "ellipsoid") and len(size) > 1 else np.repeat(size[:1], 2)
+        size = (
+            np.concatenate([across, [length / 2]])
+            if kind in ("box", "ellipsoid")
+            else np.array([*size[:1], length / 2])
+        )
+    if len(size) < needed[kind]:
+        raise e.error(f"a {kind} needs {needed[kind]} sizes, got {size.tolist()}.")
+    if kind == "sphere":
+        return Sphere(float(size[0])), pose
+    if kind == "capsule":
+        return Capsule(float(size[0]), 2 * float(size[1])), pose
+    if kind == "cylinder":
+        return Cylinder(float(size[0]), 2 * float(size[1])), pose
+    a, b, c = size[:3].tolist()
+    return (Ellipsoid((a, b, c)) if kind == "ellipsoid" else Box((2 * a, 2 * b, 2 * c))), pose

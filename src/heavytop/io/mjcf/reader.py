@@ -1,0 +1,193 @@
+"""Reading MJCF into the neutral description."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from heavytop.geometry import quaternion, se3
+from heavytop.io.import_report import TransferReport
+from heavytop.io.kinematics import link_poses
+from heavytop.io.mjcf.actuators import read_actuators
+from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
+from heavytop.io.mjcf.document import Defaults, Settings, check_root, with_includes
+from heavytop.io.mjcf.geoms import Assets
+from heavytop.io.robot import Closure, JointRelation, Robot, Tendon
+from heavytop.io.xml_source import Element
+from heavytop.system.names import WORLD
+
+READ = ("compiler", "option", "default", "asset", "worldbody", "tendon", "equality", "actuator")
+NOT_READ = {
+    "contact": "there are no contacts",
+    "sensor": "sensors do not act on the motion",
+    "keyframe": "stored states are not read",
+    "deformable": "flexible bodies are not read",
+    "extension": "plugins are not read",
+    "custom": "data of users",
+    "visual": "looks only",
+    "statistic": "looks only",
+    "size": "memory of the program",
+}
+
+
+def robot_of(root: Element, path: Path) -> Robot:
+    """The robot of a parsed MJCF file."""
+    check_root(root)
+    with_includes(root, path)
+    report = TransferReport()
+    settings, defaults = Settings.of(root), Defaults(root)
+    robot = Robot(root.get("model") or path.stem, str(path), report, settings.gravity)
+    for note in settings.notes:
+        report.lost(*note)
+    assets = Assets(path, settings, defaults, report)
+    for element in root.all("asset"):
+        assets.read(element)
+    bodies = BodyReader(robot, settings, defaults, assets)
+    for element in root.all("worldbody"):
+        bodies.read_world(element)
+    if len(robot.links) < 2:
+        raise root.error("it has no <body>.")
+    if settings.total_mass is not None:
+        scale_to_total_mass(robot, settings.total_mass)
+    _report_geoms(root, robot)
+    for element in root.all("tendon"):
+        _read_tendons(element, robot, defaults, bodies.zeros)
+    for element in root.all("equality"):
+        _read_equalities(element, robot, defaults, settings)
+    for element in root.all("actuator"):
+        read_actuators(element, robot, defaults, bodies.zeros)
+    for element in root.children:
+        if element.tag not in READ:
+            report.lost(element.tag, element.get("name") or "", element.where, NOT_READ.get(element.tag, "not read"))
+    return robot
+
+
+def _report_geoms(root: Element, robot: Robot) -> None:
+    """Contacts of geoms are lost: one line for all."""
+    geoms = [e for world in root.all("worldbody") for e in world.walk() if e.tag == "geom"]
+    if geoms:
+        robot.report.lost("contact geometry", f"{len(geoms)} geoms", geoms[0].where, "there are no contacts")
+
+
+# --- tendons ------------------------------------------------------------------------------------------------------------------
+
+
+def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dict[str, float]) -> None:
+    for element in section.children:
+        e = Element("tendon", element.attributes, element.file, element.line, element.children)
+        e = defaults.apply(e, None)
+        name = (e.get("name") or "").strip() or f"tendon{len(robot.tendons) + 1}"
+        if element.tag == "fixed":
+            terms = tuple((j.string("joint"), j.number("coef", 1.0)) for j in element.all("joint"))
+            for joint, _ in terms:
+                if joint not in robot.joints:
+                    raise e.error(f"names the joint {joint!r}, which does not exist.")
+            # lengths are sums of the file's coordinates: ours are shifted by ref
+            shift = sum(c * zeros.get(joint, 0.0) for joint, c in terms)
+            length = sum(c * robot.joints[joint].rest for joint, c in terms)
+            tendon = _tendon(e, name, length, shift, terms=terms)
+        elif element.tag == "spatial":
+            if any(child.tag != "site" for child in element.children):
+                robot.report.lost("tendon", name, e.where, "it wraps around geoms or pulleys")
+                continue
+            path = _path(element, robot)
+            rests = {joint.name: joint.rest for joint in robot.joints.values()}
+            tendon = _tendon(e, name, _length(path, link_poses(robot, rests)), 0.0, path=path)
+        else:
+            robot.report.lost("tendon", name, e.where, f"tendons of the kind {element.tag!r} are not read")
+            continue
+        robot.tendons.append(tendon)
+        robot.report.represented("tendon", name, e.where)
+        for attribute, note in (
+            ("frictionloss", "friction of tendons is not read"),
+            ("armature", "inertia of tendons is not read"),
+        ):
+            if e.number(attribute, 0.0):
+                robot.report.lost(attribute, name, e.where, note)
+        if e.get("range") is not None and e.get("limited", "auto") != "false":
+            robot.report.lost("range", name, e.where, "limits of tendons are not read")
+
+
+def _tendon(e: Element, name: str, rest_length: float, shift: float, **kind) -> Tendon:
+    """Spring length -1 stands for the length where the springs of the joints are relaxed."""
+    given = e.numbers("springlength", None, (-1.0,))
+    low, high = (given[0], given[-1]) if given[0] >= 0 else (rest_length + shift, rest_length + shift)
+    stiffness, damping = float(e.numbers("stiffness", None, (0.0,))[0]), float(e.numbers("damping", None, (0.0,))[0])
+    if stiffness < 0 or damping < 0 or low > high:
+        raise e.error(
+            f"stiffness and damping of tendon {name!r} must not be negative, and its spring lengths must increase."
+        )
+    return Tendon(name, e.where, stiffness, damping, (float(low) - shift, float(high) - shift), **kind)
+
+
+def _path(element: Element, robot: Robot) -> tuple[tuple[str, np.ndarray], ...]:
+    sites = {frame.name: frame for frame in robot.frames}
+    path = []
+    for child in element.all("site"):
+        name = child.string("site")
+        if name not in sites:
+            raise child.error(f"names the site {name!r}, which does not exist.")
+        path.append((sites[name].link, se3.position(sites[name].at)))
+    if len(path) < 2:
+        raise element.error("a spatial tendon needs two sites.")
+    return tuple(path)
+
+
+def _length(path: tuple[tuple[str, np.ndarray], ...], poses: dict[str, np.ndarray]) -> float:
+    points = [se3.transform(poses[link], point) for link, point in path]
+    return float(sum(np.linalg.norm(b - a) for a, b in pairwise(points)))
+
+
+# --- equality constraints -----------------------------------------------------------------------------------------------------
+
+
+def _read_equalities(section: Element, robot: Robot, defaults: Defaults, settings: Settings) -> None:
+    poses = link_poses(robot)
+    for k, element in enumerate(section.children):
+        e = Element("equality", element.attributes, element.file, element.line)
+        e = defaults.apply(e, None)
+        name = (e.get("name") or "").strip() or f"{element.tag}{k + 1}"
+        if e.get("active", "true") == "false":
+            robot.report.lost("equality", name, e.where, "it is not active")
+        elif element.tag in ("connect", "weld"):
+            robot.closures.append(_closure(e, element.tag, name, robot, poses))
+            robot.report.changed("equality", name, e.where, "an exact loop instead of a soft constraint")
+        elif element.tag == "joint":
+            robot.relations.append(_relation(e, name, robot))
+            robot.report.changed("equality", name, e.where, "an exact constraint instead of a soft one")
+        else:
+            robot.report.lost("equality", name, e.where, f"constraints of the kind {element.tag!r} are not read")
+
+
+def _closure(e: Element, kind: str, name: str, robot: Robot, poses: dict[str, np.ndarray]) -> Closure:
+    if e.get("site1") is not None:
+        frames = {frame.name: frame for frame in robot.frames}
+        first, second = (frames.get(e.string(key)) for key in ("site1", "site2"))
+        if first is None or second is None:
+            raise e.error("names a site that does not exist.")
+        return Closure(name, kind, first.link, second.link, first.at, second.at, e.where)
+    a, b = e.string("body1"), e.get("body2") or WORLD
+    for body in (a, b):
+        if body not in robot.links:
+            raise e.error(f"names the body {body!r}, which does not exist.")
+    relative = se3.inverse(poses[b]) @ poses[a]
+    if kind == "connect":
+        anchor = se3.pose(np.eye(3), e.numbers("anchor", 3))
+        return Closure(name, kind, a, b, anchor, relative @ anchor, e.where)
+    given = e.numbers("relpose", 7, (0, 1, 0, 0, 0, 0, 0))
+    if np.any(given[3:]):  # the pose of body 2 in body 1
+        at_a = se3.pose(quaternion.rotation_from_quaternion(quaternion.normalize(given[3:])), given[:3])
+        return Closure(name, kind, a, b, at_a, np.eye(4), e.where)
+    return Closure(name, kind, a, b, np.eye(4), relative, e.where)
+
+
+def _relation(e: Element, name: str, robot: Robot) -> JointRelation:
+    """q1 - q1_ref = polynomial(q2 - q2_ref): our coordinates are zero at the reference."""
+    follower, source = e.string("joint1"), e.get("joint2")
+    for joint in (follower, source):
+        if joint is not None and joint not in robot.joints:
+            raise e.error(f"names the joint {joint!r}, which does not exist.")
+    coefficients = e.numbers("polycoef", None, (0.0, 1.0, 0.0, 0.0, 0.0)).tolist()
+    return JointRelation(name, follower, source, tuple(coefficients), e.where)

@@ -1,0 +1,171 @@
+"""A robot as its file describes it, whatever the format: links, joints, what acts in them, loops, frames, shapes.
+
+Readers fill it, :mod:`heavytop.io.build_system` makes a system of it, writers take it apart again. Names are those of the file; poses are
+(4, 4), units SI and radians.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heavytop.io.import_report import TransferReport
+
+FIXED, REVOLUTE, CONTINUOUS, PRISMATIC = "fixed", "revolute", "continuous", "prismatic"
+FLOATING, PLANAR, SPHERICAL = "floating", "planar", "spherical"
+MOST_LINKS = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class Visual:
+    """A shape at a pose in the frame of its link."""
+
+    shape: Any
+    at: np.ndarray
+    color: tuple[float, float, float, float] | None = None
+
+
+@dataclass(eq=False)
+class Link:
+    """A rigid body: mass, centre of mass and moment about it in axes of the link, or None; its looks."""
+
+    name: str
+    where: str
+    mass: float | None = None
+    com: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    moment: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
+    visuals: list[Visual] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a joint: position, largest speed, largest effort; None where there is none."""
+
+    lower: float | None = None
+    upper: float | None = None
+    velocity: float | None = None
+    effort: float | None = None
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another one: q = ratio q_source + offset."""
+
+    source: str
+    ratio: float
+    offset: float
+
+
+@dataclass(eq=False)
+class RobotJoint:
+    """A joint: the child frame in the parent frame is ``at`` G_joint(q) ``after``."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    where: str
+    at: np.ndarray = field(default_factory=lambda: np.eye(4))
+    axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
+    after: np.ndarray | None = None
+    limits: Limits = field(default_factory=Limits)
+    mimic: Mimic | None = None
+    stiffness: float = 0.0
+    rest: float = 0.0
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class NamedFrame:
+    """A frame fixed to a link."""
+
+    name: str
+    link: str
+    at: np.ndarray
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Actuator:
+    """An input: generalised forces in joints per unit, as (joint, index of the velocity, gear), or a wrench (6,) in a named frame."""
+
+    name: str
+    terms: tuple[tuple[str, int, float], ...]
+    where: str
+    frame: str | None = None
+    wrench: tuple[float, ...] = ()
+    limits: tuple[float, float] | None = None
+    """Least and largest value of the input."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointSpring:
+    """A spring and damper in a joint beside its own: the part of a servo that depends on the state."""
+
+    joint: str
+    stiffness: float
+    rest: float
+    damping: float
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A loop: a spherical ("connect") or fixed ("weld") joint between the frame at_a of a and at_b of b."""
+
+    name: str
+    kind: str
+    a: str
+    b: str
+    at_a: np.ndarray
+    at_b: np.ndarray
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class JointRelation:
+    """q_follower = polynomial(q_source) as a constraint; source None: the polynomial's constant."""
+
+    name: str
+    follower: str
+    source: str | None
+    coefficients: tuple[float, ...]
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tendon:
+    """A force element: a spring and damper on a length, either sum coef q of joints or a line through points of links.
+
+    It is slack between the rest lengths ``rest`` = (low, high); ``terms`` are (joint, coefficient), ``path`` are (link, point).
+    """
+
+    name: str
+    where: str
+    stiffness: float = 0.0
+    damping: float = 0.0
+    rest: tuple[float, float] = (0.0, 0.0)
+    terms: tuple[tuple[str, float], ...] = ()
+    path: tuple[tuple[str, np.ndarray], ...] = ()
+
+
+@dataclass(eq=False)
+class Robot:
+    """Everything a reader found."""
+
+    name: str
+    file: str
+    report: TransferReport
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    links: dict[str, Link] = field(default_factory=dict)
+    joints: dict[str, RobotJoint] = field(default_factory=dict)
+    frames: list[NamedFrame] = field(default_factory=list)
+    actuators: list[Actuator] = field(default_factory=list)
+    closures: list[Closure] = field(default_factory=list)
+    relations: list[JointRelation] = field(default_factory=list)
+    tendons: list[Tendon] = field(default_factory=list)
+    springs: list[JointSpring] = field(default_factory=list)

@@ -1,0 +1,133 @@
+"""Tendons: a spring and damper on a length, slack over a range, along joints or along a path through points of bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, symbol, transpose, vector
+from heavytop.errors import unknown_name
+from heavytop.geometry import se3
+from heavytop.system.actions import Actions
+from heavytop.system.forces import CoordinateElement, ForceElement, Line
+from heavytop.system.forces.ports import Port
+from heavytop.system.kinematics import Kinematics
+
+
+def stretch(length: Array, low: float, high: float) -> Array:
+    """How far a length is above ``high`` or below ``low``; zero between them."""
+    if low == high:
+        return length - low
+    return np.maximum(length - high, 0.0) - np.maximum(low - length, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class JointTendon(CoordinateElement):
+    """V = k/2 s(L)^2 and R = d/2 L'^2 with L = sum coef q: ``terms`` are (index in q, index in v, coefficient)."""
+
+    terms: tuple[tuple[int, int, float], ...]
+    stiffness: float
+    viscosity: float
+    low: float
+    high: float
+
+    def energy(self, q: Array, /) -> Array:
+        length = sum(c * q[i] for i, _, c in self.terms)
+        return 0.5 * self.stiffness * stretch(length, self.low, self.high) ** 2
+
+    def dissipation(self, q: Array, v: Array, /) -> Array:
+        return 0.5 * self.viscosity * sum(c * v[j] for _, j, c in self.terms) ** 2
+
+
+class PathPort(Port):
+    """The length of a path through points of bodies: x = (L,), w = (L',), the force is a tension that lengthens it."""
+
+    forces = "force, one along the path"
+
+    def __init__(self, kinematics: Kinematics, path: tuple[tuple[str, Any], ...]) -> None:
+        super().__init__(kinematics)
+        self.segments = [(a, p, b, r) for (a, p), (b, r) in pairwise(path)]
+        self.configuration = vector(sum(self._line(*segment)[0] for segment in self.segments))
+        rates = [np.vecdot(self._line(a, p, b, r)[1], kinematics.motion(a, b).twist) for a, p, b, r in self._moving]
+        self.velocity = vector(sum(rates, start=0.0))
+
+    @property
+    def _moving(self) -> list[tuple[str, Any, str, Any]]:
+        return [segment for segment in self.segments if segment[0] != segment[2]]
+
+    def _line(self, a: str, at_a: Any, b: str, at_b: Any) -> tuple[Array, Array]:
+        """Length of a segment and the body wrench (6,) on b per newton of tension that lengthens it."""
+        pose = self.kinematics.motion(a, b).pose if a != b else np.eye(4)
+        R = se3.rotation(pose)
+        offset = se3.position(pose) + np.matvec(R, at_b) - at_a
+        length = np.sqrt(np.vecdot(offset, offset))
+        direction = np.matvec(transpose(R), offset) / length
+        return length, concatenate(direction, np.cross(at_b, direction))
+
+    @cached_property
+    def rows(self) -> Array:
+        lines = [(self._line(a, p, b, r)[1], self.kinematics.motion(a, b).jacobian) for a, p, b, r in self._moving]
+        row = sum(np.matvec(transpose(J), line) for line, J in lines)
+        return np.reshape(row, (1, self.kinematics.nv))
+
+    @property
+    def flat(self) -> Array:
+        return self.configuration
+
+    def probe(self) -> Array:
+        return symbol("L", 1)
+
+    def view(self, flat: Array) -> Array:
+        return flat
+
+    def kinematics_matrix(self, flat: Array) -> Array:
+        return np.eye(1)
+
+    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return rng.uniform(0.05, 5.0, (count, 1))
+
+    def place(self, force: Array, actions: Actions) -> None:
+        for a, p, b, r in self._moving:
+            actions.wrench(a, b, self._line(a, p, b, r)[1] * force[0])
+
+
+@dataclass(frozen=True, eq=False)
+class PathTendon(ForceElement):
+    """V = k/2 s(L)^2 and R = d/2 L'^2 with the length L of a path through points of bodies: ``path`` are (body, point)."""
+
+    path: tuple[tuple[str, Any], ...]
+    stiffness: float
+    viscosity: float
+    low: float
+    high: float
+
+    def port(self, kinematics: Kinematics) -> Port:
+        return PathPort(kinematics, self.path)
+
+    def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
+        for body, _ in self.path:
+            if body not in frames:
+                raise unknown_name("body or frame (on the path of a tendon)", body, frames)
+
+    def lines(self) -> tuple[Line, ...]:
+        return tuple(Line(a, p, b, r) for (a, p), (b, r) in pairwise(self.path))
+
+    def energy(self, x: Array, /) -> Array:
+        return 0.5 * self.stiffness * stretch(x[0], self.low, self.high) ** 2
+
+    def energy_gradient(self, x: Array, /) -> Array:
+        return vector(self.stiffness * stretch(x[0], self.low, self.high))
+
+    def dissipation(self, x: Array, w: Array, /) -> Array:
+        return 0.5 * self.viscosity * w[0] ** 2
+
+    def resistance(self, x: Array, w: Array, /) -> Array:
+        return self.viscosity * w
+
+    def damping(self, x: Array, /) -> Array:
+        return self.viscosity * np.eye(1)

@@ -1,0 +1,218 @@
+"""Reading URDF into the neutral description."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from heavytop.errors import FileFormatError
+from heavytop.geometry import se3, so3
+from heavytop.io.import_report import TransferReport
+from heavytop.io.robot import (
+    CONTINUOUS,
+    FIXED,
+    FLOATING,
+    PLANAR,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    Actuator,
+    Limits,
+    Link,
+    Mimic,
+    Robot,
+    RobotJoint,
+)
+from heavytop.io.urdf.visuals import Materials, read_visuals
+from heavytop.io.xml_source import Element, read_xml
+
+KINDS = (FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
+ONE_AXIS = (REVOLUTE, CONTINUOUS, PRISMATIC)
+XACRO = (
+    "this is a xacro file, a template that makes a URDF. Expand it first, for example with `xacro robot.urdf.xacro > robot.urdf` "
+    "(`pip install xacro`), and load the result."
+)
+NOT_READ = {
+    "gazebo": "settings of a simulator",
+    "sensor": "sensors do not act on the motion",
+    "ros2_control": "settings of a controller",
+}
+
+
+def read_urdf(path: Path, packages: dict[str, Path] | None = None) -> Robot:
+    """The robot of a URDF file; ``packages`` says where packages of ``package://`` lie."""
+    return robot_of(read_xml(path), path, packages or {})
+
+
+def robot_of(root: Element, path: Path, packages: dict[str, Path]) -> Robot:
+    """The robot of a parsed file."""
+    if path.suffix == ".xacro" or any(element.tag.startswith("xacro:") for element in root.walk()):
+        raise FileFormatError(f"{root.where}: {XACRO}")
+    if root.tag != "robot":
+        raise root.error("a URDF file begins with <robot name=...>.")
+    report = TransferReport()
+    robot = Robot(root.get("name") or path.stem, str(path), report)
+    materials = Materials(root, path, packages, report)
+    for element in root.children:
+        if element.tag == "link":
+            _read_link(element, robot, materials)
+        elif element.tag == "joint":
+            _read_joint(element, robot)
+    if not robot.links:
+        raise root.error("it has no <link>.")
+    for element in root.children:
+        if element.tag == "transmission":
+            _read_transmission(element, robot)
+        elif element.tag in NOT_READ:
+            name = element.get("name") or element.get("reference") or ""
+            report.lost(element.tag, name, element.where, NOT_READ[element.tag])
+        elif element.tag not in ("link", "joint", "material"):
+            report.lost(element.tag, element.get("name") or "", element.where, "not part of URDF")
+    _resolve_mimics(robot)
+    return robot
+
+
+def origin(element: Element) -> np.ndarray:
+    """The pose (4, 4) of an <origin>, which may be missing: Rz(yaw) Ry(pitch) Rx(roll), then xyz."""
+    found = element.first("origin")
+    if found is None:
+        return np.eye(4)
+    xyz, rpy = found.numbers("xyz", 3, (0.0, 0.0, 0.0)), found.numbers("rpy", 3, (0.0, 0.0, 0.0))
+    return se3.pose(so3.from_roll_pitch_yaw(rpy) if np.any(rpy) else np.eye(3), xyz)
+
+
+def _read_link(element: Element, robot: Robot, materials: Materials) -> None:
+    name = element.string("name")
+    if name in robot.links:
+        raise element.error(f"the name {name!r} is taken by the link in {robot.links[name].where}.")
+    link = Link(name, element.where)
+    inertial = element.first("inertial")
+    if inertial is not None:
+        _read_inertial(inertial, link)
+    link.visuals = read_visuals(element, materials)
+    robot.links[name] = link
+    robot.report.represented("link", name, element.where)
+    for child in element.children:
+        if child.tag == "collision":
+            robot.report.lost("collision geometry", name, child.where, "there are no contacts")
+
+
+def _read_inertial(element: Element, link: Link) -> None:
+    """Mass, centre of mass and moment about it; the axes of the moments are turned to those of the link."""
+    mass = element.first("mass")
+    link.mass = mass.number("value") if mass is not None else 0.0
+    if link.mass < 0:
+        raise (mass or element).error(f"the mass of link {link.name!r} must not be negative, got {link.mass:g}.")
+    pose = origin(element)
+    R, link.com = se3.rotation(pose), se3.position(pose)
+    given = element.first("inertia")
+    if given is None:
+        return
+    xx, xy, xz, yy, yz, zz = (given.number(key, 0.0) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    moment = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
+    link.moment = (moment + moment.T) / 2
+
+
+def _read_joint(element: Element, robot: Robot) -> None:
+    name, kind = element.string("name"), element.string("type")
+    if name in robot.joints:
+        raise element.error(f"the name {name!r} is taken by the joint in {robot.joints[name].where}.")
+    if kind not in KINDS:
+        raise element.error(f"joint {name!r} has the type {kind!r}; known are {', '.join(KINDS)}.")
+    parent, child = element.need("parent").string("link"), element.need("child").string("link")
+    joint = RobotJoint(name, kind, parent, child, element.where, at=origin(element))
+    axis = element.first("axis")
+    if axis is not None and kind in (*ONE_AXIS, PLANAR):
+        joint.axis = axis.numbers("xyz", 3, (1.0, 0.0, 0.0))
+        if not np.any(joint.axis):
+            raise axis.error(f"the axis of joint {name!r} must not be zero.")
+    limit, dynamics, mimic = element.first("limit"), element.first("dynamics"), element.first("mimic")
+    if limit is not None:
+        joint.limits = _limits(limit, kind)
+    if dynamics is not None:
+        joint.damping, joint.friction = dynamics.number("damping", 0.0), dynamics.number("friction", 0.0)
+        for label, value in (("damping", joint.damping), ("friction", joint.friction)):
+            if value < 0:
+                raise dynamics.error(f"{label} of joint {name!r} must not be negative, got {value:g}.")
+    if mimic is not None and kind == FIXED:
+        robot.report.lost("mimic", name, mimic.where, "a fixed joint does not follow another one")
+    elif mimic is not None:
+        if kind not in ONE_AXIS:
+            raise mimic.error(
+                f"joint {name!r} is {kind}; only revolute, continuous and prismatic joints can mimic another one."
+            )
+        joint.mimic = Mimic(mimic.string("joint"), mimic.number("multiplier", 1.0), mimic.number("offset", 0.0))
+    robot.joints[name] = joint
+    robot.report.represented("joint", name, element.where)
+    for tag, note in (("safety_controller", "settings of a controller"), ("calibration", "settings of a sensor")):
+        if (found := element.first(tag)) is not None:
+            robot.report.lost(tag, name, found.where, note)
+
+
+def _limits(element: Element, kind: str) -> Limits:
+    bounded = kind in (REVOLUTE, PRISMATIC)
+    values = {
+        key: element.number(key) if element.get(key) is not None else None
+        for key in ("lower", "upper", "velocity", "effort")
+    }
+    lower, upper = values["lower"], values["upper"]
+    if bounded:  # the format says 0 where one of them is missing
+        lower, upper = lower or 0.0, upper or 0.0
+        if lower > upper:
+            raise element.error(f"the lower limit {lower:g} is above the upper limit {upper:g}.")
+    else:
+        lower = upper = None
+    return Limits(lower, upper, values["velocity"], values["effort"])
+
+
+def _read_transmission(element: Element, robot: Robot) -> None:
+    """An actuator of a transmission as an input: one unit is the effort of the motor, times the reduction in the joint."""
+    name = element.get("name") or f"transmission at line {element.line}"
+    joints = [j.get("name") or "" for j in element.all("joint")]
+    if len(joints) != 1 or joints[0] not in robot.joints:
+        robot.report.lost("transmission", name, element.where, "it does not move exactly one joint of the file")
+        return
+    joint = robot.joints[joints[0]]
+    if joint.kind not in ONE_AXIS:
+        robot.report.lost("transmission", name, element.where, f"its joint {joint.name!r} is {joint.kind}")
+        return
+    if any(term[0] == joint.name for actuator in robot.actuators for term in actuator.terms):
+        robot.report.lost("transmission", name, element.where, f"joint {joint.name!r} has an actuator already")
+        return
+    reduction = next((r for a in element.all("actuator") for r in a.all("mechanicalReduction")), None)
+    gear = 1.0
+    if reduction is not None:
+        try:
+            gear = float(reduction.text)
+        except ValueError:
+            raise reduction.error(f"the reduction must be a number, got {reduction.text!r}.") from None
+        if not np.isfinite(gear):
+            raise reduction.error(f"the reduction must be finite, got {reduction.text!r}.")
+    robot.actuators.append(Actuator(joint.name, ((joint.name, 0, gear),), element.where))
+    robot.report.represented("transmission", name, element.where, f"input {joint.name!r}")
+
+
+def _resolve_mimics(robot: Robot) -> None:
+    """Joints that follow a joint that itself follows another one, down to one that is free; cycles are errors."""
+    for joint in robot.joints.values():
+        seen = [joint.name]
+        while joint.mimic is not None:
+            source = robot.joints.get(joint.mimic.source)
+            if source is None:
+                raise FileFormatError(
+                    f"{joint.where}: joint {joint.name!r} mimics {joint.mimic.source!r}, which does not exist."
+                )
+            if source.name in seen:
+                raise FileFormatError(
+                    f"{joint.where}: joint {joint.name!r} mimics itself: {' -> '.join([*seen, source.name])}."
+                )
+            if source.kind not in ONE_AXIS:
+                raise FileFormatError(
+                    f"{joint.where}: joint {joint.name!r} mimics {source.name!r}, which is {source.kind}."
+                )
+            if source.mimic is None:
+                break
+            seen.append(source.name)
+            own, other = joint.mimic, source.mimic
+            joint.mimic = Mimic(other.source, own.ratio * other.ratio, own.ratio * other.offset + own.offset)

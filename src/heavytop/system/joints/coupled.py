@@ -1,0 +1,91 @@
+"""A joint that follows another one: gears, parallel grippers, the mimic joints of robot files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, is_symbolic
+from heavytop.coordinates import Angle, Coordinates, Vector
+from heavytop.errors import ModelError, unknown_name
+from heavytop.system.joints.base import Joint
+from heavytop.system.joints.single_axis import Prismatic, Revolute
+
+
+class Coupled(Joint):
+    """A revolute or prismatic joint whose coordinate is a linear function of that of another joint.
+
+    It has no coordinates of its own: ``q_own = ratio * q_source + offset``. The coupling is exact and adds neither equations nor
+    unknowns, and what acts on this joint is felt by the source.
+
+    Parameters
+    ----------
+    joint : ``Revolute`` or ``Prismatic``: how this joint moves.
+    source : name of the joint it follows, revolute (with coordinates "angle") or prismatic.
+    ratio, offset : of the linear function; rad, m or the quotient of both.
+
+    Examples
+    --------
+    Two fingers of a gripper that open by the same distance:
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> finger = ht.Inertia(0.1)
+    >>> system.body("left", joint=ht.Prismatic("y"), inertia=finger)
+    >>> system.body("right", joint=ht.Coupled(ht.Prismatic("y"), "left", ratio=-1.0), inertia=finger)
+    >>> model = system.derive()
+    >>> model.nv, model.mass_matrix([0.02])
+    (1, array([[0.2]]))
+    """
+
+    def __init__(self, joint: Joint, source: str, ratio: Any = 1.0, offset: Any = 0.0) -> None:
+        if not isinstance(joint, Revolute | Prismatic) or joint.coordinates.nq != 1:
+            raise ModelError(
+                f"Coupled joint: only a Revolute or Prismatic joint can follow another one, got {joint!r}."
+            )
+        if not isinstance(source, str) or not source:
+            raise ModelError(f"Coupled joint: source must be the name of a joint, got {source!r}.")
+        self.joint, self.source = joint, source
+        self.ratio, self.offset = as_array(ratio), as_array(offset)
+        for label, value in (("ratio", self.ratio), ("offset", self.offset)):
+            if value.shape != () or not (is_symbolic(value) or np.isfinite(value)):
+                raise ModelError(f"Coupled joint: {label} must be one finite number, got {value!r}.")
+        self._coordinates = Vector(0)
+
+    def describe(self) -> tuple | None:
+        inner = self.joint.describe()
+        return None if inner is None else ("Coupled", *inner, self.source, self.ratio, self.offset)
+
+    @property
+    def coordinates(self) -> Coordinates:
+        return self._coordinates
+
+    def check_source(self, joint: Joint | None, label: str, known: Any) -> None:
+        """Raise a ModelError unless ``joint`` is one that can be followed; ``label`` is the name of this one."""
+        if joint is None:
+            raise unknown_name(f"joint (that {label!r} follows)", self.source, known)
+        if not isinstance(joint.coordinates, Angle | Vector) or joint.coordinates.nq != 1:
+            raise ModelError(
+                f"joint {label!r} follows {self.source!r}, which must be a Revolute joint with coordinates 'angle' or a Prismatic one, "
+                f"got {type(joint).__name__} with {joint.coordinates.nq} coordinates."
+            )
+
+    def follow(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """Coordinate (1,) and velocity (1,) of this joint from those of the source."""
+        return self.ratio * q + self.offset, self.ratio * v
+
+    def pose(self, q: Array) -> Array:
+        return self.joint.pose(q)
+
+    def jacobian(self, q: Array) -> Array:
+        return self.joint.jacobian(q)
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return self.joint.bias(q, v)
+
+    def check_closure(self) -> None:
+        raise ModelError(
+            "a Coupled joint cannot close a loop: it has no coordinate of its own. Put it into the tree, and close the loop with the joint "
+            "that it is made of."
+        )

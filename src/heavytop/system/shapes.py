@@ -1,0 +1,228 @@
+"""Shapes of bodies as data: what they look like, and what mass they have when they are filled evenly.
+
+A shape lives in its own frame: boxes, spheres, cylinders and capsules are centred at the origin, with the axis of revolution along z.
+Shapes do not enter the equations; :meth:`heavytop.Inertia.of` turns one into an inertia.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from heavytop.errors import FileFormatError, ModelError, ShapeError
+from heavytop.geometry import so3
+
+MESH_FORMATS = (".stl", ".obj", ".dae", ".glb", ".gltf", ".ply", ".off")
+LARGEST_MESH = 100_000_000
+"""Bytes of a mesh file."""
+CLOSED_TOLERANCE = 1e-6
+
+
+class Shape(Protocol):
+    """Anything with a volume: moments of a body of unit density."""
+
+    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+        """Volume (m^3), its centre (3,) (m) and its moment matrix (3, 3) about the centre (m^5)."""
+        ...
+
+
+def _positive(shape: object, **lengths: Any) -> None:
+    for name, value in lengths.items():
+        number = np.asarray(value, dtype=float)
+        if number.shape != () or not np.isfinite(number) or number <= 0:
+            raise ModelError(f"{type(shape).__name__}: {name} must be a positive number in m, got {value!r}.")
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box with edge lengths ``size`` (3,) in m, centred at the origin.
+
+    >>> Box((1.0, 2.0, 3.0)).unit_moments()[0]
+    6.0
+    """
+
+    size: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        size = np.asarray(self.size, dtype=float)
+        if size.shape != (3,) or not np.all(np.isfinite(size)) or np.any(size <= 0):
+            raise ModelError(f"Box: size must be three positive numbers in m, got {self.size!r}.")
+        object.__setattr__(self, "size", tuple(size.tolist()))
+
+    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+        x, y, z = self.size
+        volume = x * y * z
+        return volume, np.zeros(3), volume / 12 * np.diag([y * y + z * z, x * x + z * z, x * x + y * y])
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """A sphere around the origin; ``radius`` in m."""
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        _positive(self, radius=self.radius)
+
+    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+        volume = 4 / 3 * np.pi * self.radius**3
+        return volume, np.zeros(3), 0.4 * volume * self.radius**2 * np.eye(3)
+
+
+@dataclass(frozen=True)
+class Ellipsoid:
+    """An ellipsoid around the origin with half axes ``radii`` (3,) in m."""
+
+    radii: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        radii = np.asarray(self.radii, dtype=float)
+        if radii.shape != (3,) or not np.all(np.isfinite(radii)) or np.any(radii <= 0):
+            raise ModelError(f"Ellipsoid: radii must be three positive numbers in m, got {self.radii!r}.")
+        object.__setattr__(self, "radii", tuple(radii.tolist()))
+
+    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+        a, b, c = self.radii
+        volume = 4 / 3 * np.pi * a * b * c
+        return volume, np.zeros(3), volume / 5 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b])
+
+
+@dataclass(frozen=True)
+class Cylinder:
+    """A cylinder along z, centred at the origin; ``radius`` and ``length`` in m."""
+
+    radius: float
+    length: float
+
+    def __post_init__(self) -> None:
+        _positive(self, radius=self.radius, length=self.length)
+
+    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+        r, h = self.radius, self.length
+        volume = np.pi * r * r * h
+        across = volume * (3 * r * r + h * h) / 12
+        return volume, np.zeros(3), np.diag([across, across, volume * r * r / 2])
+
+
+@dataclass(frozen=True)
+class Capsule:
+    """A cylinder along z of the given ``length`` between two half spheres of the same ``radius``, centred at the origin."""
+
+    radius: float
+    length: float
+
+    def __post_init__(self) -> None:
+        _positive(self, radius=self.radius, length=self.length)
+
+    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+        r, h = self.radius, self.length
+        barrel, ends = np.pi * r * r * h, 4 / 3 * np.pi * r**3
+        along = barrel * r * r / 2 + 0.4 * ends * r * r
+        # half spheres: 83/320 m r^2 about their own centre, which lies 3/8 r beyond the end of the barrel
+        across = barrel * (3 * r * r + h * h) / 12 + ends * (83 / 320 * r * r + (h / 2 + 3 / 8 * r) ** 2)
+        return barrel + ends, np.zeros(3), np.diag([across, across, along])
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Triangles from a file (STL, OBJ, DAE, GLB, PLY, OFF) in units of m, scaled by ``scale``.
+
+    The file is read when the triangles are first needed, by trimesh.
+    """
+
+    path: str
+    scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), (3,))
+        if not np.all(np.isfinite(scale)) or np.any(scale == 0):
+            raise ModelError(f"Mesh {str(self.path)!r}: scale must be finite and not zero, got {self.scale!r}.")
+        object.__setattr__(self, "path", str(self.path))
+        object.__setattr__(self, "scale", tuple(scale.tolist()))
+
+    @cached_property
+    def triangles(self) -> tuple[np.ndarray, np.ndarray]:
+        """Vertices (n, 3) in m and triangles (m, 3) of the file."""
+        import trimesh
+
+        path = Path(self.path)
+        if not path.is_file():
+            raise FileFormatError(f"there is no mesh file {self.path!r}.")
+        if path.suffix.lower() not in MESH_FORMATS:
+            raise FileFormatError(f"mesh {self.path!r}: the format must be one of {', '.join(MESH_FORMATS)}.")
+        if path.stat().st_size > LARGEST_MESH:
+            raise FileFormatError(f"mesh {self.path!r} has more than {LARGEST_MESH} bytes.")
+        try:
+            loaded = trimesh.load(path, force="mesh", skip_materials=True)
+            vertices, faces = np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)
+        except Exception as error:
+            raise FileFormatError(f"mesh {self.path!r} cannot be read: {type(error).__name__}: {error}.") from error
+        if not len(faces) or not np.all(np.isfinite(vertices)):
+            raise FileFormatError(f"mesh {self.path!r} holds no triangles, or numbers that are not finite.")
+        if np.prod(self.scale) < 0:
+            faces = faces[:, ::-1]
+        return vertices * self.scale, faces
+
+    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+        vertices, faces = self.triangles
+        area = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
+        gap = np.linalg.norm(area.sum(axis=0)) / max(np.linalg.norm(area, axis=1).sum(), 1e-300)
+        volume, center, moment = mesh_moments(vertices, faces)
+        if gap > CLOSED_TOLERANCE or volume <= 0:
+            raise ModelError(
+                f"mesh {self.path!r} is not closed (its faces leave a gap of {gap:.1e} of its area) or is turned inside out (volume "
+                f"{volume:.3g} m^3), so that it has no inertia. Repair it, or give the inertia by numbers."
+            )
+        return volume, center, moment
+
+
+def mesh_moments(vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume, centre and moment matrix about it of the solid that triangles enclose: a sum over tetrahedra with tip at the origin.
+
+    A tetrahedron (0, a, b, c) has the volume d/6, d = a . (b x c), and the second moment d/120 (s s^T + a a^T + b b^T + c c^T),
+    s = a + b + c.
+    """
+    origin = vertices.mean(axis=0)
+    a, b, c = (vertices[faces[:, k]] - origin for k in range(3))
+    d = np.vecdot(a, np.cross(b, c))
+    volume, s = float(d.sum() / 6), a + b + c
+    if volume == 0:
+        return 0.0, origin, np.zeros((3, 3))
+    center = (d[:, None] * s).sum(axis=0) / 24 / volume
+    second = sum((d[:, None] * x).T @ x for x in (s, a, b, c)) / 120 - volume * np.outer(center, center)
+    return volume, origin + center, so3.Vee(second)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedShape:
+    """A shape on a body: its pose (4, 4) in the body frame and its colour (red, green, blue, opacity, each 0 to 1), or None."""
+
+    body: str
+    shape: Any
+    at: np.ndarray
+    color: tuple[float, float, float, float] | None = None
+
+
+def color_of(color: Any) -> tuple[float, float, float, float] | None:
+    """Three or four numbers from 0 to 1, or "#rrggbb", as (red, green, blue, opacity)."""
+    if color is None:
+        return None
+    if isinstance(color, str):
+        digits = color.removeprefix("#")
+        try:
+            values: Sequence[float] = [int(digits[k : k + 2], 16) / 255 for k in (0, 2, 4)]
+        except ValueError:
+            values = ()
+        if len(digits) != 6 or len(values) != 3:
+            raise ModelError(f"color must be such as '#3366cc' or three numbers from 0 to 1, got {color!r}.")
+    else:
+        values = [float(c) for c in color]
+    if len(values) not in (3, 4) or not all(0 <= c <= 1 for c in values):
+        raise ShapeError(f"color must be three or four numbers from 0 to 1, got {color!r}.")
+    red, green, blue, *opacity = values
+    return red, green, blue, opacity[0] if opacity else 1.0

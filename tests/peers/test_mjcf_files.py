@@ -1,0 +1,180 @@
+"""MJCF files against MuJoCo: the models of gymnasium, and random trees with springs, dampers, rotor inertia, tendons and servos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
+mujoco = pytest.importorskip("mujoco")
+gymnasium = pytest.importorskip("gymnasium")
+
+FILES = sorted((Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets").glob("*.xml"))
+TOLERANCE = 1e-9
+
+
+def numbers(values) -> str:
+    return " ".join(f"{x:.17g}" for x in np.atleast_1d(values))
+
+
+class RandomTree:
+    """A random MJCF file: every joint type, offsets, several joints per body, shapes, settings of the compiler."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.scalars: list[str] = []
+        self.balls: list[str] = []
+        self.sites: list[str] = []
+        self.degrees = bool(self.rng.integers(2))
+        self.count = 0
+        bodies = "".join(self.body(0) for _ in range(2))
+        sequence = "".join(self.rng.permutation(list("xyzXYZ"))[:3])
+        self.text = (
+            f'<mujoco><compiler angle="{"degree" if self.degrees else "radian"}" eulerseq="{sequence}"/>'
+            f'<option gravity="{self.vector(3, 5)}"/><default><default class="stiff"><joint stiffness="{self.positive()}"/></default>'
+            f'<geom density="{numbers(self.rng.uniform(100, 900))}"/></default>'
+            f"<worldbody>{bodies}</worldbody>{self.tendons()}{self.actuators()}</mujoco>"
+        )
+
+    def vector(self, n: int, size: float = 0.5) -> str:
+        return numbers(size * self.rng.standard_normal(n))
+
+    def positive(self) -> str:
+        return numbers(self.rng.uniform(0.1, 2.0))
+
+    def angle(self) -> str:
+        value = self.rng.standard_normal()
+        return numbers(np.rad2deg(value) if self.degrees else value)
+
+    def turn(self) -> str:
+        kind = self.rng.integers(5)
+        if kind == 0:
+            return f'quat="{self.vector(4)}"'
+        if kind == 1:
+            return f'euler="{self.angle()} {self.angle()} {self.angle()}"'
+        if kind == 2:
+            return f'axisangle="{self.vector(3)} {self.angle()}"'
+        return f'xyaxes="{self.vector(6)}"' if kind == 3 else f'zaxis="{self.vector(3)}"'
+
+    def body(self, depth: int) -> str:
+        self.count += 1
+        name = f"b{self.count}"
+        inner = "".join(self.body(depth + 1) for _ in range(self.rng.integers(0, 3))) if depth < 2 else ""
+        site = f'<site name="s_{name}" pos="{self.vector(3)}"/>'
+        self.sites.append(f"s_{name}")
+        return f'<body name="{name}" pos="{self.vector(3)}" {self.turn()}>{self.joints(name, depth)}{self.geoms()}{site}{inner}</body>'
+
+    def joints(self, name: str, depth: int) -> str:
+        kind = self.rng.integers(5)
+        if kind == 0 and depth == 0:
+            return f'<freejoint name="j_{name}"/>'
+        if kind == 1:
+            self.balls.append(f"j_{name}")
+            return (
+                f'<joint name="j_{name}" type="ball" pos="{self.vector(3)}" damping="{self.positive()}" armature="{self.positive()}" '
+                f'stiffness="{self.positive()}"/>'
+            )
+        if kind == 2 and depth:
+            return ""
+        text = ""
+        for k in range(self.rng.integers(1, 4)):
+            label, hinge = f"j_{name}_{k}", bool(self.rng.integers(2))
+            self.scalars.append(label)
+            ref = self.angle() if hinge else self.vector(1)
+            rest = self.angle() if hinge else self.vector(1)
+            text += (
+                f'<joint name="{label}" type="{"hinge" if hinge else "slide"}" axis="{self.vector(3)}" pos="{self.vector(3)}" '
+                f'damping="{self.positive()}" armature="{self.positive()}" ref="{ref}" springref="{rest}" class="stiff"/>'
+            )
+        return text
+
+    def geoms(self) -> str:
+        kinds = (
+            f'type="sphere" size="{self.positive()}"',
+            f'type="capsule" size="{self.positive()} {self.positive()}"',
+            f'type="cylinder" fromto="{self.vector(6)}" size="{self.positive()}"',
+            f'type="box" size="{self.positive()} {self.positive()} {self.positive()}" mass="{self.positive()}"',
+            f'type="ellipsoid" size="{self.positive()} {self.positive()} {self.positive()}"',
+        )
+        chosen = self.rng.choice(len(kinds), 2, replace=False)
+        parts = []
+        for k in chosen:
+            turn = "" if "fromto" in kinds[k] else f'pos="{self.vector(3)}" {self.turn()}'
+            parts.append(f"<geom {kinds[k]} {turn}/>")
+        return f"<frame {self.turn()} pos='{self.vector(3)}'>{parts[0]}</frame>{parts[1]}"
+
+    def tendons(self) -> str:
+        if len(self.scalars) < 2:
+            return ""
+        joints = "".join(f'<joint joint="{j}" coef="{self.vector(1)}"/>' for j in self.scalars[:3])
+        sites = "".join(f'<site site="{s}"/>' for s in dict.fromkeys(self.rng.choice(self.sites, 3)))
+        spatial = ""
+        if sites.count("<site") > 1:
+            spatial = (
+                f'<spatial name="rope" stiffness="{self.positive()}" damping="{self.positive()}">{sites}</spatial>'
+                f'<spatial name="slack" stiffness="{self.positive()}" springlength="0.1 0.8">{sites}</spatial>'
+            )
+        return (
+            f'<tendon><fixed name="couple" stiffness="{self.positive()}" damping="{self.positive()}">{joints}</fixed>'
+            f'<fixed name="band" stiffness="{self.positive()}" springlength="0 0.3">{joints}</fixed>{spatial}</tendon>'
+        )
+
+    def actuators(self) -> str:
+        if not self.scalars:
+            return ""
+        j, k = self.scalars[0], self.scalars[-1]
+        ball = f'<motor name="ball" joint="{self.balls[0]}" gear="1 2 3"/>' if self.balls else ""
+        tendon = '<motor name="pull" tendon="couple" gear="2"/>' if len(self.scalars) > 1 else ""
+        return (
+            f'<actuator><motor name="m" joint="{j}" gear="3"/><position name="p" joint="{k}" kp="2" kv="0.5" gear="1.5"/>'
+            f'<velocity name="v" joint="{j}" kv="0.7"/><general name="g" joint="{k}" gainprm="2" biastype="affine" biasprm="0.3 -2 -0.1"/>'
+            f'<motor name="site" site="{self.sites[0]}" gear="1 2 3 4 5 6"/>{ball}{tendon}</actuator>'
+        )
+
+
+def worst_deviation(path: Path, states: int = 5) -> float:
+    """Largest relative deviation of accelerations at random states and controls."""
+    system = ht.load(path)
+    model = system.derive(native=False)
+    peer = mujoco.MjModel.from_xml_path(str(path))
+    off = mujoco.mjtDisableBit
+    peer.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT | off.mjDSBL_FRICTIONLOSS
+    peer.opt.density = peer.opt.viscosity = 0.0  # listed as lost
+    peer.actuator_ctrllimited[:] = 0
+    data, rng, worst = mujoco.MjData(peer), np.random.default_rng(1), 0.0
+    assert model.nv == peer.nv
+    assert model.nu == peer.nu
+    for _ in range(states):
+        q, v, u = model.random(rng), rng.standard_normal(model.nv), rng.standard_normal(model.nu)
+        there = ht.conventions.to_mujoco(model, q, v, model.acceleration(q, v, u), peer=peer)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = there.q, there.v, u
+        mujoco.mj_forward(peer, data)
+        worst = max(worst, float(np.max(np.abs(there.a - data.qacc)) / np.max(np.abs(data.qacc))))
+        for body in range(1, peer.nbody):
+            name = peer.body(body).name
+            if name:
+                traced = model.traced(f"pose:world:{name}")
+                pose = traced(q, model.parameter_vector())[0]
+                assert np.max(np.abs(pose[:3, 3] - data.xpos[body])) < TOLERANCE
+                assert np.max(np.abs(pose[:3, :3] - data.xmat[body].reshape(3, 3))) < TOLERANCE
+    return worst
+
+
+def test_models_are_found() -> None:
+    assert len(FILES) >= 10
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_gymnasium_model_equals_mujoco(file: Path) -> None:
+    assert worst_deviation(file) < TOLERANCE
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_tree_equals_mujoco(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "tree.xml"
+    path.write_text(RandomTree(seed).text)
+    assert worst_deviation(path) < TOLERANCE

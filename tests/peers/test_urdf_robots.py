@@ -1,0 +1,81 @@
+"""Robots of example-robot-data against Pinocchio: mass matrix, forces, accelerations, energy and frames, mimic joints included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import FileFormatError
+
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
+pin = pytest.importorskip("pinocchio")
+
+FOLDER = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
+FILES = sorted(FOLDER.rglob("*.urdf"))
+NOT_LOADED = {
+    "alex_psyonic_hands": "joint 'Left_index_q2' mimics 'index_q1', which does not exist",
+    "ur3": "it has no <link>",
+}
+TOLERANCE = 1e-10
+
+
+def loaded(file: Path) -> tuple[ht.System, bool]:
+    """The system, with a free base unless the root is the world itself."""
+    try:
+        return ht.load(file, base="free"), True
+    except FileFormatError as error:
+        if "the root link is 'world'" not in str(error):
+            raise
+        return ht.load(file), False
+
+
+def deviation(ours: np.ndarray, theirs: np.ndarray) -> float:
+    return float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs)))
+
+
+def test_robots_are_found() -> None:
+    assert len(FILES) >= 60
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_robot_equals_pinocchio(file: Path) -> None:
+    if file.stem in NOT_LOADED:
+        with pytest.raises(FileFormatError, match=NOT_LOADED[file.stem]):
+            ht.load(file)
+        return
+    system, free = loaded(file)
+    model = system.derive()
+    peer = pin.buildModelFromUrdf(str(file), *((pin.JointModelFreeFlyer(),) if free else ()))
+    data, rng = peer.createData(), np.random.default_rng(0)
+    q, v = model.random(rng, (3,)), rng.standard_normal((3, model.nv))
+    a, M, energy = model.acceleration(q, v), model.mass_matrix(q), model.energy(q, v)
+    force = model.bias(q, v) + model.gravity_force(q)
+    there = ht.conventions.to_pinocchio(model, q, v, peer=peer)
+    unit = np.broadcast_to(q[0], (model.nv, model.nq))
+    T = ht.conventions.to_pinocchio(model, unit, np.eye(model.nv), peer=peer).v.T  # mimic joints: v_pin = T v
+    for k in range(3):
+        full = pin.crba(peer, data, there.q[k])
+        theirs = T.T @ (np.triu(full) + np.triu(full, 1).T) @ T
+        effects = T.T @ pin.rnea(peer, data, there.q[k], there.v[k], np.zeros(peer.nv))
+        assert deviation(M[k], theirs) < TOLERANCE
+        assert deviation(force[k], effects) < TOLERANCE
+        if T.shape[0] == T.shape[1]:
+            direct = pin.aba(peer, data, there.q[k], there.v[k], np.zeros(peer.nv))
+            assert deviation(a[k], T.T @ direct) < TOLERANCE
+        assert deviation(a[k], np.linalg.solve(theirs, -effects)) < TOLERANCE
+        kinetic = pin.computeKineticEnergy(peer, data, there.q[k], there.v[k])
+        potential = pin.computePotentialEnergy(peer, data, there.q[k])
+        assert abs(energy[k] - kinetic - potential) < TOLERANCE * (abs(kinetic) + abs(potential))
+        pin.framesForwardKinematics(peer, data, there.q[k])
+        names = [
+            f.name
+            for f in peer.frames
+            if f.type == pin.FrameType.BODY and f.name in model.expressions.kinematics.chains
+        ]
+        for name in names[:: max(1, len(names) // 6)]:
+            theirs_pose = data.oMf[peer.getFrameId(name, pin.FrameType.BODY)].homogeneous
+            traced = model.traced(f"pose:world:{name}")
+            assert np.max(np.abs(traced(q[k], model.parameter_vector())[0] - theirs_pose)) < TOLERANCE
