@@ -5,6 +5,9 @@
 
 Public is what the ``__init__.py`` of a package offers by ``from ... import name as name``, or defines without an underscore. A module
 that is offered so (``heavytop.geometry.so3``) brings the functions and classes that it defines without an underscore.
+
+Each of them needs a docstring and an entry. What a package offers also needs an example that runs as a doctest, in its docstring or, of
+a class, in that of a method; exceptions and warnings need none, and in a module that is offered as a whole the examples are counted together.
 """
 
 from __future__ import annotations
@@ -51,6 +54,11 @@ class Export:
     def docstring(self) -> str:
         """Its own text; an inherited one does not count."""
         return inspect.cleandoc(getattr(self.value, "__doc__", None) or "") if self.is_code else ""
+
+    @property
+    def is_exception(self) -> bool:
+        """Whether it is an error or a warning."""
+        return inspect.isclass(self.value) and issubclass(self.value, BaseException)
 
     @property
     def examples(self) -> int:
@@ -143,10 +151,14 @@ def faults(modules: list[ModuleType], text: str) -> list[str]:
             found.append(f"{module.__name__}: has no docstring")
         start = text.find(f"## {module.__name__}\n")
         section = text[start : text.find("\n## ", start + 1) % (len(text) + 1)] if start >= 0 else ""
-        for export in exports_of(module):
+        exports = exports_of(module)
+        is_package = hasattr(module, "__path__")
+        if not is_package and not any(export.examples or export.is_exception for export in exports):
+            found.append(f"{module.__name__}: has no example that runs as a doctest")
+        for export in exports:
             if export.is_code and not export.docstring:
                 found.append(f"{export.path}: has no docstring")
-            if export.is_code and not export.examples:
+            if is_package and export.is_code and not export.examples and not export.is_exception:
                 found.append(f"{export.path}: has no example that runs as a doctest")
             if entry(export) not in section:
                 found.append(f"{export.path}: has no entry (or an old one) on the page; run python scripts/api_page.py")

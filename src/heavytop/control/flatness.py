@@ -156,6 +156,15 @@ def oscillation_reference(
     Parameters
     ----------
     curve : t -> c (3,), six times differentiable. lever : eps of :func:`.lateral_lever`, m. Others: as :func:`flat_reference`.
+
+    Examples
+    --------
+    >>> from heavytop.control import circle
+    >>> from heavytop.copters import bicopter
+    >>> craft = bicopter()
+    >>> reference = oscillation_reference(craft.model, circle(1.0, 1.0), lever=0.05, heading=(1, 0, 0), duration=6.0)
+    >>> reference.duration
+    6.0
     """
     gravity = model.description.gravity
 

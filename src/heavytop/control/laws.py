@@ -49,6 +49,13 @@ def particle_law(
     Notes
     -----
     On a reference that rotates faster than ``sqrt(Pibar / Thbar)`` this law is locally unstable.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> particle_law(craft.model, craft.prototype).kind
+    'particle'
     """
     terms = _law_terms(model, prototype)
 
@@ -66,6 +73,12 @@ def body_law(
 
     For one fully actuated body the error dynamics is autonomous and almost globally asymptotically stable. An underactuated vehicle
     becomes unstable with it on fast rotating references: use :func:`energy_law` there. Parameters as in :func:`particle_law`.
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> law = body_law(craft.model, craft.prototype)
+    >>> law(craft.model.neutral(), np.zeros(6), craft.model.neutral()).round(4)
+    array([2.2072, 2.2073, 2.2072, 2.2073])
     """
     terms = _law_terms(model, prototype)
 
@@ -93,6 +106,14 @@ def energy_law(
     transport : how the desired velocity is carried to the actual configuration. "product": points at the centres of stiffness and
         attitudes separately; "se3": poses as a whole.
     blocks : the error blocks themselves, instead of those that ``transport`` names.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> law = energy_law(craft.model, craft.prototype, limits=craft.limits)
+    >>> law.kind
+    'energy'
     """
     terms = _law_terms(model, prototype)
     chosen = default_blocks(terms.actual, prototype, transport) if blocks is None else tuple(blocks)

@@ -34,6 +34,9 @@ class Spring:
     """A linear spring of stiffness ``k`` (N/m) and rest length zero between particle ``first`` and an anchor (eqs 3.38, 3.39).
 
     ``anchor`` is the index of another particle, a fixed point (3,) or a function of the time that gives one.
+
+    >>> Spring(10.0, first=0, anchor=(0.0, 0.0, 1.0)).k
+    10.0
     """
 
     k: float
@@ -43,7 +46,11 @@ class Spring:
 
 @dataclass(frozen=True)
 class Drag:
-    """Viscous friction ``d`` (N s/m) of one particle in a fluid of velocity ``fluid`` (3,), or a function of time (eq. 3.40)."""
+    """Viscous friction ``d`` (N s/m) of one particle in a fluid of velocity ``fluid`` (3,), or a function of time (eq. 3.40).
+
+    >>> Drag(0.5, particle=0, fluid=(1.0, 0.0, 0.0)).d
+    0.5
+    """
 
     d: float
     particle: int

@@ -50,7 +50,11 @@ class Event(Unchanging):
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One crossing: which event, when, of which trajectory, and the state there."""
+    """One crossing: which event, when, of which trajectory, and the state there.
+
+    >>> Occurrence("touchdown", 1.2, (), np.zeros(1), np.zeros(1), terminal=True).time
+    1.2
+    """
 
     name: str
     time: float

@@ -58,6 +58,12 @@ class Controller(Protocol):
     Attributes
     ----------
     signal_size : m, length of a sample of its signal; 0: it takes none. state_size : s, length of its memory; 0: it has none.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> isinstance(ht.Feedback(lambda v: -v, ("v",)), Controller)
+    True
     """
 
     @property
@@ -117,6 +123,12 @@ def complete(law: Any) -> Controller:
     ------
     SimulationError
         It has no method ``traced(model)``.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> complete(ht.Feedback(lambda v: -v, ("v",))).state_size
+    0
     """
     if isinstance(law, Controller):
         return law

@@ -16,7 +16,11 @@ from heavytop.system.model import Model
 
 
 class State(NamedTuple):
-    """Configuration, velocity, acceleration and generalised force; None where not given."""
+    """Configuration, velocity, acceleration and generalised force; None where not given.
+
+    >>> State(np.zeros(3)).v is None
+    True
+    """
 
     q: np.ndarray
     v: np.ndarray | None = None
