@@ -262,17 +262,35 @@ def to_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any 
 
 
 def from_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
-    """A state of ours from Pinocchio's."""
+    """A state of ours from Pinocchio's.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> from_pinocchio(model, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]).q[:3]
+    array([1., 2., 3.])
+    """
     return _from(model, PINOCCHIO, State(q, v, a, force), _pinocchio_places(model, peer))
 
 
 def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
-    """``qpos``, ``qvel``, ``qacc`` and ``qfrc`` of MuJoCo; with ``peer`` (a ``mujoco.MjModel``) in its order, zeros at its ``qpos0``."""
+    """``qpos``, ``qvel``, ``qacc`` and ``qfrc`` of MuJoCo; with ``peer`` (a ``mujoco.MjModel``) in its order, zeros at its ``qpos0``.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> to_mujoco(model, model.neutral()).q
+    array([0., 0., 0., 1., 0., 0., 0.])
+    """
     return _to(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
 
 
 def from_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
-    """A state of ours from MuJoCo's ``qpos``, ``qvel``, ``qacc`` and ``qfrc``."""
+    """A state of ours from MuJoCo's ``qpos``, ``qvel``, ``qacc`` and ``qfrc``.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> from_mujoco(model, [1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0]).q[:3]
+    array([1., 2., 3.])
+    """
     return _from(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
 
 
@@ -283,8 +301,14 @@ def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., S
     def back(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> State:
         return _from(model, convention, State(q, v, a, force), _in_order(model))
 
-    to.__doc__ = f"A state as {name} has it: {note}"
-    back.__doc__ = f"A state of ours from that of {name}: {note}"
+    word = name.split()[0].lower()
+    example = (
+        "\n\n>>> import heavytop as ht\n>>> model = ht.library.free_body().derive(native=False)"
+        f"\n>>> theirs = to_{word}(model, model.neutral())"
+        f"\n>>> bool((from_{word}(model, theirs.q).q == model.neutral()).all())\nTrue\n"
+    )
+    to.__doc__ = f"A state as {name} has it: {note}{example}"
+    back.__doc__ = f"A state of ours from that of {name}: {note}{example}"
     return to, back
 
 
