@@ -38,7 +38,7 @@ class Ratio:
 
 
 @dataclass
-class Report:
+class BenchReport:
     """Figures of one benchmark.
 
     Attributes
@@ -48,7 +48,7 @@ class Report:
 
     Examples
     --------
-    >>> report = Report("name", "what it measures", rows=[{"system": "panda", "ns": 90.0}])
+    >>> report = BenchReport("name", "what it measures", rows=[{"system": "panda", "ns": 90.0}])
     >>> report.ratio("panda / peer", 24.0, target=18.0)
     >>> report.unmet
     []
@@ -134,6 +134,6 @@ def _table(rows: list[list[str]]) -> list[str]:
     return [aligned[0], "  " + "  ".join("-" * w for w in widths), *aligned[1:]]
 
 
-def whole(reports: Mapping[str, Report], machine: Mapping[str, Any]) -> dict[str, Any]:
+def whole(reports: Mapping[str, BenchReport], machine: Mapping[str, Any]) -> dict[str, Any]:
     """One JSON object: the machine, and every benchmark by name."""
     return {"machine": dict(machine), "benchmarks": {name: report.to_json() for name, report in reports.items()}}

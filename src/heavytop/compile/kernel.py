@@ -26,7 +26,7 @@ from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
 from heavytop.errors import CompileError
 
-# one native call handles at most so many lane operations (about a tenth of a second), so that Ctrl-C is heard
+# one native call handles at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
 _CALL_BUDGET = 400_000_000
 # below so many lane operations per thread a second thread does not pay
 _THREAD_BUDGET = 2_000_000

@@ -103,7 +103,7 @@ class Traced:
 
 
 def on_symbols(function: Callable[..., Any], what: str, kind: type[HeavytopError] = ModelError) -> Callable[..., Any]:
-    """A function of the user whose failure on symbols is told as an error of ours, with ``what`` it was given as.
+    """A function of the user whose failure on symbols is re-raised as a HeavytopError, with ``what`` it was given as.
 
     >>> from heavytop._arrays import symbol
     >>> guarded = on_symbols(np.sort, "the potential")

@@ -266,5 +266,5 @@ def _check_attitude(reference: Reference, horizon: float) -> None:
         k = int(np.argmax(bad)) if np.any(bad) else int(np.argmax(angular))
         raise ControlError(
             f"the reference is singular at t = {times[k]:.4g} s: the thrust axis is parallel to the side or heading vector there. "
-            "Choose the vector out of the way of the axis, for a planar motion the normal of its plane as side vector."
+            "Choose a vector not parallel to the axis, for a planar motion the normal of its plane as side vector."
         )

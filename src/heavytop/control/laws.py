@@ -21,7 +21,7 @@ from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.body import body_bias, body_dissipation, body_energy
 from heavytop.control.checks import check_model
-from heavytop.control.energy import Block, Transport, default_blocks
+from heavytop.control.energy import EnergyBlock, Transport, default_blocks
 from heavytop.control.integral import Integral
 from heavytop.control.law import Law
 from heavytop.control.law_terms import LawTerms
@@ -96,7 +96,7 @@ def energy_law(
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
     transport: str = "product",
-    blocks: Sequence[Block] | None = None,
+    blocks: Sequence[EnergyBlock] | None = None,
 ) -> Law:
     """The energy-based law: the velocity error is a tangent vector, so the energy balance is exact. Recommended.
 

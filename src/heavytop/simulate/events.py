@@ -106,7 +106,7 @@ def trace_events(events: Sequence[Event], dynamics: Dynamics) -> Traced:
                 raise SimulationError(f"event {event.name!r} must return one number, got shape {value.shape}.")
             if _is_truth(value):
                 raise SimulationError(
-                    f"event {event.name!r} returns a truth value, whose zeros cannot be located: give a number that crosses zero, "
+                    f"event {event.name!r} returns a boolean; return a number that crosses zero, "
                     "such as q[0] - 0.3 instead of q[0] < 0.3, and direction=-1 or 1."
                 )
             rows.append(np.reshape(value + 0 * t, (1,)))

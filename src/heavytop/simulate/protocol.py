@@ -319,7 +319,5 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
         hint = f" It outputs {other!r}: simulate it with {remedy}." if other in traced.outputs else ""
         raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")
     if taken := [name for name in traced.outputs if name in RESERVED]:
-        raise SimulationError(
-            f"the output {taken[0]!r} of {type(law).__name__} would hide a record of that name: give it another."
-        )
+        raise SimulationError(f"the output {taken[0]!r} of {type(law).__name__} is a reserved channel name; rename it.")
     return BoundLaw(whole, traced, shapes["signal"][0], memory)
