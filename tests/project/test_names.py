@@ -10,7 +10,6 @@ PACKAGE = Path(__file__).parents[2] / "src" / "heavytop"
 
 TWICE: dict[str, str] = {
     "Attempt": "of a plan, and of a step with error control",
-    "Block": "of a plan's variables, and of a law's coordinates",
     "Box": "a shape, and the room that a plan stays in",
     "Constraint": "of a system, and of a plan",
     "JointSpring": "an element, and what a robot file says about one",

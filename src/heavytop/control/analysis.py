@@ -43,11 +43,11 @@ class Linearization:
     def damping(self) -> np.ndarray:
         """Damping ratio -Re/|.| (n,) of each pole; nan for poles at zero."""
         size = np.abs(self.poles)
-        return np.where(size > 1e-12, -self.poles.real / np.where(size > 1e-12, size, 1.0), np.nan)
+        return np.where(size > 1e-12, -np.real(self.poles) / np.where(size > 1e-12, size, 1.0), np.nan)
 
     def is_stable(self, margin: float = 0.0) -> bool:
         """Whether all poles lie left of ``-margin``."""
-        return bool(np.max(self.poles.real) < -margin)
+        return bool(np.max(np.real(self.poles)) < -margin)
 
     def report(self) -> str:
         """Poles with natural frequency and damping ratio."""

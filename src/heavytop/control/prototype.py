@@ -376,7 +376,7 @@ def _polynomial(poles: Sequence[complex], degree: int, what: str) -> np.ndarray:
         raise ControlError(f"the {what} motion has {degree} poles, got {roots.size}.")
     if not np.all(np.isfinite(roots)):
         raise ControlError(f"the {what} poles must be finite, got {list(poles)}.")
-    if not np.all(roots.real < 0):
+    if not np.all(np.real(roots) < 0):
         raise ControlError(f"the {what} poles must have negative real parts, got {max(roots, key=lambda z: z.real)}.")
     coefficients = np.poly(roots)
     if np.max(np.abs(np.imag(coefficients))) > 1e-9 * np.max(np.abs(coefficients)):

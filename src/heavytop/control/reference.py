@@ -250,7 +250,7 @@ def pose_coordinates(model: Model, G: Array) -> Array:
     at = _defaults(edge.at, model)
     inner = se3.inverse(at) @ G
     if not isinstance(block, Pose):
-        block = Pose(edge.joint.attitude)
+        block = Pose(edge.joint.attitude if isinstance(edge.joint, Free) else "matrix")
     return block.from_pose(inner)
 
 

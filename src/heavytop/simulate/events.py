@@ -102,8 +102,8 @@ def trace_events(events: Sequence[Event], dynamics: Dynamics) -> Traced:
             value = on_symbols(event.function, f"event {event.name!r}", SimulationError)(t, q, v)
             if value is None or not (is_symbolic(value) or isinstance(value, int | float | np.generic | np.ndarray)):
                 raise SimulationError(f"event {event.name!r} must return one number, got {value!r}.")
-            if getattr(value, "shape", ()) not in ((), (1,)):
-                raise SimulationError(f"event {event.name!r} must return one number, got shape {value.shape}.")
+            if (size := getattr(value, "shape", ())) not in ((), (1,)):
+                raise SimulationError(f"event {event.name!r} must return one number, got shape {size}.")
             if _is_truth(value):
                 raise SimulationError(
                     f"event {event.name!r} returns a boolean; return a number that crosses zero, "

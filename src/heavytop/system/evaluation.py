@@ -96,7 +96,7 @@ class Evaluation(Unchanging):
         """Unit of each input; empty where unknown."""
         joints = {edge.label: edge.joint for edge in self.description.joints}
         inputs = self.description.inputs.values()
-        return tuple(element.unit(joints) if hasattr(element, "unit") else "" for element in inputs)
+        return tuple(getattr(element, "unit", lambda joints: "")(joints) for element in inputs)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

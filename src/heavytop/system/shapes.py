@@ -158,7 +158,7 @@ class Mesh:
         if path.stat().st_size > LARGEST_MESH:
             raise FileFormatError(f"mesh {self.path!r} has more than {LARGEST_MESH} bytes.")
         try:
-            loaded = trimesh.load(path, force="mesh", skip_materials=True)
+            loaded: Any = trimesh.load(path, force="mesh", skip_materials=True)
             vertices, faces = np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)
         except Exception as error:
             raise FileFormatError(f"mesh {self.path!r} cannot be read: {type(error).__name__}: {error}.") from error

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from heavytop.coordinates import Attitude
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.io.conventions.states import (
@@ -189,7 +190,7 @@ def _decode(model: Model, convention: Convention, edge: Edge, parts: Parts, plac
         return joint_parts(model, edge, convention.decode(parts))
     if isinstance(edge.joint, Spherical):
         R = convention.rotation(parts.q)
-        return Parts(edge.joint.coordinates.from_rotation_matrix(R), *parts[1:])
+        return Parts(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
     if isinstance(edge.joint, Revolute):
         q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
         return Parts(from_angle(edge, q), *parts[1:])

@@ -62,7 +62,7 @@ class Free(Joint):
         return self._pose_block.pose(q)
 
     def jacobian(self, q: Array) -> Array:
-        if self.velocity == "unified":
+        if isinstance(self._coordinates, UnifiedPose):
             return self._coordinates.inverse_matrix
         if self.velocity == "body":
             return np.eye(6)
