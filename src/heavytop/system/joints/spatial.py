@@ -47,7 +47,8 @@ class Free(Joint):
     def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body") -> None:
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
-        self.attitude, self.velocity = attitude, velocity
+        self.attitude: AttitudeName = attitude
+        self.velocity = velocity
         self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
         self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
 
