@@ -37,6 +37,10 @@ class ControlError(HeavytopError, ValueError):
     """A prototype, limit or reference for which no control law exists."""
 
 
+class PlanError(HeavytopError, ValueError):
+    """A motion that cannot be planned as it is described, or that no motion fulfils."""
+
+
 class CompileError(HeavytopError, RuntimeError):
     """Native code could not be made or loaded."""
 

@@ -44,6 +44,14 @@ class Attitude(Coordinates):
     def v_names(self) -> tuple[str, ...]:
         return ("omega_x", "omega_y", "omega_z")
 
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("1",) * self.nq
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("rad/s",) * 3
+
     @abstractmethod
     def rotation_matrix(self, q: Array) -> Array:
         """The rotation matrix (..., 3, 3), body to world."""
@@ -222,6 +230,10 @@ class EulerAngles(Attitude):
 
     def from_rotation_matrix(self, rotation: Array) -> Array:
         return so3.to_roll_pitch_yaw(rotation)
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("rad",) * 3
 
     def kinematics_matrix(self, q: Array) -> Array:
         if self.velocity == "rates":

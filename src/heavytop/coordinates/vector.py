@@ -80,6 +80,14 @@ class Vector(_Flat):
     def v_names(self) -> tuple[str, ...]:
         return tuple(f"v_{name}" for name in self.q_names)
 
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("m",) * self.nq
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("m/s",) * self.nv
+
     def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.random.default_rng(rng).standard_normal((*shape, self.n))
 
@@ -98,6 +106,14 @@ class Angle(_Flat):
     @property
     def v_names(self) -> tuple[str, ...]:
         return ("rate",)
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("rad",)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("rad/s",)
 
     def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.random.default_rng(rng).uniform(-np.pi, np.pi, (*shape, 1))
@@ -120,6 +136,10 @@ class Circle(Coordinates):
     @property
     def v_names(self) -> tuple[str, ...]:
         return ("rate",)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("rad/s",)
 
     @property
     def constraint_names(self) -> tuple[str, ...]:

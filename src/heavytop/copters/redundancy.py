@@ -124,7 +124,7 @@ class RedundantLaw(FeedbackLaw):
         u = np.matvec(np.linalg.pinv(C), w)
         if self.limits is not None:
             projection = self.inner.projection
-            weight = projection.weight(projection.directions, self.limits.torque_priority)
+            weight = projection.weight(projection.directions, self.limits)
             least = float(np.min(np.linalg.norm(C, axis=1))) ** 2
             metric = C.T @ weight @ C + FREE_MOTION * least * (Z @ Z.T)
             u = box_qp_iterated(metric, u, *self.limits.bounds(self.model))

@@ -224,6 +224,7 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
                 f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
                 "model.assemble(q, v) gives a consistent start near a guess."
             )
+    dynamics.check_start(q, p)
 
 
 def _signal_axes(plan: InputPlan, start_time: float) -> tuple[int, ...]:

@@ -19,13 +19,13 @@ import numpy as np
 
 from heavytop.control.wind import Wind
 from heavytop.copters import maneuvers
+from heavytop.copters.live.gains import Recipe, recipe_of
+from heavytop.copters.live.hangar import build_vehicle
+from heavytop.copters.live.loop import STEP, NativeLoop
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import HeavytopError, ShapeError, SimulationError, unknown_name, wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.show.live_gains import Recipe, recipe_of
-from heavytop.show.live_hangar import build_vehicle
-from heavytop.show.live_loop import STEP, NativeLoop
 
 HOVER = "hover"
 PUSH_SECONDS = 0.1
