@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 
 import heavytop as ht
-from heavytop._arrays import to_sx
 from heavytop.geometry import se3, so3
 from heavytop.system.joints import Joint
 
@@ -188,16 +187,11 @@ def directions(model: ht.Model) -> np.ndarray:
     return np.eye(model.nv)
 
 
-@cache
 def jacobian_bias(model: ht.Model, a: str, b: str) -> Callable[..., np.ndarray]:
     """The function d/dt(J_ab) v of (q, v)."""
-    import casadi
-
-    e = model.expressions
-    f = casadi.Function("bias", [to_sx(e.q), to_sx(e.v), to_sx(e.p)], [to_sx(e.kinematics.motion(a, b).bias)])
-    return lambda q, v: f(q, v, model.parameter_vector()).full().reshape(6)
+    return lambda q, v: model.twist_rate(a, b, q, v, np.zeros(model.nv))
 
 
 def twist_rate(model: ht.Model, body: str, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Rate (6,) of the absolute body twist: a physical quantity, whatever the coordinates."""
-    return model.jacobian("world", body, q) @ a + jacobian_bias(model, "world", body)(q, v)
+    return model.twist_rate("world", body, q, v, a)

@@ -63,11 +63,12 @@ if TYPE_CHECKING:
     from heavytop import equations as equations
     from heavytop import io as io
     from heavytop import mechanics as mechanics
+    from heavytop import plan as plan
     from heavytop import show as show
     from heavytop.io import conventions as conventions
     from heavytop.io.load_robot import load as load
 
-_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "show")
+_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "plan", "show")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 
 

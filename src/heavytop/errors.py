@@ -37,8 +37,19 @@ class ControlError(HeavytopError, ValueError):
     """A prototype, limit or reference for which no control law exists."""
 
 
+class PlanError(HeavytopError, ValueError):
+    """A motion that cannot be planned as it is described, or that no motion fulfils."""
+
+
 class CompileError(HeavytopError, RuntimeError):
     """Native code could not be made or loaded."""
+
+
+class ArgumentError(HeavytopError, TypeError, ValueError):
+    """Arguments of a kind that a public function cannot take."""
+
+    def __str__(self) -> str:  # KeyError, from which a variant derives, would show the repr
+        return str(self.args[0]) if self.args else ""
 
 
 class FileFormatError(HeavytopError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -263,6 +264,17 @@ def test_noise_of_each_member_of_a_batch() -> None:
     assert late.sampled(PERIOD).signal(np.zeros(3)).shape == (3, members, 2)
     batch = Delayed(LAWS["integral"](), 2, start)
     assert batch.initial_state().shape == (members, 4 + 3)
+
+
+def test_a_stack_travels_with_its_period() -> None:
+    late = stacked(("windy", "delayed", "actuated", "noisy"), LAWS["integral"]())
+    for controller in (late, late.sampled(PERIOD)):
+        there = pickle.loads(pickle.dumps(controller))
+        runs = [simulate(WINDY, START, 0.1, PERIOD, control=c, balance=False) for c in (controller, there)]
+        np.testing.assert_array_equal(runs[0].q, runs[1].q)
+    assert there.sampled(PERIOD) is there
+    with pytest.raises(ControlError, match="has the sample time"):
+        there.sampled(0.5)
 
 
 # --- what makes no sense ----------------------------------------------------------------------------------------------------

@@ -57,6 +57,22 @@ def test_box_qp_traced_is_the_same() -> None:
         np.testing.assert_allclose(traced(H, x)[0], box_qp(H, x, lower, upper), atol=1e-12)
 
 
+def test_the_inertia_that_weighs_limits(lab) -> None:
+    """The prototype's own by default; another one decides otherwise, and only where a limit is active."""
+    craft = lab.vehicle("quadcopter")
+    own = craft.prototype.inertia
+    heavy = {"hull": Inertia(1e4, moment_at_com=(0.02, 0.02, 0.04))}
+    laws = [
+        energy_law(craft.model, craft.prototype, Limits(0.0, 6.0, inertia=inertia)).traced_law
+        for inertia in (None, own, heavy)
+    ]
+    rest = (np.zeros(6), craft.model.neutral(), np.zeros(6), np.zeros(6), [])
+    for place, differs in (((0.0, 0.0, 0.0), False), ((40.0, 10.0, -30.0), True)):
+        plain, same, other = (law(lab.configuration(place), *rest)[0] for law in laws)
+        np.testing.assert_array_equal(plain, same)
+        assert np.allclose(plain, other, atol=1e-9) != differs
+
+
 def test_six_inputs_inside_and_outside() -> None:
     H, x, lower, upper = problem(7, 6)
     inside = trace(lambda x: box_qp(H, x, lower, upper), {"x": (6,)})(x)[0]

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
-KNOWN = ("A joint", "A force element", "An integrator", "A law", "A vehicle", "A peer")
+KNOWN = ("A joint", "A force element", "An integrator", "A law", "A wrapper", "A vehicle", "A peer")
 SECTION = re.compile(r"^## (?P<title>.+?)\n(?P<body>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

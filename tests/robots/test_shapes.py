@@ -15,22 +15,30 @@ from heavytop.show.shape_meshes import shape_meshes, simplified, with_normals
 from heavytop.system.shapes import PlacedShape, mesh_moments
 
 INSIDE = {
-    "box": (ht.Box((0.4, 0.6, 0.8)), lambda x, y, z: (abs(x) < 0.2) & (abs(y) < 0.3) & (abs(z) < 0.4)),
-    "sphere": (ht.Sphere(0.45), lambda x, y, z: x**2 + y**2 + z**2 < 0.45**2),
-    "ellipsoid": (ht.Ellipsoid((0.3, 0.4, 0.5)), lambda x, y, z: (x / 0.3) ** 2 + (y / 0.4) ** 2 + (z / 0.5) ** 2 < 1),
-    "cylinder": (ht.Cylinder(0.3, 0.9), lambda x, y, z: (x**2 + y**2 < 0.3**2) & (abs(z) < 0.45)),
-    "capsule": (ht.Capsule(0.2, 0.6), lambda x, y, z: x**2 + y**2 + np.maximum(abs(z) - 0.3, 0) ** 2 < 0.2**2),
+    "box": (ht.Box((0.4, 0.6, 0.8)), (0.4, 0.6, 0.8), lambda x, y, z: (abs(x) < 0.2) & (abs(y) < 0.3) & (abs(z) < 0.4)),
+    "sphere": (ht.Sphere(0.45), (0.9, 0.9, 0.9), lambda x, y, z: x**2 + y**2 + z**2 < 0.45**2),
+    "ellipsoid": (
+        ht.Ellipsoid((0.3, 0.4, 0.5)),
+        (0.6, 0.8, 1.0),
+        lambda x, y, z: (x / 0.3) ** 2 + (y / 0.4) ** 2 + (z / 0.5) ** 2 < 1,
+    ),
+    "cylinder": (ht.Cylinder(0.3, 0.9), (0.6, 0.6, 0.9), lambda x, y, z: (x**2 + y**2 < 0.3**2) & (abs(z) < 0.45)),
+    "capsule": (
+        ht.Capsule(0.2, 0.6),
+        (0.4, 0.4, 1.0),
+        lambda x, y, z: x**2 + y**2 + np.maximum(abs(z) - 0.3, 0) ** 2 < 0.2**2,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", INSIDE)
 def test_moments_equal_a_sum_over_a_fine_grid(name) -> None:
-    shape, inside = INSIDE[name]
+    shape, size, inside = INSIDE[name]
     n = 64
     axis = (np.arange(n) + 0.5) / n - 0.5
-    points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), -1).reshape(-1, 3) * 1.02
+    points = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), -1).reshape(-1, 3) * size
     points = points[inside(*points.T)]
-    weights = np.full(len(points), (1.02 / n) ** 3)
+    weights = np.full(len(points), np.prod(size) / n**3)
     numeric, exact = ht.Inertia.from_particles(weights, points), ht.Inertia.of(shape, density=1.0)
     assert_allclose(exact.mass, numeric.mass, rtol=0.03)
     assert_allclose(exact.moment_at_com, numeric.moment_at_com, rtol=0.05, atol=3e-4)

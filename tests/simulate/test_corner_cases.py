@@ -50,14 +50,9 @@ def test_options_of_a_users_integrator_count(arm: ht.Model) -> None:
         def __init__(self, damping: float) -> None:
             self.damping = damping
 
-        def build(self, plant: Any) -> Any:
-            from heavytop.simulate.assembly import Method
-
-            def move(q: Any, v: Any, a: Any, h: Any) -> dict[str, Any]:
-                return {"q": q + h * v, "v": v + h * (a - self.damping * v)}
-
-            calls = plant.rates("0", 0.0)
-            return Method([*calls, plant.function("move", move, ("q", "v", "v_rate0", "h"))])
+        def step(self, plant: Any, state: Any, h: Any) -> Any:
+            rates = plant.at(state, 0.0).rates
+            return plant.retract(state, rates.replaced(v=rates.v - self.damping * state.v) * h)
 
     ends = [ht.simulate(arm, ([0.0], [1.0]), 0.5, 0.01, Euler(d)).v[-1, 0] for d in (0.0, 5.0)]
     assert ends[0] == pytest.approx(1.0)

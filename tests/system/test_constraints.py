@@ -10,7 +10,6 @@ import heavytop as ht
 from heavytop.errors import ConfigurationError, ModelError, UnknownNameError
 from heavytop.geometry import se3
 from heavytop.library import mechanisms, nonholonomic
-from heavytop.system.joints.closure import closure
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RNG = np.random.default_rng(20)
@@ -32,12 +31,12 @@ def test_loop_equations_hold_exactly_on_the_poses_of_the_joint(joint):
     nv = joint.coordinates.nv
     for q in joint.coordinates.random(RNG, (5,)):
         G = joint.pose(q)
-        assert np.max(np.abs(closure(joint, G))) < 1e-14
-        assert closure(joint, G).shape == (6 - nv,)
+        assert np.max(np.abs(joint.closure(G))) < 1e-14
+        assert joint.closure(G).shape == (6 - nv,)
         # along the joint's own twists the equations stay zero, along the others they change: their slope has rank 6 - nv
         h = 1e-6
         slope = np.array(
-            [(closure(joint, G @ se3.exp(h * e)) - closure(joint, G @ se3.exp(-h * e))) / (2 * h) for e in np.eye(6)]
+            [(joint.closure(G @ se3.exp(h * e)) - joint.closure(G @ se3.exp(-h * e))) / (2 * h) for e in np.eye(6)]
         ).T
         assert np.linalg.matrix_rank(slope, tol=1e-6) == 6 - nv
         assert np.max(np.abs(slope @ joint.jacobian(q)), initial=0.0) < 1e-8

@@ -33,8 +33,6 @@ _INTRINSIC = {
     Op.FABS: "fabs",
     Op.FLOOR: "floor",
     Op.CEIL: "ceil",
-    Op.FMIN: "minnum",
-    Op.FMAX: "maxnum",
     Op.COPYSIGN: "copysign",
 }
 
@@ -288,6 +286,10 @@ class _Body:
             name = let(f"fneg contract {t} {a[0]}")
         elif op in _INTRINSIC:
             name = let(f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
+        elif op in (Op.FMIN, Op.FMAX):  # NaN in either gives NaN, as np.minimum does; a comparison with NaN is false
+            first = let(f"fcmp {'olt' if op is Op.FMIN else 'ogt'} {t} {a[0]}, {a[1]}")
+            chosen = let(f"select {bits} {first}, {t} {a[0]}, {t} {a[1]}")
+            name = let(f"select {bits} {let(f'fcmp uno {t} {a[0]}, {zero}')}, {t} {a[0]}, {t} {chosen}")
         elif op in LIBM:
             name = let(f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
         elif op in _COMPARE:
@@ -298,9 +300,10 @@ class _Body:
             name = number(let(f"fcmp oeq {t} {a[0]}, {zero}"))
         elif op is Op.SELECT:
             name = let(f"select {bits} {truth(a[0])}, {t} {a[1]}, {t} {a[2]}")
-        else:  # sign: -1, 1, or the argument itself (zero, NaN)
+        else:  # sign: -1, 1, or the argument itself (zero without a sign, NaN)
             positive, negative = (let(f"fcmp {relation} {t} {a[0]}, {zero}") for relation in ("ogt", "olt"))
-            upper = let(f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
+            plain = let(f"fadd {t} {a[0]}, {zero}")
+            upper = let(f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {plain}")
             name = let(f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
         self.names[k] = name
 

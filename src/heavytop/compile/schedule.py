@@ -46,6 +46,7 @@ class Layout:
     constants : one value per trajectory (parameters).
     tables : one value per sample, held until the next one (inputs).
     record : what is recorded.
+    notes : plain data of whoever made the schedule, kept with the native code.
     """
 
     shapes: dict[str, Shape]
@@ -54,6 +55,7 @@ class Layout:
     constants: tuple[str, ...]
     tables: tuple[str, ...]
     record: tuple[str, ...]
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def persistent(self) -> tuple[str, ...]:
@@ -74,13 +76,14 @@ class Layout:
         return {
             "shapes": list(self.shapes.items()),
             **{key: list(getattr(self, key)) for key in ("state", "held", "constants", "tables", "record")},
+            "notes": dict(self.notes),
         }
 
     @classmethod
     def from_description(cls, data: dict[str, Any]) -> Layout:
         """Inverse of :meth:`describe`."""
         groups = (tuple(data[key]) for key in ("state", "held", "constants", "tables", "record"))
-        return cls({name: tuple(shape) for name, shape in data["shapes"]}, *groups)
+        return cls({name: tuple(shape) for name, shape in data["shapes"]}, *groups, notes=data["notes"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +99,7 @@ class Schedule:
     constants : buffers given once per trajectory.
     tables : buffers given per sample and held in between.
     record : buffers to record; the state if empty.
+    notes : plain data (JSON) that is kept with the native code, for whoever finds that in the cache.
     """
 
     functions: Mapping[str, Traced]
@@ -107,6 +111,7 @@ class Schedule:
     constants: Sequence[str] = ()
     tables: Sequence[str] = ()
     record: Sequence[str] = field(default=())
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = set(self.state) | set(self.constants) | set(self.tables) | {TIME, STEP}
@@ -190,4 +195,5 @@ class Schedule:
             tuple(self.constants),
             tuple(self.tables),
             tuple(self.record or self.state),
+            dict(self.notes),
         )

@@ -11,7 +11,7 @@ and therefore fit for straight-line native code. Beyond a few inputs the quadrat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -22,6 +22,7 @@ from heavytop._arrays import Array, from_sx, is_symbolic, to_sx, transpose, vect
 from heavytop.control.law_terms import LawTerms
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
+from heavytop.system.moments import Inertia
 from heavytop.system.solve import solve_definite, symmetric
 
 ENUMERATE_UP_TO = 6
@@ -38,11 +39,13 @@ class Limits:
     torque_priority : weight rho of rotations over translations when an input is at its limit. 1 is the plain projection, which lets an
         inverted vehicle fall forever; 100 recovers it; 1e4 and more is practically lexicographic. The law without active limits does
         not depend on it. None takes the metric of the prototype itself.
+    inertia : body -> inertia that weighs translations against rotations; None: that of the prototype.
     """
 
     lower: Any
     upper: Any
     torque_priority: float | None = 100.0
+    inertia: Mapping[str, Inertia] | None = None
 
     @classmethod
     def of(cls, given: Limits | tuple[Any, Any] | None) -> Limits | None:
@@ -95,15 +98,16 @@ class Projection:
         """a_d = -Mbar^-1 cbar (nv,): what the prototype would do."""
         return solve_definite(self.terms.mass_matrix, -self.bias)
 
-    def weight(self, N: Array, torque_priority: float | None) -> Array:
+    def weight(self, N: Array, limits: Limits | None) -> Array:
         """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority)."""
-        if torque_priority is None:
+        if limits is None or limits.torque_priority is None:
             return self.metric(N)
+        priority, inertias = limits.torque_priority, limits.inertia or self.terms.prototype.inertia
         total = np.zeros((self.terms.nv, self.terms.nv))
-        for name, inertia in self.terms.prototype.inertia.items():
+        for name, inertia in inertias.items():
             # mass and priority-weighted principal moments about the body origin, without coupling
             whole = inertia.matrix
-            weights = vector(*(whole[i, i] * (1.0 if i < 3 else torque_priority) for i in range(6)))
+            weights = vector(*(whole[i, i] * (1.0 if i < 3 else priority) for i in range(6)))
             J = self.terms.actual.kinematics.jacobian("world", name)
             total = total + transpose(J) @ (np.reshape(weights, (6, 1)) * J)
         return symmetric(transpose(N) @ total @ N)

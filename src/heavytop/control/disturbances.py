@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytop._arrays import Array, part, vector
 from heavytop.control.wind import Wind
-from heavytop.control.wrapper import Plant, Seen, Wrapper
+from heavytop.control.wrapper import PartialPlant, Seen, Wrapper
 from heavytop.errors import ControlError, unknown_name
 from heavytop.system.inputs import Wrench
 from heavytop.system.joints import Free
@@ -72,7 +72,7 @@ class Windy(Wrapper):
         """Velocity of the air (n, 3), m/s."""
         return self.wind.at(times)
 
-    def plant(self, model: Any) -> Plant:
+    def plant(self, model: Any) -> PartialPlant:
         """The plant without the wind inputs."""
         names = [name for name in model.u_names if name not in WIND_AXES]
         if len(names) + 3 != model.nu:
@@ -80,7 +80,7 @@ class Windy(Wrapper):
                 f"{model.name!r} has no wind inputs: call add_wind(system, body, drag) before deriving it. One Windy is enough: "
                 "Winds((...)) adds several winds."
             )
-        return Plant.with_inputs(model, names)
+        return PartialPlant.with_inputs(model, names)
 
     def acted(self, at: Seen, u: Array) -> Array:
         """The wind joins the inputs."""

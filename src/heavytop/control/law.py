@@ -238,7 +238,7 @@ class Law(FeedbackLaw):
         N = projection.directions
         u = projection.unlimited(N)
         if self._bounds is not None and self.limits is not None:
-            u = box_qp(projection.weight(N, self.limits.torque_priority), u, *self._bounds)
+            u = box_qp(projection.weight(N, self.limits), u, *self._bounds)
         outputs = {"u": u}
         if self.state_size:
             outputs["z_rate"] = concatenate(*self._z_rate)
@@ -259,7 +259,7 @@ class Law(FeedbackLaw):
         """Target and metric of the quadratic program that is solved outside."""
         projection, limits = self.projection, self.limits
         N = projection.directions
-        metric = projection.weight(N, None if limits is None else limits.torque_priority)
+        metric = projection.weight(N, limits)
         outputs = {"u": projection.unlimited(N), "H": metric}
         if self.state_size:
             outputs["z_rate"] = concatenate(*self._z_rate)

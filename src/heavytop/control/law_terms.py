@@ -17,7 +17,7 @@ from heavytop.control.prototype import Pair, Prototype
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3
 from heavytop.geometry.wrenches import error_wrench, stiffness_energy
-from heavytop.system.dynamics import Dynamics
+from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.expressions import Expressions
 from heavytop.system.kinematics import Motion
 from heavytop.system.model import Model
@@ -65,7 +65,7 @@ class LawTerms:
                 raise unknown_name("body or frame (in the prototype)", name, self.actual.kinematics.chains)
 
     @property
-    def dynamics(self) -> Dynamics:
+    def dynamics(self) -> EquationTerms:
         """The model's own dynamics at (q, v)."""
         return self.actual.dynamics
 

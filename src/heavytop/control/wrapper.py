@@ -23,7 +23,7 @@ NOTHING = np.zeros(0)
 
 
 class Sizes(Protocol):
-    """What a controller looks at in a plant: a model, dynamics of the user, or a :class:`Plant` with less in it."""
+    """What a controller looks at in a plant: a model, dynamics of the user, or a :class:`PartialPlant` with less in it."""
 
     @property
     def name(self) -> str: ...
@@ -40,7 +40,7 @@ class Sizes(Protocol):
 
 
 @dataclass(frozen=True)
-class Plant:
+class PartialPlant:
     """The plant as the controller inside a wrapper sees it."""
 
     name: str
@@ -55,7 +55,7 @@ class Plant:
         return len(self.u_names)
 
     @classmethod
-    def with_inputs(cls, model: Sizes, u_names: Sequence[str]) -> Plant:
+    def with_inputs(cls, model: Sizes, u_names: Sequence[str]) -> PartialPlant:
         """The plant with these inputs only."""
         return cls(model.name, model.nq, model.nv, tuple(u_names), tuple(model.parameter_names))
 
@@ -75,8 +75,8 @@ class Seen:
         self.model, self._own, self._inner = model, own, own.controller
         self._sizes: dict[str, int | None] = {"t": None, "q": model.nq, "v": model.nv}
         self._sizes |= {"signal": own.signal_size, "p": len(model.parameter_names), "z": own.state_size}
-        # reference and parameters of a law are those of the model it was made for
-        self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
+        if own.needs_reference:  # reference and parameters are still those of the law's own model
+            self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
         self.asked = tuple(inner.inputs)
         self._made: dict[str, Array] = {}
 

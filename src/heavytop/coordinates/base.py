@@ -45,6 +45,16 @@ class Coordinates(Unchanging, ABC):
         return ()
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown."""
+        return ("1" if self.constraint_names else "",) * self.nq
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Unit of each velocity coordinate; empty where unknown."""
+        return ("",) * self.nv
+
+    @property
     def is_group(self) -> bool:
         """Whether ``retract`` and ``tangent_inverse`` are those of a Lie group."""
         return True

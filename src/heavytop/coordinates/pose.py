@@ -80,6 +80,14 @@ class Pose(Coordinates):
         return linear + self.attitude_block.v_names
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("m",) * 3 + self.attitude_block.q_units
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("m/s",) * 3 + ("rad/s",) * 3
+
+    @property
     def constraint_names(self) -> tuple[str, ...]:
         return self.attitude_block.constraint_names
 

@@ -57,6 +57,14 @@ class Product(Coordinates):
         return self._prefixed(lambda b: b.v_names)
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        return tuple(unit for block in self.blocks for unit in block.q_units)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return tuple(unit for block in self.blocks for unit in block.v_units)
+
+    @property
     def constraint_names(self) -> tuple[str, ...]:
         return self._prefixed(lambda b: b.constraint_names)
 

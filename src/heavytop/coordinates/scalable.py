@@ -39,6 +39,14 @@ class ScalablePose(Coordinates):
         return ("v_x", "v_y", "v_z", "nu", "omega_x", "omega_y", "omega_z")
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("m",) * 3 + ("1",) * 4
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("m/s",) * 3 + ("1/s",) + ("rad/s",) * 3
+
+    @property
     def is_group(self) -> bool:
         return False
 

@@ -83,6 +83,14 @@ class LinearVelocities(Coordinates):
         return self._v_names
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        return self._base.q_units
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("m/s",) * self.nv
+
+    @property
     def constraint_names(self) -> tuple[str, ...]:
         return self._base.constraint_names
 

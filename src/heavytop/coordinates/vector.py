@@ -45,6 +45,10 @@ class _Flat(Coordinates):
         return constant_stacked(np.zeros((self.nv,) * 3), q)
 
 
+LARGEST = 10**6
+"""Dimension of a Vector beyond which its names alone would fill the memory."""
+
+
 @dataclass(frozen=True)
 class Vector(_Flat):
     """A point of the Euclidean space of dimension ``n``; the velocities are the rates.
@@ -64,8 +68,8 @@ class Vector(_Flat):
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.n < 0:
-            raise ModelError(f"the dimension of a Vector must be zero or more, got {self.n}.")
+        if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or not 0 <= self.n <= LARGEST:
+            raise ModelError(f"the dimension of a Vector must be an integer from 0 to {LARGEST}, got {self.n!r}.")
         default = ("x", "y", "z")[: self.n] if self.n <= 3 else tuple(f"x{i + 1}" for i in range(self.n))
         names = default if self.names is None else tuple(self.names)
         if len(names) != self.n or len(set(names)) != self.n:
@@ -79,6 +83,14 @@ class Vector(_Flat):
     @property
     def v_names(self) -> tuple[str, ...]:
         return tuple(f"v_{name}" for name in self.q_names)
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("m",) * self.nq
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("m/s",) * self.nv
 
     def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.random.default_rng(rng).standard_normal((*shape, self.n))
@@ -98,6 +110,14 @@ class Angle(_Flat):
     @property
     def v_names(self) -> tuple[str, ...]:
         return ("rate",)
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        return ("rad",)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("rad/s",)
 
     def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.random.default_rng(rng).uniform(-np.pi, np.pi, (*shape, 1))
@@ -120,6 +140,10 @@ class Circle(Coordinates):
     @property
     def v_names(self) -> tuple[str, ...]:
         return ("rate",)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        return ("rad/s",)
 
     @property
     def constraint_names(self) -> tuple[str, ...]:

@@ -66,8 +66,7 @@ class FullPlant:
 
     def start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """State with level arms and propellers at the speeds of hovering, from one of the reduced vehicle."""
-        mass = sum(float(i.mass) for i in self.model.description.inertias.values())
-        n = np.sqrt(mass * 9.81 / 3 / self.drives.thrust_coefficient)
+        n = np.sqrt(self.model.mass * 9.81 / 3 / self.drives.thrust_coefficient)
         circles = np.tile([1.0, 0.0], 3)
         spins = -np.asarray(self.signs) * n
         return np.concatenate([q, np.zeros(3), circles]), np.concatenate([v, np.zeros(3), spins])

@@ -73,7 +73,7 @@ class Vehicle(Unchanging):
     @property
     def mass(self) -> float:
         """Mass of all bodies, kg."""
-        return float(sum(float(inertia.mass) for inertia in self.model.description.inertias.values()))
+        return self.model.mass
 
     @property
     def fully_actuated(self) -> bool:

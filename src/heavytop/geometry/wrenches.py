@@ -46,3 +46,10 @@ def stiffness_wrench(moments: Array, pose: Array, rest: Array) -> Array:
 def error_wrench(moments: Array, error: Array) -> Array:
     """``vee2((I - E) K')`` (..., 6): the same in terms of the error pose ``E = G^-1 G_R``."""
     return se3.vee2((np.eye(4) - error) @ moments)
+
+
+def acceleration_energy(moments: Array, xi: Array, xi_rate: Array) -> Array:
+    """``S = tr(G'' M' G''^T) / 2`` (...) with ``G'' = G (wed(xi') + wed(xi)^2)`` and 4 x 4 moments of mass (eq. 3.93b)."""
+    x = se3.wed(xi)
+    second = se3.wed(xi_rate) + x @ x
+    return 0.5 * trace(second @ moments @ transpose(second))

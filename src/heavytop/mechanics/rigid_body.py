@@ -19,6 +19,7 @@ from heavytop.geometry.wrenches import trace
 from heavytop.mechanics.functions import solve
 
 inertia_force = wrenches.inertia_wrench
+acceleration_energy_from_moments = wrenches.acceleration_energy
 gravity_force = wrenches.gravity_wrench
 stiffness_energy = wrenches.stiffness_energy
 stiffness_force = wrenches.stiffness_wrench
@@ -139,13 +140,6 @@ def acceleration_energy(mass: Array, xi: Array, xi_rate: Array) -> Array:
     rest = 0.5 * total * np.vecdot(spin, spin)
     rest = rest + np.vecdot(v, np.matvec(square, np.cross(first, omega))) + 0.5 * trace(second @ square @ square)
     return linear + coupling + rest
-
-
-def acceleration_energy_from_moments(mass: Array, xi: Array, xi_rate: Array) -> Array:
-    """``S = tr(G'' M' G''^T) / 2`` (...) with ``G'' = G (wed(xi') + wed(xi)^2)`` (eq. 3.93b)."""
-    x = se3.wed(xi)
-    second = se3.wed(xi_rate) + x @ x
-    return 0.5 * trace(second @ mass @ transpose(second))
 
 
 def connection(mass: Array) -> np.ndarray:

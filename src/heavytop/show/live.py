@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.copters.live.flight import LiveFlight
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import HeavytopError
-from heavytop.show.live_flight import LiveFlight
-from heavytop.show.live_panel import Panel
+from heavytop.show.live_levers import Levers
 from heavytop.show.live_view import View
 
 FRAMES = 40.0
@@ -55,8 +55,8 @@ class Cockpit:
         self.flight = LiveFlight(vehicle, law)
         self._server: Any = viser.ViserServer(host=host, port=port, label="heavytop", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
-        self._panel = Panel(self._server.gui, self.flight)
-        self._view = View(self._server.scene, self._panel.dragged)
+        self._levers = Levers(self._server.gui, self.flight)
+        self._view = View(self._server.scene, self._levers.dragged)
         self._closed = False
         self._seen: Vehicle | None = None
 
@@ -79,8 +79,8 @@ class Cockpit:
                 self._view.draw(snapshot)
                 if time.monotonic() > shown + 1.0 / NUMBERS:
                     shown = time.monotonic()
-                    self._panel.show(snapshot)
-                if self._panel.follow.value:
+                    self._levers.show(snapshot)
+                if self._levers.follow.value:
                     self._follow(snapshot.position)
         except KeyboardInterrupt:
             pass

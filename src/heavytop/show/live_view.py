@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.copters.live.flight import Snapshot
 from heavytop.copters.vehicle import GRAVITY, Vehicle
 from heavytop.geometry.quaternion import quaternion_from_rotation
 from heavytop.show.airframes import airframe, rotor, slung_load
-from heavytop.show.live_flight import Snapshot
 from heavytop.show.meshes import Mesh, frame_along, merge
 from heavytop.show.palette import look
 

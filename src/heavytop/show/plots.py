@@ -30,7 +30,7 @@ SYMBOLS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 
 @dataclass(frozen=True)
-class Panel:
+class AxisCurves:
     """One axis: title, unit, and (label, values) of each curve."""
 
     title: str
@@ -117,7 +117,7 @@ def plot_signals(run: Run, names: Sequence[str], path: str | Path | None = None)
     figure = _figure(6.4, 2.2 * len(units) + 0.6)
     axes = figure.subplots(len(units), 1, squeeze=False)[:, 0]
     for axis, (unit, group) in zip(axes, units.items(), strict=True):
-        _draw(axis, run, Panel("", unit, tuple((name, run[name]) for name in group)))
+        _draw(axis, run, AxisCurves("", unit, tuple((name, run[name]) for name in group)))
     return _written(figure, path)
 
 
@@ -132,7 +132,7 @@ def draw_energies(axis: Axes, run: Run) -> None:
     if run.work is not None:
         curves += [("work of inputs", run.work[..., 0]), ("dissipated", run.work[..., 1])]
     acting = tuple((label, values) for label, values in curves if label in ("kinetic", "stored") or np.any(values))
-    _draw(axis, run, Panel("energies (potential from its start)", "J", acting))
+    _draw(axis, run, AxisCurves("energies (potential from its start)", "J", acting))
 
 
 def draw_drifts(axis: Axes, run: Run) -> None:
@@ -152,7 +152,7 @@ def draw_drifts(axis: Axes, run: Run) -> None:
     _finish(axis, "drift of invariants (relative)", "1")
 
 
-def _signals(run: Run) -> Iterator[Panel]:
+def _signals(run: Run) -> Iterator[AxisCurves]:
     """Panels of coordinates, velocities and inputs, by joint and unit."""
     for part in "qvu":
         names, units = getattr(run, f"{part}_names"), getattr(run, f"{part}_units")
@@ -167,7 +167,7 @@ def _signals(run: Run) -> Iterator[Panel]:
         for (joint, unit), indices in groups.items():
             short = len({names[k].rpartition(".")[0] for k in indices}) == 1
             curves = [(names[k].rpartition(".")[2] if short else names[k], values[..., k]) for k in indices]
-            yield Panel(f"{SYMBOLS[part]}{f' of {joint}' if joint else ''}", unit, tuple(curves))
+            yield AxisCurves(f"{SYMBOLS[part]}{f' of {joint}' if joint else ''}", unit, tuple(curves))
 
 
 def _merged(groups: dict[tuple[str, str], list[int]], total: int) -> dict[tuple[str, str], list[int]]:
@@ -181,7 +181,7 @@ def _merged(groups: dict[tuple[str, str], list[int]], total: int) -> dict[tuple[
     return merged
 
 
-def _draw(axis: Axes, run: Run, panel: Panel) -> None:
+def _draw(axis: Axes, run: Run, panel: AxisCurves) -> None:
     for k, (label, values) in enumerate(panel.curves):
         color, style = COLORS[k % len(COLORS)], ("-", "--", ":")[(k // len(COLORS)) % 3]
         flat = values.reshape(len(run), -1)

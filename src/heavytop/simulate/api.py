@@ -12,11 +12,14 @@ import numpy as np
 from heavytop._arrays import Array, numbers
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
+from heavytop.simulate.adaptive import ChosenSteps
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, UserDynamics, as_dynamics
-from heavytop.simulate.engine import FixedStep, Problem, compile_problem
+from heavytop.simulate.engine import FixedStep
 from heavytop.simulate.events import as_events
 from heavytop.simulate.inputs import InputPlan, plan_inputs
 from heavytop.simulate.integrators import as_integrator
+from heavytop.simulate.native import native
+from heavytop.simulate.recording import Problem
 from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
 
@@ -122,6 +125,7 @@ def simulate(
         q=np.broadcast_to(q, (*batch, dynamics.nq)) if batch else q,
         v=np.broadcast_to(v, (*batch, dynamics.nv)) if batch else v,
         p=p,
+        memory=memory,
         batch=batch,
         start_time=float(start_time),
         step=size,
@@ -132,28 +136,15 @@ def simulate(
         threads=threads,
         progress=progress,
     )
-    if not hasattr(method, "run"):
-        recording = _run_fixed(problem, memory)
-    else:
-        recording = method.run(problem, memory)
+    clock = time.perf_counter()
+    code = native(problem)
+    compile_seconds = time.perf_counter() - clock
+    recording = (ChosenSteps if method.chooses_step else FixedStep)(problem, code).run()
+    recording.compile_seconds = compile_seconds
     run = make_run(problem, recording, subject)
     if raise_on_failure and not run.outcome.ok:
         raise SimulationError(str(run.outcome))
     return run
-
-
-def _run_fixed(problem: Problem, memory: np.ndarray) -> Any:
-    clock = time.perf_counter()
-    compiled = compile_problem(problem)
-    compile_seconds = time.perf_counter() - clock
-    state = {"q": problem.q, "v": problem.v}
-    layout = compiled.stepper.layout
-    state |= {"z": memory} if "z" in layout.state else {}
-    state = problem.integrator.prepare(problem, state)
-    state |= {name: np.zeros(layout.shapes[name]) for name in layout.state if name not in state}
-    recording = FixedStep(problem, compiled).run(state)
-    recording.compile_seconds = compile_seconds
-    return recording
 
 
 def simulate_dynamics(
@@ -233,6 +224,7 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
                 f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
                 "model.assemble(q, v) gives a consistent start near a guess."
             )
+    dynamics.check_start(q, p)
 
 
 def _signal_axes(plan: InputPlan, start_time: float) -> tuple[int, ...]:

@@ -15,10 +15,10 @@ from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recent import Recent
-from heavytop.simulate.units import rate_units, units_of
 
 if TYPE_CHECKING:
     from heavytop.system import Model
+    from heavytop.system.equation_terms import EquationTerms
 
 
 class Dynamics(Unchanging, ABC):
@@ -66,12 +66,12 @@ class Dynamics(Unchanging, ABC):
     @property
     def q_units(self) -> tuple[str, ...]:
         """Unit of each configuration coordinate."""
-        return units_of(self.coordinates)
+        return self.coordinates.q_units
 
     @property
     def v_units(self) -> tuple[str, ...]:
         """Unit of each velocity coordinate."""
-        return rate_units(self.coordinates)
+        return self.coordinates.v_units
 
     @property
     def u_units(self) -> tuple[str, ...]:
@@ -110,6 +110,10 @@ class Dynamics(Unchanging, ABC):
     def residual(self) -> Traced | None:
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
+
+    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
+        """Raise a ConfigurationError for a start that satisfies all equations and is wrong nevertheless."""
+        return
 
     @abstractmethod
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
@@ -164,23 +168,16 @@ class ModelDynamics(Dynamics):
         return self.model.v_names
 
     @property
+    def q_units(self) -> tuple[str, ...]:
+        return self.model.q_units
+
+    @property
     def v_units(self) -> tuple[str, ...]:
-        own = self.model.description.velocity is None and self.model.description.basis is None
-        return super().v_units if own else ("",) * self.nv
+        return self.model.v_units
 
     @property
     def u_units(self) -> tuple[str, ...]:
-        from heavytop.system import JointForce, Thruster
-
-        coordinates: Any = self.coordinates
-        units = []
-        for element in self.model.description.inputs.values():
-            unit = "N" if isinstance(element, Thruster) else ""
-            if isinstance(element, JointForce):
-                block = coordinates.blocks[coordinates.names.index(element.body)]
-                unit = "N" if rate_units(block)[element.index] == "m/s" else "N m"
-            units.append(unit)
-        return tuple(units)
+        return self.model.u_units
 
     def motion(self) -> Traced:
         return self.model.traced("motion")
@@ -195,34 +192,26 @@ class ModelDynamics(Dynamics):
             "energies", ("q", "v"), {"kinetic": d.kinetic_energy, "potential": d.gravity_energy + d.stiffness_energy}
         )
 
-    @cached_property
-    def _nonconservative(self) -> bool:
-        d = self.model.description
-        friction = any(c.work is not None for c in d.constraints)
-        return bool(d.inputs or friction or any(element.is_nonconservative for element in d.elements))
+    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
+        self.model.check_branches(q, {name: p[..., i] for i, name in enumerate(self.parameter_names)})
+
+    @property
+    def _terms(self) -> EquationTerms:
+        return self.model.expressions.dynamics
 
     def force(self) -> Traced | None:
-        if not self._nonconservative:
+        if self._terms.is_conservative:
             return None
-        return self._make("force", ("q", "v", "u"), {"force": self._driving() - self._resisting()})
+        d = self._terms
+        force = d.input_force(self.model.expressions.u) + d.supplied_force - d.dissipation_force
+        return self._make("force", ("q", "v", "u"), {"force": force})
 
     def power(self) -> Traced | None:
-        if not self._nonconservative:
+        if self._terms.is_conservative:
             return None
-        v = self.model.expressions.v
-        powers = {"input": np.vecdot(v, self._driving()), "dissipated": np.vecdot(v, self._resisting())}
+        power = self._terms.power(self.model.expressions.u)
+        powers = {"input": power["input"] + power["supplied"], "dissipated": power["dissipated"]}
         return self._make("power", ("q", "v", "u"), powers)
-
-    def _driving(self) -> Array:
-        """B u, the user's forces and the work of nonideal constraints."""
-        e = self.model.expressions
-        d = e.dynamics
-        total = d.applied_force + (np.matvec(d.input_matrix, e.u) if e.nu else np.zeros(e.nv))
-        return total + d.nonideal_force if e.is_constrained else total
-
-    def _resisting(self) -> Array:
-        """D v and gradients of dissipation functions."""
-        return self.model.expressions.dynamics.dissipation_force
 
     def residual(self) -> Traced | None:
         c = self.model.expressions
@@ -232,15 +221,7 @@ class ModelDynamics(Dynamics):
         return self._make("residual", ("q", "v"), outputs)
 
     def momentum(self) -> Traced:
-        """Sum of R (M xi) and r x R (M xi) over the bodies."""
-        linear, angular = np.zeros(3), np.zeros(3)
-        for inertia, motion in self.model.expressions.dynamics.bodies():
-            wrench = np.matvec(inertia, motion.twist)
-            rotation, position = motion.pose[:3, :3], motion.pose[:3, 3]
-            push = np.matvec(rotation, wrench[:3])
-            linear = linear + push
-            angular = angular + np.matvec(rotation, wrench[3:]) + np.cross(position, push)
-        return self._make("momentum", ("q", "v"), {"momentum": concatenate(linear, angular)})
+        return self._make("momentum", ("q", "v"), {"momentum": concatenate(*self._terms.momentum)})
 
     def _make(self, name: str, inputs: tuple[str, ...], outputs: Mapping[str, Array]) -> Traced:
         e = self.model.expressions

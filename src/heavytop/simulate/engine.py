@@ -4,137 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from heavytop.compile import Call, Kernel, Schedule, Stepper, Steps
-from heavytop.compile.jit import batch_lanes
+from heavytop.compile import Steps
 from heavytop.errors import SimulationError
-from heavytop.simulate.assembly import CHANNEL, Method, Plant, schedule
-from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.events import Event, Occurrence, crossings, locate, trace_events
-from heavytop.simulate.inputs import InputPlan, call_back
-from heavytop.simulate.integrators.base import Integrator
+from heavytop.simulate.events import EventLog, Reached, crossings
+from heavytop.simulate.inputs import call_back
+from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.protocol import content
+from heavytop.simulate.recording import Problem, Recording, Records
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """Everything that defines a run.
-
-    Attributes
-    ----------
-    q, v, p : (*batch, n) start and parameters.
-    step, steps : size in s, number.
-    """
-
-    dynamics: Dynamics
-    integrator: Any
-    plan: InputPlan
-    q: np.ndarray
-    v: np.ndarray
-    p: np.ndarray
-    batch: tuple[int, ...]
-    start_time: float
-    step: float
-    steps: int
-    record_every: int
-    events: tuple[Event, ...]
-    balance: bool
-    threads: int | None
-    progress: bool | None
-
-    @property
-    def count(self) -> int:
-        """Number of trajectories."""
-        return prod(self.batch)
-
-
-@dataclass
-class Recording:
-    """What the time loop leaves behind.
-
-    Attributes
-    ----------
-    t : (n,) times of the records.
-    records : name -> (n, *batch, ...).
-    failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
-    stopped : (*batch,) time of the terminal event; NaN where there was none.
-    occurrences : all events in order of time.
-    at_events : trajectory -> what else was recorded at its terminal event, by the name of the record.
-    reached : time up to which the run got.
-    """
-
-    t: np.ndarray
-    records: dict[str, np.ndarray]
-    failed: np.ndarray
-    stopped: np.ndarray
-    occurrences: list[Occurrence] = field(default_factory=list)
-    reached: float = 0.0
-    at_events: dict[tuple[int, ...], dict[str, np.ndarray]] = field(default_factory=dict)
-    interrupted: bool = False
-    limited: bool = False
-    compile_seconds: float = 0.0
-    wall_seconds: float = 0.0
-    steps: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Compiled:
-    """A stepper with what is needed to feed it."""
-
-    stepper: Stepper
-    nodes: dict[float, str]
-
-
-def compile_problem(problem: Problem) -> Compiled:
-    """The native code of a fixed-step run, from memory, from disk, or made now."""
-    law = problem.plan.control.law
-    lanes = 1 if problem.count == 1 else batch_lanes()
-    integrator: Integrator = problem.integrator
-    # the text of an integrator of the user does not tell what its code does
-    own = type(integrator).__module__.partition(".")[0] == "heavytop"
-    options = (
-        f"{integrator.fingerprint} {problem.plan.control.kind} {problem.plan.control.every} balance={problem.balance}"
-    )
-    if law is not None:
-        options += f" law {law.fingerprint}"
-    if problem.events:
-        options += f" events {content(trace_events(problem.events, problem.dynamics))}"
-    key = (options, lanes, problem.threads, None if own else integrator)
-    mark = f"{problem.dynamics.fingerprint} {options}" if own and problem.dynamics.fingerprint is not None else None
-    stepper = problem.dynamics.steppers.recall(key, lambda: _stepper(problem, mark, lanes))
-    tables = [name for name in stepper.layout.tables if name.startswith("signal@")]
-    return Compiled(stepper, {float(name.removeprefix("signal@")): name for name in tables})
-
-
-def _stepper(problem: Problem, mark: str | None, lanes: int) -> Stepper:
-    if mark is None:
-        return Stepper(_schedule(problem), lanes, problem.threads)
-    return Stepper.cached(mark, lambda: _schedule(problem), lanes, problem.threads)
-
-
-def _schedule(problem: Problem) -> Schedule:
-    """The step of a problem; with events every state buffer is recorded, so that a step can be repeated."""
-    plant = Plant(problem.dynamics, problem.plan.control, problem.balance)
-    method = problem.integrator.build(plant)
-    if problem.events:
-        plant.functions["events"] = trace_events(problem.events, problem.dynamics)
-        plant.buffers["events"] = (len(problem.events),)
-        observe = (*method.observe, Call("events", ("time", "q", "v"), ("events",)))
-        record = tuple(dict.fromkeys((*method.record, *method.state, "events")))
-        method = Method(method.advance, observe, method.state, method.carries_v, record)
-    return schedule(plant, method)
-
-
 MOST_ENTRIES = 4e9
 """Numbers in a record: 32 GB."""
 
@@ -142,48 +26,40 @@ MOST_ENTRIES = 4e9
 class FixedStep:
     """One run with a fixed step."""
 
-    def __init__(self, problem: Problem, compiled: Compiled) -> None:
-        self.problem, self.stepper, self.nodes = problem, compiled.stepper, compiled.nodes
+    def __init__(self, problem: Problem, code: Native) -> None:
+        self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         every = problem.record_every
-        entries = (
-            (problem.steps / every + 2) * max(problem.count, 1) * (self.problem.q.shape[-1] + self.problem.v.shape[-1])
-        )
+        entries = (problem.steps / every + 2) * max(problem.count, 1) * (problem.q.shape[-1] + problem.v.shape[-1])
         if entries > MOST_ENTRIES:
             raise SimulationError(
                 f"the record would hold about {entries:.2g} numbers ({8 * entries / 1e9:.3g} GB): {problem.steps:,} steps, "
                 f"{problem.count:,} trajectories. Raise record_every (now {every}), or run fewer trajectories at once."
             )
-        numbers = np.arange(0, problem.steps + 1, every)
-        self.numbers = numbers if numbers[-1] == problem.steps else np.append(numbers, problem.steps)
-        hidden = ("events",)
-        self.names = [n for n in self.stepper.layout.record if n not in hidden]
-        self.records: dict[str, np.ndarray] = {}
+        self.numbers = problem.recorded
+        self.records: Records | None = None
         self.failed = np.full(problem.batch, np.nan)
-        self.stopped = np.full(problem.batch, np.nan)
-        self.occurrences: list[Occurrence] = []
-        self.at_events: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
-        self._latest: dict[str, np.ndarray] = {}
-        self.event_kernel = Kernel(trace_events(problem.events, problem.dynamics)) if problem.events else _no_kernel
-        self.constants = {"p": problem.p, "h": np.asarray(problem.step)}
+        self.events = EventLog(problem.events, problem.batch)
+        self._latest: Records | None = None
+        self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
         self.tables = self._tables()
-        self.hold = {"u": problem.plan.every} if problem.plan.control.kind == "table" else {}
+        self.hold = {self.at.u: problem.plan.every} if problem.plan.control.kind == "table" else {}
 
     def _tables(self) -> dict[str, np.ndarray]:
         """Samples of inputs and of the reference at every stage time."""
         problem = self.problem
         tables: dict[str, np.ndarray] = {}
         law = problem.plan.control.law
-        if law is not None and self.nodes:
+        if law is not None and self.at.signals:
             instants = problem.start_time + problem.step * np.arange(problem.steps + 1)
-            for node, name in self.nodes.items():
-                tables[name] = law.signal(instants + node * problem.step)
+            tables |= {name: law.signal(instants + c * problem.step) for c, name in self.at.signals}
         if problem.plan.control.kind == "table":
-            tables["u"] = problem.plan.table
+            tables[self.at.u] = problem.plan.table
         return tables
 
-    def run(self, state: dict[str, np.ndarray]) -> Recording:
+    def run(self) -> Recording:
         """All steps, in blocks; Ctrl-C ends it with what is there."""
         problem = self.problem
+        state = self.code.start(problem)
         begin = time.perf_counter()
         done, block, interrupted = 0, self._first_block(), False
         with Progress(f"simulate {problem.dynamics.name}", problem.progress) as bar:
@@ -195,7 +71,7 @@ class FixedStep:
                     state = self._keep(result, done, length)
                     done += length
                     bar.update(done / max(problem.steps, 1))
-                    if done >= problem.steps or (np.isfinite(self.failed) | np.isfinite(self.stopped)).all():
+                    if done >= problem.steps or self._over():
                         break
                     block = self._next_block(block, time.perf_counter() - clock)
             except KeyboardInterrupt:
@@ -205,25 +81,26 @@ class FixedStep:
             problem.start_time + problem.step * numbers,
             records,
             self.failed,
-            self.stopped,
-            sorted(self.occurrences, key=lambda o: o.time),
+            self.events,
             problem.start_time + problem.step * done,
-            self.at_events,
             interrupted,
             wall_seconds=time.perf_counter() - begin,
             steps=done,
         )
 
-    def _until(self, done: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def _over(self) -> bool:
+        """Whether all trajectories have ended."""
+        return bool((np.isfinite(self.failed.reshape(-1)) | np.isfinite(self.events.stopped)).all())
+
+    def _until(self, done: int) -> tuple[np.ndarray, Records]:
         """Numbers and records of what was computed, with the last state even if it was not due."""
-        self._make_room()  # interrupted before the first block
+        all_records = self._room()  # also if interrupted before the first block
         if done == self.problem.steps:
-            return self.numbers, self.records
+            return self.numbers, all_records
         kept = self.numbers <= done
-        numbers, records = self.numbers[kept], {name: array[kept] for name, array in self.records.items()}
-        if done and done not in numbers:
-            numbers = np.append(numbers, done)
-            records = {name: np.concatenate([array, self._latest[name][None]]) for name, array in records.items()}
+        numbers, records = self.numbers[kept], all_records.each(lambda array: array[kept])
+        if done and done not in numbers and self._latest is not None:
+            numbers, records = np.append(numbers, done), records.with_last(self._latest)
         return numbers, records
 
     # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -262,9 +139,7 @@ class FixedStep:
         problem = self.problem
         if problem.plan.callback is not None:
             now = problem.start_time + problem.step * first
-            shown = self._visible(state)
-            u = call_back(problem.plan.callback, now, shown["q"], shown["v"], problem.dynamics.nu)
-            self.tables["u"] = u
+            self.tables[self.at.u] = call_back(problem.plan.callback, now, *self._visible(state), problem.dynamics.nu)
         every = problem.record_every if length % problem.record_every == 0 else length
         if problem.events or problem.plan.callback is not None:
             every = 1
@@ -280,26 +155,29 @@ class FixedStep:
             hold=self.hold,
         )
 
-    def _visible(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _visible(self, state: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """q and v of a state; where v is not carried it comes from the last record."""
-        if "v" in state:
-            return {
-                name: np.broadcast_to(state[name], (*self.problem.batch, state[name].shape[-1])) for name in ("q", "v")
-            }
-        return self._latest or {"q": self.problem.q, "v": self.problem.v}
+        if self.at.v in state:
+            q, v = state[self.at.q], state[self.at.v]
+            batch = self.problem.batch
+            return np.broadcast_to(q, (*batch, q.shape[-1])), np.broadcast_to(v, (*batch, v.shape[-1]))
+        if self._latest is not None:
+            return self._latest.q, self._latest.v
+        return self.problem.q, self.problem.v
 
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
         """Copy the wanted records, note failures and events; return the state to go on from."""
         problem = self.problem
+        records = Records.of(result, self.at)
         if first == 0 and len(result.recorded) == len(self.numbers) and length == problem.steps:  # all in one block
-            self.records = {name: result.records[name] for name in self.names}
+            self.records = records
         else:
-            self._make_room()
             places = np.searchsorted(self.numbers, result.recorded)
             wanted = self.numbers[places] == result.recorded
-            for name in self.names:
-                self.records[name][places[wanted]] = result.records[name][wanted]
-        self._latest = {name: result.records[name][-1] for name in self.names}
+            for target, source in self._room().pairs(records):
+                if source is not None:
+                    target[places[wanted]] = source[wanted]
+        self._latest = records.each(lambda array: array[-1])
         failed = result.failed >= 0
         if failed.any():
             fresh = failed & ~np.isfinite(self.failed)
@@ -308,120 +186,113 @@ class FixedStep:
             self._find_events(result, first)
         return result.state
 
-    def _make_room(self) -> None:
+    def _room(self) -> Records:
         """Records of the whole run, when they come in several blocks."""
-        if not self.records:
-            problem, shapes, n = self.problem, self.stepper.layout.shapes, len(self.numbers)
-            self.records = {name: np.full((n, *problem.batch, *shapes[name]), np.nan) for name in self.names}
-            self.records["q"][0], self.records["v"][0] = problem.q, problem.v
+        if self.records is None:
+            problem, layout, n = self.problem, self.stepper.layout, len(self.numbers)
+            empty = {name: np.full((n, *problem.batch, *layout.shapes[name]), np.nan) for name in layout.record}
+            self.records = Records.of(Steps({}, empty, self.numbers, self.failed), self.at)
+            self.records.q[0], self.records.v[0] = problem.q, problem.v
+        return self.records
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
     def _find_events(self, result: Steps, first: int) -> None:
-        problem = self.problem
-        count, n = problem.count, len(problem.events)
-        values = result.records["events"].reshape(len(result.recorded), count, n)
+        problem, name = self.problem, self.at.events
+        if name is None:
+            return
+        values = self._rows(result, name)
         found = crossings(values, problem.events)
-        stopped = self.stopped.reshape(-1)
-        found = found[~np.isfinite(stopped[found[:, 1]])]
+        found = found[~np.isfinite(self.events.stopped[found[:, 1]])]
         if not len(found):
             return
         steps, rows, which = found.T
-        times, state = self._locate(result, steps, rows, which, values)
-        now = problem.start_time + problem.step * (first + steps) + times
-        for k in np.argsort(now, kind="stable"):
-            row = rows[k]
-            if np.isfinite(stopped[row]) and now[k] > stopped[row]:
-                continue
-            event = problem.events[which[k]]
-            index = tuple(int(i) for i in np.unravel_index(row, problem.batch)) if problem.batch else ()
-            self.occurrences.append(
-                Occurrence(event.name, float(now[k]), index, state["q"][k], state["v"][k], event.terminal)
-            )
-            if event.terminal:
-                stopped[row] = now[k]
-                held = {name: self._records_of(result, name)[steps[k], row] for name in self.names}
-                self.at_events[index] = held | {name: state[name][k] for name in ("work",) if name in state}
-        self.stopped = stopped.reshape(problem.batch)
+        shape = (len(result.recorded), problem.count)
+        records = Records.of(result, self.at).each(lambda a: a.reshape(*shape, *a.shape[1 + len(problem.batch) :]))
+        repeated = _RepeatedSteps(self, result, steps, rows)
+        self.events.search(
+            found[:, 1:],
+            values[steps, rows, which],
+            values[steps + 1, rows, which],
+            problem.start_time + problem.step * (first + steps),
+            np.full(len(steps), problem.step),
+            repeated.reach,
+            lambda k: records.each(lambda array: array[steps[k], rows[k]]),
+        )
 
-    def _records_of(self, result: Steps, name: str) -> np.ndarray:
+    def _rows(self, result: Steps, name: str) -> np.ndarray:
         """Records (n, trajectories, ...) of a block."""
         return result.records[name].reshape(len(result.recorded), self.problem.count, *self.stepper.layout.shapes[name])
 
-    def _locate(
-        self, result: Steps, steps: np.ndarray, rows: np.ndarray, which: np.ndarray, values: np.ndarray
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Time after the step and state of each crossing, by repeating the step with other step sizes."""
-        problem, layout = self.problem, self.stepper.layout
-        m = np.arange(len(steps))
-        numbers = result.recorded[steps]
+
+class _RepeatedSteps:
+    """Steps of a block done again with other step sizes.
+
+    Parameters
+    ----------
+    steps, rows : (m,) which steps of the block, of which trajectories.
+    """
+
+    def __init__(self, run: FixedStep, result: Steps, steps: np.ndarray, rows: np.ndarray) -> None:
+        problem, layout = run.problem, run.stepper.layout
+        self.run, self.rows, self.numbers = run, rows, result.recorded[steps]
         held = [name for name in layout.held if name in result.records]
-        state = {name: self._records_of(result, name)[steps, rows] for name in (*layout.state, *held)}
-        p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))
-        p = p.reshape(problem.count, problem.p.shape[-1])[rows]
-        starts = problem.start_time + problem.step * numbers
-        groups = self._groups(numbers)
-        last: dict[str, np.ndarray] = {}
-
-        def evaluate(duration: np.ndarray) -> np.ndarray:
-            for at in groups:
-                part = self._partial_steps(
-                    {n: a[at] for n, a in state.items()}, p[at], numbers[at], starts[at], duration[at], rows[at]
-                )
-                for name, array in part.items():
-                    last.setdefault(name, np.zeros((len(steps), *array.shape[1:])))[at] = array
-            return last["events"][m, which]
-
-        tolerance = np.array([problem.events[w].tolerance for w in which])
-        times = locate(evaluate, values[steps, rows, which], values[steps + 1, rows, which], tolerance, problem.step)
-        evaluate(times)
-        return times, last
-
-    def _groups(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """Crossings that one native call can treat: equal times if the law sees the time, else equal phases of sampling."""
-        control = self.problem.plan.control
-        timed = control.law is not None and "t" in control.law.takes
-        key = numbers if timed else numbers % control.every == 0
-        return [np.flatnonzero(key == value) for value in np.unique(key)]
-
-    def _partial_steps(
-        self,
-        state: dict[str, np.ndarray],
-        p: np.ndarray,
-        numbers: np.ndarray,
-        start: np.ndarray,
-        h: np.ndarray,
-        rows: np.ndarray,
-    ) -> dict[str, np.ndarray]:
-        """The end of steps of sizes ``h`` (m,) from the given states."""
-        problem = self.problem
+        self.state = {name: run._rows(result, name)[steps, rows] for name in (*layout.state, *held)}
+        self.p = problem.rows(problem.p)[rows]
+        self.begin = problem.start_time + problem.step * self.numbers
+        # one native call can treat: equal times if the law sees the time, else equal phases of sampling
         control = problem.plan.control
+        timed = control.law is not None and "t" in control.law.takes
+        key = self.numbers if timed else self.numbers % control.every == 0
+        self.groups = [np.flatnonzero(key == value) for value in np.unique(key)]
+
+    def reach(self, times: np.ndarray) -> Reached:
+        """What is reached ``times`` (m,) after the begin of the steps."""
+        at, problem = self.run.at, self.run.problem
+        flat_memory = at.memory if problem.plan.control.kind == "continuous" else None
+        wanted = [at.q, at.v, *(name for name in (at.work, flat_memory) if name is not None)]
+        shapes = self.run.stepper.layout.shapes
+        ends = {name: np.zeros((len(times), *shapes[name])) for name in wanted}
+        for group in self.groups:
+            records = self._partial(group, times[group])
+            for name in wanted:
+                ends[name][group] = records[name][1]
+        kernel = self.run.code.events
+        if kernel is None:
+            raise SimulationError("there are no events to locate.")
+        values = kernel(self.begin + times, ends[at.q], ends[at.v])[0]
+        work, memory = (None if name is None else ends[name] for name in (at.work, flat_memory))
+        return Reached(values, ends[at.q], ends[at.v], work, memory)
+
+    def _partial(self, group: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
+        """Records before and after steps of sizes ``h`` of some of the steps."""
+        run, problem, at = self.run, self.run.problem, self.run.at
+        control = problem.plan.control
+        rows, numbers, begin = self.rows[group], self.numbers[group], self.begin[group]
         tables = {}
-        for node, name in self.nodes.items():
+        for c, name in at.signals:
             if control.law is not None:
-                samples = [control.law.signal(start[j : j + 1] + node * h[j]) for j in range(len(h))]
+                samples = [control.law.signal(begin[j : j + 1] + c * h[j]) for j in range(len(h))]
                 tables[name] = np.concatenate(
                     [_row_of(sample, problem.batch, rows[j]) for j, sample in enumerate(samples)], axis=1
                 )
-        if "u" in self.tables:
-            table = self.tables["u"]
+        if at.u in run.tables:
+            table = run.tables[at.u]
             chosen = np.minimum(numbers // problem.plan.every, table.shape[0] - 1)
-            tables["u"] = np.concatenate(
+            tables[at.u] = np.concatenate(
                 [_row_of(table[k][None], problem.batch, row) for k, row in zip(chosen, rows, strict=True)], axis=1
             )
         number = int(numbers[0])
-        result = self.stepper.run(
-            state,
-            {"p": p, "h": h},
+        return run.stepper.run(
+            {name: array[group] for name, array in self.state.items()},
+            {at.p: self.p[group], at.h: h},
             tables,
             steps=1,
             step_size=problem.step,
-            start_time=start[0] - number * problem.step,
+            start_time=begin[0] - number * problem.step,
             first=number,
             record_every=1,
-        )
-        ends = {name: result.records[name][1] for name in ("q", "v", "work") if name in result.records}
-        return ends | {"events": self.event_kernel(start + h, ends["q"], ends["v"])[0]}
+        ).records
 
 
 def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
@@ -430,12 +301,3 @@ def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:
     if sample.ndim == 2:
         return sample.reshape(1, 1, size)
     return np.broadcast_to(sample, (1, *batch, size)).reshape(1, prod(batch), size)[:, row : row + 1]
-
-
-def _no_kernel(*_: Any) -> Any:
-    raise SimulationError("there are no events to locate.")
-
-
-def channel_names(records: dict[str, np.ndarray]) -> dict[str, str]:
-    """Recorded buffers of the user's channels -> their names."""
-    return {name: name.removeprefix(CHANNEL) for name in records if name.startswith(CHANNEL)}

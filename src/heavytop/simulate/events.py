@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,17 @@ class Occurrence:
     q: np.ndarray
     v: np.ndarray
     terminal: bool
+
+
+@dataclass(frozen=True)
+class Reached:
+    """States (m, n) within steps, and the values (m, events) of all event functions there."""
+
+    values: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    work: np.ndarray | None = None
+    memory: np.ndarray | None = None
 
 
 def as_events(events: Any) -> tuple[Event, ...]:
@@ -118,6 +130,68 @@ def crossings(values: np.ndarray, events: Sequence[Event]) -> np.ndarray:
     direction = np.array([event.direction for event in events])
     found = (rising & (direction >= 0)) | (falling & (direction <= 0))
     return np.argwhere(found)
+
+
+class EventLog:
+    """Crossings of a run: looked for, located and ordered here, whatever the time loop.
+
+    Attributes
+    ----------
+    occurrences : all of them.
+    stopped : (trajectories,) time of the terminal event; NaN where there was none.
+    endings : trajectory -> what the time loop knew at its terminal event.
+    """
+
+    def __init__(self, events: Sequence[Event], batch: Sequence[int]) -> None:
+        self.events, self.batch = tuple(events), tuple(batch)
+        self.stopped = np.full(prod(self.batch), np.nan)
+        self.occurrences: list[Occurrence] = []
+        self.endings: dict[tuple[int, ...], Any] = {}
+
+    def search(
+        self,
+        found: np.ndarray,
+        before: np.ndarray,
+        after: np.ndarray,
+        begin: np.ndarray,
+        length: np.ndarray,
+        reach: Callable[[np.ndarray], Reached],
+        ending: Callable[[int], Any],
+    ) -> None:
+        """Locate the crossings that were found in some steps and take them down.
+
+        Parameters
+        ----------
+        found : (m, 2) trajectory and event of each.
+        before, after : (m,) values of the event function at the ends of the step.
+        begin, length : (m,) of the step in s.
+        reach : times (m,) after the begin of the steps -> what is reached there.
+        ending : what the time loop knows of the step of crossing k, as an object whose method ``at`` moves it to another state.
+        """
+        rows, which = found.T
+        m = np.arange(len(rows))
+        tolerance = np.array([self.events[w].tolerance for w in which])
+        times = locate(lambda x: reach(x).values[m, which], before, after, tolerance, length)
+        last = reach(times)
+        now = begin + times
+        for k in np.argsort(now, kind="stable"):
+            if now[k] > self.stopped[rows[k]]:
+                continue
+            event = self.events[which[k]]
+            index = tuple(int(i) for i in np.unravel_index(rows[k], self.batch)) if self.batch else ()
+            self.occurrences.append(Occurrence(event.name, float(now[k]), index, last.q[k], last.v[k], event.terminal))
+            if event.terminal:
+                self.stopped[rows[k]] = now[k]
+                others = (None if array is None else array[k] for array in (last.work, last.memory))
+                self.endings[index] = ending(k).at(last.q[k], last.v[k], *others)
+
+    def forget_after(self, time: float) -> None:
+        """Drop what happened later, unless it ended a trajectory."""
+        self.occurrences = [o for o in self.occurrences if o.time <= time or o.terminal]
+
+    def in_order(self) -> tuple[Occurrence, ...]:
+        """All occurrences in order of time."""
+        return tuple(sorted(self.occurrences, key=lambda o: o.time))
 
 
 def locate(

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.engine import Problem, Recording, channel_names
-from heavytop.simulate.events import Occurrence
 from heavytop.simulate.outcome import Ending, Outcome, summary
+from heavytop.simulate.recording import Problem, Recording, Records
 from heavytop.simulate.run import Run, Settings, Timing
 
 MOST_CAUSES = 100
@@ -25,25 +24,24 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
     outcomes, outcome = _outcomes(problem, recording)
     t, records = _cut(problem, recording)
     dynamics = problem.dynamics
-    names = channel_names(records)
-    channels = {names[name]: array for name, array in records.items() if name in names}
-    if "z" in records:
-        channels["z"] = records["z"]
-    if "residual" in records:
-        channels["residual"] = records["residual"]
+    channels = dict(records.channels)
+    if records.memory is not None:
+        channels["z"] = records.memory
+    if records.residual is not None:
+        channels["residual"] = records.residual
     return Run(
         name=dynamics.name,
         integrator=problem.integrator.name,
         t=t,
-        q=records["q"],
-        v=records["v"],
-        u=records["u"],
+        q=records.q,
+        v=records.v,
+        u=records.u if records.u is not None else np.zeros((*records.q.shape[:-1], 0)),
         outcome=outcome,
         outcomes=outcomes,
         **dynamics.labels,
         channels=channels,
-        work=records.get("work"),
-        events=tuple(recording.occurrences),
+        work=records.work,
+        events=recording.events.in_order(),
         parameters={
             name: np.broadcast_to(problem.p[..., i], problem.batch) if problem.p.ndim > 1 else problem.p[i]
             for i, name in enumerate(dynamics.parameter_names)
@@ -59,7 +57,7 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
 
 def _mark_unsolved(problem: Problem, recording: Recording) -> None:
     """Implicit steps that were not solved count as failures from there on."""
-    residual = recording.records.get("residual")
+    residual = recording.records.residual
     if residual is None or not len(residual):
         return
     bad = ~(residual < UNSOLVED)
@@ -73,7 +71,7 @@ def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outco
     outcomes = np.full(problem.batch, usual, dtype=object)
     ended = np.fmin(recording.failed, recording.stopped)
     indices = np.argwhere(np.isfinite(ended))
-    events = {o.trajectory: o.name for o in reversed(recording.occurrences) if o.terminal}
+    events = {o.trajectory: o.name for o in reversed(recording.events.in_order()) if o.terminal}
     early: list[Outcome] = []
     for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
         index = tuple(indices[k].tolist())
@@ -115,7 +113,7 @@ def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...
 
 def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     """The last relative change of an implicit step of this trajectory that was not solved; None if all were."""
-    residual = recording.records.get("residual")
+    residual = recording.records.residual
     if residual is None:
         return None
     bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
@@ -128,7 +126,7 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...],
     ``residual`` is that of the implicit step that was not solved, if this is what happened.
     """
     h, limit = problem.step, problem.integrator.stable_up_to
-    u = recording.records["u"][(0, *index)]
+    u = np.zeros(problem.dynamics.nu) if recording.records.u is None else recording.records.u[(0, *index)]
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
     fastest = fastest_mode(problem.dynamics, problem.q[index], problem.v[index], u, p)
     law = problem.plan.control.law
@@ -144,7 +142,7 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...],
             f"|lambda| = {fastest:.4g} 1/s: take a step below {0.3 / max(fastest, 1e-300):.2g} s, or more iterations "
             f"({type(problem.integrator).__name__}(iterations=...))."
         )
-    speed = np.max(np.abs(recording.records["v"][(slice(None), *index)]), axis=-1, initial=0.0)
+    speed = np.max(np.abs(recording.records.v[(slice(None), *index)]), axis=-1, initial=0.0)
     good = np.flatnonzero(np.isfinite(speed))
     grown = (
         f"the largest velocity grew from {speed[0]:.3g} to {np.max(speed[good]):.3g}" if len(good) else "at the start"
@@ -166,7 +164,7 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
     return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
 
 
-def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, Records]:
     """Remove what lies behind the end of each trajectory."""
     t, records = recording.t, recording.records
     if not np.isfinite(recording.failed).any() and not np.isfinite(recording.stopped).any():
@@ -176,28 +174,18 @@ def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, dict[str, 
     if not problem.batch:
         keep = (t < end) & (t <= stop)
         if not np.all(keep):
-            t, records = t[keep], {name: array[keep] for name, array in records.items()}
-        final = [o for o in recording.occurrences if o.terminal]
-        if final and not end <= stop and (not len(t) or final[0].time > t[-1]):
-            t, records = _append(t, records, final[0], recording.at_events.get((), {}))
+            t, records = t[keep], records.each(lambda array: array[keep])
+        if not end <= stop and np.isfinite(stop) and (not len(t) or stop > t[-1]):
+            t, records = np.append(t, stop), records.with_last(recording.events.endings[()])
         return t, records
     late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)
     if np.any(late):
-        records = {name: array.copy() for name, array in records.items()}
-        for array in records.values():
-            array[late] = np.nan
         kept = ~np.all(late, axis=tuple(range(1, late.ndim)))
-        t, records = t[kept], {name: array[kept] for name, array in records.items()}
+
+        def ended(array: np.ndarray) -> np.ndarray:
+            array = array.copy()
+            array[late] = np.nan
+            return array[kept]
+
+        t, records = t[kept], records.each(ended)
     return t, records
-
-
-def _append(
-    t: np.ndarray, records: dict[str, np.ndarray], final: Occurrence, others: dict[str, np.ndarray]
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Add the state of the terminal event and the ``others`` known there; what remains is held."""
-    own = {**others, "q": final.q, "v": final.v}
-    joined = {}
-    for name, array in records.items():
-        row = own.get(name, array[-1] if len(array) else np.full(array.shape[1:], np.nan))
-        joined[name] = np.concatenate([array, np.asarray(row)[None]])
-    return np.append(t, final.time), joined

@@ -1,5 +1,6 @@
 """Describe bodies, joints and force elements; derive the model."""
 
+from heavytop._gate import gate as _gate
 from heavytop.system import forces as forces
 from heavytop.system.forces import ForceElement as ForceElement
 from heavytop.system.forces import JointElement as JointElement
@@ -29,3 +30,5 @@ from heavytop.system.shapes import Ellipsoid as Ellipsoid
 from heavytop.system.shapes import Mesh as Mesh
 from heavytop.system.shapes import Sphere as Sphere
 from heavytop.system.system import System as System
+
+_gate(__name__)

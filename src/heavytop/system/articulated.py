@@ -12,7 +12,7 @@ import numpy as np
 from heavytop._arrays import Array, block, concatenate, sparse, split, submatrix, transpose
 from heavytop.geometry import se3, so3
 from heavytop.system.actions import Actions
-from heavytop.system.dynamics import Dynamics
+from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.graph import Step
 from heavytop.system.joints import Coupled
 from heavytop.system.kinematics import adjoint_inverse
@@ -22,13 +22,13 @@ from heavytop.system.solve import solve_definite, symmetric
 UPPER, LOWER = slice(0, 3), slice(3, 6)
 
 
-def is_recursive(dynamics: Dynamics) -> bool:
+def is_recursive(dynamics: EquationTerms) -> bool:
     """Whether the recursions apply: the joints' own velocity coordinates, and no joint that follows another one."""
     edges = dynamics.description.graph.edges
     return dynamics.kinematics.transform is None and not any(isinstance(edge.joint, Coupled) for edge in edges)
 
 
-def collect_actions(dynamics: Dynamics, u: Array) -> Actions:
+def collect_actions(dynamics: EquationTerms, u: Array) -> Actions:
     """Force elements and inputs as wrenches on bodies and forces in joints; no gravity, no inertia of bodies."""
     actions = Actions(dynamics.kinematics)
     for terms in dynamics.elements:
@@ -44,7 +44,7 @@ def collect_actions(dynamics: Dynamics, u: Array) -> Actions:
     return actions
 
 
-def inverse_dynamics(dynamics: Dynamics, a: Array) -> Array:
+def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
     """Generalised force (nv,) that the inputs must supply for the acceleration ``a`` (recursive Newton-Euler)."""
     kinematics, description = dynamics.kinematics, dynamics.description
     actions = collect_actions(dynamics, np.zeros(len(description.inputs)))
@@ -82,7 +82,7 @@ def inverse_dynamics(dynamics: Dynamics, a: Array) -> Array:
     return concatenate(*(forces[edge.label] for edge in edges))
 
 
-def forward_dynamics(dynamics: Dynamics, u: Array) -> Array:
+def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
     """Acceleration (nv,) by the articulated-body recursion: outward velocities, inward inertias, outward accelerations."""
     kinematics, description = dynamics.kinematics, dynamics.description
     actions = collect_actions(dynamics, u)
@@ -130,7 +130,7 @@ def forward_dynamics(dynamics: Dynamics, u: Array) -> Array:
     return concatenate(*(result[edge.label] for edge in description.joints))
 
 
-def _transport(dynamics: Dynamics, step: Step) -> Array:
+def _transport(dynamics: EquationTerms, step: Step) -> Array:
     """Acceleration of a link at zero joint acceleration and zero acceleration of its parent.
 
     The linear part is the acceleration of the origin, R^T r'', not the rate of its body velocity: linear velocities drop out,
@@ -147,7 +147,7 @@ def _transport(dynamics: Dynamics, step: Step) -> Array:
     return kinematics.subspace_bias[step.frame] + concatenate(linear, np.cross(omega, link.twist[3:]))
 
 
-def _gyroscopic(dynamics: Dynamics, step: Step) -> Array:
+def _gyroscopic(dynamics: EquationTerms, step: Step) -> Array:
     """Wrench of a body at zero acceleration of its origin: omega x (omega x m c), omega x S omega; zero for a frame without inertia."""
     inertia = dynamics.description.inertias.get(step.frame)
     if inertia is None:

@@ -9,18 +9,18 @@ import numpy as np
 from heavytop._arrays import Array, is_symbolic, to_sx
 from heavytop.compile.trace import NOT_MATH, holds_nan
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
-from heavytop.system.dynamics import Dynamics
+from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.inputs import BodyWrench, JointAction
 
 if TYPE_CHECKING:
-    from heavytop.system.model import Model
+    from heavytop.system.evaluation import Evaluation
 
 
 SINGULAR = 1e-13
 """Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
 
 
-def check_elements(dynamics: Dynamics, p: Array) -> None:
+def check_elements(dynamics: EquationTerms, p: Array) -> None:
     """Raise what is wrong with the bodies, inputs, potentials, dissipations and forces of a system.
 
     ``p`` are the symbolic parameters (np,).
@@ -50,7 +50,7 @@ def check_elements(dynamics: Dynamics, p: Array) -> None:
         terms.verify(p, description.parameter_values())
 
 
-def check_inertia(model: Model) -> None:
+def check_inertia(model: Evaluation) -> None:
     """Raise a ModelError when some velocity coordinate moves no mass: M singular at several configurations."""
     q = np.concatenate([model.neutral()[None], model.random(0, (2,))])
     worst = []
@@ -72,7 +72,7 @@ def check_inertia(model: Model) -> None:
         )
 
 
-def _check_action(dynamics: Dynamics, action: BodyWrench | JointAction) -> Array:
+def _check_action(dynamics: EquationTerms, action: BodyWrench | JointAction) -> Array:
     """Check where an action attacks and that it is finite; return its force or wrench."""
     kinematics = dynamics.kinematics
     if isinstance(action, JointAction):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, column, directional, from_columns, is_symbolic, matrix, sparse, transpose
-from heavytop.system.dynamics import Dynamics
+from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics
 from heavytop.system.solve import inverse_by_elimination
 
@@ -40,7 +40,7 @@ def _is_identity(T: Array) -> bool:
     return bool(casadi.is_equal(casadi.densify(T.to_casadi()), casadi.SX.eye(T.shape[0]), 1))
 
 
-def connection(dynamics: Dynamics) -> tuple[Array, ...]:
+def connection(dynamics: EquationTerms) -> tuple[Array, ...]:
     """Gamma_ijk as nv matrices [k][i, j]: sum_b J^T (M_b d_k J + Gamma_b(J_k) J) (eq. 3.112, erratum 0.38)."""
     kinematics = dynamics.kinematics
     A = kinematics.kinematics_matrix

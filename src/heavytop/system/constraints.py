@@ -34,9 +34,8 @@ from heavytop.compile.trace import holds_nan
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.description import Constraint, Loop
-from heavytop.system.dynamics import Dynamics
 from heavytop.system.elimination import SparseLDL
-from heavytop.system.joints.closure import closure
+from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ if TYPE_CHECKING:
 class Rows:
     """Rows of one constraint at (q, v): Phi (m, nv), drift b (m,), bias d/dt(Phi) v + d/dt(b) (m,), phi (m,) or None.
 
-    ``wrench_map`` (m, 6) gives for a loop the wrench H^T lam on body b in the axes of its joint frame.
+    ``wrench_map`` (m, 6) gives for a loop the wrench H^T lam on body b in the axes of its joint frame; ``branch`` (k,) is positive where it
+    closes as intended.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Rows:
     bias: Array
     phi: Array | None
     wrench_map: Array | None = None
+    branch: Array | None = None
 
 
 def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
@@ -72,13 +73,14 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
         moved = function(full @ (np.eye(4) + se3.wed(delta)))
         return substitute(jacobian(moved, delta), delta, np.zeros(6))
 
-    phi, H = closure(loop.joint, full), slope(lambda g: closure(loop.joint, g))
+    phi, H = loop.joint.closure(full), slope(loop.joint.closure)
     xi = symbol("xi", 6)
     rate = np.matvec(slope(lambda g: np.matvec(substitute(H, G, np.reshape(g[:3, :], (12,))), xi)), xi)
     flat = np.reshape(pose[:3, :], (12,))
     phi, H = substitute(phi, G, flat), sparse(substitute(H, G, flat))
     rate = substitute(substitute(rate, G, flat), xi, twist)
-    return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H)
+    branch = loop.joint.closure_branch(pose)
+    return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H, branch)
 
 
 def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: Array) -> Rows:
@@ -134,7 +136,7 @@ def _vector(value: Any, name: str) -> Array:
 class ConstrainedDynamics:
     """Accelerations and reactions of a system whose tree is closed by loops or restrained by further constraints."""
 
-    def __init__(self, dynamics: Dynamics, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
+    def __init__(self, dynamics: EquationTerms, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
         self.dynamics, self.kinematics = dynamics, dynamics.kinematics
         self.q, self.v = dynamics.q, dynamics.v
         self.rows = [loop_rows(loop, self.kinematics) for loop in loops]
@@ -149,6 +151,12 @@ class ConstrainedDynamics:
     def position_residual(self) -> Array:
         """phi(q) of loops and holonomic constraints; velocity constraints have none."""
         parts = [rows.phi for rows in self.rows if rows.phi is not None]
+        return concatenate(*parts) if parts else np.zeros(0)
+
+    @cached_property
+    def branches(self) -> Array:
+        """Values that are positive where every loop closes as intended, not turned by half a turn."""
+        parts = [rows.branch for rows in self.rows if rows.branch is not None]
         return concatenate(*parts) if parts else np.zeros(0)
 
     @cached_property

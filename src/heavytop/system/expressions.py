@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, shape, symbol
+from heavytop._arrays import Array, concatenate, directional, jacobian, shape, symbol
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
@@ -16,8 +16,8 @@ from heavytop.system.connection import commutation, connection, stacked_first, s
 from heavytop.system.constraints import ConstrainedDynamics
 from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
-from heavytop.system.dynamics import Dynamics
-from heavytop.system.kinematics import Kinematics
+from heavytop.system.equation_terms import EquationTerms
+from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite
 
@@ -56,9 +56,9 @@ class Expressions:
         return tree if velocity is None else tree.with_velocity(velocity, self.v)
 
     @cached_property
-    def dynamics(self) -> Dynamics:
-        """Dynamics at (q, v)."""
-        return Dynamics(self.description, self.kinematics, self.q, self.v)
+    def dynamics(self) -> EquationTerms:
+        """The terms of the equations at (q, v)."""
+        return EquationTerms(self.description, self.kinematics, self.q, self.v)
 
     @property
     def is_constrained(self) -> bool:
@@ -70,7 +70,7 @@ class Expressions:
         """Loops and constraints on top of the tree."""
         return ConstrainedDynamics(self.dynamics, self.description.loops, self.description.constraints)
 
-    # --- expressions that are more than one quantity of Dynamics ----------------------------------------------------------
+    # --- expressions that are more than one quantity of EquationTerms -----------------------------------------------------
 
     def explicit_acceleration(self) -> Array:
         """a = M^-1 (B u - c - D v - fK - fG + f) from the explicit matrices (eq. 3.126b)."""
@@ -129,6 +129,10 @@ class Expressions:
             "kinetic_energy": (("q", "v"), d("kinetic_energy")),
             "potential_energy": (("q",), lambda: self.dynamics.gravity_energy + self.dynamics.stiffness_energy),
             "energy": (("q", "v"), self._energy),
+            "acceleration_energy": (("q", "v", "a"), lambda: self.dynamics.acceleration_energy(self.a)),
+            "center_of_mass": (("q",), d("center_of_mass")),
+            "momentum": (("q", "v"), lambda: dict(zip(("linear", "angular"), self.dynamics.momentum, strict=True))),
+            "power": (("q", "v", "u"), lambda: self.dynamics.power(self.u)),
             "acceleration": (("q", "v", "u"), self.acceleration),
             "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),
             "recursive_acceleration": (("q", "v", "u"), self.recursive_acceleration),
@@ -139,6 +143,7 @@ class Expressions:
             "joint_rows": (("q",), self._joint_rows),
             "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
             "position_residual": (("q",), lambda: self.constrained.position_residual),
+            "loop_branches": (("q",), lambda: self.constrained.branches),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
             "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
             "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
@@ -152,6 +157,23 @@ class Expressions:
     def _poses(self) -> tuple[Array, ...]:
         """Pose of every frame in the world, in the order of the graph."""
         return tuple(self.kinematics.pose(WORLD, frame) for frame in self.description.graph.frames)
+
+    @cached_property
+    def _of_frames(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[Motion], Array]]]:
+        """Kind -> (inputs, expression) of functions of two frames, named ``kind:a:b``."""
+        return {
+            "pose": (("q",), lambda motion: motion.pose),
+            "jacobian": (("q",), lambda motion: motion.jacobian),
+            "jacobian_rate": (("q", "v"), lambda motion: directional(motion.jacobian, self.q, self.kinematics.rate)),
+            "twist": (("q", "v"), lambda motion: motion.twist),
+            "twist_rate": (("q", "v", "a"), lambda motion: motion.rate(self.a)),
+        }
+
+    @property
+    def branch_names(self) -> tuple[str, ...]:
+        """For each value of ``loop_branches`` the name of its loop."""
+        rows = self.constrained.rows
+        return tuple(r.name for r in rows if r.branch is not None for _ in range(shape(r.branch)[0]))
 
     def _joint_velocity(self) -> Array:
         """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
@@ -178,9 +200,9 @@ class Expressions:
 
     def _lookup(self, name: str) -> tuple[tuple[str, ...], Array | tuple[Array, ...] | Mapping[str, Array]]:
         kind, *frames = name.split(":")
-        if kind in ("pose", "jacobian") and len(frames) == 2:
-            motion = self.kinematics.motion(*frames)
-            return ("q",), motion.pose if kind == "pose" else motion.jacobian
+        if kind in self._of_frames and len(frames) == 2:
+            inputs, build = self._of_frames[kind]
+            return inputs, build(self.kinematics.motion(*frames))
         if name not in self.catalogue:
             error = unknown_name("function of a model", name, self.catalogue)
             raise UnknownNameError(f"{error} Poses and Jacobians are named 'pose:a:b' and 'jacobian:a:b'.")

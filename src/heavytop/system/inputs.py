@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ from heavytop.system.names import WORLD
 
 if TYPE_CHECKING:
     from heavytop.system.actions import Actions
+    from heavytop.system.joints import Joint
     from heavytop.system.kinematics import Kinematics
 
 
@@ -63,7 +64,10 @@ class JointAction:
 
 
 class Input(Protocol):
-    """Anything that turns one input into wrenches on bodies and forces in joints, each per unit of the input."""
+    """Anything that turns one input into wrenches on bodies and forces in joints, each per unit of the input.
+
+    An input that has a unit gives it as ``unit(joints)``, where ``joints`` maps the names of joints to joints.
+    """
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         """What one unit of the input does."""
@@ -104,6 +108,10 @@ class Thruster:
         wrench = concatenate(direction, np.cross(point, direction) + self.drag_ratio * direction)
         return (BodyWrench(self.body, wrench),)
 
+    def unit(self, joints: Mapping[str, Joint]) -> str:
+        """Newton."""
+        return "N"
+
 
 @dataclass(frozen=True)
 class JointForce:
@@ -122,6 +130,10 @@ class JointForce:
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         return (JointAction(self.body, self.index, self.gear),)
+
+    def unit(self, joints: Mapping[str, Joint]) -> str:
+        """That of the force in the joint, for a gear without unit."""
+        return joints[self.body].force_units[self.index] if self.body in joints else ""
 
 
 @dataclass(frozen=True)

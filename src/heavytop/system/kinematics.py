@@ -52,6 +52,10 @@ class Motion:
         """J (6, nv): twist = J v."""
         return sparse(self._jacobian())
 
+    def rate(self, a: Array) -> Array:
+        """Rate J a + d/dt(J) v (6,) of the twist."""
+        return np.matvec(self.jacobian, a) + self.bias
+
     @classmethod
     def none(cls, nv: int) -> Motion:
         """A frame relative to itself."""

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, is_symbolic, numbers
-from heavytop._travel import Unchanging
-from heavytop.compile import Kernel, Traced, export_c
-from heavytop.coordinates import Product
-from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop._arrays import Array, concatenate, is_symbolic
+from heavytop.compile import Kernel, export_c
+from heavytop.errors import ConfigurationError, ModelError, ShapeError
 from heavytop.geometry import linalg
-from heavytop.system.assembly import assemble
-from heavytop.system.checks import check_elements, check_inertia
+from heavytop.system.answers import Answers
+from heavytop.system.checks import check_elements
+from heavytop.system.consistent_start import assemble
 from heavytop.system.constraints import check_constraints
-from heavytop.system.description import Description
 from heavytop.system.elimination import independent_rows
-from heavytop.system.expressions import Expressions
+from heavytop.system.evaluation import Parameters
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
 
-Parameters = Mapping[str, Any] | None
 
-NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "linearization")
-"""Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
-CHECKED_UP_TO = 30
-"""Up to so many velocity coordinates a model is checked for velocities that move no mass before it is solved for accelerations."""
-CLOSED_TOLERANCE = 1e-6
-"""Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
-
-
-class Model(Unchanging):
+class Model(Answers):
     """Equations of motion ``M a + c + D v + fK + fG = B u`` with ``q' = A(q) v`` and ``phi(q) = 0``.
 
     Every method takes numbers with leading batch axes (they broadcast) or symbols. ``parameters`` maps names to values that
@@ -47,68 +35,9 @@ class Model(Unchanging):
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
     """
 
-    def __init__(self, description: Description, native: bool = True) -> None:
-        self.description = description
-        self.expressions = Expressions(description)
-        self.name = description.name
-        self.native = native
-        self._inertia_checked = False
-        self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
-
     def recipe(self) -> tuple[Any, ...]:
         """The description; the equations are derived from it again, and native code is found in the cache."""
         return Model, (self.description, self.native)
-
-    # --- sizes and names --------------------------------------------------------------------------------------------------
-
-    @property
-    def coordinates(self) -> Product:
-        """The product of the joints' coordinate blocks."""
-        return self.expressions.coordinates
-
-    @property
-    def nq(self) -> int:
-        """Number of configuration coordinates."""
-        return self.expressions.nq
-
-    @property
-    def nv(self) -> int:
-        """Number of velocity coordinates: the degrees of freedom."""
-        return self.expressions.nv
-
-    @property
-    def nu(self) -> int:
-        """Number of inputs."""
-        return self.expressions.nu
-
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        """Names of the configuration coordinates."""
-        return self.coordinates.q_names
-
-    @cached_property
-    def v_names(self) -> tuple[str, ...]:
-        """Names of the velocity coordinates."""
-        if self.description.basis is not None:
-            return self.description.basis.names
-        if self.description.velocity is not None:
-            return tuple(f"w_{i + 1}" for i in range(self.nv))
-        return self.coordinates.v_names
-
-    @property
-    def u_names(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return tuple(self.description.inputs)
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return tuple(p.name for p in self.description.parameters)
-
-    @property
-    def body_names(self) -> tuple[str, ...]:
-        """Names of the bodies with inertia."""
-        return tuple(self.description.inertias)
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}, bodies={len(self.body_names)})"
@@ -123,14 +52,6 @@ class Model(Unchanging):
             check_constraints(self)
 
     # --- configurations ---------------------------------------------------------------------------------------------------
-
-    def neutral(self) -> np.ndarray:
-        """The configuration of no displacement (nq,)."""
-        return self.coordinates.neutral()
-
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
-        """Random configurations (*shape, nq); ``rng`` is a generator or a seed."""
-        return self.coordinates.random(rng, shape)
 
     def integrate(self, q: Array, v: Array, dt: Any) -> np.ndarray:
         """The configuration after moving with constant joint velocities for the time ``dt``; it stays on the manifold."""
@@ -156,109 +77,7 @@ class Model(Unchanging):
         """The joints' own (parent-relative) velocities."""
         return self.evaluate("joint_velocity", q, v)
 
-    # --- evaluation -------------------------------------------------------------------------------------------------------
-
-    def traced(self, name: str) -> Traced:
-        """The traced function behind a method, for back ends and inspection."""
-        if name in NEEDS_INERTIA and not self._inertia_checked and self.nv <= CHECKED_UP_TO:
-            check_inertia(self)
-            self._inertia_checked = True
-        return self.expressions.traced(name)
-
-    def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
-        """The native code behind a method: a kernel that takes plain arrays, checks shapes only, and tells ``stats()``.
-
-        Parameters
-        ----------
-        name : a method ("acceleration", "mass_matrix", ...), "pose:a:b" or "jacobian:a:b".
-        lanes : states evaluated together; None: what suits the processor. Kernels of other lanes may differ by rounding.
-        threads : threads over large batches; None: one per processor.
-        """
-        key = (name, lanes, threads)
-        if key not in self._kernels:
-            fingerprint = self.description.fingerprint
-            if fingerprint is None:
-                self._kernels[key] = Kernel(self.traced(name), lanes, threads)
-            else:
-                self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
-        return self._kernels[key]
-
-    def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
-        """The function of that name at the given arrays, natively for numbers; only shapes are checked."""
-        p = self.parameter_vector(parameters)
-        if is_symbolic(*arguments, p) or not self.native:
-            results = self.traced(name)(*arguments, p)
-        else:
-            results = self.compiled(name)(*arguments, p)
-        return results[0] if len(results) == 1 else results
-
-    def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
-        """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
-        values = self.description.parameter_values()
-        if not parameters:
-            return values
-        if not isinstance(parameters, Mapping):
-            raise ModelError(f"parameters of {self.name!r} must be a mapping from names to values, got {parameters!r}.")
-        for name in parameters:
-            if name not in self.parameter_names:
-                raise unknown_name(f"parameter of {self.name!r}", str(name), self.parameter_names)
-        columns = [
-            numbers(parameters.get(p.name, p.value), f"parameter {p.name!r} of {self.name!r}")
-            for p in self.description.parameters
-        ]
-        for p, column in zip(self.description.parameters, columns, strict=True):
-            if not np.all(np.isfinite(column)):
-                raise ShapeError(f"parameter {p.name!r} of {self.name!r} must be finite.")
-        try:
-            return np.stack(np.broadcast_arrays(*columns), axis=-1)
-        except ValueError:
-            got = ", ".join(f"{p.name} {c.shape}" for p, c in zip(self.description.parameters, columns, strict=True))
-            raise ShapeError(f"the parameters of {self.name!r} do not broadcast: {got}.") from None
-
-    def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
-        if is_symbolic(q):
-            return q
-        q = numbers(q, f"configuration q of {self.name!r}")
-        if q.ndim == 0 or q.shape[-1] != self.nq:
-            hint = f"Its coordinates are {', '.join(self.q_names)}."
-            if q.ndim and q.shape[-1] == self.nv:
-                hint = (
-                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
-                )
-            raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
-        q = self.coordinates.check(q, f"configuration q of {self.name!r}")
-        if closed and self.is_constrained and np.any(self.holonomic_rows):
-            self._check_closed(q, parameters)
-        return q
-
-    def _check_closed(self, q: np.ndarray, parameters: Parameters) -> None:
-        miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
-        if miss > CLOSED_TOLERANCE:
-            raise ConfigurationError(
-                f"configuration q of {self.name!r} does not close its loops: their equations miss by {miss:.3g}, allowed is "
-                f"{CLOSED_TOLERANCE:g}. Get a consistent start from model.assemble(q)."
-            )
-
-    def _vector(self, x: Array, size: int, what: str) -> Array:
-        if is_symbolic(x):
-            return x
-        x = numbers(x, f"{what} of {self.name!r}")
-        if x.ndim == 0 or x.shape[-1] != size:
-            hint = ""
-            if what.startswith("velocity") and x.ndim and x.shape[-1] == self.nq:
-                hint = (
-                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. "
-                    "Did you pass the rate of q?"
-                )
-            raise wrong_shape(f"{what} of {self.name!r}", ("...", size), x.shape, hint)
-        if not np.all(np.isfinite(x)):
-            raise ShapeError(f"{what} of {self.name!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
-        return x
-
-    def _inputs(self, u: Array | None) -> Array:
-        return np.zeros(self.nu) if u is None else self._vector(u, self.nu, "input u")
-
-    # --- kinematics -------------------------------------------------------------------------------------------------------
+    # --- coordinates ------------------------------------------------------------------------------------------------------
 
     def kinematics_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """A (..., nq, nv) of q' = A v."""
@@ -288,31 +107,12 @@ class Model(Unchanging):
         """Levi-Civita connection coefficients Gamma_ijk (..., nv, nv, nv), c_i = Gamma_ijk v^j v^k (eq. 3.112)."""
         return self.evaluate("connection", self._configuration(q), parameters=parameters)
 
-    def pose(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
-        """G_ab (..., 4, 4): pose of frame b in frame a."""
-        return self.evaluate(f"pose:{a}:{b}", self._configuration(q), parameters=parameters)
-
-    def jacobian(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
-        """J_ab (..., 6, nv): body twist (linear, angular) of b relative to a is J_ab v."""
-        return self.evaluate(f"jacobian:{a}:{b}", self._configuration(q), parameters=parameters)
-
     # --- constraints ------------------------------------------------------------------------------------------------------
-
-    @property
-    def is_constrained(self) -> bool:
-        """Whether loops or constraints act that the velocity coordinates do not already satisfy."""
-        return self.expressions.is_constrained
 
     @property
     def constraint_names(self) -> tuple[str, ...]:
         """Names of the loops and constraints."""
         return tuple(c.name for c in (*self.description.loops, *self.description.constraints))
-
-    @property
-    def holonomic_rows(self) -> np.ndarray:
-        """Which rows of :meth:`constraint_jacobian` belong to equations phi(q) = 0: booleans (m,)."""
-        rows = self.expressions.constrained.rows
-        return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
 
     def constraint_jacobian(self, q: Array, parameters: Parameters = None) -> np.ndarray:
         """Phi (..., m, nv): loops and constraints demand Phi v + b = 0. Rows may be redundant."""
@@ -360,7 +160,9 @@ class Model(Unchanging):
         guess_v: np.ndarray = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         if not self.is_constrained:
             return guess_q, guess_v
-        return assemble(self, guess_q, guess_v, fixed, parameters, tolerance)
+        start = assemble(self, guess_q, guess_v, fixed, parameters, tolerance)
+        self.check_branches(start[0], parameters)
+        return start
 
     def degrees_of_freedom(self, q: Array, parameters: Parameters = None) -> int:
         """Velocity coordinates less the independent constraints at one configuration ``q``."""
@@ -447,20 +249,6 @@ class Model(Unchanging):
             self._vector(a, self.nv, "acceleration a"),
         )
         return self.evaluate("inverse_dynamics", q, v, a, parameters=parameters)
-
-    def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
-        """T (...,) in J."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("kinetic_energy", q, v, parameters=parameters)
-
-    def potential_energy(self, q: Array, parameters: Parameters = None) -> np.ndarray:
-        """V (...,) in J: gravity, springs and the user's potentials."""
-        return self.evaluate("potential_energy", self._configuration(q), parameters=parameters)
-
-    def energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
-        """T + V (...,) in J."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("energy", q, v, parameters=parameters)
 
     def acceleration_derivatives(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None

@@ -32,7 +32,6 @@ from heavytop.system.forces import (
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Fixed, Joint
-from heavytop.system.joints.closure import closure
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.names import WORLD, check_frame_name, check_name
 from heavytop.system.shapes import PlacedShape, Shape, color_of
@@ -405,7 +404,7 @@ class System(Portable):
         if not isinstance(joint, Joint):
             raise ModelError(f"loop {label!r} needs a joint such as ht.Revolute('z'), got {joint!r}.")
         at_a, at_b = self._pose(at_a, f"at_a of loop {label!r}"), self._pose(at_b, f"at_b of loop {label!r}")
-        closure(joint, np.eye(4))
+        joint.check_closure()
         self._loops.append(Loop(label, a, b, joint, at_a, at_b))
 
     def constrain(

@@ -27,13 +27,13 @@ from heavytop.simulate.integrators.rkmk import RKMK8 as RKMK8
 from heavytop.simulate.integrators.rkmk45 import RKMK45 as RKMK45
 from heavytop.simulate.integrators.variational import Variational as Variational
 
-INTEGRATORS: dict[str, type[Any]] = {
+INTEGRATORS: dict[str, type[Integrator]] = {
     cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational)
 }
 """Name -> class."""
 
 
-def as_integrator(choice: Any) -> Any:
+def as_integrator(choice: Any) -> Integrator:
     """An integrator from its name, its class, or itself.
 
     >>> as_integrator("rkmk4")
@@ -45,6 +45,9 @@ def as_integrator(choice: Any) -> Any:
         return INTEGRATORS[choice]()
     if isinstance(choice, type) and choice in INTEGRATORS.values():
         return choice()
-    if isinstance(choice, (Integrator, *INTEGRATORS.values())):
+    if isinstance(choice, Integrator):
+        for label in ("name", "order"):
+            if not hasattr(choice, label):
+                raise SimulationError(f"the integrator {type(choice).__name__} must have a class attribute {label!r}.")
         return choice
     raise SimulationError(f"integrator must be a name ({', '.join(INTEGRATORS)}) or an Integrator, got {choice!r}.")

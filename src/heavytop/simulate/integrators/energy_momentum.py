@@ -21,18 +21,18 @@ of the DAE of document 001. Coordinates that are no group take the midpoint rule
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, part, scale, symbol
-from heavytop.compile import Call, Traced, trace_of
+from heavytop.compile import Shape, Traced, trace_of
 from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Product
 from heavytop.errors import SimulationError
 from heavytop.geometry import se3, series
-from heavytop.simulate.assembly import Method, Plant
-from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, project, relative_size, stage_names
+from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
+from heavytop.simulate.plant import Plant, State
 
 REST = 1e-12
 """Fraction of the energy scale below which kinetic energy counts as none: nothing to correct along."""
@@ -48,6 +48,7 @@ class EnergyMomentum(Integrator):
 
     name = "energy_momentum"
     order = 2
+    records = ("residual",)
 
     def __init__(self, iterations: int = 10) -> None:
         if not isinstance(iterations, int) or iterations < 2:
@@ -57,116 +58,67 @@ class EnergyMomentum(Integrator):
     def __repr__(self) -> str:
         return f"EnergyMomentum(iterations={self.iterations})"
 
-    def build(self, plant: Plant) -> Method:
-        need_unconstrained(plant, "EnergyMomentum")
-        energy = _energy_with_slope(plant)
-        if energy is None:
-            raise SimulationError(
-                f"EnergyMomentum needs the energy of {plant.dynamics.name!r}: give kinetic= and potential= to the dynamics."
-            )
-        plant.functions["energy"] = energy
-        power = plant.dynamics.power()
-        plant.buffers |= {"E1": (), "E0": (), "P": (), "residual": (), "scale": (), "Em~": ()}
-        plant.buffers |= {"slope": (plant.nv,), "slope~": (plant.nv,), "qm": (plant.nq,), "q1": (plant.nq,)}
-        for f in plant.flats:
-            plant.buffers |= {f"{f.name}m": (f.size,), f"{f.name}1": (f.size,)}
-        middle = stage_names(plant.flats, "m")
-        self._displacement(plant)
-        move = Call("displace", ("q", "q", "vm", "h", "p"), ("qm", "q1"))
-        move_on = Call("displace", ("q", "qm", "vm", "h", "p"), ("qm", "q1"))
-        calls = [*plant.rates("m", 0.5, "q", {}), self._predict(plant), move]
-        sweep = plant.rates("m", 0.5, "qm", middle)
-        sweep.append(Call("energy", ("qm", "vm", "p"), ("Em~", "slope")))
-        sweep.append(Call("energy", ("q1", "v1", "p"), ("E1", "slope~")))
-        if power is not None:
-            sweep += self._power(plant, power, middle)
-        sweep += [self._iterate(plant, power is not None), move_on]
-        calls += sweep * self.iterations
-        calls.append(self._finish(plant, power is not None))
-        return Method([*calls, *project(plant)], state=("E0", "scale", "residual"), record=("residual",))
+    def carries(self, plant: Plant) -> Mapping[str, Shape]:
+        return {"energy": (), "scale": (), "residual": ()}
 
-    def prepare(self, problem: Any, state: dict[str, Array]) -> dict[str, Array]:
+    def start(self, problem: Any) -> Mapping[str, Array]:
         """The energy of the start is the reference for the whole run, so that rounding does not add up."""
         kinetic, potential = problem.dynamics.kernel("energies")(problem.q, problem.v, problem.p)
-        return {**state, "E0": kinetic + potential, "scale": np.maximum(np.abs(kinetic), np.abs(kinetic + potential))}
+        total = kinetic + potential
+        return {"energy": total, "scale": np.maximum(np.abs(kinetic), np.abs(total))}
 
-    def _power(self, plant: Plant, power: Traced, middle: Mapping[str, str]) -> list[Call]:
-        plant.functions["power"] = power
-        plant.buffers |= {"input_power~": (), "dissipated_power~": ()}
-        u = "um" if plant.control.kind == "continuous" else "u"
-        call = Call("power", ("qm", middle["v"], u, "p"), ("input_power~", "dissipated_power~"))
-        net = plant.function("net_power", lambda a, b: {"P": a - b}, ("input_power~", "dissipated_power~"))
-        return [call, net]
+    def step(self, plant: Plant, state: State, h: Array) -> State:
+        need_unconstrained(plant, "EnergyMomentum")
+        energy, move = _energy_with_slope(plant), _displacement(plant)
 
-    def _predict(self, plant: Plant) -> Call:
-        """An explicit step."""
-        flats = plant.flats
-        inputs = ["h", *(f.name for f in flats), *(f"{f.rate}m" for f in flats)]
+        def at(q_m: Array, half: State, whole: State) -> tuple[State, State]:
+            """Middle and end; the displacement belongs to the mean velocity of the same iterate."""
+            q_m, q_1 = plant.call(move, state.q, q_m, half.v, h, plant.p)
+            return half.replaced(q=q_m), whole.replaced(q=q_1)
 
-        def predict(*values: Array) -> Mapping[str, Array]:
-            at = dict(zip(inputs, values, strict=True))
-            moved = {f"{f.name}m": at[f.name] + 0.5 * at["h"] * at[f"{f.rate}m"] for f in flats}
-            return moved | {f"{f.name}1": at[f.name] + at["h"] * at[f"{f.rate}m"] for f in flats}
-
-        return plant.function("predict", predict, inputs)
-
-    def _displacement(self, plant: Plant) -> None:
-        """(q, q_m, v_m, h, p) -> (q_m, q1): the displacement belongs to the mean velocity of the same iterate."""
-        motion = plant.functions["motion"]
-        sizes = {"q": plant.nq, "qm": plant.nq, "vm": plant.nv, "h": None, "p": motion.inputs["p"][0]}
-        s = {name: symbol(name, size) for name, size in sizes.items()}
-        w = motion.expressions(s["qm"], s["vm"], symbol("u", motion.inputs["u"][0]), s["p"])[0]
-        qm, q1 = displace(plant.coordinates, s["q"], s["qm"], s["h"] * w)
-        plant.functions["displace"] = trace_of("displace", s, {"qm": qm, "q1": q1})
-
-    def _iterate(self, plant: Plant, powered: bool) -> Call:
-        """New values of the end and the middle from rates, energies and power at the last ones.
-
-        ``h mu v_m . M v_m = E1 - E0 - h P - v_m . M (v1 - v0 - h a)``: what the midpoint force misses of the work. It is of the order
-        of the displacement at any iterate, so that mu v_m stays small where the motion turns back.
-        """
-        flats = plant.flats
-        inputs = ["h", "v1", "vm", "E0", "E1", "slope", "scale", *(["P"] if powered else [])]
-        inputs += [*(f.name for f in flats), *(f"{f.rate}m" for f in flats)]
-
-        def iterate(*values: Array) -> Mapping[str, Array]:
-            at = dict(zip(inputs, values, strict=True))
-            h, result = at["h"], {}
-            gained = at["E1"] - at["E0"] - (h * at["P"] if powered else 0.0)
-            missed = gained - np.vecdot(at["slope"], at["v1"] - at["v"] - h * at["v_ratem"])
-            twice = np.vecdot(at["slope"], at["vm"])  # v_m . M v_m
-            moving = twice > REST * at["scale"]
+        def iterate(middle: State, end: State) -> Sequence[State | Array]:
+            stage = plant.at(middle, 0.5)
+            rates = stage.rates
+            _, slope = plant.call(energy, middle.q, middle.v, plant.p)
+            now, _ = plant.call(energy, end.q, end.v, plant.p)
+            given, lost = stage.power
+            power = given - lost
+            # h mu v_m . M v_m = E1 - E0 - h P - v_m . M (v1 - v0 - h a): what the midpoint force misses of the work. It is of the order
+            # of the displacement at any iterate, so that mu v_m stays small where the motion turns back.
+            missed = now - state.own["energy"] - h * power - np.vecdot(slope, end.v - state.v - h * rates.v)
+            twice = np.vecdot(slope, middle.v)  # v_m . M v_m
+            moving = twice > REST * state.own["scale"]
             h_mu = np.where(moving, missed / np.where(moving, twice, 1.0), 0.0)
-            for f in flats:
-                step = h * at[f"{f.rate}m"]
-                if f.name == "v":
-                    step = step - h_mu * at["vm"]
-                result[f"{f.name}1"] = at[f.name] + step
-                result[f"{f.name}m"] = at[f.name] + 0.5 * step
-            result["change"] = relative_size(result["v1"] - at["v1"], at["v1"], SLOW)
-            return result
+            delta = (rates * h).replaced(v=h * rates.v - h_mu * middle.v)
+            half, whole = plant.moved(state, state.q, 0.5 * delta), plant.moved(state, state.q, delta)
+            told = plant.kept(power, relative_size(whole.v - end.v, end.v, SLOW))
+            return *at(middle.q, half, whole), *told
 
-        return plant.function("iterate", iterate, inputs, change=())
-
-    def _finish(self, plant: Plant, powered: bool) -> Call:
-        """Take over the end; the energy to hold moves on by the work done."""
-        names = ["q", *(f.name for f in plant.flats)]
-        inputs = [*(f"{name}1" for name in names), "change", "residual", "E0", "h", *(["P"] if powered else [])]
-
-        def finish(*values: Array) -> Mapping[str, Array]:
-            at = dict(zip(inputs, values, strict=True))
-            moved = {name: at[f"{name}1"] for name in names}
-            energy = at["E0"] + (at["h"] * at["P"] if powered else 0.0)
-            return {**moved, "E0": energy, "residual": np.maximum(at["residual"], at["change"])}
-
-        return plant.function("finish", finish, inputs)
+        rates = plant.at(state, 0.5).rates
+        half, whole = plant.moved(state, state.q, rates * (0.5 * h)), plant.moved(state, state.q, rates * h)
+        _, end, power, change = plant.repeat(self.iterations, iterate, *at(state.q, half, whole))
+        # the energy to hold moves on by the work done
+        residual = np.maximum(state.own["residual"], change)
+        return end.keeping(energy=state.own["energy"] + h * power, residual=residual)
 
 
-def _energy_with_slope(plant: Plant) -> Traced | None:
+def _displacement(plant: Plant) -> Traced:
+    """(q, q_m, v_m, h, p) -> (q_m, q1)."""
+    motion = plant.motion
+    sizes = {"q": plant.nq, "qm": plant.nq, "vm": plant.nv, "h": None, "p": motion.inputs["p"][0]}
+    s = {name: symbol(name, size) for name, size in sizes.items()}
+    w = motion.expressions(s["qm"], s["vm"], symbol("u", motion.inputs["u"][0]), s["p"])[0]
+    qm, q1 = displace(plant.coordinates, s["q"], s["qm"], s["h"] * w)
+    return trace_of("displace", s, {"qm": qm, "q1": q1})
+
+
+def _energy_with_slope(plant: Plant) -> Traced:
     """(q, v, p) -> E, dE/dv."""
     energies = plant.dynamics.energies()
     if energies is None:
-        return None
+        raise SimulationError(
+            f"EnergyMomentum needs the energy of {plant.name!r}: give kinetic= and potential= to the dynamics."
+        )
     q, v, p = (symbol(name, energies.inputs[name][0]) for name in ("q", "v", "p"))
     kinetic, potential = energies.expressions(q, v, p)
     total = np.reshape(kinetic + potential, ())

@@ -6,23 +6,13 @@ defect of one step is of order h^5 and so is what the projection moves: the orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from heavytop._arrays import Array
-from heavytop.compile import Call
-from heavytop.simulate.assembly import Method, Plant
-from heavytop.simulate.integrators.base import (
-    Integrator,
-    carried,
-    declare_sums,
-    keep_rests,
-    nonzero,
-    project,
-    stage_names,
-    summed,
-    weighted,
-)
+from heavytop.compile import trace
+from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.integrators.tableaus import RK4
+from heavytop.simulate.plant import Plant, State, weighted
 
 
 class ProjectedRK4(Integrator):
@@ -31,47 +21,20 @@ class ProjectedRK4(Integrator):
     name = "projected_rk4"
     order = 4
     stable_up_to = 2.785
+    project_every = 1
 
-    def build(self, plant: Plant) -> Method:
-        calls: list[Call] = []
-        for i in range(4):
-            q, flats = ("q", {}) if i == 0 else (f"q{i}", stage_names(plant.flats, str(i)))
-            calls += plant.rates(str(i), RK4.c[i], q, flats)
-            calls.append(self._rate(plant, i, q))
-            calls.append(self._next(plant, i))
-        return Method([*calls, keep_rests(plant), *project(plant, 1)], state=carried(plant))
+    def step(self, plant: Plant, state: State, h: Array) -> State:
+        rate = trace(plant.coordinates.rate, {"q": (plant.nq,), "w": (plant.nw,)}, name="rate")  # q' = A(q) w
+        k, q_rates, point = [], [], state
 
-    def _rate(self, plant: Plant, i: int, q: str) -> Call:
-        """q' = A(q) w at stage i."""
-        plant.buffers[f"q_rate{i}"] = (plant.nq,)
-        if "rate" not in plant.functions:
-            from heavytop.compile import trace
+        def moved(weights: Sequence[float]) -> Array:
+            return state.q + weighted(
+                *zip(*((h * a, r) for a, r in zip(weights, q_rates, strict=True) if a), strict=True)
+            )
 
-            plant.functions["rate"] = trace(plant.coordinates.rate, {"q": (plant.nq,), "w": (plant.nw,)}, name="rate")
-        return Call("rate", (q, f"w{i}"), (f"q_rate{i}",))
-
-    def _next(self, plant: Plant, i: int) -> Call:
-        weights = RK4.b if i == 3 else RK4.a[i + 1]
-        used = nonzero(weights)
-        last = i == 3
-        suffix = "" if last else str(i + 1)
-        names = ["q", *(f.name for f in plant.flats)]
-        sources = {name: [f"{name}_rate{j}" for j in used] for name in names}
-        needed: list[str] = ["h", *names, *(rate for rates in sources.values() for rate in rates)]
-        needed += declare_sums(plant) if last else []
-        inputs = list(dict.fromkeys(needed))
-        shapes = {f"{f.name}{suffix}": (f.size,) for f in plant.flats} | {f"q{suffix}": (plant.nq,)}
-
-        def advance(*values: Array) -> Mapping[str, Array]:
-            at = dict(zip(inputs, values, strict=True))
-            steps = {
-                name: weighted([at["h"] * weights[j] for j in used], [at[rate] for rate in sources[name]])
-                for name in names
-            }
-            result = {f"q{suffix}": at["q"] + steps["q"]}
-            for f in plant.flats:
-                moved = summed(f, at, steps[f.name]) if last else {f"{f.name}{suffix}": at[f.name] + steps[f.name]}
-                result |= moved
-            return result
-
-        return plant.function(f"stage{i}", advance, inputs, **shapes)
+        for c, row in zip(RK4.c, RK4.a, strict=True):
+            if k:
+                point = plant.moved(state, moved(row), plant.displacement(h, row, k))
+            k.append(plant.at(point, c).rates)
+            q_rates += plant.call(rate, point.q, k[-1].w)
+        return plant.advance(state, plant.displacement(h, RK4.b, k), q=moved(RK4.b))

@@ -14,17 +14,18 @@ The first equation is solved for delta by ``delta <- delta + h M^-1 (p0 - ...)``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, jacobian, substitute, symbol, transpose
-from heavytop.compile import Call, Traced, trace_of
+from heavytop._arrays import Array, jacobian, substitute, symbol, transpose, vector
+from heavytop.compile import Shape, Traced, trace_of
 from heavytop.errors import SimulationError
-from heavytop.simulate.assembly import Control, Method, Plant
-from heavytop.simulate.dynamics import velocity_map
-from heavytop.simulate.integrators.base import SLOW, Integrator, need_group, need_unconstrained, project, relative_size
+from heavytop.simulate.dynamics import Dynamics, velocity_map
+from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
+from heavytop.simulate.plant import Plant, State
 from heavytop.system.solve import solve_definite
 
 
@@ -38,6 +39,8 @@ class Variational(Integrator):
 
     name = "variational"
     order = 2
+    carries_velocity = False
+    records = ("residual",)
 
     def __init__(self, iterations: int = 10) -> None:
         if not isinstance(iterations, int) or iterations < 2:
@@ -47,98 +50,62 @@ class Variational(Integrator):
     def __repr__(self) -> str:
         return f"Variational(iterations={self.iterations})"
 
-    def build(self, plant: Plant) -> Method:
-        need_group(plant, "Variational")
+    def carries(self, plant: Plant) -> Mapping[str, Shape]:
+        return {"momentum": (plant.nv,), "residual": ()}
+
+    def start(self, problem: Any) -> Mapping[str, Array]:
+        """Start from the momentum p = W^-T M v."""
+        return {"momentum": _pieces(problem.dynamics).momentum.interpret(problem.q, problem.v, problem.p)[0]}
+
+    def velocity(self, plant: Plant, state: State) -> Array:
+        plant.need_group()
         need_unconstrained(plant, "Variational")
-        if len(plant.flats) > 1 and any(f.name == "z" for f in plant.flats):
+        return plant.call(_pieces(plant.dynamics).velocity, state.q, state.own["momentum"], plant.p)[0]
+
+    def step(self, plant: Plant, state: State, h: Array) -> State:
+        if plant.memory in plant.flats:
             raise SimulationError(
                 "Variational does not integrate the memory of a continuous law; take hold='zero-order'."
             )
-        pieces = _Pieces(plant)
-        forced = plant.dynamics.force() is not None
-        n = plant.nv
-        plant.buffers |= {
-            "momentum": (n,),
-            "v": (n,),
-            "delta": (n,),
-            "qm": (plant.nq,),
-            "vm": (n,),
-            "force": (n,),
-            "mass": (n, n),
-            "residual": (),
-            "change": (),
-        }
-        plant.functions |= pieces.functions()
-        half_force = ("force",) if forced else ()
-        observe = Call("velocity", ("q", "momentum", "p"), ("v",))
-        calls = [observe, Call("predict", ("q", "v", "h", "p"), ("delta", "mass"))]
-        sweep: list[Call] = []
-        if forced:
-            plant.functions["force"] = self._force(plant)
-            middle = Call("middle", ("q", "delta", "h", "p"), ("qm", "vm"))
-            inputs, u = plant.input_at("m", 0.5, "qm", {"v": "vm"})
-            sweep += [middle, *inputs, Call("force", ("qm", "vm", u, "p"), ("force",))]
-        sweep.append(Call("iterate", ("q", "delta", "momentum", "mass", "h", "p", *half_force), ("delta", "change")))
-        calls += sweep * self.iterations
-        if any(f.name == "work" for f in plant.flats):
-            calls += self._work(plant)
-        calls.append(
-            Call("finish", ("q", "delta", "h", "p", "change", "residual", *half_force), ("q", "momentum", "residual"))
+        f = _pieces(plant.dynamics)
+        start, mass = plant.call(f.predict, state.q, state.v, h, plant.p)
+
+        def iterate(delta: Array) -> Sequence[Array]:
+            driven: list[Array] = []
+            if f.force is not None:
+                q_m, v_m = plant.call(f.middle, state.q, delta, h, plant.p)
+                u = plant.at(state.replaced(q=q_m, v=v_m), 0.5).u
+                driven = [*plant.call(f.force, q_m, v_m, u, plant.p), q_m, v_m, u]
+            better = plant.call(f.improve, state.q, delta, state.own["momentum"], mass, h, plant.p, *driven[:1])
+            return *better, *driven
+
+        delta, change, *driven = plant.repeat(self.iterations, iterate, start)
+        q, momentum, residual = plant.call(
+            f.finish, state.q, delta, h, plant.p, change, state.own["residual"], *driven[:1]
         )
-        return Method(
-            [*calls, *project(plant)],
-            observe=(observe,),
-            state=("momentum", "residual"),
-            carries_v=False,
-            record=("residual",),
-        )
+        end = state.replaced(q=q).keeping(momentum=momentum, residual=residual)
+        if plant.work is not None and plant.power is not None:  # by the midpoint rule
+            powers = plant.call(plant.power, *driven[1:], plant.p)
+            end = end.replaced(work=state.of(plant.work) + h * vector(*powers))
+        return end
 
-    def _force(self, plant: Plant) -> Traced:
-        """The generalised force of the blocks' velocities: W^-T f."""
-        force = plant.dynamics.force()
-        if force is None:
-            raise SimulationError(f"{plant.dynamics.name!r} has no force function.")
-        w_map = velocity_map(plant.functions["motion"], plant.nq, plant.nv)
-        if w_map is None:
-            return force
-        q, v, u, p = (symbol(name, force.inputs[name][0]) for name in ("q", "v", "u", "p"))
-        value = np.linalg.solve(transpose(w_map.expressions(q, p)[0]), force.expressions(q, v, u, p)[0])
-        return trace_of("force", {"q": q, "v": v, "u": u, "p": p}, {"force": value})
 
-    def _work(self, plant: Plant) -> list[Call]:
-        """Work by the midpoint rule."""
-        _, u = plant.input_at("m", 0.5, "qm", {"v": "vm"})
-        plant.buffers |= {"input_power~": (), "dissipated_power~": ()}
-        power = Call("power", ("qm", "vm", u, "p"), ("input_power~", "dissipated_power~"))
-
-        def add(work: Array, h: Array, a: Array, b: Array) -> Mapping[str, Array]:
-            return {"work": work + h * np.stack([a, b], axis=-1)}
-
-        return [power, plant.function("work", add, ("work", "h", "input_power~", "dissipated_power~"))]
-
-    def prepare(self, problem: Any, state: dict[str, Array]) -> dict[str, Array]:
-        """Start from the momentum p = W^-T M v."""
-
-        def make() -> Traced:
-            return _Pieces(Plant(problem.dynamics, Control("table"), False)).momentum()
-
-        momenta = problem.dynamics.steppers.recall("momenta", make)
-        momentum = momenta.interpret(problem.q, problem.v, problem.p)[0]
-        return {name: value for name, value in state.items() if name != "v"} | {"momentum": momentum}
+def _pieces(dynamics: Dynamics) -> _Pieces:
+    return dynamics.steppers.recall(_Pieces, lambda: _Pieces(dynamics))
 
 
 class _Pieces:
     """The traced functions of a step, from the energies of the system by differentiation."""
 
-    def __init__(self, plant: Plant) -> None:
-        energies = plant.dynamics.energies()
+    def __init__(self, dynamics: Dynamics) -> None:
+        energies = dynamics.energies()
         if energies is None:
             raise SimulationError(
-                f"Variational needs the energies of {plant.dynamics.name!r}: give kinetic= and potential= to the dynamics."
+                f"Variational needs the energies of {dynamics.name!r}: give kinetic= and potential= to the dynamics."
             )
-        self.plant, self.energies, self.c = plant, energies, plant.coordinates
-        self.n, self.nq, self.np = plant.nv, plant.nq, energies.inputs["p"][0]
-        self.map = velocity_map(plant.functions["motion"], self.nq, self.n)
+        self.energies, self.c, self._force = energies, dynamics.coordinates, dynamics.force()
+        self.n, self.nq, self.np = dynamics.nv, dynamics.nq, energies.inputs["p"][0]
+        self.map = velocity_map(dynamics.motion(), self.nq, self.n)
 
     def _velocity_of(self, q: Array, w: Array, p: Array) -> Array:
         """v from the blocks' velocities w = W v."""
@@ -183,51 +150,64 @@ class _Pieces:
                 values[name] = symbol(name, sizes.get(name, self.n))
         return values
 
+    @cached_property
     def momentum(self) -> Traced:
         """(q, v, p) -> W^-T M v."""
         s = self._symbols("q", "v", "p")
         w = s["v"] if self.map is None else np.matvec(self.map.expressions(s["q"], s["p"])[0], s["v"])
         return trace_of("momentum", s, {"momentum": np.matvec(self._mass(s["q"], s["p"]), w)})
 
-    def functions(self) -> dict[str, Traced]:
-        """All functions the calls use."""
-        forced = self.plant.dynamics.force() is not None
-        result = {"velocity": self._velocity(), "predict": self._predict(), "iterate": self._iterate(forced)}
-        if forced:
-            result["middle"] = self._middle()
-        return result | {"finish": self._finish(forced)}
+    @cached_property
+    def force(self) -> Traced | None:
+        """(q, v, u, p) -> the generalised force of the blocks' velocities: W^-T f."""
+        force = self._force
+        if force is None or self.map is None:
+            return force
+        q, v, u, p = (symbol(name, force.inputs[name][0]) for name in ("q", "v", "u", "p"))
+        value = np.linalg.solve(transpose(self.map.expressions(q, p)[0]), force.expressions(q, v, u, p)[0])
+        return trace_of("force", {"q": q, "v": v, "u": u, "p": p}, {"force": value})
 
-    def _velocity(self) -> Traced:
+    @cached_property
+    def velocity(self) -> Traced:
+        """(q, momentum, p) -> v."""
         s = self._symbols("q", "momentum", "p")
         w = solve_definite(self._mass(s["q"], s["p"]), s["momentum"])
         return trace_of("velocity", s, {"v": self._velocity_of(s["q"], w, s["p"])})
 
-    def _predict(self) -> Traced:
+    @cached_property
+    def predict(self) -> Traced:
+        """(q, v, h, p) -> (delta, mass matrix)."""
         s = self._symbols("q", "v", "h", "p")
         w = s["v"] if self.map is None else np.matvec(self.map.expressions(s["q"], s["p"])[0], s["v"])
         mass = self._mass(s["q"], s["p"])
         return trace_of("predict", s, {"delta": s["h"] * w, "mass": mass + np.zeros((self.n, self.n))})
 
-    def _middle(self) -> Traced:
+    @cached_property
+    def middle(self) -> Traced:
+        """(q, delta, h, p) -> configuration and velocity half way."""
         s = self._symbols("q", "delta", "h", "p")
         qm = self.c.retract(s["q"], 0.5 * s["delta"])
         return trace_of("middle", s, {"qm": qm, "vm": self._velocity_of(qm, (1 / s["h"]) * s["delta"], s["p"])})
 
-    def _iterate(self, forced: bool) -> Traced:
-        s = self._symbols("q", "delta", "momentum", "mass", "h", "p", *(["force"] if forced else []))
+    @cached_property
+    def improve(self) -> Traced:
+        """(q, delta, momentum, mass, h, p, force if there is one) -> (delta, relative change)."""
+        s = self._symbols("q", "delta", "momentum", "mass", "h", "p", *(["force"] if self._force else []))
         by_delta, by_start = self._discrete(s["q"], s["delta"], s["h"], s["p"])
         left = self._pull_back(-s["delta"], by_delta) - by_start
-        if forced:
+        if self._force:
             left = left - 0.5 * s["h"] * s["force"]
         change = s["h"] * solve_definite(s["mass"], s["momentum"] - left)
         relative = relative_size(change, s["delta"], SLOW * s["h"])
         return trace_of("iterate", s, {"delta": s["delta"] + change, "change": relative})
 
-    def _finish(self, forced: bool) -> Traced:
-        s = self._symbols("q", "delta", "h", "p", "change", "residual", *(["force"] if forced else []))
+    @cached_property
+    def finish(self) -> Traced:
+        """(q, delta, h, p, change, residual, force if there is one) -> (q, momentum, residual)."""
+        s = self._symbols("q", "delta", "h", "p", "change", "residual", *(["force"] if self._force else []))
         by_delta, _ = self._discrete(s["q"], s["delta"], s["h"], s["p"])
         right = self._pull_back(s["delta"], by_delta)
-        if forced:
+        if self._force:
             right = right + 0.5 * s["h"] * s["force"]
         moved = self.c.retract(s["q"], s["delta"])
         residual = np.maximum(s["residual"], s["change"])

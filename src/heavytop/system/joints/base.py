@@ -13,6 +13,7 @@ from heavytop.compile.trace import trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.geometry import linalg, se3
+from heavytop.system.joints.closure import check_closure, derived_closure
 
 
 class Joint(Unchanging, ABC):
@@ -29,6 +30,21 @@ class Joint(Unchanging, ABC):
     @abstractmethod
     def coordinates(self) -> Coordinates:
         """Configuration and velocity coordinates of the joint."""
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown. A joint may know better than its coordinates."""
+        return self.coordinates.q_units
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Unit of each velocity coordinate; empty where unknown."""
+        return self.coordinates.v_units
+
+    @property
+    def force_units(self) -> tuple[str, ...]:
+        """Unit of the force conjugate to each velocity coordinate; empty where unknown."""
+        return tuple({"m/s": "N", "rad/s": "N m"}.get(unit, "") for unit in self.v_units)
 
     @abstractmethod
     def pose(self, q: Array) -> Array:
@@ -51,6 +67,23 @@ class Joint(Unchanging, ABC):
         """Rate of the Jacobian times the velocity (6,): d/dt(jacobian(q)) v, on symbols."""
         rate = directional(self.jacobian(q), q, self.coordinates.rate(q, v))
         return np.matvec(rate, v)
+
+    def closure(self, G: Array) -> Array:
+        """phi(G) (m,) for the relative pose G (4, 4) of two frames: zero where the joint allows it. It closes loops with this.
+
+        Joints that know their equations in closed form override it; otherwise they follow from :meth:`pose` and :meth:`jacobian`.
+        """
+        return derived_closure(self, G)
+
+    def closure_branch(self, G: Array) -> Array:
+        """Values (k,) that are positive on the intended one of several separate sets of poses on which :meth:`closure` vanishes."""
+        return np.zeros(0)
+
+    def check_closure(self) -> None:
+        """Raise a ModelError for a joint that cannot close a loop."""
+        own = type(self).closure
+        if own is Joint.closure or not own.__module__.startswith("heavytop."):
+            check_closure(self)
 
     def describe(self) -> tuple | None:
         """What determines the joint, for comparison; None for joints made of functions."""

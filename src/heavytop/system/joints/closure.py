@@ -1,43 +1,48 @@
-"""Loop joints: the equations phi(G) = 0 that a joint imposes on the pose G of its two frames when it closes a kinematic loop."""
+"""Equations phi(G) = 0 that a joint imposes on the pose G of its two frames when it closes a kinematic loop.
+
+Joints know their own; :func:`derived_closure` finds those of any joint from its pose and Jacobian.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, vector
+from heavytop._arrays import Array, substitute, symbol, transpose, vector
+from heavytop.compile.trace import trace
 from heavytop.errors import ModelError
-from heavytop.geometry import se3, so3
-from heavytop.system.joints.base import Joint
-from heavytop.system.joints.single_axis import Cylindrical, Prismatic, Revolute, Universal
-from heavytop.system.joints.spatial import Fixed, Planar, Spherical
+from heavytop.geometry import se3
+from heavytop.system.solve import solve_definite
+
+if TYPE_CHECKING:
+    from heavytop.system.joints.base import Joint
+
+ITERATIONS = 4
+"""Steps towards the configuration of a joint with a given pose; one is exact where the Jacobian is constant."""
+REACH = 1.0
+"""Displacement (rad, m) within which a derived closure must hold."""
 
 
-def closure(joint: Joint, G: Array) -> Array:
-    """phi(G) (m,) for the relative pose G (4, 4): zero exactly on the poses the joint allows (near the closed loop).
+def across(axis: np.ndarray, r: Array) -> Array:
+    """Components (2,) of r across the axis."""
+    first, second = _normals(axis)
+    return vector(np.vecdot(first, r), np.vecdot(second, r))
 
-    A spherical joint gives 3 equations, revolute 5, prismatic 5, cylindrical 4, universal 4, planar 3, fixed 6.
-    """
-    R, r = se3.rotation(G), se3.position(G)
-    if isinstance(joint, Spherical):
-        return r
-    if isinstance(joint, Revolute):
-        return concatenate(r, _aligned(joint.axis, R))
-    if isinstance(joint, Prismatic):
-        return concatenate(_across(joint.axis, r), so3.vee2(R))
-    if isinstance(joint, Cylindrical):
-        return concatenate(_across(joint.axis, r), _aligned(joint.axis, R))
-    if isinstance(joint, Universal):
-        first, second = joint.axes
-        return concatenate(r, vector(np.vecdot(first, np.matvec(R, second)) - first @ second))
-    if isinstance(joint, Planar):
-        z = np.array([0.0, 0.0, 1.0])
-        return concatenate(r[2:], _aligned(z, R))
-    if isinstance(joint, Fixed):
-        return concatenate(r, so3.vee2(R))
-    raise ModelError(
-        f"a {type(joint).__name__} joint cannot close a loop. Use Revolute, Prismatic, Cylindrical, Universal, Spherical, Planar or "
-        "Fixed, or give the equations themselves: system.constrain(lambda q: ...)."
-    )
+
+def aligned(axis: np.ndarray, R: Array) -> Array:
+    """Two equations that hold when the axis, carried along with the second frame, is parallel to itself."""
+    return across(axis, np.matvec(R, axis))
+
+
+def same_sense(axis: np.ndarray, R: Array) -> Array:
+    """Positive (1,) where the carried axis points the same way, negative where it points back."""
+    return vector(np.vecdot(axis, np.matvec(R, axis)))
+
+
+def upright(R: Array) -> Array:
+    """Positive (1,) for turns of less than a quarter: of two frames whose axes are parallel only the equal ones."""
+    return vector(R[0, 0] + R[1, 1] + R[2, 2] - 1.0)
 
 
 def _normals(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -48,12 +53,60 @@ def _normals(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, np.cross(axis, first)
 
 
-def _across(axis: np.ndarray, r: Array) -> Array:
-    """Components of r across the axis."""
-    first, second = _normals(axis)
-    return vector(np.vecdot(first, r), np.vecdot(second, r))
+def derived_closure(joint: Joint, G: Array) -> Array:
+    """phi(G) of any joint: the twist (6,) from its nearest pose G_j(q) to G, without the directions in which it moves if they are constant.
+
+    ``q`` is found by Gauss-Newton steps from the neutral configuration, written out. Where phi vanishes in all six components, G is
+    a pose of the joint; of the six equations only 6 - nv are independent then.
+    """
+    block = joint.coordinates
+    if block.nv >= 6:
+        raise ModelError(
+            f"a {type(joint).__name__} joint cannot close a loop: it allows every motion. Use a joint with fewer degrees of freedom, or "
+            "give the equations themselves: system.constrain(lambda q: ...)."
+        )
+    probe = symbol("q", block.nq)
+    J = joint.jacobian(probe)
+    constant = _constant(joint)
+    q = block.neutral()
+    for _ in range(1 if constant is not None else ITERATIONS):
+        error = se3.log(se3.inverse(joint.pose(q)) @ G)
+        if constant is not None:
+            step = np.matvec(np.linalg.pinv(constant), error)
+        else:
+            S = substitute(J, probe, q)
+            step = solve_definite(transpose(S) @ S, np.matvec(transpose(S), error))
+        q = block.retract(q, step)
+    error = se3.log(se3.inverse(joint.pose(q)) @ G)
+    if constant is None:
+        return error
+    held = np.linalg.svd(constant)[0][:, block.nv :]
+    return np.matvec(held.T, error)
 
 
-def _aligned(axis: np.ndarray, R: Array) -> Array:
-    """Two equations that hold when the axis, carried along with the second frame, is parallel to itself."""
-    return _across(axis, np.matvec(R, axis))
+def check_closure(joint: Joint) -> None:
+    """Raise a ModelError unless the joint's own poses satisfy its closure, at random configurations not far from neutral."""
+    rng, block = np.random.default_rng(0), joint.coordinates
+    both = trace(
+        lambda q: joint.closure(joint.pose(q) if block.nq else np.eye(4) + 0 * q[0]),
+        {"q": (max(block.nq, 1),)},
+        name="closure",
+    )
+    for _ in range(5):
+        q = block.retract(block.neutral(), rng.uniform(-REACH, REACH, block.nv)) if block.nq else np.zeros(1)
+        miss = float(np.max(np.abs(both(q)[0]), initial=0.0))
+        if not miss < 1e-6:
+            raise ModelError(
+                f"a {type(joint).__name__} joint cannot close a loop: its equations miss by {miss:.3g} at a pose of its own, because they "
+                "could not be derived from its pose. Give the joint a method closure(G) that returns them."
+            )
+
+
+def _constant(joint: Joint) -> np.ndarray | None:
+    """The Jacobian (6, nv) of a joint for which it is the same everywhere, else None."""
+    block = joint.coordinates
+    if block.nq == 0:
+        return np.zeros((6, 0))
+    samples = [np.asarray(joint.jacobian(q), dtype=float) for q in block.random(np.random.default_rng(0), (4,))]
+    same = all(np.max(np.abs(sample - samples[0]), initial=0.0) < 1e-12 for sample in samples)
+    return samples[0] if same else None

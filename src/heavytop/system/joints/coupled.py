@@ -83,3 +83,9 @@ class Coupled(Joint):
 
     def bias(self, q: Array, v: Array) -> Array:
         return self.joint.bias(q, v)
+
+    def check_closure(self) -> None:
+        raise ModelError(
+            "a Coupled joint cannot close a loop: it has no coordinate of its own. Put it into the tree, and close the loop with the joint "
+            "that it is made of."
+        )

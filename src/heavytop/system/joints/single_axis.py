@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, components, concatenate, from_columns, scale, shape
+from heavytop._arrays import Array, components, concatenate, from_columns, scale, shape, vector
 from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.system.inputs import unit_axis
 from heavytop.system.joints.base import Joint
+from heavytop.system.joints.closure import across, aligned, same_sense, upright
 
 ZERO = np.zeros(3)
 
@@ -51,6 +52,12 @@ class Revolute(Joint):
     def jacobian(self, q: Array) -> Array:
         return _constant(q, from_columns(concatenate(ZERO, self.axis)))
 
+    def closure(self, G: Array) -> Array:
+        return concatenate(se3.position(G), aligned(self.axis, se3.rotation(G)))
+
+    def closure_branch(self, G: Array) -> Array:
+        return same_sense(self.axis, se3.rotation(G))
+
     def bias(self, q: Array, v: Array) -> Array:
         return np.zeros(6)
 
@@ -76,6 +83,12 @@ class Prismatic(Joint):
     def jacobian(self, q: Array) -> Array:
         return _constant(q, from_columns(concatenate(self.axis, ZERO)))
 
+    def closure(self, G: Array) -> Array:
+        return concatenate(across(self.axis, se3.position(G)), so3.vee2(se3.rotation(G)))
+
+    def closure_branch(self, G: Array) -> Array:
+        return upright(se3.rotation(G))
+
     def bias(self, q: Array, v: Array) -> Array:
         return np.zeros(6)
 
@@ -100,6 +113,12 @@ class Cylindrical(Joint):
 
     def jacobian(self, q: Array) -> Array:
         return _constant(q, from_columns(concatenate(ZERO, self.axis), concatenate(self.axis, ZERO)))
+
+    def closure(self, G: Array) -> Array:
+        return concatenate(across(self.axis, se3.position(G)), aligned(self.axis, se3.rotation(G)))
+
+    def closure_branch(self, G: Array) -> Array:
+        return same_sense(self.axis, se3.rotation(G))
 
     def bias(self, q: Array, v: Array) -> Array:
         return np.zeros(6)
@@ -137,6 +156,11 @@ class Universal(Joint):
     def pose(self, q: Array) -> Array:
         first, second = self._rotations(q)
         return se3.pose(first @ second, ZERO)
+
+    def closure(self, G: Array) -> Array:
+        first, second = self.axes
+        angle = np.vecdot(first, np.matvec(se3.rotation(G), second))
+        return concatenate(se3.position(G), vector(angle - first @ second))
 
     def jacobian(self, q: Array) -> Array:
         _, second = self._rotations(q)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, block, components, matrix, transpose, vector
+from heavytop._arrays import Array, block, components, concatenate, matrix, transpose, vector
 from heavytop.coordinates import (
     Angle,
     Coordinates,
@@ -19,10 +19,12 @@ from heavytop.coordinates import (
     Vector,
 )
 from heavytop.errors import ModelError
-from heavytop.geometry import se3
+from heavytop.geometry import se3, so3
 from heavytop.system.joints.base import Joint
+from heavytop.system.joints.closure import aligned, same_sense, upright
 
 AttitudeName = Literal["matrix", "quaternion", "euler"]
+UNIT_Z = np.array([0.0, 0.0, 1.0])
 ATTITUDES = {"matrix": Rotation, "quaternion": Quaternion, "euler": EulerAngles}
 
 
@@ -98,6 +100,9 @@ class Spherical(Joint):
     def jacobian(self, q: Array) -> Array:
         return np.concatenate([np.zeros((3, 3)), np.eye(3)])
 
+    def closure(self, G: Array) -> Array:
+        return se3.position(G)
+
     def bias(self, q: Array, v: Array) -> Array:
         return np.zeros(6)
 
@@ -127,6 +132,12 @@ class Planar(Joint):
         rows = [[c, s, zero], [-s, c, zero], [zero] * 3, [zero] * 3, [zero] * 3, [zero, zero, one]]
         return matrix(rows)
 
+    def closure(self, G: Array) -> Array:
+        return concatenate(se3.position(G)[2:], aligned(UNIT_Z, se3.rotation(G)))
+
+    def closure_branch(self, G: Array) -> Array:
+        return same_sense(UNIT_Z, se3.rotation(G))
+
     def bias(self, q: Array, v: Array) -> Array:
         _, _, angle = components(q)
         vx, vy, omega = components(v)
@@ -152,6 +163,12 @@ class Fixed(Joint):
 
     def jacobian(self, q: Array) -> Array:
         return np.zeros((6, 0))
+
+    def closure(self, G: Array) -> Array:
+        return concatenate(se3.position(G), so3.vee2(se3.rotation(G)))
+
+    def closure_branch(self, G: Array) -> Array:
+        return upright(se3.rotation(G))
 
     def bias(self, q: Array, v: Array) -> Array:
         return np.zeros(6)

@@ -6,20 +6,23 @@ and the air drag as parameters. So one piece of native code per vehicle and law 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, split, symbol
-from heavytop.compile import Stepper, Traced, trace_of
+from heavytop._arrays import Array, concatenate, part, split
+from heavytop.compile import Stepper
+from heavytop.control.law import FeedbackLaw
 from heavytop.control.prototype import Prototype
+from heavytop.control.wrapper import PartialPlant, Seen, Wrapper
+from heavytop.copters.live.gains import tunable
 from heavytop.copters.vehicle import Vehicle
-from heavytop.show.live_gains import Tunable, tunable
-from heavytop.simulate.assembly import Control, Plant, schedule
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.simulate.integrators import as_integrator
+from heavytop.simulate.plant import Control
 from heavytop.simulate.protocol import bind
+from heavytop.simulate.step import Terminals, step_schedule
 from heavytop.system.inputs import Wrench
 from heavytop.system.model import Model
 from heavytop.system.moments import Damping
@@ -30,34 +33,31 @@ OUTSIDE = ("push_x", "push_y", "push_z", "twist_x", "twist_y", "twist_z")
 AIR_DRAG = "air_drag"
 
 
-@dataclass(frozen=True, eq=False)
-class _Pilot:
-    """The law and the wrench from outside as one controller: signal (q_R, v_R, a_R, wrench), inputs (u, wrench)."""
+class _Pilot(Wrapper):
+    """The law with a reference that is told at every call, and the wrench from outside: signal (q_R, v_R, a_R, wrench), inputs (u, wrench)."""
 
-    tuned: Tunable
+    def __init__(self, law: FeedbackLaw) -> None:
+        super().__init__(law)
+        self._parts = (law.model.nq, law.model.nv, law.model.nv, len(OUTSIDE))
+        self.own_signal_size = sum(self._parts)
 
     @property
-    def signal_size(self) -> int:
-        model = self.tuned.law.model
-        return model.nq + 2 * model.nv + len(OUTSIDE)
+    def needs_reference(self) -> bool:
+        """It is part of the signal."""
+        return False
 
-    def signal(self, times: np.ndarray) -> np.ndarray:
-        """Nothing by itself: the samples are given at every call."""
-        return np.zeros((len(times), self.signal_size))
+    def plant(self, model: Any) -> PartialPlant:
+        """The vehicle without the wrench."""
+        return PartialPlant.with_inputs(model, model.u_names[: -len(OUTSIDE)])
 
-    def traced(self, model: Model) -> Traced:
-        """The inputs of the plant as function of q, v, signal and p."""
-        law = self.tuned.law
-        symbols: dict[str, Array] = {
-            "q": symbol("q", model.nq),
-            "v": symbol("v", model.nv),
-            "signal": symbol("signal", self.signal_size),
-            "p": symbol("p", len(model.parameter_names)),
-        }
-        *desired, wrench = split(symbols["signal"], (model.nq, model.nv, model.nv, len(OUTSIDE)))
-        p, _ = split(symbols["p"], (len(law.model.parameter_names), 1))
-        (u, *_) = law.traced_law.expressions(symbols["q"], symbols["v"], *desired, p)
-        return trace_of("pilot", symbols, {"u": concatenate(u, wrench)})
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """The reference, and the parameters of the law."""
+        q_R, v_R, a_R, _ = split(at.signal, self._parts)
+        return {"q_R": q_R, "v_R": v_R, "a_R": a_R, "p": part(at.p, 0, len(self.law.model.parameter_names))}
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        """The wrench joins the inputs."""
+        return concatenate(u, split(at.signal, self._parts)[3])
 
 
 class NativeLoop:
@@ -71,7 +71,7 @@ class NativeLoop:
     >>> q = vehicle.model.neutral()
     >>> state = loop.start(q, np.zeros(6))
     >>> state, u, finite = loop.run(state, loop.signal(q), loop.parameters(vehicle.prototype), steps=10)
-    >>> bool(np.allclose(state["q"], q)), u.shape, finite
+    >>> bool(np.allclose(loop.seen(state)[0], q)), u.shape, finite
     (True, (6,), True)
     """
 
@@ -80,18 +80,23 @@ class NativeLoop:
         self.tuned = tunable(vehicle, law)
         self.model = _plant(vehicle, self.tuned.law.model)
         self._stepper = self._compiled()
+        self._at = Terminals.of(self._stepper)
 
     def _compiled(self) -> Stepper:
         dynamics = as_dynamics(self.model)
-        law = bind(_Pilot(self.tuned), dynamics, self.model, None, period=STEP)
-        plant = Plant(dynamics, Control("sampled", law), balance=False)
-        return Stepper(schedule(plant, as_integrator("rkmk4").build(plant)), lanes=1)
+        law = bind(_Pilot(self.tuned.law), dynamics, self.model, None, period=STEP)
+        control = Control("sampled", law)
+        return Stepper(step_schedule(dynamics, control, as_integrator("rkmk4"), balance=False), lanes=1)
 
     def start(self, q: Any, v: Any) -> dict[str, np.ndarray]:
         """The state of the stepper at (q, v)."""
         layout = self._stepper.layout
         rest = {name: np.zeros(layout.shapes[name]) for name in layout.state}
-        return rest | {"q": np.array(q, dtype=float), "v": np.array(v, dtype=float)}
+        return rest | {self._at.q: np.array(q, dtype=float), self._at.v: np.array(v, dtype=float)}
+
+    def seen(self, state: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """(q, v) of a state of the stepper."""
+        return state[self._at.q], state[self._at.v]
 
     def signal(self, q_R: Any, v_R: Any = None, a_R: Any = None, wrench: Any = None) -> np.ndarray:
         """Samples (n, size) of the reference and of the wrench (force and moment in world axes at the hull's origin, N and N m)."""
@@ -113,10 +118,10 @@ class NativeLoop:
         Sample k of the signal serves step k, the last one all steps beyond.
         """
         tables = dict.fromkeys(self._stepper.layout.tables, signal)
-        constants = {"p": parameters, "h": np.asarray(STEP)}
+        constants = {self._at.p: parameters, self._at.h: np.asarray(STEP)}
         done = self._stepper.run(state, constants, tables, steps=steps, step_size=STEP, record_every=max(steps, 1))
-        u = done.records["u"][0, : self.vehicle.model.nu]
-        return done.state, u, bool(done.failed < 0) and bool(np.all(np.isfinite(done.state["v"])))
+        u = done.records[self._at.u][0, : self.vehicle.model.nu]
+        return done.state, u, bool(done.failed < 0) and bool(np.all(np.isfinite(done.state[self._at.v])))
 
 
 def _plant(vehicle: Vehicle, law_model: Model) -> Model:

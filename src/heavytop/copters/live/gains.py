@@ -284,12 +284,14 @@ def tunable(vehicle: Vehicle, kind: str) -> Tunable:
         return Model(replace(model.description, parameters=(*model.description.parameters, *more)))
 
     model = with_gains(vehicle.model)
+    # whatever the gains, limited inputs are weighed by the inertia of the vehicle's own prototype
+    limits = vehicle.limits and replace(vehicle.limits, inertia=vehicle.prototype.inertia)
     if vehicle.virtual is None:
-        law: FeedbackLaw = _law(kind, model, vehicle, prototype, vehicle.limits)
+        law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits)
     else:
         virtual = with_gains(vehicle.virtual)
         tuned = replace(vehicle, model=model, virtual=virtual, prototype=prototype)
-        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None), vehicle.limits)
+        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None), limits)
     fixed = {name: value for name, value in numbers.items() if name not in symbols}
     return Tunable(law, tuple(symbols), fixed)
 
@@ -298,12 +300,8 @@ def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits
     if kind == "energy":
         # the blocks of the velocity error are chosen by the numbers, then moved to the centres that are parameters
         blocks = default_blocks(model.expressions, vehicle.prototype, "product")
-        law = energy_law(model, prototype, limits, blocks=[_moved(block, prototype) for block in blocks])
-    else:
-        law = (particle_law if kind == "particle" else body_law)(model, prototype, limits)
-    # the law is stated; what follows is the metric of its limits, which keeps the vehicle's own inertia whatever the gains
-    law.terms.prototype = vehicle.prototype
-    return law
+        return energy_law(model, prototype, limits, blocks=[_moved(block, prototype) for block in blocks])
+    return (particle_law if kind == "particle" else body_law)(model, prototype, limits)
 
 
 def _moved(block: Block, prototype: Prototype) -> Block:

@@ -59,7 +59,7 @@ class InertiaTerm:
         return 0.5 * (self.matrix @ ad - transpose(ad) @ self.matrix - by_y)
 
 
-class Dynamics:
+class EquationTerms:
     """Symbolic dynamics of a described system; each quantity is derived when first asked for."""
 
     def __init__(self, description: Description, kinematics: Kinematics, q: Array, v: Array) -> None:
@@ -125,6 +125,42 @@ class Dynamics:
     def kinetic_energy(self) -> Array:
         """T = 1/2 sum_b xi^T M_b xi (eq. 3.111)."""
         return sum(0.5 * np.vecdot(t.velocity, t.momentum) for t in self.inertia_terms)
+
+    def acceleration_energy(self, a: Array) -> Array:
+        """S = sum_b 1/2 tr(G'' M_b' G''^T) (eq. 3.113), and a term with the same gradient for inertia in joints."""
+        total = 0.0
+        for name, inertia in self.description.inertias.items():
+            motion = self.kinematics.motion(WORLD, name)
+            total = total + wrenches.acceleration_energy(inertia.moments, motion.twist, motion.rate(a))
+        for _, rotor in self.rotors:
+            rate = np.matvec(rotor.jacobian, a) + rotor.bias
+            gyroscopic = rotor.force(np.zeros(rate.shape))
+            total = total + np.vecdot(rate, 0.5 * np.matvec(rotor.matrix, rate) + gyroscopic)
+        return total
+
+    # --- mass and momentum ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def center_of_mass(self) -> Array:
+        """Centre of mass (3,) in the world."""
+        total, mass = np.zeros(3), 0.0
+        for name, inertia in self.description.inertias.items():
+            pose = self.kinematics.pose(WORLD, name)
+            total = total + inertia.mass * (se3.position(pose) + np.matvec(se3.rotation(pose), inertia.com))
+            mass = mass + inertia.mass
+        return total / mass
+
+    @cached_property
+    def momentum(self) -> tuple[Array, Array]:
+        """Linear and angular momentum (3,) about the origin: sums of R p and R l + r x R p over the bodies, (p, l) = M_b xi."""
+        linear, angular = np.zeros(3), np.zeros(3)
+        for inertia, motion in self.bodies():
+            wrench = np.matvec(inertia, motion.twist)
+            rotation, position = motion.pose[:3, :3], motion.pose[:3, 3]
+            push = np.matvec(rotation, wrench[:3])
+            linear = linear + push
+            angular = angular + np.matvec(rotation, wrench[3:]) + np.cross(position, push)
+        return linear, angular
 
     # --- potentials -------------------------------------------------------------------------------------------------------
 
@@ -210,3 +246,24 @@ class Dynamics:
     def passive_force(self) -> Array:
         """Everything that resists: c + D v + dR/dv + fK + fG - f."""
         return self.bias + self.dissipation_force + self.stiffness_force + self.gravity_force - self.applied_force
+
+    def input_force(self, u: Array) -> Array:
+        """B u (nv,)."""
+        return np.matvec(self.input_matrix, u) if self.description.inputs else np.zeros(self.nv)
+
+    @cached_property
+    def supplied_force(self) -> Array:
+        """Forces (nv,) that are neither inputs, nor resistances, nor gradients: of elements and of nonideal constraints."""
+        return self.applied_force if self.description.basis is not None else self.applied_force + self.nonideal_force
+
+    def power(self, u: Array) -> dict[str, Array]:
+        """Power of the inputs, of what resists and of all other forces."""
+        forces = {"input": self.input_force(u), "dissipated": self.dissipation_force, "supplied": self.supplied_force}
+        return {name: np.vecdot(self.v, force) for name, force in forces.items()}
+
+    @property
+    def is_conservative(self) -> bool:
+        """Whether nothing can bring in or take out power."""
+        d = self.description
+        driven = d.inputs or any(c.work is not None for c in d.constraints)
+        return not driven and not any(element.is_nonconservative for element in d.elements)

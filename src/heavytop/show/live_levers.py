@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from heavytop.control.wind import ConstantWind, VonKarman, Wind
+from heavytop.copters.live.flight import HOVER, SPEEDS, LiveFlight, Snapshot
+from heavytop.copters.live.hangar import vehicle_names
 from heavytop.copters.maneuvers import suited
 from heavytop.copters.vehicle import LAWS, Vehicle
-from heavytop.show.live_flight import HOVER, SPEEDS, LiveFlight, Snapshot
-from heavytop.show.live_hangar import vehicle_names
 from heavytop.show.palette import BLUE, ROLES, VERMILION
 
 DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "up": (0, 0, 1), "down": (0, 0, -1)}
@@ -23,7 +23,7 @@ PAUSE, GO_ON = "Pause", "Go on"
 WINDS = ("off", "steady", "gusty")
 
 
-class Panel:
+class Levers:
     """All levers, and the numbers beside them."""
 
     def __init__(self, gui: Any, flight: LiveFlight) -> None:

@@ -19,13 +19,13 @@ import numpy as np
 
 from heavytop.control.wind import Wind
 from heavytop.copters import maneuvers
+from heavytop.copters.live.gains import Recipe, recipe_of
+from heavytop.copters.live.hangar import build_vehicle
+from heavytop.copters.live.loop import STEP, NativeLoop
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import HeavytopError, ShapeError, SimulationError, unknown_name, wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.show.live_gains import Recipe, recipe_of
-from heavytop.show.live_hangar import build_vehicle
-from heavytop.show.live_loop import STEP, NativeLoop
 
 HOVER = "hover"
 PUSH_SECONDS = 0.1
@@ -355,7 +355,7 @@ class LiveFlight:
         state, self._u, finite = self._native.run(self._state, signal, self._p, steps)
         self._time += steps * STEP
         self._desired = signal[-1, : self._vehicle.model.nq]
-        if finite and np.linalg.norm(state["q"][:3] - self._desired[:3]) < LOST:
+        if finite and np.linalg.norm(self._native.seen(state)[0][:3] - self._desired[:3]) < LOST:
             self._state = state
         else:
             self._lost += 1
@@ -400,7 +400,7 @@ class LiveFlight:
 
     def _look(self) -> None:
         """Make the snapshot."""
-        vehicle, q = self._vehicle, self._state["q"]
+        vehicle, q = self._vehicle, self._native.seen(self._state)[0]
         names = ["hull"] if vehicle.airframe.load is None else ["hull", vehicle.airframe.load.body]
         poses, reference = ({n: vehicle.model.pose("world", n, x) for n in names} for x in (q, self._desired))
         G, G_R = poses["hull"], reference["hull"]

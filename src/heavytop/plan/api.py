@@ -1,0 +1,95 @@
+"""``plan``: from a model, a start and a goal to an optimal motion within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import PlanError
+from heavytop.plan.constraints import Constraint
+from heavytop.plan.costs import Cost
+from heavytop.plan.describe import Duration, describe
+from heavytop.plan.guess import as_guess
+from heavytop.plan.problem import Phase
+from heavytop.plan.result import Plan
+from heavytop.plan.several import best_of
+from heavytop.plan.solve import solve
+from heavytop.plan.solvers import Solver, default_solver
+from heavytop.simulate.progress import Progress
+from heavytop.system.model import Model
+
+
+def plan(
+    model: Model,
+    start: Any,
+    goal: Any = None,
+    duration: Duration = None,
+    *,
+    limits: Any = None,
+    rates: Any = None,
+    path: Sequence[Constraint] = (),
+    cost: Cost | None = None,
+    guess: Any = None,
+    guesses: int = 0,
+    steps: int = 60,
+    phases: Sequence[Phase] | None = None,
+    inputs: str = "held",
+    periodic: bool = False,
+    parameters: Mapping[str, Any] | None = None,
+    tolerance: float = 1e-8,
+    iterations: int = 1000,
+    solver: Solver | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Plan:
+    """Plan an optimal motion on the manifold.
+
+    Parameters
+    ----------
+    model : a derived model with inputs.
+    start : configuration (nq,) at rest, state (q, v), or constraints on a start that is to be found.
+    goal : the same for the end.
+    duration : seconds, a pair (shortest, longest), or None: free.
+    limits : pair (lower, upper) of the inputs, or mapping from names of inputs, velocities and coordinates to pairs.
+    rates : limits of the rates of the inputs: a number, a pair or a mapping; inputs are linear in time then.
+    path : constraints all the way (:class:`KeepOut`, :class:`Box`, :class:`Cone`, ...) and gates in order (:class:`Gate`).
+    cost : what is made least; default: time with a little effort if the duration is free, otherwise effort.
+    guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
+    guesses : number of random guesses that are tried beside the first one; the best plan is kept.
+    steps : number of intervals in which an input is held (or linear).
+    phases : instead of duration and gates: parts with their own durations and constraints.
+    inputs : "held" or "linear" between the nodes.
+    periodic : the motion ends in the state in which it starts.
+    tolerance : largest difference of an interval from a fine simulation; the integration is refined until it is met.
+    iterations : of the solver at most. solver : default: IPOPT with native callbacks.
+    progress : show progress; None: on a terminal, after a second. Ctrl-C returns the best motion so far.
+
+    Raises
+    ------
+    PlanError
+        The description contradicts itself; or no motion fulfils it: then the error says which constraint is missed when and by how much.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import heavytop as ht
+    >>> cart = ht.library.cart_pole().derive()
+    >>> swing = ht.plan(cart, start=[0, np.pi], goal=[0, 0], duration=2.0, limits=(-20, 20), steps=40, tolerance=1e-4)
+    >>> swing.q[-1].round(6) + 0.0
+    array([0., 0.])
+    """
+    problem = describe(
+        model, start, goal, duration, limits=limits, rates=rates, path=path, cost=cost, steps=steps, phases=phases,
+        inputs=inputs, parameters=parameters, periodic=periodic,
+    )  # fmt: skip
+    if not 0 < tolerance < np.inf:
+        raise PlanError(f"tolerance must be a positive number, got {tolerance!r}.")
+    solver = default_solver() if solver is None else solver
+    first = as_guess(problem, guess)
+    with Progress(f"plan of {model.name}", progress) as bar:
+        tell = lambda iteration, cost, violation: bar.update(1.0 - 0.98**iteration)  # noqa: E731
+        if guesses:
+            return best_of(problem, first, guesses, seed, solver, tolerance, iterations)
+        return solve(problem, first, solver, tolerance, iterations, tell)

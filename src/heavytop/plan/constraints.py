@@ -1,0 +1,409 @@
+"""Goals and constraints by name: what a motion must do at its end, at a gate, or all the way.
+
+A constraint gives ``lower <= function(scene) <= upper``. All of them are objects of numbers and names, so that equal kinds share their
+native code: ``KeepOut((1, 0, 0), 0.3, "hull")`` at another place costs nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, as_array, concatenate, transpose, vector
+from heavytop.errors import PlanError, wrong_shape
+from heavytop.geometry import so3
+from heavytop.plan.scene import Scene, check_frame
+from heavytop.system.model import Model
+
+
+class Constraint(ABC):
+    """What a motion must fulfil at a moment."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """Name in reports."""
+
+    @property
+    def kind(self) -> str | None:
+        """Text that determines :meth:`function`; None if it cannot be told (functions of the user)."""
+        return None
+
+    @property
+    def own(self) -> np.ndarray:
+        """Numbers that :meth:`function` finds in ``scene.own``."""
+        return np.zeros(0)
+
+    @abstractmethod
+    def function(self, scene: Scene) -> Array:
+        """The values (m,)."""
+
+    @abstractmethod
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds (m,) of the values."""
+
+    def check(self, model: Model) -> None:
+        """Raise what is wrong with the constraint for this model."""
+        lower, upper = self.bounds(model)
+        if np.any(np.isnan(lower)) or np.any(np.isnan(upper)) or np.any(lower > upper):
+            raise PlanError(
+                f"{self.label}: the lower bound {lower.tolist()} is above the upper bound {upper.tolist()}."
+            )
+
+    def violation(self, model: Model, values: np.ndarray) -> np.ndarray:
+        """How far values (..., m) are outside their bounds."""
+        lower, upper = self.bounds(model)
+        return np.maximum(np.maximum(lower - values, values - upper), 0.0)
+
+
+def _triple(value: Any, what: str) -> tuple[float, float, float]:
+    array = np.asarray(value, dtype=float)
+    if array.shape != (3,) or not np.all(np.isfinite(array)):
+        raise wrong_shape(what, (3,), array.shape, "Three finite numbers in m.")
+    return tuple(array.tolist())
+
+
+@dataclass(frozen=True)
+class Point(Constraint):
+    """A point of a frame at a place of the world, within ``radius``.
+
+    Parameters
+    ----------
+    frame : name of the frame or body. at : (3,) place in the world in m. offset : (3,) the point in the frame.
+    radius : how far it may be away; 0: exactly there.
+
+    Examples
+    --------
+    >>> Point("hull", (1, 0, 2)).label
+    "point of 'hull' at (1, 0, 2)"
+    """
+
+    frame: str
+    at: Any
+    offset: Any = (0.0, 0.0, 0.0)
+    radius: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", _triple(self.at, "the place of a point"))
+        object.__setattr__(self, "offset", _triple(self.offset, "the offset of a point"))
+        if not 0 <= self.radius < np.inf:
+            raise PlanError(f"the radius around a point must be zero or positive, got {self.radius}.")
+
+    @property
+    def label(self) -> str:
+        return f"point of {self.frame!r} at {_short(self.at)}"
+
+    @property
+    def kind(self) -> str:
+        return f"point {self.frame} {self.offset} {self.radius > 0}"
+
+    @property
+    def own(self) -> np.ndarray:
+        return np.array([*self.at, self.radius])
+
+    def function(self, scene: Scene) -> Array:
+        away = scene.point(self.frame, self.offset) - scene.own[:3]
+        # (|d|^2 - r^2) / 2 r has the slope of the distance where it is zero
+        return away if self.radius == 0 else vector((np.vecdot(away, away) / scene.own[3] - scene.own[3]) / 2)
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return (np.zeros(3), np.zeros(3)) if self.radius == 0 else (np.full(1, -np.inf), np.zeros(1))
+
+    def check(self, model: Model) -> None:
+        check_frame(model, self.frame)
+
+
+@dataclass(frozen=True)
+class Gate(Point):
+    """A point that must be passed on the way; gates are passed in the order in which they are given, each ends a phase."""
+
+    @property
+    def label(self) -> str:
+        return f"gate of {self.frame!r} at {_short(self.at)}"
+
+
+@dataclass(frozen=True, eq=False)
+class AtPose(Constraint):
+    """A frame in a given pose G (4, 4), all six degrees of freedom."""
+
+    frame: str
+    G: Any
+
+    def __post_init__(self) -> None:
+        if np.shape(self.G) != (4, 4):
+            raise wrong_shape("a pose", (4, 4), np.shape(self.G))
+
+    @property
+    def label(self) -> str:
+        return f"pose of {self.frame!r}"
+
+    @property
+    def kind(self) -> str:
+        return f"pose {self.frame}"
+
+    @property
+    def own(self) -> np.ndarray:
+        G = np.asarray(self.G, dtype=float)
+        return np.concatenate([G[:3, 3], G[:3, :3].reshape(-1)])
+
+    def function(self, scene: Scene) -> Array:
+        G, R = scene.pose(self.frame), np.reshape(scene.own[3:12], (3, 3))
+        return concatenate(G[:3, 3] - scene.own[:3], so3.cayley_inverse(transpose(R) @ G[:3, :3]))
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(6), np.zeros(6)
+
+    def check(self, model: Model) -> None:
+        check_frame(model, self.frame)
+
+
+@dataclass(frozen=True)
+class KeepOut(Constraint):
+    """A point of a frame stays out of a sphere."""
+
+    center: Any
+    radius: float
+    frame: str
+    offset: Any = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "center", _triple(self.center, "the centre of a sphere"))
+        object.__setattr__(self, "offset", _triple(self.offset, "the offset of a point"))
+        if not 0 < self.radius < np.inf:
+            raise PlanError(f"the radius of a sphere to keep out of must be positive, got {self.radius}.")
+
+    @property
+    def label(self) -> str:
+        return f"{self.frame!r} out of the sphere at {_short(self.center)}"
+
+    @property
+    def kind(self) -> str:
+        return f"keep out {self.frame} {self.offset}"
+
+    @property
+    def own(self) -> np.ndarray:
+        return np.array([*self.center, self.radius])
+
+    def function(self, scene: Scene) -> Array:
+        away = scene.point(self.frame, self.offset) - scene.own[:3]
+        return vector((np.vecdot(away, away) / scene.own[3] - scene.own[3]) / 2)
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(1), np.full(1, np.inf)
+
+    def check(self, model: Model) -> None:
+        check_frame(model, self.frame)
+
+
+@dataclass(frozen=True)
+class Box(Constraint):
+    """A point of a frame stays in a box with edges along the axes of the world; infinite sides are allowed."""
+
+    lower: Any
+    upper: Any
+    frame: str
+    offset: Any = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            side = np.asarray(getattr(self, name), dtype=float)
+            if side.shape != (3,):
+                raise wrong_shape(f"{name} corner of a box", (3,), side.shape)
+            object.__setattr__(self, name, tuple(side.tolist()))
+        object.__setattr__(self, "offset", _triple(self.offset, "the offset of a point"))
+
+    @property
+    def label(self) -> str:
+        return f"{self.frame!r} in the box from {_short(self.lower)} to {_short(self.upper)}"
+
+    @property
+    def kind(self) -> str:
+        return f"box {self.frame} {self.offset}"
+
+    def function(self, scene: Scene) -> Array:
+        return scene.point(self.frame, self.offset)
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self.lower), np.array(self.upper)
+
+    def check(self, model: Model) -> None:
+        super().check(model)
+        check_frame(model, self.frame)
+
+
+@dataclass(frozen=True)
+class HalfSpace(Constraint):
+    """A point of a frame stays on the side of a plane to which ``normal`` points: normal . place >= distance."""
+
+    normal: Any
+    distance: float
+    frame: str
+    offset: Any = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        normal = np.array(_triple(self.normal, "the normal of a plane"))
+        if not np.linalg.norm(normal) > 0:
+            raise PlanError("the normal of a plane must not be zero.")
+        object.__setattr__(self, "normal", tuple((normal / np.linalg.norm(normal)).tolist()))
+        object.__setattr__(self, "offset", _triple(self.offset, "the offset of a point"))
+
+    @property
+    def label(self) -> str:
+        return f"{self.frame!r} beyond the plane {_short(self.normal)} . r = {self.distance:g}"
+
+    @property
+    def kind(self) -> str:
+        return f"half space {self.frame} {self.offset}"
+
+    @property
+    def own(self) -> np.ndarray:
+        return np.array(self.normal)
+
+    def function(self, scene: Scene) -> Array:
+        return vector(np.vecdot(scene.own[:3], scene.point(self.frame, self.offset)))
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([float(self.distance)]), np.full(1, np.inf)
+
+    def check(self, model: Model) -> None:
+        check_frame(model, self.frame)
+
+
+@dataclass(frozen=True)
+class Cone(Constraint):
+    """The axis of a frame stays within an angle of a direction of the world: attitude, or the swing of a load.
+
+    Parameters
+    ----------
+    frame : whose axis it is. angle : largest angle in rad, 0 to pi. axis : (3,) in the frame. about : (3,) in the world.
+
+    Examples
+    --------
+    >>> Cone("load", np.radians(30)).label
+    "axis of 'load' within 30 degrees"
+    """
+
+    frame: str
+    angle: float
+    axis: Any = (0.0, 0.0, 1.0)
+    about: Any = (0.0, 0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        for name in ("axis", "about"):
+            value = np.array(_triple(getattr(self, name), f"the {name} of a cone"))
+            if not np.linalg.norm(value) > 0:
+                raise PlanError(f"the {name} of a cone must not be zero.")
+            object.__setattr__(self, name, tuple((value / np.linalg.norm(value)).tolist()))
+        if not 0 < self.angle <= np.pi:
+            raise PlanError(f"the angle of a cone must be between 0 and pi rad, got {self.angle}.")
+
+    @property
+    def label(self) -> str:
+        return f"axis of {self.frame!r} within {np.degrees(self.angle):.4g} degrees"
+
+    @property
+    def kind(self) -> str:
+        return f"cone {self.frame}"
+
+    @property
+    def own(self) -> np.ndarray:
+        return np.array([*self.axis, *self.about])
+
+    def function(self, scene: Scene) -> Array:
+        R = scene.pose(self.frame)[:3, :3]
+        return vector(np.vecdot(scene.own[3:6], np.matvec(R, scene.own[:3])))
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([np.cos(self.angle)]), np.full(1, np.inf)
+
+    def check(self, model: Model) -> None:
+        check_frame(model, self.frame)
+
+
+def swing(load: str, angle: float, axis: Any = (0.0, 0.0, 1.0)) -> Cone:
+    """The load swings at most by ``angle`` (rad) from where it hangs: its ``axis``, which points up at rest, stays in a cone."""
+    return Cone(load, angle, axis)
+
+
+@dataclass(frozen=True)
+class Between(Constraint):
+    """A coordinate, velocity or input by its name within bounds; equal bounds fix it."""
+
+    name: str
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @property
+    def label(self) -> str:
+        return f"{self.name!r} in [{self.lower:g}, {self.upper:g}]"
+
+    @property
+    def kind(self) -> str:
+        return f"between {self.name}"
+
+    def function(self, scene: Scene) -> Array:
+        model = scene.model
+        for names, values in ((model.u_names, scene.u), (model.v_names, scene.v), (model.q_names, scene.q)):
+            if self.name in names:
+                return vector(values[names.index(self.name)])
+        raise AssertionError(self.name)
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([float(self.lower)]), np.array([float(self.upper)])
+
+    def check(self, model: Model) -> None:
+        from heavytop.errors import unknown_name
+
+        super().check(model)
+        names = (*model.u_names, *model.v_names, *model.q_names)
+        if self.name not in names:
+            raise unknown_name(f"input, velocity or coordinate of {model.name!r}", self.name, names)
+
+
+@dataclass(frozen=True, eq=False)
+class Own(Constraint):
+    """``lower <= function(q, v, u) <= upper`` with a function in NumPy notation that returns a number or a vector."""
+
+    inner: Callable[..., Array]
+    lower: Any = 0.0
+    upper: Any = 0.0
+    name: str = "own constraint"
+
+    @property
+    def label(self) -> str:
+        return self.name
+
+    def function(self, scene: Scene) -> Array:
+        value = as_array(self.inner(scene.q, scene.v, scene.u))
+        return np.reshape(value, (1,)) if len(value.shape) == 0 else value
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = np.broadcast_arrays(np.atleast_1d(self.lower), np.atleast_1d(self.upper))
+        return lower.astype(float), upper.astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class Rest(Constraint):
+    """All velocities zero."""
+
+    @property
+    def label(self) -> str:
+        return "rest"
+
+    @property
+    def kind(self) -> str:
+        return "rest"
+
+    def function(self, scene: Scene) -> Array:
+        return scene.v
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(model.nv), np.zeros(model.nv)
+
+
+def _short(values: Any) -> str:
+    return "(" + ", ".join(f"{x:.4g}" for x in values) + ")"

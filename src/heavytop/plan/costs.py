@@ -1,0 +1,221 @@
+"""What a plan makes least: time, effort, jerk, distance from a reference, functions of the user; they can be added and scaled.
+
+>>> Time() + 1e-3 * Effort()
+Time() + 0.001 * Effort()
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Array, directional, symbol
+from heavytop.compile import trace_of
+from heavytop.control.charts import miss
+from heavytop.errors import PlanError, wrong_shape
+from heavytop.plan.scene import Scene, check_frame
+from heavytop.system.model import Model
+
+if TYPE_CHECKING:
+    from heavytop.control.reference import Reference
+
+
+class Cost(ABC):
+    """A cost; costs can be added and multiplied by numbers."""
+
+    weight: float = 1.0
+
+    def __add__(self, other: Cost) -> Sum:
+        return Sum((*self.terms, *other.terms))
+
+    def __rmul__(self, factor: float) -> Sum:
+        factor = float(factor)
+        if not 0 <= factor < np.inf:
+            raise PlanError(f"a cost must be multiplied by a finite number that is not negative, got {factor}.")
+        return Sum(tuple((factor * weight, term) for weight, term in self.terms))
+
+    __mul__ = __rmul__
+
+    @property
+    def terms(self) -> tuple[tuple[float, Cost], ...]:
+        """Weights and single costs."""
+        return ((1.0, self),)
+
+    @property
+    def kind(self) -> str | None:
+        """Text that determines :meth:`integrand`, or None."""
+        return None
+
+    def own(self, model: Model) -> np.ndarray:
+        """Numbers that :meth:`integrand` finds in ``scene.own``."""
+        return np.zeros(0)
+
+    @abstractmethod
+    def integrand(self, scene: Scene) -> Array:
+        """Cost per time."""
+
+    def check(self, model: Model) -> None:
+        """Raise what is wrong with the cost for this model."""
+        self.own(model)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Cost):
+    """A weighted sum of costs."""
+
+    parts: tuple[tuple[float, Cost], ...]
+
+    @property
+    def terms(self) -> tuple[tuple[float, Cost], ...]:
+        return self.parts
+
+    def integrand(self, scene: Scene) -> Array:
+        raise AssertionError("sums are taken term by term")
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(t) if w == 1.0 else f"{w:g} * {t!r}" for w, t in self.parts)
+
+
+@dataclass(frozen=True)
+class Time(Cost):
+    """Duration in s."""
+
+    @property
+    def kind(self) -> str:
+        return "time"
+
+    def integrand(self, scene: Scene) -> Array:
+        return np.asarray(1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Effort(Cost):
+    """Integral of ``sum_i weights_i (u_i - about_i)^2``.
+
+    Parameters
+    ----------
+    about : (nu,) inputs that cost nothing; None: zero. weights : a number or (nu,).
+    """
+
+    about: Any = None
+    weights: Any = 1.0
+
+    def __repr__(self) -> str:
+        return "Effort()"
+
+    @property
+    def kind(self) -> str:
+        return "effort"
+
+    def own(self, model: Model) -> np.ndarray:
+        parts = []
+        for name, value in (("about", 0.0 if self.about is None else self.about), ("weights", self.weights)):
+            array = np.asarray(value, dtype=float)
+            if array.shape not in ((), (model.nu,)):
+                raise wrong_shape(f"{name} of Effort", (model.nu,), array.shape)
+            parts.append(np.broadcast_to(array, (model.nu,)))
+        return np.concatenate(parts)
+
+    def integrand(self, scene: Scene) -> Array:
+        n = scene.model.nu
+        away = scene.u - scene.own[:n]
+        return np.vecdot(scene.own[n : 2 * n], away * away)
+
+
+@dataclass(frozen=True, eq=False)
+class Speed(Cost):
+    """Integral of ``sum_i weights_i v_i^2`` over the velocity coordinates."""
+
+    weights: Any = 1.0
+
+    def __repr__(self) -> str:
+        return "Speed()"
+
+    @property
+    def kind(self) -> str:
+        return "speed"
+
+    def own(self, model: Model) -> np.ndarray:
+        array = np.asarray(self.weights, dtype=float)
+        if array.shape not in ((), (model.nv,)):
+            raise wrong_shape("weights of Speed", (model.nv,), array.shape)
+        return np.broadcast_to(array, (model.nv,)).copy()
+
+    def integrand(self, scene: Scene) -> Array:
+        return np.vecdot(scene.own[: scene.model.nv], scene.v * scene.v)
+
+
+@dataclass(frozen=True)
+class Jerk(Cost):
+    """Integral of the squared jerk of a point of a frame; inputs are linear in time then, and their rate is part of it."""
+
+    frame: str
+    offset: Any = (0.0, 0.0, 0.0)
+
+    @property
+    def kind(self) -> str:
+        return f"jerk {self.frame} {tuple(map(float, self.offset))}"
+
+    def check(self, model: Model) -> None:
+        check_frame(model, self.frame)
+
+    def integrand(self, scene: Scene) -> Array:
+        raise AssertionError("the jerk needs the rates of the inputs")
+
+    def with_rates(self, scene: Scene, u_rate: Array) -> Array:
+        """|j|^2 with the jerk j, the third rate of the place of the point along the motion."""
+        model, sizes = scene.model, {"q": scene.model.nq, "v": scene.model.nv, "u": scene.model.nu}
+        own = {name: symbol(name, size) for name, size in sizes.items()}
+        p, rate = symbol("p", len(model.parameter_names)), symbol("u_rate", model.nu)
+        at = Scene(model, own["q"], own["v"], own["u"], p, symbol("none", 0))
+        (q_rate,) = model.traced("rate").expressions(at.q, at.v, p)
+        along = lambda x: (  # noqa: E731
+            directional(x, at.q, q_rate) + directional(x, at.v, at.acceleration()) + directional(x, at.u, rate)
+        )
+        jerk = along(along(directional(at.point(self.frame, self.offset), at.q, q_rate)))
+        traced = trace_of("jerk", {**own, "p": p, "u_rate": rate}, {"square": np.vecdot(jerk, jerk)})
+        return traced.expressions(scene.q, scene.v, scene.u, scene.p, u_rate)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Distance(Cost):
+    """Sum over the nodes of the squared distance from a reference, times the step: a plan that stays near it.
+
+    Parameters
+    ----------
+    reference : to stay near. places, speeds : weights of places in the chart around q_R and of velocities.
+    """
+
+    reference: Reference
+    places: float = 1.0
+    speeds: float = 0.0
+
+    def __repr__(self) -> str:
+        return "Distance()"
+
+    def integrand(self, scene: Scene) -> Array:
+        raise AssertionError("the distance is taken at the nodes")
+
+    def at_node(self, scene: Scene) -> Array:
+        """Squared distance (1,) from (q_R, v_R) = scene.own."""
+        nq, nv = scene.model.nq, scene.model.nv
+        away = miss(scene.model.coordinates, scene.own[:nq], scene.q)
+        faster = scene.v - scene.own[nq : nq + nv]
+        return np.reshape(self.places * np.vecdot(away, away) + self.speeds * np.vecdot(faster, faster), (1,))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCost(Cost):
+    """Integral of ``function(q, v, u)``, a number in NumPy notation."""
+
+    inner: Callable[..., Array]
+
+    def __repr__(self) -> str:
+        return "OwnCost()"
+
+    def integrand(self, scene: Scene) -> Array:
+        return np.reshape(self.inner(scene.q, scene.v, scene.u), ())

@@ -1,0 +1,318 @@
+"""From the arguments of :func:`heavytop.plan` to a checked :class:`Problem`; whatever cannot work is said here, before a solver starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import numbers
+from heavytop.control.allocation import Limits
+from heavytop.control.charts import place
+from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
+from heavytop.plan.constraints import Between, Constraint, Gate
+from heavytop.plan.costs import Cost, Distance, Effort, Jerk, Time
+from heavytop.plan.problem import Bounds, Phase, Problem, State
+from heavytop.plan.scene import node_function
+from heavytop.system.model import Model
+
+Duration = float | tuple[float, float] | str | None
+
+
+def describe(
+    model: Model,
+    start: Any,
+    goal: Any,
+    duration: Duration,
+    *,
+    limits: Any,
+    rates: Any,
+    path: Sequence[Constraint],
+    cost: Cost | None,
+    steps: int,
+    phases: Sequence[Phase] | None,
+    inputs: str,
+    parameters: Mapping[str, Any] | None,
+    periodic: bool,
+) -> Problem:
+    """The problem, checked."""
+    if not isinstance(model, Model):
+        hint = " Call .derive() first." if hasattr(model, "derive") else ""
+        raise PlanError(f"plan needs a derived model, got {type(model).__name__}.{hint}")
+    if model.nu == 0:
+        raise PlanError(f"{model.name!r} has no inputs: there is nothing to plan. Add system.input(...).")
+    if not isinstance(steps, int | np.integer) or steps < 2:
+        raise PlanError(f"steps must be a whole number of at least 2, got {steps!r}.")
+    if inputs not in ("held", "linear"):
+        raise PlanError(f"inputs must be 'held' or 'linear', got {inputs!r}.")
+    p = model.parameter_vector(parameters)
+    if p.ndim != 1:
+        raise PlanError("a plan takes one value of each parameter, not batches.")
+    bounds, extra = _bounds(model, limits, rates)
+    first, begin = _end(model, start, "start", parameters)
+    last, end = _end(model, goal, "goal", parameters)
+    if last is None and not end and not periodic:
+        raise PlanError("a plan needs a goal: a configuration, a state (q, v) or constraints such as Point(frame, at).")
+    path = (*_constraints(path, "path"), *extra)
+    gates = tuple(c for c in path if isinstance(c, Gate))
+    whole = tuple(c for c in path if not isinstance(c, Gate))
+    parts = _phases(phases, gates, duration, int(steps), end)
+    cost = _cost(model, cost, parts)
+    if any(isinstance(term, Jerk) for _, term in cost.terms) or bounds.rate is not None:
+        inputs = "linear"
+    for constraint in (*whole, *begin, *(c for phase in parts for c in (*phase.path, *phase.end))):
+        constraint.check(model)
+    problem = Problem(
+        model, p, first, last, parts, bounds, cost, whole, begin, periodic, inputs == "linear",
+        None if phases is not None or not gates else _span(duration), _hover(model, first, p),
+    )  # fmt: skip
+    _check_ends(problem)
+    return problem
+
+
+# --- states and constraints ---------------------------------------------------------------------------------------------------
+
+
+def _end(model: Model, given: Any, what: str, parameters: Any) -> tuple[State | None, tuple[Constraint, ...]]:
+    """A state, or constraints, or both: (state, constraints)."""
+    if given is None:
+        return None, ()
+    if isinstance(given, Constraint):
+        return None, (given,)
+    if isinstance(given, State):
+        given = (given.q, given.v)
+    if isinstance(given, tuple | list) and given and all(isinstance(c, Constraint) for c in given):
+        return None, tuple(given)
+    pair = isinstance(given, tuple | list) and len(given) == 2 and np.ndim(given[0]) > 0
+    q, v = given if pair else (given, np.zeros(model.nv))
+    q = model.coordinates.check(numbers(q, f"{what} q"), f"{what} q of {model.name!r}")
+    v = numbers(v, f"{what} v")
+    if q.ndim != 1:
+        raise wrong_shape(f"{what} q of {model.name!r}", (model.nq,), q.shape, "One state, without batch axes.")
+    if v.shape != (model.nv,):
+        names = ", ".join(model.v_names)
+        raise wrong_shape(f"{what} v of {model.name!r}", (model.nv,), v.shape, f"The velocities are {names}.")
+    if not np.all(np.isfinite(v)):
+        raise ShapeError(f"{what} v of {model.name!r} must be finite.")
+    if model.is_constrained:
+        missed = [np.max(np.abs(r), initial=0.0) for r in model.constraint_residuals(q, v, parameters)]
+        if max(missed) > 1e-6:
+            raise PlanError(
+                f"the {what} of {model.name!r} violates its loops or constraints by {max(missed):.3g}. "
+                "model.assemble(q, v) gives a consistent state near a guess."
+            )
+    return State(q, v), ()
+
+
+def _constraints(given: Any, what: str) -> tuple[Constraint, ...]:
+    items = (given,) if isinstance(given, Constraint) else tuple(given)
+    for item in items:
+        if not isinstance(item, Constraint):
+            raise PlanError(
+                f"{what} takes constraints (Gate, KeepOut, Box, HalfSpace, Cone, Between, Own, ...), got {item!r}."
+            )
+    return items
+
+
+# --- bounds -------------------------------------------------------------------------------------------------------------------
+
+
+def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constraint, ...]]:
+    """Bounds of inputs and velocities, and constraints for limited coordinates."""
+    u = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
+    v = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
+    extra: list[Constraint] = []
+    if isinstance(limits, Mapping):
+        known = (*model.u_names, *model.v_names, *model.q_names)
+        for name, pair in limits.items():
+            low, high = _pair(name, pair)
+            for names, sides in ((model.u_names, u), (model.v_names, v)):
+                if name in names:
+                    sides[0][names.index(name)], sides[1][names.index(name)] = low, high
+                    break
+            else:
+                if name not in known:
+                    raise unknown_name(f"input, velocity or coordinate of {model.name!r}", str(name), known)
+                extra.append(Between(name, low, high))
+    elif limits is not None:
+        try:
+            u = _as_limits(limits).bounds(model)
+        except TypeError:
+            raise PlanError(
+                f"limits must be a pair (lower, upper) of inputs or a mapping from names to pairs, got {limits!r}."
+            ) from None
+    return Bounds(u, v, None if rates is None else _rate_bounds(model, rates)), tuple(extra)
+
+
+def _as_limits(given: Any) -> Limits:
+    return given if isinstance(given, Limits) else Limits(*given)
+
+
+def _pair(name: str, pair: Any) -> tuple[float, float]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise PlanError(f"limits of {name!r} must be a pair (lower, upper), got {pair!r}.")
+    low, high = (float(x) for x in pair)
+    if np.isnan(low) or np.isnan(high) or low > high:
+        raise PlanError(
+            f"limits of {name!r} contradict each other: the lower one {low:g} is above the upper one {high:g}."
+        )
+    return low, high
+
+
+def _rate_bounds(model: Model, rates: Any) -> tuple[np.ndarray, np.ndarray]:
+    low, high = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
+    if isinstance(rates, Mapping):
+        for name, pair in rates.items():
+            if name not in model.u_names:
+                raise unknown_name(f"input of {model.name!r}", str(name), model.u_names)
+            k = model.u_names.index(name)
+            low[k], high[k] = _pair(f"rate of {name}", pair)
+        return low, high
+    if np.ndim(rates) == 0:
+        if not float(rates) > 0:
+            raise PlanError(f"the largest rate of the inputs must be positive, got {rates!r}.")
+        return np.full(model.nu, -float(rates)), np.full(model.nu, float(rates))
+    return _as_limits(tuple(rates)).bounds(model)
+
+
+# --- phases and costs ---------------------------------------------------------------------------------------------------------
+
+
+def _phases(
+    given: Sequence[Phase] | None, gates: tuple[Gate, ...], duration: Duration, steps: int, end: tuple[Constraint, ...]
+) -> tuple[Phase, ...]:
+    if given is not None:
+        if duration is not None or gates:
+            raise PlanError("with phases=, durations and gates belong to the phases: Phase(..., end=[Gate(...)]).")
+        parts = [p for p in given if isinstance(p, Phase)]
+        if not parts or len(parts) != len(given):
+            raise PlanError(f"phases must be a sequence of Phase, got {given!r}.")
+        for phase in parts:
+            _span((phase.shortest, phase.longest))
+        parts[-1] = replace(parts[-1], end=(*parts[-1].end, *end))
+        return tuple(parts)
+    shortest, longest = _span(duration)
+    if not gates:
+        return (Phase(shortest, longest, steps, end=end),)
+    count = len(gates) + 1
+    if steps < 2 * count:
+        raise PlanError(f"{len(gates)} gates make {count} phases, which need at least {2 * count} steps, got {steps}.")
+    shares = np.diff(np.round(np.linspace(0, steps, count + 1)).astype(int))
+    ends = [*((gate,) for gate in gates), end]
+    # each phase has its own duration; their sum is bounded by the transcription
+    return tuple(Phase(0.0, longest, int(n), end=e) for n, e in zip(shares, ends, strict=True))
+
+
+def _span(duration: Duration) -> tuple[float, float]:
+    """Shortest and longest duration in s; the longest may be infinite."""
+    if duration is None or duration == "free":
+        return 0.0, np.inf
+    if isinstance(duration, str):
+        raise PlanError(
+            f"duration must be a number of seconds, a pair (shortest, longest) or 'free', got {duration!r}."
+        )
+    if isinstance(duration, tuple | list):
+        if len(duration) != 2:
+            raise PlanError(f"a duration between bounds needs two numbers, got {duration!r}.")
+        low, high = (float(x) for x in duration)
+    else:
+        low = high = float(duration)
+    if not (0 <= low <= high and high > 0):
+        raise PlanError(f"the duration must be positive (and shortest <= longest), got {duration!r} s.")
+    if low == high and not np.isfinite(low):
+        raise PlanError(f"the duration must be finite, got {duration!r}.")
+    return low, high
+
+
+def _cost(model: Model, cost: Cost | None, phases: tuple[Phase, ...]) -> Cost:
+    free = any(phase.free for phase in phases)
+    if cost is None:
+        return Time() + 1e-3 * Effort() if free else Effort()
+    if not isinstance(cost, Cost):
+        raise PlanError(f"cost must be a cost such as Time() + 1e-3 * Effort(), got {cost!r}.")
+    for _, term in cost.terms:
+        term.check(model)
+        if isinstance(term, Distance) and free:
+            raise PlanError("the distance from a reference needs a fixed duration: give duration= in s.")
+    if free and not any(isinstance(term, Time) and weight > 0 for weight, term in cost.terms):
+        unbounded = any(not np.isfinite(phase.longest) for phase in phases)
+        if unbounded:
+            raise PlanError(
+                "a free duration that costs nothing has no optimum: add Time() to the cost, or bound it with "
+                "duration=(shortest, longest)."
+            )
+    return cost
+
+
+def _hover(model: Model, start: State | None, p: np.ndarray) -> np.ndarray:
+    """Inputs (nu,) that come nearest to balancing the model where it starts."""
+    q = model.neutral() if start is None else start.q
+    if model.is_constrained and start is None:
+        q = model.assemble()[0]
+    parameters = dict(zip(model.parameter_names, p, strict=True))
+    zero = np.zeros(model.nv)
+    force = model.inverse_dynamics(q, zero, zero, parameters)
+    return np.linalg.pinv(model.input_matrix(q, parameters), rcond=1e-9) @ force
+
+
+# --- what cannot work ---------------------------------------------------------------------------------------------------------
+
+
+def _check_ends(problem: Problem) -> None:
+    """Start and goal must lie within bounds and path constraints; with bounded speeds the goal must be near enough."""
+    model = problem.model
+    for what, state, near in (
+        ("start", problem.start, problem.phases[0].path),
+        ("goal", problem.goal, (*problem.phases[-1].path, *problem.phases[-1].end)),
+    ):
+        if state is None:
+            continue
+        low, high = problem.bounds.v
+        for name, value, a, b in zip(model.v_names, state.v, low, high, strict=True):
+            if not a <= value <= b:
+                raise PlanError(f"the {what} has {name!r} = {value:g}, outside its limits [{a:g}, {b:g}].")
+        for constraint in (*problem.path, *near):
+            _check_state(problem, constraint, state, what)
+    if problem.start is not None and problem.goal is not None and not problem.free:
+        _check_reach(problem, problem.start, problem.goal)
+    if problem.periodic and problem.goal is not None:
+        raise PlanError("a periodic plan ends where it starts: leave the goal away (goal=None).")
+
+
+def _check_state(problem: Problem, constraint: Constraint, state: State, what: str) -> None:
+    model = problem.model
+    function = node_function(model, "constraint", constraint.function, len(constraint.own), constraint.kind)
+    first, _ = function.patterns
+    nx = model.coordinates.nv + model.nv
+    if first[:, nx:].any():
+        return  # depends on inputs
+    y = np.concatenate([np.zeros(model.coordinates.nv), state.v, problem.hover])
+    (values,) = function.traced_value.interpret(y, state.q, problem.parameters, constraint.own)
+    worst = float(np.max(constraint.violation(model, values), initial=0.0))
+    if worst > 1e-7:
+        raise PlanError(
+            f"the {what} cannot be reached: there {constraint.label} is violated by {worst:.3g}. Move the {what} or the constraint."
+        )
+
+
+def _check_reach(problem: Problem, start: State, goal: State) -> None:
+    model = problem.model
+    low, high = problem.bounds.v
+    own = model.description.velocity is None and model.description.basis is None
+    if not own or model.coordinates.nv != model.nv:
+        return
+    away = place(model.coordinates, start.q, goal.q)
+    total = sum(phase.shortest for phase in problem.phases)
+    for name, block in zip(model.coordinates.names or (), model.coordinates.blocks, strict=True):
+        if block.nq != block.nv or not np.array_equal(block.kinematics_matrix(block.neutral()), np.eye(block.nv)):
+            continue  # only coordinates whose rates are the velocities
+        part = model.coordinates.v_slice(name)
+        far = np.maximum(away[part] - high[part] * total, low[part] * total - away[part])
+        if np.any(far > 1e-9):
+            k = int(np.argmax(far))
+            raise PlanError(
+                f"the goal cannot be reached: {model.v_names[part.start + k]!r} is limited, so that in {total:g} s the way of "
+                f"{away[part][k]:g} stays {far[k]:.3g} too long. Allow more time or speed."
+            )

@@ -1,0 +1,165 @@
+"""A plan: the motion, the inputs, what was active and how accurate it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop.control.charts import chart
+from heavytop.control.rates import Rates
+from heavytop.control.reference import Reference
+from heavytop.control.shooting import Layout, Shooting
+from heavytop.plan.problem import Problem
+from heavytop.plan.solvers import Solution
+from heavytop.simulate.integrators.tableaus import Tableau
+
+
+@dataclass(frozen=True)
+class Active:
+    """A bound or constraint at which the plan is held.
+
+    Attributes
+    ----------
+    label : what it is. times : (n,) s where. multipliers : (n,) what a unit of it would be worth, in units of the cost.
+    """
+
+    label: str
+    times: np.ndarray
+    multipliers: np.ndarray
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One solution on the way: how intervals were integrated, iterations, seconds, and the defect that came out."""
+
+    order: int
+    substeps: int
+    steps: int
+    iterations: int
+    seconds: float
+    callback_seconds: float
+    defect: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """An optimal motion within its limits.
+
+    Attributes
+    ----------
+    times : (N + 1,) s of the nodes. q, v : (N + 1, nq), (N + 1, nv). u : (N + 1, nu) inputs at the nodes: held until the next node, or
+        linear in between (``linear``).
+    cost, duration, iterations : what they say; ``attempts`` tells them solution by solution.
+    accuracy : largest difference of an interval from a fine simulation from the same node (m, rad, and their rates).
+    active : bounds and constraints at which the plan is held, with multipliers.
+    violation : largest violation of path constraints between the nodes, with its label.
+    converged : False if the user stopped the solver; the best motion so far is kept then.
+    """
+
+    problem: Problem
+    times: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+    cost: float
+    iterations: int
+    accuracy: float
+    active: tuple[Active, ...]
+    multipliers: dict[str, np.ndarray]
+    attempts: tuple[Attempt, ...]
+    converged: bool
+    message: str
+    tableau: Tableau
+    substeps: int
+    violation: tuple[str, float] = ("", 0.0)
+    solution: Solution | None = field(default=None, repr=False)
+
+    @property
+    def model(self) -> Any:
+        """The planned model."""
+        return self.problem.model
+
+    @property
+    def duration(self) -> float:
+        """In s."""
+        return float(self.times[-1])
+
+    @property
+    def linear(self) -> bool:
+        """Whether inputs are linear between the nodes."""
+        return self.problem.linear
+
+    @property
+    def phase_times(self) -> np.ndarray:
+        """End of each phase in s."""
+        return self.times[self.problem.ends]
+
+    def __repr__(self) -> str:
+        return f"Plan({self.model.name!r}: {self.duration:.4g} s, cost {self.cost:.6g}, {self.iterations} iterations)"
+
+    # --- use ----------------------------------------------------------------------------------------------------------------
+
+    def _interval(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        k = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.times) - 2)
+        return k, np.clip(t, 0.0, self.duration) - self.times[k]
+
+    def inputs(self, t: Any) -> np.ndarray:
+        """Inputs (..., nu) at the times t (...); after the end those that hold the last configuration best."""
+        times = np.asarray(t, dtype=float)
+        k, tau = self._interval(times.reshape(-1))
+        u = self.u[k]
+        if self.linear:
+            length = np.diff(self.times)[k]
+            u = u + (tau / length)[:, None] * (self.u[k + 1] - u)
+        u = np.where((times.reshape(-1) > self.duration)[:, None], self._rest, u)
+        return u.reshape(*times.shape, self.model.nu)
+
+    @cached_property
+    def _rest(self) -> np.ndarray:
+        """Inputs (nu,) nearest to balance at the end."""
+        model, zero = self.model, np.zeros(self.model.nv)
+        parameters = dict(zip(model.parameter_names, self.problem.parameters, strict=True))
+        force = model.inverse_dynamics(self.q[-1], zero, zero, parameters)
+        return np.linalg.pinv(model.input_matrix(self.q[-1], parameters), rcond=1e-9) @ force
+
+    @cached_property
+    def reference(self) -> Reference:
+        """The motion as reference for every law: integrated from the node before, so that it is feasible at any time.
+
+        After its end the last configuration is held at rest.
+        """
+        return Reference(self.model, self._motion, duration=self.duration, breaks=tuple(self.times[1:-1]))
+
+    def _motion(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        model, rates = self.model, Rates.of(self.model)
+        k, tau = self._interval(t)
+        layout = Layout(rates.ne, rates.nv, rates.nu, self.linear)
+        y = np.zeros((len(t), layout.size))
+        y[:, layout.v], y[:, layout.u] = self.v[k], self.u[k]
+        if self.linear:
+            y[:, layout.c] = (tau / np.diff(self.times)[k])[:, None] * (self.u[k + 1] - self.u[k])
+        p = self.problem.parameters
+        ends = Shooting(rates, layout, self.tableau, self.substeps).run(y, tau, self.q[k], p).ends
+        q = model.coordinates.project(chart(model.coordinates, self.q[k], ends[:, : rates.ne]))
+        v = ends[:, rates.ne :]
+        parameters = dict(zip(model.parameter_names, p, strict=True))
+        a = model.evaluate("acceleration", q, v, self.inputs(t), parameters=parameters)
+        after = (t > self.duration)[:, None]
+        return q, np.where(after, 0.0, v), np.where(after, 0.0, a)
+
+    def report(self) -> str:
+        """A short text: what came out and what held it."""
+        lines = [
+            f"{self.model.name}: {self.duration:.6g} s, cost {self.cost:.8g}, {self.iterations} iterations, {self.message}",
+            f"defect against a fine simulation {self.accuracy:.2g}",
+        ]
+        if self.violation[1] > 1e-6:
+            lines.append(f"between the nodes {self.violation[0]} is exceeded by {self.violation[1]:.2g}")
+        for item in self.active:
+            lines.append(
+                f"  held by {item.label}: {len(item.times)} nodes, {item.times[0]:.3g} to {item.times[-1]:.3g} s"
+            )
+        return "\n".join(lines)

@@ -1,0 +1,97 @@
+"""What functions of goals, constraints and costs see: the state of one node as symbols, and the frames of the model by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, split, symbol
+from heavytop.compile import on_symbols
+from heavytop.control.charts import chart
+from heavytop.control.rates import Derivatives, Rates
+from heavytop.errors import PlanError
+from heavytop.system.model import Model
+from heavytop.system.names import WORLD
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One moment of a motion.
+
+    Attributes
+    ----------
+    model : that moves. q, v, u : configuration, velocity and input. p : parameters. own : numbers of the constraint or cost itself.
+    """
+
+    model: Model
+    q: Array
+    v: Array
+    u: Array
+    p: Array
+    own: Array
+
+    def pose(self, frame: str, seen_from: str = WORLD) -> Array:
+        """G (4, 4) of a frame."""
+        return self.model.traced(f"pose:{seen_from}:{frame}").expressions(self.q, self.p)[0]
+
+    def point(self, frame: str, offset: Array = (0.0, 0.0, 0.0)) -> Array:
+        """Place (3,) in the world of a point with the coordinates ``offset`` in a frame."""
+        G = self.pose(frame)
+        return G[:3, 3] + np.matvec(G[:3, :3], np.asarray(offset, dtype=float))
+
+    def twist(self, frame: str, seen_from: str = WORLD) -> Array:
+        """Body twist (6,) of a frame: (linear, angular)."""
+        J = self.model.traced(f"jacobian:{seen_from}:{frame}").expressions(self.q, self.p)[0]
+        return np.matvec(J, self.v)
+
+    def acceleration(self) -> Array:
+        """Rates of the velocity coordinates (nv,)."""
+        return self.model.traced("motion").expressions(self.q, self.v, self.u, self.p)[1]
+
+
+def node_function(model: Model, name: str, function: Any, numbers: int, mark: str | None) -> Derivatives:
+    """``function(scene)`` (m,) with derivatives by (e, v, u) in the chart of a node.
+
+    Parameters
+    ----------
+    numbers : how many numbers of its own the function has (``scene.own``).
+    mark : text that determines the function, or None if only its code does.
+    """
+    rates = Rates.of(model)
+
+    def build() -> tuple[Array, Array, dict[str, Array]]:
+        y, symbols = symbol("y", rates.nx + rates.nu), rates.symbols()
+        own = symbol("own", numbers)
+        q = chart(model.coordinates, symbols["q_bar"], y[: rates.ne])
+        scene = Scene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], own)
+        value = on_symbols(function, name, PlanError)(scene)
+        return value + 0.0 * y[0], y, {**symbols, "own": own}  # a constant is a function too
+
+    fingerprint = model.description.fingerprint
+    return Derivatives(f"node_{name}", build, None if mark is None or fingerprint is None else f"{fingerprint} {mark}")
+
+
+def interval_function(model: Model, name: str, function: Any, free: bool, mark: str | None) -> Derivatives:
+    """``function(scene, u_rate)`` () times the length of the interval, with derivatives by (e, v, u, change of u, [tau]).
+
+    Its own number is the length of the interval in s, or its part of tau where the duration is free.
+    """
+    rates = Rates.of(model)
+
+    def build() -> tuple[Array, Array, dict[str, Array]]:
+        y, symbols, own = symbol("y", rates.nx + 2 * rates.nu + int(free)), rates.symbols(), symbol("own", 1)
+        e, v, u, change = split(y, (rates.ne, rates.nv, rates.nu, rates.nu))
+        h = own[0] * y[rates.nx + 2 * rates.nu] if free else own[0]
+        scene = Scene(model, chart(model.coordinates, symbols["q_bar"], e), v, u, symbols["p"], own)
+        return np.reshape(h * function(scene, change / h), (1,)), y, {**symbols, "own": own}
+
+    fingerprint = model.description.fingerprint
+    known = mark is not None and fingerprint is not None
+    return Derivatives(f"interval_{name}", build, f"{fingerprint} {mark} {free}" if known else None)
+
+
+def check_frame(model: Model, frame: str) -> None:
+    """Raise an UnknownNameError with the declared frames unless the model has one of that name."""
+    model.traced(f"pose:{WORLD}:{frame}")

@@ -1,0 +1,243 @@
+"""Solve, centre the charts anew, measure the defect against a fine simulation, refine, until the plan is as accurate as asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from heavytop.control.charts import chart, is_turn
+from heavytop.control.shooting import Shooting
+from heavytop.errors import PlanError
+from heavytop.plan.build import Functions
+from heavytop.plan.guess import Guess
+from heavytop.plan.infeasible import explain
+from heavytop.plan.problem import Problem
+from heavytop.plan.result import Active, Attempt, Plan
+from heavytop.plan.solvers import Solution, Solver, Status
+from heavytop.plan.solvers.protocol import Tell
+from heavytop.plan.transcription import Transcription
+from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4, Tableau
+
+METHODS: tuple[tuple[Tableau, int], ...] = (
+    (RK4, 1), (BUTCHER6, 1), (RK4, 2), (COOPER_VERNER8, 1), (RK4, 3), (BUTCHER6, 2), (RK4, 4), (BUTCHER6, 3),
+    (COOPER_VERNER8, 2), (COOPER_VERNER8, 3), (COOPER_VERNER8, 4),
+)  # fmt: skip
+"""Ways to integrate an interval, from cheap to accurate (stages times steps)."""
+FINE = (COOPER_VERNER8, 6)
+"""What counts as a fine simulation."""
+MARGIN = 0.5
+"""A method is taken if its defect on the last solution is below this part of the tolerance."""
+MOST_STEPS = 2000
+LARGE_TURN = 2.0
+"""Turn (rad) in a chart beyond which it is centred anew."""
+
+
+def first_variables(program: Transcription, guess: Guess) -> np.ndarray:
+    """The variables of a guess whose configurations are the centres."""
+    layout, Y = program.layout, np.zeros((program.count + 1, program.size))
+    Y[:, layout.v], Y[:, layout.u] = guess.v, guess.u
+    if layout.linear:
+        Y[:-1, layout.c] = np.diff(guess.u, axis=0)
+    if layout.free:
+        Y[:-1, layout.tau] = guess.durations[program.problem.phase_of_interval]
+        Y[-1, layout.tau] = 1.0
+    return np.clip(Y.ravel(), program.lower, program.upper)
+
+
+def solve(
+    problem: Problem, guess: Guess, solver: Solver, tolerance: float, iterations: int, tell: Tell | None = None
+) -> Plan:
+    """The plan from a guess; raises a PlanError that says what cannot be met."""
+    functions, method = Functions(problem), METHODS[0]
+    attempts: list[Attempt] = []
+    warm: Solution | None = None
+    while True:
+        program, solution = _solve_centred(functions, guess, method, solver, iterations, warm, tell)
+        problem = functions.problem
+        if solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT):
+            raise explain(functions, program, solution, solver)
+        guess = motion_of(program, solution.x)
+        defects = _defects(functions, guess)
+        defect = defects[method]
+        tableau, substeps = method
+        attempts.append(
+            Attempt(
+                tableau.order, substeps, program.count, solution.iterations, solution.seconds, solution.callback_seconds, defect
+            )
+        )  # fmt: skip
+        if defect <= tolerance or solution.status is Status.STOPPED:
+            return _plan(functions, program, solution, guess, method, tuple(attempts))
+        better = [m for m in METHODS[METHODS.index(method) + 1 :] if defects[m] <= MARGIN * tolerance]
+        if better:
+            method, warm = better[0], solution
+        elif 2 * program.count <= MOST_STEPS:
+            functions, guess, warm = *_finer(functions, guess), None
+        else:
+            raise PlanError(
+                f"the plan of {problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
+                f"fine simulation by {defect:.2g}, asked for is {tolerance:g}. The motion may be stiff: smooth its forces, or "
+                "ask for less (tolerance=...)."
+            )
+
+
+def _solve_centred(
+    functions: Functions,
+    guess: Guess,
+    method: tuple[Tableau, int],
+    solver: Solver,
+    iterations: int,
+    warm: Solution | None,
+    tell: Tell | None,
+) -> tuple[Transcription, Solution]:
+    """Solve in charts around the guess; where the solution has turned far from its centres, again around itself."""
+    turns = is_turn(functions.problem.model.coordinates)
+    for repeat in range(4):
+        program = functions.transcription(guess.q, *method)
+        x = first_variables(program, guess)
+        nlp: Any = program
+        solution = solver.solve(nlp, x, iterations=iterations, warm=warm, tell=tell)
+        turned = np.abs(program.nodes(solution.x)[:, : len(turns)][:, turns])
+        if solution.status in (Status.SOLVED, Status.ACCEPTABLE, Status.STOPPED):
+            return program, solution
+        if repeat == 3 or np.max(turned, initial=0.0) < LARGE_TURN:
+            return program, solution
+        guess, warm = motion_of(program, solution.x), None
+    raise AssertionError("the loop returns")
+
+
+def motion_of(program: Transcription, x: np.ndarray) -> Guess:
+    """The motion that variables stand for; its configurations are the centres of the next charts."""
+    layout, Y = program.layout, program.nodes(x)
+    coordinates = program.problem.model.coordinates
+    q = coordinates.project(program.configurations(x))
+    for k, state in ((0, program.problem.start), (-1, program.problem.goal)):
+        if state is not None:
+            q[k] = state.q
+    u = Y[:, layout.u].copy()
+    if not layout.linear:
+        u[-1] = u[-2]
+    lengths = program.lengths(x)
+    durations = np.bincount(program.problem.phase_of_interval, weights=lengths)
+    return Guess(q, Y[:, layout.v].copy(), u, durations)
+
+
+def _defects(functions: Functions, guess: Guess) -> dict[tuple[Tableau, int], float]:
+    """Largest difference of the intervals from a fine simulation, by the method that integrates them."""
+    program = functions.transcription(guess.q)
+    y = program.nodes(first_variables(program, guess))[:-1].copy()
+    y[:, program.layout.e] = 0.0
+    p, rates = functions.problem.parameters, program.rates
+    ends = {}
+    for tableau, substeps in (*METHODS, FINE):
+        shooting = Shooting(rates, program.layout, tableau, substeps)
+        ends[tableau, substeps] = shooting.run(y, program.weights, guess.q[:-1], p).ends
+    fine = ends.pop(FINE)
+    return {method: float(np.max(np.abs(end - fine))) for method, end in ends.items()}
+
+
+def _finer(functions: Functions, guess: Guess) -> tuple[Functions, Guess]:
+    """Twice as many intervals, and the motion on them."""
+    problem = functions.problem
+    program = functions.transcription(guess.q)
+    layout, y = program.layout, program.nodes(first_variables(program, guess))[:-1].copy()
+    y[:, layout.e] = 0.0
+    halves = Shooting(program.rates, layout, *FINE)
+    if layout.linear:
+        y[:, layout.c] *= 0.5
+    ends = halves.run(y, 0.5 * program.weights, guess.q[:-1], problem.parameters).ends
+    middle_u = guess.u[:-1] + 0.5 * np.diff(guess.u, axis=0) if layout.linear else guess.u[:-1]
+    coordinates = problem.model.coordinates
+    middle_q = coordinates.project(chart(coordinates, guess.q[:-1], ends[:, layout.e]))
+
+    def between(nodes: np.ndarray, middles: np.ndarray) -> np.ndarray:
+        out = np.empty((2 * len(middles) + 1, nodes.shape[1]))
+        out[::2], out[1::2] = nodes, middles
+        return out
+
+    finer = replace(problem, phases=tuple(replace(phase, steps=2 * phase.steps) for phase in problem.phases))
+    q, v = between(guess.q, middle_q), between(guess.v, ends[:, layout.v])
+    return Functions(finer), Guess(q, v, between(guess.u, middle_u), guess.durations)
+
+
+def _plan(
+    functions: Functions,
+    program: Transcription,
+    solution: Solution,
+    guess: Guess,
+    method: tuple[Tableau, int],
+    attempts: tuple[Attempt, ...],
+) -> Plan:
+    times = np.concatenate([[0.0], np.cumsum(program.lengths(solution.x))])
+    plan = Plan(
+        functions.problem,
+        times,
+        guess.q,
+        guess.v,
+        guess.u,
+        solution.cost,
+        sum(a.iterations for a in attempts),
+        attempts[-1].defect,
+        tuple(_active(program, solution, times)),
+        _multipliers(program, solution),
+        attempts,
+        solution.status is not Status.STOPPED,
+        solution.message,
+        *method,
+        solution=solution,
+    )
+    return replace(plan, violation=between_nodes(functions, plan))
+
+
+def between_nodes(functions: Functions, plan: Plan, samples: int = 8) -> tuple[str, float]:
+    """Largest violation of path constraints between the nodes: (label, amount)."""
+    problem, model = plan.problem, plan.model
+    fractions = np.linspace(0.0, 1.0, samples, endpoint=False)[1:]
+    times = (plan.times[:-1, None] + fractions * np.diff(plan.times)[:, None]).ravel()
+    q, v, _ = plan.reference(times)
+    y = np.concatenate([np.zeros((len(times), model.coordinates.nv)), v, plan.inputs(times)], axis=1)
+    worst = ("", 0.0)
+    for constraint in problem.path:
+        (values,) = functions.function(constraint).value(y, q, problem.parameters, constraint.own)
+        amount = float(np.max(constraint.violation(model, values), initial=0.0))
+        if amount > worst[1]:
+            worst = (constraint.label, amount)
+    return worst
+
+
+def _multipliers(program: Transcription, solution: Solution) -> dict[str, np.ndarray]:
+    """Multipliers by what they belong to: dynamics (N, nx), constraints (nodes, m) and bounds (N + 1, ny)."""
+    lam, n = solution.lam, program.rates.nx
+    found: dict[str, np.ndarray] = {"dynamics": lam[: program.count * n].reshape(program.count, n)}
+    for i, block in enumerate(program.constraints):
+        start = program.offsets[f"block{i}"]
+        found[block.labels[0]] = lam[start : start + block.rows].reshape(block.lower.shape)
+    found["bounds"] = program.nodes(solution.upper_lam - solution.lower_lam)
+    return found
+
+
+def _active(program: Transcription, solution: Solution, times: np.ndarray, least: float = 1e-6) -> list[Active]:
+    """Bounds of inputs and velocities and constraint inequalities that hold the plan."""
+    model, layout = program.problem.model, program.layout
+    found: list[Active] = []
+    low, high = program.nodes(solution.lower_lam), program.nodes(solution.upper_lam)
+    lower, upper = program.nodes(program.lower), program.nodes(program.upper)
+    for names, place in ((model.u_names, layout.u), (model.v_names, layout.v)):
+        for name, column in zip(names, range(place.start, place.stop), strict=True):
+            open_ = lower[:, column] < upper[:, column]
+            for side, lam, bound in (("lower", low, lower), ("upper", high, upper)):
+                nodes = np.nonzero(open_ & (lam[:, column] > least))[0]
+                if len(nodes):
+                    label = f"{side} limit {bound[nodes[0], column]:.4g} of {name!r}"
+                    found.append(Active(label, times[nodes], lam[nodes, column]))
+    for i, block in enumerate(program.constraints):
+        start = program.offsets[f"block{i}"]
+        lam = np.abs(solution.lam[start : start + block.rows].reshape(block.lower.shape))
+        lam = np.where(block.lower < block.upper, lam, 0.0).max(axis=1)
+        for label in dict.fromkeys(block.labels):
+            mine = np.array([own == label for own in block.labels]) & (lam > least)
+            if mine.any():
+                nodes = np.sort(block.nodes[mine])
+                found.append(Active(label, times[nodes], lam[mine]))
+    return found

@@ -1,0 +1,80 @@
+"""The same program by way of ``casadi.nlpsol``: the fallback without IPOPT's library, and the baseline in CasADi's virtual machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import PlanError
+from heavytop.plan.solvers.protocol import Program, Solution, Status, Tell
+
+
+class Nlpsol:
+    """CasADi's interface to IPOPT (or another of its solvers), functions and derivatives in its virtual machine.
+
+    Parameters
+    ----------
+    plugin : name of the solver in CasADi. options : of the solver.
+    """
+
+    name = "nlpsol"
+
+    def __init__(self, plugin: str = "ipopt", **options: Any) -> None:
+        self.plugin, self.options = plugin, options
+
+    def __repr__(self) -> str:
+        return f"Nlpsol({self.plugin!r})"
+
+    def solve(
+        self,
+        program: Program,
+        x: np.ndarray,
+        *,
+        tolerance: float = 1e-8,
+        iterations: int = 1000,
+        warm: Solution | None = None,
+        tell: Tell | None = None,
+    ) -> Solution:
+        """Solve from the point x."""
+        import casadi
+
+        from heavytop.plan.solvers.symbolic import symbolic
+
+        built = symbolic(program)
+        options: dict[str, Any] = {"print_time": False, "error_on_fail": False}
+        own: dict[str, Any] = {"max_iter": iterations, "tol": tolerance, **self.options}
+        if self.plugin == "ipopt":
+            own = {"print_level": 0, "sb": "yes", "mumps_mem_percent": 1000, "constr_viol_tol": 1e-8, **own}
+        try:
+            solver = casadi.nlpsol("plan", self.plugin, built, options | {self.plugin: own})
+        except RuntimeError as error:
+            raise PlanError(f"CasADi has no solver {self.plugin!r} here: {error}") from None
+        row_lower, row_upper = program.row_bounds
+        begin = time.perf_counter()
+        result = solver(x0=x, lbx=program.lower, ubx=program.upper, lbg=row_lower, ubg=row_upper)
+        seconds = time.perf_counter() - begin
+        stats = solver.stats()
+        text = str(stats.get("return_status", stats.get("unified_return_status", "")))
+        status = Status.SOLVED if stats.get("success") else _ending(text)
+        found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
+        lam = found["lam_x"]
+        inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
+        return Solution(
+            found["x"], found["lam_g"], np.maximum(-lam, 0.0), np.maximum(lam, 0.0), float(result["f"]),
+            int(stats.get("iter_count", 0)), status, text, seconds, float(inside),
+        )  # fmt: skip
+
+
+def _ending(text: str) -> Status:
+    for part, status in (
+        ("Infeasible", Status.INFEASIBLE),
+        ("Restoration", Status.INFEASIBLE),
+        ("Maximum", Status.LIMIT),
+        ("Acceptable", Status.ACCEPTABLE),
+        ("User", Status.STOPPED),
+    ):
+        if part in text:
+            return status
+    return Status.FAILED

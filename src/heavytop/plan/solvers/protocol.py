@@ -1,0 +1,116 @@
+"""What a solver is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+
+
+class Program(Protocol):
+    """A nonlinear program: ``min objective(x)`` with ``lower <= x <= upper`` and bounded rows ``values(x)``."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @property
+    def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the rows."""
+        ...
+
+    @property
+    def slope_places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Jacobian."""
+        ...
+
+    @property
+    def curve_places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Hessian, lower triangle."""
+        ...
+
+    def objective(self, x: np.ndarray) -> float:
+        """The cost."""
+        ...
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """Its gradient."""
+        ...
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """The rows."""
+        ...
+
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """Entries of the Jacobian."""
+        ...
+
+    def curves(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
+        """Entries of the Hessian of the Lagrangian."""
+        ...
+
+
+class Status(Enum):
+    """How a solver ended."""
+
+    SOLVED = "solved"
+    ACCEPTABLE = "solved to a lower accuracy"
+    INFEASIBLE = "no point nearby fulfils the constraints"
+    LIMIT = "out of iterations or time"
+    STOPPED = "stopped by the user"
+    FAILED = "failed numerically"
+
+
+@dataclass(eq=False)
+class Solution:
+    """The end of a solver's work.
+
+    Attributes
+    ----------
+    x : variables. lam : multipliers of the rows. lower_lam, upper_lam : of the bounds of the variables.
+    cost, iterations, status, message : what they say. seconds : time in the solver; callback_seconds : of it in the functions.
+    """
+
+    x: np.ndarray
+    lam: np.ndarray
+    lower_lam: np.ndarray
+    upper_lam: np.ndarray
+    cost: float
+    iterations: int
+    status: Status
+    message: str
+    seconds: float = 0.0
+    callback_seconds: float = 0.0
+
+
+Tell = Callable[[int, float, float], None]
+"""Called after every iteration with its number, the cost and the largest violation."""
+
+
+class Solver(Protocol):
+    """Solves programs."""
+
+    name: str
+
+    def solve(
+        self,
+        program: Program,
+        x: np.ndarray,
+        *,
+        tolerance: float = 1e-8,
+        iterations: int = 1000,
+        warm: Solution | None = None,
+        tell: Tell | None = None,
+    ) -> Solution:
+        """Solve from the point x; ``warm`` is the solution of a program like this one."""
+        ...
+
+
+def default_solver() -> Solver:
+    """IPOPT through its C interface where CasADi's wheel has its library, otherwise by way of CasADi."""
+    from heavytop.plan.solvers.ipopt import Ipopt, library
+    from heavytop.plan.solvers.nlpsol import Nlpsol
+
+    return Nlpsol() if library() is None else Ipopt()

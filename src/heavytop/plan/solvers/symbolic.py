@@ -1,0 +1,72 @@
+"""A transcription as expressions of CasADi: the same variables, charts, steps and rows, for solvers that differentiate themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heavytop.plan.transcription import Transcription
+
+
+def symbolic(program: Any) -> dict[str, Any]:
+    """{"x", "f", "g"} of a transcription."""
+    import casadi as ca
+
+    t: Transcription = program
+    layout, rates, shooting, N = t.layout, t.rates, t.shooting, t.count
+    p = ca.DM(t.p)
+    rho, link = rates.rho.traced_value.function, rates.link.traced_value.function
+    integrand = None if shooting.integrand is None else shooting.integrand.traced_value.function
+    own = ca.DM(t._integrand_own if t._integrand_own is not None else np.zeros(0))
+
+    # one interval as a function, mapped over all
+    y, weight = ca.MX.sym("y", t.size), ca.MX.sym("w")
+    q_bar = ca.MX.sym("q_bar", t.centres.shape[1])
+    h = weight / shooting.substeps * (y[layout.tau] if layout.free else 1.0)
+    x, cost, a, b = y[: rates.nx], ca.MX(0), shooting.tableau.matrix, shooting.tableau.b
+    for step in range(shooting.substeps):
+        k: list[Any] = []
+        for i in range(shooting.tableau.stages):
+            fraction = shooting._fraction(step, shooting.tableau.c[i])
+            u = y[layout.s] + fraction * y[layout.c] if layout.linear else y[layout.c]
+            z = ca.vertcat(x + h * sum((a[i, j] * k[j] for j in range(i) if a[i, j]), ca.MX.zeros(rates.nx)), u)
+            k.append(rho(z, q_bar, p))
+            if integrand is not None and b[i]:
+                cost += h * b[i] * integrand(z, q_bar, p, own)
+        x = x + h * sum(b[i] * k[i] for i in range(shooting.tableau.stages) if b[i])
+    interval = ca.Function("interval", [y, weight, q_bar], [x, cost])
+
+    X = ca.MX.sym("x", t.variables)
+    Y = ca.reshape(X, t.size, N + 1)
+    centres = ca.DM(t.centres.T)
+    ends, costs = interval.map(N)(Y[:, :-1], ca.DM(t.weights).T, centres[:, :-1])
+    missed = link.map(N)(ca.vertcat(ends[: rates.ne, :], Y[layout.e, 1:]), centres[:, :-1], centres[:, 1:])
+    dynamics = ca.vertcat(missed, ends[rates.ne :, :] - Y[layout.v, 1:])
+    rows = [ca.vec(dynamics)]
+    if layout.linear:
+        rows.append(ca.vec(Y[layout.s, :-1] + Y[layout.c, :-1] - Y[layout.s, 1:]))
+    lengths = ca.DM(t.weights).T * (Y[layout.tau, :-1] if layout.free else 1.0)
+    if layout.free:
+        links = t._link_rows.tolist()
+        rows.append((Y[layout.tau, links] - Y[layout.tau, [k + 1 for k in links]]).T)
+    if t._rate_rows:
+        for bound in (t._rate[1], t._rate[0]):
+            rows.append(ca.vec(Y[layout.c, :-1] - ca.DM(np.where(np.isfinite(bound), bound, 0.0)) @ lengths))
+    if t._periodic_rows:
+        rows.append(link(ca.vertcat(Y[layout.e, -1], Y[layout.e, 0]), centres[:, -1], centres[:, 0]))
+        rows.append(Y[layout.v, -1] - Y[layout.v, 0])
+    if t._bounded_total:
+        rows.append(ca.sum2(lengths))
+    objective = ca.sum2(costs) + t.time_weight * ca.sum2(lengths)
+    for block in (*t.constraints, *t.costs):
+        nodes = block.nodes.tolist()
+        function = block.function.traced_value.function.map(len(nodes))
+        values = function(
+            Y[block.columns.tolist(), nodes], centres[:, nodes], ca.repmat(p, 1, len(nodes)), ca.DM(block.own.T)
+        )
+        if block.weights is None:
+            rows.append(ca.vec(values))
+        else:
+            objective += ca.dot(ca.DM(block.weights), values)
+    return {"x": X, "f": objective, "g": ca.vertcat(*rows)}

@@ -1,0 +1,439 @@
+"""From a problem to a nonlinear program: multiple shooting in charts around the nodes of a guess.
+
+Variables are the y = (e, v, [s], [tau], c) of every node (:mod:`heavytop.control.shooting`): no redundant coordinates, no unit-norm
+constraints. Rows are, for every interval, how far its end misses the next node; then the constraints at nodes. See docs/plan/theory.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from heavytop.control.charts import chart
+from heavytop.control.rates import Derivatives, Rates
+from heavytop.control.shooting import Layout, Shooting, Trajectory
+from heavytop.plan.blocks import Block
+from heavytop.plan.patterns import interval_patterns
+from heavytop.plan.problem import Problem
+from heavytop.simulate.integrators.tableaus import Tableau
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a row of the program says: a label and the node it belongs to."""
+
+    label: str
+    node: int
+
+
+class Transcription:
+    """The nonlinear program of a problem around given centres.
+
+    Parameters
+    ----------
+    problem : what is planned. centres : (N + 1, nq) configurations around which the charts lie.
+    tableau, substeps : how intervals are integrated. blocks : constraints and costs at nodes.
+    integrand : cost per time, or None, with the weight of time itself.
+    durations : (phases,) of the fixed phases in s.
+
+    Attributes
+    ----------
+    lower, upper : bounds of the variables; row_lower, row_upper : of the rows.
+    slope_places, curve_places : rows and columns of the entries of Jacobian and Hessian (one triangle).
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        centres: np.ndarray,
+        tableau: Tableau,
+        substeps: int,
+        blocks: list[Block],
+        integrand: Derivatives | None,
+        time_weight: float,
+    ) -> None:
+        self.problem, self.centres, self.blocks, self.time_weight = problem, centres, blocks, time_weight
+        self.rates = Rates.of(problem.model)
+        r = self.rates
+        self.layout = Layout(r.ne, r.nv, r.nu, problem.linear, problem.free)
+        self.shooting = Shooting(r, self.layout, tableau, substeps, integrand)
+        self.count, self.size = problem.steps, self.layout.size
+        self.p = problem.parameters
+        phases = problem.phases
+        own_steps = np.array([phase.steps for phase in phases], dtype=float)[problem.phase_of_interval]
+        lengths = np.array([phase.shortest for phase in phases])[problem.phase_of_interval]
+        self.weights = 1.0 / own_steps if problem.free else lengths / own_steps
+        every = np.arange(self.size)
+        columns = np.r_[every[: r.nx], every[self.layout.u]]
+        interval = np.r_[columns, every[self.layout.c], every[self.layout.tau : self.layout.tau + int(problem.free)]]
+        for block in blocks:
+            block.prepare(columns if block.function.patterns[0].shape[1] == len(columns) else interval)
+        self.costs = [b for b in blocks if b.weights is not None]
+        self.constraints = [b for b in blocks if b.weights is None]
+        self.lower, self.upper = self._variable_bounds()
+        self._slopes_at: tuple[bytes, tuple[Trajectory, np.ndarray, np.ndarray]] | None = None
+        self._values_at: tuple[bytes, Trajectory] | None = None
+        rate = problem.bounds.rate
+        self._rate: tuple[np.ndarray, np.ndarray] = (np.zeros(0), np.zeros(0)) if rate is None else rate
+
+    # --- sizes and bounds ---------------------------------------------------------------------------------------------------
+
+    @property
+    def variables(self) -> int:
+        """Number of variables."""
+        return (self.count + 1) * self.size
+
+    def _variable_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        layout, problem = self.layout, self.problem
+        lower = np.full((self.count + 1, self.size), -np.inf)
+        upper = -lower
+        lower[:, layout.v], upper[:, layout.v] = problem.bounds.v
+        lower[:, layout.u], upper[:, layout.u] = problem.bounds.u
+        if layout.linear:
+            lower[:, layout.c], upper[:, layout.c] = -np.inf, np.inf
+            if problem.bounds.rate is not None and not layout.free:
+                for side, bound in zip((lower, upper), problem.bounds.rate, strict=True):
+                    side[:-1, layout.c] = bound * self.weights[:, None]
+        # the last node has no interval: its input, or change of input, and its duration mean nothing
+        last = np.zeros(self.size)
+        if not layout.linear:
+            last[layout.c] = np.clip(problem.hover, *problem.bounds.u)
+        lower[-1, layout.c] = upper[-1, layout.c] = last[layout.c]
+        if layout.free:
+            phases = problem.phases
+            first = np.r_[0, problem.ends[:-1]]
+            lower[:, layout.tau], upper[:, layout.tau] = 0.0, np.inf
+            lower[-1, layout.tau] = upper[-1, layout.tau] = 1.0
+            lower[first, layout.tau] = [phase.shortest for phase in phases]
+            upper[first, layout.tau] = [phase.longest for phase in phases]
+        for node, state in ((0, problem.start), (-1, problem.goal)):
+            if state is not None:
+                # the centre of this node is the state itself
+                lower[node, layout.e] = upper[node, layout.e] = 0.0
+                lower[node, layout.v] = upper[node, layout.v] = state.v
+        return lower.ravel(), upper.ravel()
+
+    @cached_property
+    def _link_rows(self) -> np.ndarray:
+        """Intervals whose duration is that of the next one."""
+        if not self.layout.free:
+            return np.zeros(0, dtype=int)
+        phase = self.problem.phase_of_interval
+        return np.nonzero(phase[:-1] == phase[1:])[0]
+
+    @cached_property
+    def _rate_rows(self) -> int:
+        """Rows of bounded input rates: two a component where the duration is free."""
+        bounded = self.layout.linear and self.layout.free and self.problem.bounds.rate is not None
+        return self.count * self.layout.nu if bounded else 0
+
+    @cached_property
+    def _periodic_rows(self) -> int:
+        return self.rates.nx if self.problem.periodic else 0
+
+    @property
+    def _bounded_total(self) -> bool:
+        """Whether the sum of the durations is bounded by a row of its own."""
+        return self.layout.free and len(self.problem.phases) > 1 and self.problem.total is not None
+
+    @cached_property
+    def offsets(self) -> dict[str, int]:
+        """Where each group of rows begins."""
+        sizes = {
+            "dynamics": self.count * self.rates.nx,
+            "inputs": self.count * (self.layout.s.stop - self.layout.s.start),
+            "durations": len(self._link_rows),
+            "rates": 2 * self._rate_rows,
+            "periodic": self._periodic_rows,
+            "total": int(self._bounded_total),
+        }
+        sizes |= {f"block{i}": block.rows for i, block in enumerate(self.constraints)}
+        starts = np.concatenate([[0], np.cumsum(list(sizes.values()))])
+        return dict(zip([*sizes, "end"], (int(s) for s in starts), strict=True))
+
+    @property
+    def rows(self) -> int:
+        """Number of constraints."""
+        return self.offsets["end"]
+
+    @cached_property
+    def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds of all rows."""
+        lower, upper = np.zeros(self.rows), np.zeros(self.rows)
+        start = self.offsets["rates"]
+        lower[start : start + self._rate_rows] = -np.inf
+        upper[start + self._rate_rows : start + 2 * self._rate_rows] = np.inf
+        if self._bounded_total:
+            lower[self.offsets["total"]], upper[self.offsets["total"]] = self.problem.total or (0.0, np.inf)
+        for i, block in enumerate(self.constraints):
+            place = slice(self.offsets[f"block{i}"], self.offsets[f"block{i}"] + block.rows)
+            lower[place], upper[place] = block.lower.ravel(), block.upper.ravel()
+        return lower, upper
+
+    def row(self, index: int) -> Row:
+        """What a row says."""
+        starts = list(self.offsets.items())
+        group, start = next((name, s) for name, s in reversed(starts[:-1]) if s <= index and self.offsets["end"] > s)
+        inside = index - start
+        if group.startswith("block"):
+            block = self.constraints[int(group[5:])]
+            n = inside // block.lower.shape[1]
+            return Row(block.labels[n], int(block.nodes[n]))
+        if group == "dynamics":
+            node, component = divmod(inside, self.rates.nx)
+            model = self.problem.model
+            names = [f"place {i + 1}" for i in range(self.rates.ne)]
+            if self.rates.ne == model.coordinates.nv:
+                names = [f"place along {name!r}" for name in model.coordinates.v_names]
+            return Row(f"dynamics ({[*names, *map(repr, model.v_names)][component]})", node)
+        if group in ("inputs", "rates"):
+            return Row(f"{'rate of ' if group == 'rates' else ''}inputs", (inside // self.layout.nu) % self.count)
+        labels = {"durations": "duration", "periodic": "periodicity", "total": "whole duration"}
+        return Row(labels[group], inside if group == "durations" else self.count)
+
+    # --- values -------------------------------------------------------------------------------------------------------------
+
+    def nodes(self, x: np.ndarray) -> np.ndarray:
+        """The variables node by node (N + 1, ny)."""
+        return x[: self.variables].reshape(self.count + 1, self.size)
+
+    def configurations(self, x: np.ndarray) -> np.ndarray:
+        """q at all nodes (N + 1, nq)."""
+        return chart(self.problem.model.coordinates, self.centres, self.nodes(x)[:, self.layout.e])
+
+    def lengths(self, x: np.ndarray) -> np.ndarray:
+        """Length of each interval (N,) in s."""
+        return self.weights * self.nodes(x)[:-1, self.layout.tau] if self.layout.free else self.weights.copy()
+
+    def _run(self, x: np.ndarray) -> Trajectory:
+        key = x.tobytes()
+        if self._slopes_at is not None and self._slopes_at[0] == key:
+            return self._slopes_at[1][0]
+        if self._values_at is None or self._values_at[0] != key:
+            run = self.shooting.run(self.nodes(x)[:-1], self.weights, self.centres[:-1], self.p, self._own)
+            self._values_at = key, run
+        return self._values_at[1]
+
+    @property
+    def _own(self) -> tuple[np.ndarray, ...]:
+        own = self._integrand_own
+        return () if own is None else (np.broadcast_to(own, (self.count, len(own))),)
+
+    _integrand_own: np.ndarray | None = None
+
+    def _run_slopes(self, x: np.ndarray) -> tuple[Trajectory, np.ndarray, np.ndarray]:
+        """The trajectory with slopes, and value and slope of the links."""
+        key = x.tobytes()
+        if self._slopes_at is None or self._slopes_at[0] != key:
+            Y = self.nodes(x)
+            run = self.shooting.run(Y[:-1], self.weights, self.centres[:-1], self.p, self._own, slopes=True)
+            value, slope = self.rates.link.first(*self._link_arguments(run, Y))
+            self._slopes_at = key, (run, value, slope)
+        return self._slopes_at[1]
+
+    def _link_arguments(self, run: Trajectory, Y: np.ndarray) -> tuple[np.ndarray, ...]:
+        ends = np.concatenate([run.ends[:, : self.rates.ne], Y[1:, self.layout.e]], axis=1)
+        return ends, self.centres[:-1], self.centres[1:]
+
+    def objective(self, x: np.ndarray) -> float:
+        """The cost."""
+        total = float(self._run(x).costs.sum()) + self.time_weight * float(self.lengths(x).sum())
+        Y = self.nodes(x)
+        return total + sum(float(b.cost_weights @ b.values(Y, self.centres, self.p)[:, 0]) for b in self.costs)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """Its gradient."""
+        g = np.zeros((self.count + 1, self.size))
+        run = self._run_slopes(x)[0]
+        g[:-1] = run.cost_slopes
+        if self.layout.free:
+            g[:-1, self.layout.tau] += self.time_weight * self.weights
+        Y = self.nodes(x)
+        for block in self.costs:
+            np.add.at(g, (block.nodes[:, None], block.columns), block.gradient(Y, self.centres, self.p))
+        return g.ravel()
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """All rows."""
+        Y, layout = self.nodes(x), self.layout
+        run = self._run(x)
+        (missed,) = self.rates.link.value(*self._link_arguments(run, Y))
+        dynamics = np.concatenate([missed, run.ends[:, self.rates.ne :] - Y[1:, layout.v]], axis=1)
+        parts = [dynamics.ravel()]
+        if layout.linear:
+            parts.append((Y[:-1, layout.s] + Y[:-1, layout.c] - Y[1:, layout.s]).ravel())
+        if layout.free:
+            parts.append(Y[self._link_rows, layout.tau] - Y[self._link_rows + 1, layout.tau])
+        if self._rate_rows:
+            h, change = self.lengths(x)[:, None], Y[:-1, layout.c]
+            low, high = self._rate
+            parts += [_finite(change - high * h, change).ravel(), _finite(change - low * h, change).ravel()]
+        if self._periodic_rows:
+            (away,) = self.rates.link.value(*self._ends(Y))
+            parts += [away[0], Y[-1, layout.v] - Y[0, layout.v]]
+        if self._bounded_total:
+            parts.append(np.array([self.lengths(x).sum()]))
+        parts += [block.values(Y, self.centres, self.p).ravel() for block in self.constraints]
+        return np.concatenate(parts)
+
+    def _ends(self, Y: np.ndarray) -> tuple[np.ndarray, ...]:
+        e = np.concatenate([Y[-1, self.layout.e], Y[0, self.layout.e]])[None]
+        return e, self.centres[-1:], self.centres[:1]
+
+    # --- places of derivatives ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _patterns(self):
+        return interval_patterns(self.shooting)
+
+    @cached_property
+    def slope_places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Jacobian."""
+        N, ny, nx, ne, layout = self.count, self.size, self.rates.nx, self.rates.ne, self.layout
+        k = np.arange(N)[:, None]
+        r, c = np.nonzero(self._patterns.slope)
+        rows, columns = [k * nx + r], [k * ny + c]
+        r, c = np.nonzero(self._patterns.next_slope)
+        rows.append(k * nx + r)
+        columns.append((k + 1) * ny + c)
+        velocity = np.arange(self.rates.nv)
+        rows.append(k * nx + ne + velocity)
+        columns.append((k + 1) * ny + layout.v.start + velocity)
+        if layout.linear:
+            i, start = np.arange(layout.nu), self.offsets["inputs"]
+            for node, place in ((0, layout.s), (0, layout.c), (1, layout.s)):
+                rows.append(start + k * layout.nu + i)
+                columns.append((k + node) * ny + place.start + i)
+        if layout.free:
+            link, start = self._link_rows[:, None], self.offsets["durations"]
+            for node in (0, 1):
+                rows.append(start + np.arange(len(link))[:, None])
+                columns.append((link + node) * ny + layout.tau)
+        if self._rate_rows:
+            i, start = np.arange(layout.nu), self.offsets["rates"]
+            for side in (0, 1):
+                here = start + side * self._rate_rows + k * layout.nu + i
+                rows += [here, here]
+                columns += [k * ny + layout.c.start + i, np.broadcast_to(k * ny + layout.tau, (N, layout.nu))]
+        if self._periodic_rows:
+            start = self.offsets["periodic"]
+            r, c = np.nonzero(self.rates.link.patterns[0])
+            rows.append((start + r)[None])
+            columns.append(np.where(c < ne, N * ny + c, c - ne)[None])
+            for node in (N, 0):
+                rows.append((start + ne + velocity)[None])
+                columns.append((node * ny + layout.v.start + velocity)[None])
+        if self._bounded_total:
+            rows.append(np.full(N, self.offsets["total"]))
+            columns.append(k[:, 0] * ny + layout.tau)
+        flat_rows, flat_columns = [a.ravel() for a in rows], [a.ravel() for a in columns]
+        for i, block in enumerate(self.constraints):
+            r, c = block.slope_places(self.offsets[f"block{i}"], ny)
+            flat_rows.append(r)
+            flat_columns.append(c)
+        return np.concatenate(flat_rows).astype(np.int32), np.concatenate(flat_columns).astype(np.int32)
+
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """Entries of the Jacobian in the order of :attr:`slope_places`."""
+        N, ne, nx, layout = self.count, self.rates.ne, self.rates.nx, self.layout
+        Y = self.nodes(x)
+        run, _, link = self._run_slopes(x)
+        full = np.empty((N, nx, self.size))
+        full[:, :ne] = link[:, :, :ne] @ run.slopes[:, :ne]
+        full[:, ne:] = run.slopes[:, ne:]
+        r, c = np.nonzero(self._patterns.slope)
+        parts = [full[:, r, c].ravel()]
+        r, c = np.nonzero(self._patterns.next_slope)
+        parts += [link[:, r, ne + c].ravel(), np.full(N * self.rates.nv, -1.0)]
+        if layout.linear:
+            parts += [np.ones(2 * N * layout.nu), np.full(N * layout.nu, -1.0)]
+        if layout.free:
+            parts += [np.ones(len(self._link_rows)), np.full(len(self._link_rows), -1.0)]
+        if self._rate_rows:
+            low, high = self._rate
+            for bound in (high, low):
+                slope = -np.where(np.isfinite(bound), bound, 0.0) * self.weights[:, None]
+                parts += [np.ones(self._rate_rows), slope.ravel()]
+        if self._periodic_rows:
+            slope = self.rates.link.first(*self._ends(Y))[1][0]
+            parts += [slope[np.nonzero(self.rates.link.patterns[0])], np.ones(self.rates.nv), -np.ones(self.rates.nv)]
+        if self._bounded_total:
+            parts.append(self.weights)
+        parts += [block.slopes(Y, self.centres, self.p) for block in self.constraints]
+        return np.concatenate(parts)
+
+    @cached_property
+    def curve_places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Hessian: one triangle, entries at the same place are added."""
+        N, ny, ne, P = self.count, self.size, self.rates.ne, self._patterns
+        k = np.arange(N)[:, None]
+        rows, columns = [], []
+        for mask, row, column in (
+            (np.triu(P.curve), 0, 0),
+            (P.cross_curve, 0, 1),
+            (np.triu(P.next_curve), 1, 1),
+        ):
+            r, c = np.nonzero(mask)
+            rows.append(((k + row) * ny + r).ravel())
+            columns.append(((k + column) * ny + c).ravel())
+        if self._periodic_rows:
+            r, c = self._periodic_curve
+            index = lambda i: np.where(i < ne, N * ny + i, i - ne)  # noqa: E731
+            rows.append(index(r))
+            columns.append(index(c))
+        for block in (*self.constraints, *self.costs):
+            r, c = block.curve_places(ny)
+            rows.append(r)
+            columns.append(c)
+        r, c = np.concatenate(rows), np.concatenate(columns)
+        return np.maximum(r, c).astype(np.int32), np.minimum(r, c).astype(np.int32)
+
+    @cached_property
+    def _periodic_curve(self) -> tuple[np.ndarray, np.ndarray]:
+        rows, columns = np.nonzero(np.triu(self.rates.link.patterns[1]))
+        return rows, columns
+
+    def curves(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
+        """Entries of the Hessian of ``cost_weight * objective + lam . values``."""
+        N, ne, nx, P = self.count, self.rates.ne, self.rates.nx, self._patterns
+        Y = self.nodes(x)
+        run, _, link = self._run_slopes(x)
+        own = lam[: N * nx].reshape(N, nx)
+        adjoint = np.concatenate([np.matvec(np.swapaxes(link[:, :, :ne], 1, 2), own[:, :ne]), own[:, ne:]], axis=1)
+        total = self.shooting.hessians(
+            run, adjoint, cost_weight, Y[:-1], self.weights, self.centres[:-1], self.p, self._own
+        )
+        cross = last = np.zeros((N, self.size, ne))
+        if P.linked:
+            (bent,) = self.rates.link.second(own[:, :ne], *self._link_arguments(run, Y))
+            D = run.slopes[:, :ne]
+            DT = np.swapaxes(D, 1, 2)
+            total = total + DT @ (bent[:, :ne, :ne] @ D)
+            cross, last = DT @ bent[:, :ne, ne:], bent[:, ne:, ne:]
+        parts = []
+        for mask, values in (
+            (np.triu(P.curve), total),
+            (P.cross_curve, cross),
+            (np.triu(P.next_curve), last),
+        ):
+            r, c = np.nonzero(mask)
+            parts.append(values[:, r, c].ravel())
+        if self._periodic_rows:
+            start = self.offsets["periodic"]
+            (bent,) = self.rates.link.second(lam[None, start : start + ne], *self._ends(Y))
+            parts.append(bent[0][self._periodic_curve])
+        for i, block in enumerate(self.constraints):
+            start = self.offsets[f"block{i}"]
+            parts.append(
+                block.curves(Y, self.centres, self.p, lam[start : start + block.rows].reshape(block.lower.shape))
+            )
+        for block in self.costs:
+            parts.append(block.curves(Y, self.centres, self.p, cost_weight * block.cost_weights[:, None]))
+        return np.concatenate(parts)
+
+
+def _finite(values: np.ndarray, instead: np.ndarray) -> np.ndarray:
+    """Rows of infinite bounds are never active; their values stay finite."""
+    return np.where(np.isfinite(values), values, instead)

@@ -1,0 +1,159 @@
+"""Methods that choose the size of their steps by an estimate of the error.
+
+Every trajectory of a batch has its own time and step; one native step is one attempt, accepted or not. What dense output needs of an
+attempt is recorded and evaluated afterwards: ``q(t + x h) = q o exp(theta(x))`` with a quartic theta(x), and quartics for the flat
+parts.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, from_columns, vector
+from heavytop.compile import Shape
+from heavytop.errors import SimulationError
+from heavytop.simulate.integrators.base import Integrator
+from heavytop.simulate.plant import Plant, Rates, State
+
+SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a method knows at the end of an attempt.
+
+    Attributes
+    ----------
+    end : the state there. step : displacement from the start to the end.
+    error : its estimated error.
+    curve : displacements (h k_first, h k_last, h k_middle) that make up the interpolant of :func:`dense_curve` with ``step``.
+    """
+
+    end: State
+    step: Rates
+    error: Rates
+    curve: tuple[Rates, Rates, Rates]
+
+
+class ErrorControlled(Integrator):
+    """A method with an embedded estimate of its error.
+
+    Parameters
+    ----------
+    rtol : local error relative to the velocities; for displacements relative to one unit (1 m, 1 rad).
+    atol : absolute part of the tolerance of velocities.
+    first_step : in s; None: a hundredth of the distance of the records.
+    max_step : in s.
+    max_steps : attempts per trajectory, after which the outcome is ``step_limit``.
+    """
+
+    project_every = 0
+    chooses_step = True
+    clock = "t"
+    records = ("t", "attempt", "dense_q", "dense_theta", "dense_flats")
+
+    def __init__(
+        self,
+        rtol: float = 1e-8,
+        atol: float = 1e-10,
+        first_step: float | None = None,
+        max_step: float = np.inf,
+        max_steps: int = 1_000_000,
+    ) -> None:
+        for label, value in (("rtol", rtol), ("atol", atol), ("max_step", max_step), ("max_steps", max_steps)):
+            if not isinstance(value, int | float | np.number) or not value > 0:
+                raise SimulationError(f"{label} of {type(self).__name__} must be positive, got {value!r}.")
+        self.rtol, self.atol, self.first_step = float(rtol), float(atol), first_step
+        self.max_step, self.max_steps = float(max_step), int(max_steps)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rtol={self.rtol:g}, atol={self.atol:g})"
+
+    @property
+    def fingerprint(self) -> str:
+        """The tolerances are numbers that the step is given."""
+        return f"{type(self).__name__}()"
+
+    @abstractmethod
+    def attempt(self, plant: Plant, state: State, h: Array) -> Attempt:
+        """One step of size ``h``."""
+
+    def carries(self, plant: Plant) -> Mapping[str, Shape]:
+        """Time, size of the next step, and the last attempt: (begin, size or 0 if rejected, size tried), and its dense output."""
+        flats = sum(flat.shape[0] for flat in plant.flats)
+        dense = {"dense_q": (plant.nq,), "dense_theta": (plant.nw, 4), "dense_flats": (flats, 5)}
+        return {"t": (), "next_h": (), "attempt": (3,), **dense}
+
+    def given(self) -> Mapping[str, Shape]:
+        """The end of the segment, and (rtol, atol, largest step)."""
+        return {"t_end": (), "tolerance": (3,)}
+
+    def start(self, problem: Any) -> Mapping[str, Array]:
+        first = min(self.first_step or 0.01 * problem.step, self.max_step)
+        return {"t": np.full(problem.batch, problem.start_time), "next_h": np.full(problem.batch, first)}
+
+    @property
+    def tolerance(self) -> np.ndarray:
+        """What is given as ``tolerance``."""
+        return np.array([self.rtol, self.atol, min(self.max_step, 1e300)])
+
+    def step(self, plant: Plant, state: State, h: Array) -> State:
+        """Estimate the error, accept or reject, choose the next step, lay down what dense output needs."""
+        control, law = plant.control, plant.control.law
+        if control.kind == "continuous" and law is not None and "signal" in law.takes:
+            raise SimulationError(
+                "error control chooses its own times, but this law takes samples of its reference. Write the reference in "
+                "terms of 't', use hold='zero-order', or take a method with a fixed step."
+            )
+        t, next_h = state.own["t"], state.own["next_h"]
+        t_end, tolerance = plant.told("t_end"), plant.told("tolerance")
+        h = plant.set_size(np.maximum(np.minimum(next_h, t_end - t), 0.0))  # not beyond the end
+        attempt = self.attempt(plant, state, h)
+        error = self._error(plant, state, attempt, tolerance)
+        accept = error <= 1.0  # false for NaN
+        # h (0.9 error^-1/5), within limits; the smallest positive number keeps the logarithm finite
+        power = -1.0 / self.order
+        ratio = SAFETY * np.exp(power * np.log(np.where(accept, error, 1.0) + 1e-12))
+        growing = np.minimum(np.maximum(ratio, SHRINK), GROW)
+        shrinking = np.where(error > 1.0, SAFETY * np.exp(power * np.log(np.where(error > 1.0, error, 1.0))), SHRINK)
+        factor = np.where(accept, growing, np.maximum(shrinking, SHRINK))
+        # a step cut short at the end says nothing against the step before it
+        base = np.where(np.logical_and(accept, h < next_h), np.maximum(h * factor, next_h), h * factor)
+        left = t_end - t
+        idle = left <= 0
+        moved = np.where(h >= left, t_end, t + h)
+        return plant.chosen(accept, attempt.end, state).keeping(
+            t=np.where(accept, moved, t),
+            next_h=np.where(idle, next_h, np.minimum(base, tolerance[2])),
+            attempt=vector(t, np.where(np.logical_and(accept, np.logical_not(idle)), h, 0.0), h),
+            dense_q=state.q,
+            dense_theta=from_columns(*(r.w for r in (attempt.step, *attempt.curve))),
+            dense_flats=from_columns(
+                concatenate(*state.parts[1:]),
+                *(concatenate(*(r.of(flat) for flat in plant.flats)) for r in (attempt.step, *attempt.curve)),
+            ),
+        )
+
+    def _error(self, plant: Plant, state: State, attempt: Attempt, tolerance: Array) -> Array:
+        """The root mean square of the errors relative to what is tolerated; the work is not controlled."""
+        rtol, atol = tolerance[0], tolerance[1]
+        parts = [attempt.error.w / rtol]
+        for flat in plant.flats:
+            if flat is not plant.work:
+                x = state.of(flat)
+                size = np.maximum(np.abs(x), np.abs(x + attempt.step.of(flat)))
+                parts.append(attempt.error.of(flat) / (atol + rtol * size))
+        scaled = concatenate(*parts)
+        return np.sqrt(np.vecdot(scaled, scaled) / scaled.shape[0])
+
+
+def dense_curve(data: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The quartic (..., n) at fractions ``x`` (...) from columns (end, h k_first, h k_last, h k_middle) (..., n, 4)."""
+    x = np.asarray(x)[..., None]
+    end, first, last, middle = np.moveaxis(data, -1, 0)
+    return x * x * (3 - 2 * x) * end + x * (x - 1) ** 2 * first + x * x * (x - 1) * last + x * x * (x - 1) ** 2 * middle

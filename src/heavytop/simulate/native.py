@@ -1,0 +1,79 @@
+"""The native code of a run: found in memory, found on disk, or made now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heavytop.compile import Kernel, Schedule, Stepper, Traced
+from heavytop.compile.jit import batch_lanes
+from heavytop.simulate.events import trace_events
+from heavytop.simulate.plant import Control
+from heavytop.simulate.protocol import content
+from heavytop.simulate.recording import Problem
+from heavytop.simulate.step import Terminals, step_schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Native:
+    """A stepper with what is needed to feed it.
+
+    Attributes
+    ----------
+    events : their values as a kernel of (t, q, v); None if there are none.
+    """
+
+    stepper: Stepper
+    terminals: Terminals
+    events: Kernel | None
+
+    def start(self, problem: Problem) -> dict[str, np.ndarray]:
+        """The state of the stepper at the start of a run; what nobody tells is zero."""
+        at, layout = self.terminals, self.stepper.layout
+        own = {at.own[name]: np.asarray(value) for name, value in problem.integrator.start(problem).items()}
+        state = {at.q: problem.q, at.v: problem.v, **own}
+        if at.memory is not None:
+            state[at.memory] = problem.memory
+        zeros = {name: np.zeros(layout.shapes[name]) for name in layout.state}
+        return {name: state.get(name, zero) for name, zero in zeros.items()}
+
+
+def native(problem: Problem) -> Native:
+    """The native code of a run."""
+    integrator, control = problem.integrator, _inside(problem)
+    lanes = 1 if problem.count == 1 else batch_lanes()
+    events = trace_events(problem.events, problem.dynamics) if problem.events else None
+    inside = None if integrator.chooses_step else events
+    # the text of an integrator of the user does not tell what its code does
+    known = type(integrator).__module__.partition(".")[0] == "heavytop"
+    options = f"{integrator.fingerprint} {control.kind} {control.every} balance={problem.balance}"
+    if control.law is not None:
+        options += f" law {control.law.fingerprint}"
+    if inside is not None:
+        options += f" events {content(inside)}"
+    key = (options, lanes, problem.threads, None if known else integrator)
+    mark = f"{problem.dynamics.fingerprint} {options}" if known and problem.dynamics.fingerprint is not None else None
+
+    def make() -> Native:
+        stepper = _stepper(problem, control, inside, mark, lanes)
+        return Native(stepper, Terminals.of(stepper), None if events is None else Kernel(events))
+
+    if events is not None and inside is None:
+        key = (*key, content(events))
+    return problem.dynamics.steppers.recall(key, make)
+
+
+def _inside(problem: Problem) -> Control:
+    """What of the control happens in the native step: a method that chooses its steps has its law called between segments."""
+    control = problem.plan.control
+    return Control("table") if problem.integrator.chooses_step and control.kind == "sampled" else control
+
+
+def _stepper(problem: Problem, control: Control, events: Traced | None, mark: str | None, lanes: int) -> Stepper:
+    def build() -> Schedule:
+        return step_schedule(problem.dynamics, control, problem.integrator, balance=problem.balance, events=events)
+
+    if mark is None:
+        return Stepper(build(), lanes, problem.threads)
+    return Stepper.cached(mark, build, lanes, problem.threads)

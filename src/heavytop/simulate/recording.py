@@ -1,0 +1,170 @@
+"""What a run is given and what the time loop leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+import numpy as np
+
+from heavytop.compile import Steps
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.events import Event, EventLog
+from heavytop.simulate.inputs import InputPlan
+from heavytop.simulate.integrators.base import Integrator
+from heavytop.simulate.step import Terminals
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that defines a run.
+
+    Attributes
+    ----------
+    q, v, p : (*batch, n) start and parameters.
+    memory : of the law at the start.
+    step, steps : size in s, number.
+    """
+
+    dynamics: Dynamics
+    integrator: Integrator
+    plan: InputPlan
+    q: np.ndarray
+    v: np.ndarray
+    p: np.ndarray
+    memory: np.ndarray
+    batch: tuple[int, ...]
+    start_time: float
+    step: float
+    steps: int
+    record_every: int
+    events: tuple[Event, ...]
+    balance: bool
+    threads: int | None
+    progress: bool | None
+
+    @property
+    def count(self) -> int:
+        """Number of trajectories."""
+        return prod(self.batch)
+
+    @property
+    def recorded(self) -> np.ndarray:
+        """Numbers of the steps whose start is recorded; the end always is."""
+        numbers = np.arange(0, self.steps + 1, self.record_every)
+        return numbers if numbers[-1] == self.steps else np.append(numbers, self.steps)
+
+    def rows(self, array: np.ndarray) -> np.ndarray:
+        """An array (..., n) as one row for each trajectory."""
+        return np.broadcast_to(array, (*self.batch, array.shape[-1])).reshape(self.count, array.shape[-1])
+
+
+@dataclass(frozen=True)
+class Records:
+    """Arrays with the same leading axes: (n, *batch, ...) of a run, or the ... of one moment.
+
+    Attributes
+    ----------
+    q, v, u : configuration, velocities, input.
+    work : of inputs and dissipation. memory : of the law. residual : of implicit steps. None where there is none.
+    channels : by the name of the user's choice.
+    """
+
+    q: np.ndarray
+    v: np.ndarray
+    u: np.ndarray | None = None
+    work: np.ndarray | None = None
+    memory: np.ndarray | None = None
+    residual: np.ndarray | None = None
+    channels: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, steps: Steps, terminals: Terminals) -> Records:
+        """The records of native steps."""
+
+        def get(name: str | None) -> np.ndarray | None:
+            return None if name is None else steps.records[name]
+
+        return cls(
+            steps.records[terminals.q],
+            steps.records[terminals.v],
+            steps.records[terminals.u],
+            get(terminals.work),
+            get(terminals.memory),
+            get(terminals.own.get("residual")),
+            {label: steps.records[name] for label, name in terminals.channels.items()},
+        )
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> Records:
+        """All arrays, changed."""
+
+        def maybe(array: np.ndarray | None) -> np.ndarray | None:
+            return None if array is None else change(array)
+
+        channels = {name: change(array) for name, array in self.channels.items()}
+        return Records(
+            change(self.q),
+            change(self.v),
+            maybe(self.u),
+            maybe(self.work),
+            maybe(self.memory),
+            maybe(self.residual),
+            channels,
+        )
+
+    def pairs(self, other: Records) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """The arrays of both that belong together; None where the other has none."""
+        own = (self.q, self.v, self.u, self.work, self.memory, self.residual)
+        theirs = (other.q, other.v, other.u, other.work, other.memory, other.residual)
+        pairs = [(a, b) for a, b in zip(own, theirs, strict=True) if a is not None]
+        return pairs + [(array, other.channels.get(name)) for name, array in self.channels.items()]
+
+    def with_last(self, moment: Records) -> Records:
+        """One more record; what the moment does not tell is held."""
+        last = {id(array): row for array, row in self.pairs(moment)}
+
+        def join(array: np.ndarray) -> np.ndarray:
+            row = last[id(array)]
+            if row is None:
+                row = array[-1] if len(array) else np.full(array.shape[1:], np.nan)
+            return np.concatenate([array, np.asarray(row)[None]])
+
+        return self.each(join)
+
+    def at(
+        self, q: np.ndarray, v: np.ndarray, work: np.ndarray | None = None, memory: np.ndarray | None = None
+    ) -> Records:
+        """The same at another state; what is None stays."""
+        memory = self.memory if memory is None else memory
+        return replace(self, q=q, v=v, work=self.work if work is None else work, memory=memory)
+
+
+@dataclass
+class Recording:
+    """What the time loop leaves behind.
+
+    Attributes
+    ----------
+    t : (n,) times of the records.
+    records : of all trajectories.
+    failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
+    events : all crossings, and where they ended a trajectory.
+    reached : time up to which the run got.
+    """
+
+    t: np.ndarray
+    records: Records
+    failed: np.ndarray
+    events: EventLog
+    reached: float = 0.0
+    interrupted: bool = False
+    limited: bool = False
+    compile_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    steps: int = 0
+
+    @property
+    def stopped(self) -> np.ndarray:
+        """(*batch,) time of the terminal event; NaN where there was none."""
+        return self.events.stopped.reshape(self.failed.shape)

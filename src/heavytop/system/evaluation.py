@@ -1,0 +1,244 @@
+"""What every question to a model goes through: names and sizes, checks of arguments, native code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, is_symbolic, numbers
+from heavytop._travel import Unchanging
+from heavytop.compile import Kernel, Traced
+from heavytop.coordinates import Product
+from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.system.checks import check_inertia
+from heavytop.system.description import Description
+from heavytop.system.expressions import Expressions
+
+Parameters = Mapping[str, Any] | None
+
+NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "linearization")
+"""Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
+CHECKED_UP_TO = 30
+"""Up to so many velocity coordinates a model is checked for velocities that move no mass before it is solved for accelerations."""
+CLOSED_TOLERANCE = 1e-6
+"""Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
+
+
+class Evaluation(Unchanging):
+    """The functions of a described system, evaluated on numbers or symbols."""
+
+    def __init__(self, description: Description, native: bool = True) -> None:
+        self.description = description
+        self.expressions = Expressions(description)
+        self.name = description.name
+        self.native = native
+        self._inertia_checked = False
+        self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
+
+    # --- sizes and names --------------------------------------------------------------------------------------------------
+
+    @property
+    def coordinates(self) -> Product:
+        """The product of the joints' coordinate blocks."""
+        return self.expressions.coordinates
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates."""
+        return self.expressions.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates: the degrees of freedom."""
+        return self.expressions.nv
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs."""
+        return self.expressions.nu
+
+    @property
+    def q_names(self) -> tuple[str, ...]:
+        """Names of the configuration coordinates."""
+        return self.coordinates.q_names
+
+    @cached_property
+    def v_names(self) -> tuple[str, ...]:
+        """Names of the velocity coordinates."""
+        if self.description.basis is not None:
+            return self.description.basis.names
+        if self.description.velocity is not None:
+            return tuple(f"w_{i + 1}" for i in range(self.nv))
+        return self.coordinates.v_names
+
+    @property
+    def u_names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return tuple(self.description.inputs)
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown."""
+        return tuple(unit for edge in self.description.joints for unit in edge.joint.q_units)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Unit of each velocity coordinate; empty where unknown, as for those of the user."""
+        if self.description.velocity is not None or self.description.basis is not None:
+            return ("",) * self.nv
+        return tuple(unit for edge in self.description.joints for unit in edge.joint.v_units)
+
+    @property
+    def u_units(self) -> tuple[str, ...]:
+        """Unit of each input; empty where unknown."""
+        joints = {edge.label: edge.joint for edge in self.description.joints}
+        inputs = self.description.inputs.values()
+        return tuple(element.unit(joints) if hasattr(element, "unit") else "" for element in inputs)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(p.name for p in self.description.parameters)
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the bodies with inertia."""
+        return tuple(self.description.inertias)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether loops or constraints act that the velocity coordinates do not already satisfy."""
+        return self.expressions.is_constrained
+
+    @property
+    def holonomic_rows(self) -> np.ndarray:
+        """Which rows of :meth:`constraint_jacobian` belong to equations phi(q) = 0: booleans (m,)."""
+        rows = self.expressions.constrained.rows
+        return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
+
+    def neutral(self) -> np.ndarray:
+        """The configuration of no displacement (nq,)."""
+        return self.coordinates.neutral()
+
+    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+        """Random configurations (*shape, nq); ``rng`` is a generator or a seed."""
+        return self.coordinates.random(rng, shape)
+
+    # --- evaluation -------------------------------------------------------------------------------------------------------
+
+    def traced(self, name: str) -> Traced:
+        """The traced function behind a method, for back ends and inspection."""
+        if name in NEEDS_INERTIA and not self._inertia_checked and self.nv <= CHECKED_UP_TO:
+            check_inertia(self)
+            self._inertia_checked = True
+        return self.expressions.traced(name)
+
+    def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
+        """The native code behind a method: a kernel that takes plain arrays, checks shapes only, and tells ``stats()``.
+
+        Parameters
+        ----------
+        name : a method ("acceleration", "mass_matrix", ...), "pose:a:b" or "jacobian:a:b".
+        lanes : states evaluated together; None: what suits the processor. Kernels of other lanes may differ by rounding.
+        threads : threads over large batches; None: one per processor.
+        """
+        key = (name, lanes, threads)
+        if key not in self._kernels:
+            fingerprint = self.description.fingerprint
+            if fingerprint is None:
+                self._kernels[key] = Kernel(self.traced(name), lanes, threads)
+            else:
+                self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
+        return self._kernels[key]
+
+    def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at the given arrays, natively for numbers; only shapes are checked."""
+        p = self.parameter_vector(parameters)
+        if is_symbolic(*arguments, p) or not self.native:
+            results = self.traced(name)(*arguments, p)
+        else:
+            results = self.compiled(name)(*arguments, p)
+        return results[0] if len(results) == 1 else results
+
+    def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
+        """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
+        values = self.description.parameter_values()
+        if not parameters:
+            return values
+        if not isinstance(parameters, Mapping):
+            raise ModelError(f"parameters of {self.name!r} must be a mapping from names to values, got {parameters!r}.")
+        for name in parameters:
+            if name not in self.parameter_names:
+                raise unknown_name(f"parameter of {self.name!r}", str(name), self.parameter_names)
+        columns = [
+            numbers(parameters.get(p.name, p.value), f"parameter {p.name!r} of {self.name!r}")
+            for p in self.description.parameters
+        ]
+        for p, column in zip(self.description.parameters, columns, strict=True):
+            if not np.all(np.isfinite(column)):
+                raise ShapeError(f"parameter {p.name!r} of {self.name!r} must be finite.")
+        try:
+            return np.stack(np.broadcast_arrays(*columns), axis=-1)
+        except ValueError:
+            got = ", ".join(f"{p.name} {c.shape}" for p, c in zip(self.description.parameters, columns, strict=True))
+            raise ShapeError(f"the parameters of {self.name!r} do not broadcast: {got}.") from None
+
+    def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
+        if is_symbolic(q):
+            return q
+        q = numbers(q, f"configuration q of {self.name!r}")
+        if q.ndim == 0 or q.shape[-1] != self.nq:
+            hint = f"Its coordinates are {', '.join(self.q_names)}."
+            if q.ndim and q.shape[-1] == self.nv:
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
+                )
+            raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
+        q = self.coordinates.check(q, f"configuration q of {self.name!r}")
+        if closed and self.is_constrained and np.any(self.holonomic_rows):
+            self._check_closed(q, parameters)
+        return q
+
+    def _check_closed(self, q: np.ndarray, parameters: Parameters) -> None:
+        miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
+        if miss > CLOSED_TOLERANCE:
+            raise ConfigurationError(
+                f"configuration q of {self.name!r} does not close its loops: their equations miss by {miss:.3g}, allowed is "
+                f"{CLOSED_TOLERANCE:g}. Get a consistent start from model.assemble(q)."
+            )
+        self.check_branches(q, parameters)
+
+    def check_branches(self, q: np.ndarray, parameters: Parameters = None) -> None:
+        """Raise a ConfigurationError where a loop closes with a joint turned by half a turn, which its equations cannot tell apart."""
+        if not self.is_constrained or not self.expressions.branch_names:
+            return
+        values = self.evaluate("loop_branches", q, parameters=parameters)
+        wrong = np.argwhere(~(values > 0))
+        if len(wrong):
+            name = self.expressions.branch_names[wrong[0][-1]]
+            raise ConfigurationError(
+                f"loop {name!r} of {self.name!r} is closed upside down: the frames of its joint face each other the wrong way round. Give a "
+                "configuration on the other side, or turn at_a or at_b by half a turn if this is how it is built."
+            )
+
+    def _vector(self, x: Array, size: int, what: str) -> Array:
+        if is_symbolic(x):
+            return x
+        x = numbers(x, f"{what} of {self.name!r}")
+        if x.ndim == 0 or x.shape[-1] != size:
+            hint = ""
+            if what.startswith("velocity") and x.ndim and x.shape[-1] == self.nq:
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. "
+                    "Did you pass the rate of q?"
+                )
+            raise wrong_shape(f"{what} of {self.name!r}", ("...", size), x.shape, hint)
+        if not np.all(np.isfinite(x)):
+            raise ShapeError(f"{what} of {self.name!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
+        return x
+
+    def _inputs(self, u: Array | None) -> Array:
+        return np.zeros(self.nu) if u is None else self._vector(u, self.nu, "input u")

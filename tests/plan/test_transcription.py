@@ -1,0 +1,93 @@
+"""The nonlinear program: derivatives against finite differences, the same program in CasADi's own expressions."""
+
+from __future__ import annotations
+
+import casadi
+import numpy as np
+import pytest
+import scipy.sparse
+
+import heavytop as ht
+from heavytop.plan import Between, Box, Cone, Effort, Gate, KeepOut, Own, Point, Speed, Time
+from heavytop.plan.build import Functions
+from heavytop.plan.describe import describe
+from heavytop.plan.guess import straight
+from heavytop.plan.solve import first_variables
+from heavytop.plan.solvers.symbolic import symbolic
+from heavytop.plan.transcription import Transcription
+from heavytop.simulate.integrators.tableaus import RK4
+
+DEFAULTS = {
+    "limits": None, "rates": None, "path": (), "cost": None, "steps": 6, "phases": None, "inputs": "held",
+    "parameters": None, "periodic": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def quad() -> ht.Model:
+    return ht.library.quadcopter().derive()
+
+
+def program(model: ht.Model, start, goal, duration, substeps: int = 1, **options) -> tuple[Transcription, np.ndarray]:
+    problem = describe(model, start, goal, duration, **(DEFAULTS | options))
+    guess = straight(problem)
+    made = Functions(problem).transcription(guess.q, RK4, substeps)
+    rng = np.random.default_rng(0)
+    return made, first_variables(made, guess) + 0.1 * rng.standard_normal(made.variables)
+
+
+def gates(model: ht.Model) -> tuple[Transcription, np.ndarray]:
+    goal = model.neutral().copy()
+    goal[:3] = 2, 0, 1
+    path = [
+        Gate("hull", (1, 0, 0)),
+        Cone("hull", 1.0),
+        KeepOut((1, 1, 0), 0.2, "hull"),
+        Box((-9,) * 3, (9,) * 3, "hull"),
+    ]
+    path += [Between("F_1", 0.1, 5.0), Own(lambda q, v, u: v[0] * q[0] + u[1], -9, 9)]
+    cost = Time() + 0.1 * Effort(about=2.0) + 0.2 * Speed()
+    return program(model, model.neutral(), goal, (1.0, 3.0), path=path, cost=cost, rates=50.0)
+
+
+def periodic(model: ht.Model) -> tuple[Transcription, np.ndarray]:
+    start = [Point("hull", (1, 0, 0))]
+    return program(model, start, None, 1.0, substeps=2, periodic=True, cost=Effort())
+
+
+@pytest.mark.parametrize("make", [gates, periodic])
+def test_derivatives(quad: ht.Model, make) -> None:
+    nlp, x = make(quad)
+    rng, h = np.random.default_rng(1), 1e-6
+    n, lam, along = len(x), rng.standard_normal(nlp.rows), rng.standard_normal(len(x))
+    lower = scipy.sparse.coo_matrix((nlp.curves(x, lam, 0.7), nlp.curve_places), (n, n)).tocsr()
+    hessian = lower + scipy.sparse.tril(lower, -1).T
+
+    def slopes(x):
+        return scipy.sparse.coo_matrix((nlp.slopes(x), nlp.slope_places), (nlp.rows, n)).tocsr()
+
+    def lagrangian_gradient(x):
+        return slopes(x).T @ lam + 0.7 * nlp.gradient(x)
+
+    central = lambda f: (f(x + h * along) - f(x - h * along)) / (2 * h)  # noqa: E731
+    np.testing.assert_allclose(central(nlp.objective), nlp.gradient(x) @ along, atol=1e-6)
+    np.testing.assert_allclose(central(nlp.values), slopes(x) @ along, atol=1e-6)
+    np.testing.assert_allclose(central(lagrangian_gradient), hessian @ along, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [gates, periodic])
+def test_casadi_states_the_same_program(quad: ht.Model, make) -> None:
+    nlp, x = make(quad)
+    built = symbolic(nlp)
+    cost, rows = casadi.Function("nlp", [built["x"]], [built["f"], built["g"]])(x)
+    np.testing.assert_allclose(float(cost), nlp.objective(x), rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(rows).ravel(), nlp.values(x), atol=1e-11)
+
+
+def test_every_row_has_a_name(quad: ht.Model) -> None:
+    nlp, _ = gates(quad)
+    labels = [nlp.row(i).label for i in range(nlp.rows)]
+    assert "gate of 'hull' at (1, 0, 0)" in labels
+    assert labels[0] == "dynamics (place along 'hull.v_x')"
+    assert {"inputs", "rate of inputs", "duration", "whole duration"} <= set(labels)
+    assert nlp.row(labels.index("gate of 'hull' at (1, 0, 0)")).node == 3
