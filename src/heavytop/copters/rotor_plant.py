@@ -94,8 +94,8 @@ class RotorPlant(UserDynamics):
         omega = part(twist, 3, 6)
         wrench = np.zeros(6)
         if self.drag:
-            size = np.sqrt(np.vecdot(air, air) + 1e-18)
-            wrench = concatenate(-size * np.asarray(p.parasitic_drag) * air, np.zeros(3))
+            fast = np.sqrt(np.vecdot(air, air) + 1e-18)
+            wrench = concatenate(-fast * np.asarray(p.parasitic_drag) * air, np.zeros(3))
         resistance = np.array([p.rotor_drag, p.rotor_drag, p.inflow])
         lag = 1.0 / max(p.time_constant, 1e-6)
         rates, turns, place = [], [], 0
@@ -112,13 +112,13 @@ class RotorPlant(UserDynamics):
             place += len(rotor.directions)
             n = speeds[k]
             rates.append(lag * (self._speed(wanted) - n))
-            square = n * n if p.speed[0] >= 0 else n * np.abs(n)
-            force = p.thrust_coefficient * square * axis
+            size = n if p.speed[0] >= 0 else np.abs(n)
+            force = p.thrust_coefficient * n * size * axis
             if self.drag:
                 local = air + np.cross(omega, rotor.at)
                 across_air = local[0] * local[0] + local[1] * local[1]
                 force = force - n * resistance * local + p.translational_lift * across_air * axis
-            torque = float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * square * axis
+            torque = float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
             wrench = wrench + concatenate(force, np.cross(rotor.at, force) + torque)
         inputs = concatenate(np.zeros(self.passive.nu - 6), wrench)
         parameters = self.passive.parameter_vector()
