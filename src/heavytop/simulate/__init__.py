@@ -7,6 +7,7 @@ import sys
 from inspect import signature
 from types import ModuleType
 
+from heavytop._gate import gate as _gate
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
 from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
@@ -30,6 +31,8 @@ from heavytop.simulate.protocol import Controller as Controller
 from heavytop.simulate.protocol import Feedback as Feedback
 from heavytop.simulate.protocol import complete as complete
 from heavytop.simulate.run import Run as Run
+
+_gate(__name__, "integrators")
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
