@@ -1,4 +1,4 @@
-"""How much delay and lag can a quadcopter bear? A map of the share of recovered flights for two laws, with a page to look closer.
+"""How much delay and lag can a quadcopter bear? A map of the share of loopings that end well for two laws, with a page to look closer.
 
 python examples/recovery_map.py --out DIR [--size 12] [--draws 40] [--workers 8]
 """
@@ -26,14 +26,14 @@ def main() -> None:
     result = ht.sweep(
         quadcopter(),
         over={
-            "law": ["energy", "body"],
+            "law": ["energy", "particle"],
             "delay": 0.01 * np.round(np.linspace(0, 8, given.size)),
             "lag": np.linspace(0.0, 0.16, given.size),
-            "attitude": ht.attitude(),
+            "tilt": ht.uniform(0.0, 1.5),
+            "heading": ht.uniform(0.0, 2 * np.pi),
         },
         draws=given.draws,
-        maneuver="hover",
-        until=3.0,
+        maneuver="looping",
         step=0.01,
         store=given.out / "recovery.zarr",
         client="local" if given.workers else None,
@@ -56,7 +56,7 @@ def draw(share, path: Path) -> None:
         axis.set(
             title=f"{law} law", xlabel="time constant of the propellers / ms", ylabel="delay of the measurements / ms"
         )
-    figure.colorbar(image, ax=axes, label="share that recovers from any attitude")
+    figure.colorbar(image, ax=axes, label="share that ends the looping on its path")
     figure.savefig(path, dpi=130)
 
 

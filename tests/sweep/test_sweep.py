@@ -75,7 +75,7 @@ def test_zipped_values_vary_together() -> None:
 
 
 def test_chunks_cover_every_point_once() -> None:
-    grid = make_grid({"a": np.arange(7), "b": np.arange(5), "c": np.arange(11)}, 13, 0)
+    grid = make_grid({"a": np.arange(7), "b": np.arange(5), "c": np.arange(11), "d": ht.normal()}, 13, 0)
     for target in (1, 10, 100, 1000, 10**6):
         for apart in ((), ("b",), ("draw", "a")):
             chunks, count = cut(grid, target, apart), np.zeros(grid.shape, dtype=int)

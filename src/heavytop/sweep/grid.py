@@ -175,6 +175,8 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
     random = [v.name for v in variables.values() if v.distribution is not None]
     if random and draws is None:
         raise SweepError(f"{random[0]!r} is a distribution: say how often it is drawn, draws=100.")
+    if draws is not None and not random:
+        raise SweepError("draws= has no effect: nothing in over is a distribution such as ht.normal(0, 1).")
     if draws is not None:
         sizes[DRAW] = int(draws)
     return Grid(variables, sizes, int(seed), labels, int(first_draw))

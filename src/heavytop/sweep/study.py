@@ -63,7 +63,10 @@ class Study(Unchanging):
 
     def at(self, index: int | Sequence[int]) -> dict[str, np.ndarray]:
         """Values (1, ...) of a point by its number, or by its place along each dimension."""
-        place = np.unravel_index(index, self.grid.shape) if isinstance(index, int | np.integer) else tuple(index)
+        number = isinstance(index, int | np.integer)
+        place = (
+            np.unravel_index(index, self.grid.shape) if number and self.grid.shape else () if number else tuple(index)
+        )
         return self.grid.values([slice(int(i), int(i) + 1) for i in place])
 
     @cached_property

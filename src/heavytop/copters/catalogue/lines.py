@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _TABLE = re.compile(r"^\s*(\[\[?)\s*([A-Za-z0-9_\-.]+)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(r"^\s*([A-Za-z0-9_\-]+)\s*=")
+_KEY = re.compile(r"""^\s*["']?([A-Za-z0-9_\-]+|(?<=["'])[^"']+)["']?\s*=""")
 
 Path = tuple[str | int, ...]
 

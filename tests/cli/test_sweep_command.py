@@ -1,0 +1,115 @@
+"""``heavytop sweep``: studies as files, checked with file and line; status, dry run, resuming."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import heavytop as ht
+from heavytop.cli import app
+from heavytop.errors import FileFormatError
+
+pytest.importorskip("zarr")
+
+STUDY = """\
+title = "swings"
+system = "pendulum"
+draws = 3
+
+[options]
+until = 0.2
+step = 0.01
+
+[over]
+g = { from = 1.0, to = 10.0, count = 4 }
+"theta.angle" = { normal = [0.5, 0.1] }
+
+[measure]
+angle = "theta.angle"
+speed = { of = "theta.rate", take = "largest" }
+"""
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+    return result.exit_code, result.output + (result.stderr if result.stderr_bytes else "")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    names = ht.library.load("pendulum").derive()
+    path.write_text(STUDY.replace("theta.angle", names.q_names[0]).replace("theta.rate", names.v_names[0]))
+    return path
+
+
+def test_run_status_and_again(study: Path, tmp_path: Path) -> None:
+    store = tmp_path / "study.zarr"
+    code, text = run(study, "--store", store, "--page", tmp_path / "study.html")
+    assert code == 0, text
+    assert "12 points" in text
+    assert "finished: 12" in text
+    assert (tmp_path / "study.html").stat().st_size > 10_000
+    code, text = run("status", store)
+    assert code == 0
+    assert "chunks are done" in text
+    assert "seed = 0" in text
+    assert run(study, "--store", store, "--resume")[0] == 0
+    data = ht.sweep.open_result(store).data
+    assert data.angle.dims == ("g", "draw")
+    assert data.g.values.tolist() == [1, 4, 7, 10]
+    assert np.all(data.speed.values > 0)
+
+
+def test_dry_run_computes_nothing(study: Path, tmp_path: Path) -> None:
+    code, text = run(study, "--dry-run", "--store", tmp_path / "x.zarr")
+    assert code == 0, text
+    assert "12 points" in text
+    assert "speed [rad/s]" in text
+    assert not (tmp_path / "x.zarr").exists()
+
+
+def test_list_and_misuse(study: Path, tmp_path: Path) -> None:
+    assert "quadcopter" in run("--list")[1]
+    assert run()[0] == 2
+    assert run("status")[0] == 2
+    assert "--resume needs a store" in run(study, "--resume")[1]
+    assert "either --workers" in run(study, "--workers", 2, "--scheduler", "tcp://x:1")[1]
+    assert "no store of a sweep" in run("status", tmp_path)[1]
+    assert run(tmp_path / "none.toml")[0] == 2
+
+
+def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
+    store = tmp_path / "study.zarr"
+    assert run(study, "--store", store)[0] == 0
+    code, text = run("rerun", store, "--study", study, "--point", "g=7.0", "--point", "draw=2")
+    assert code == 0, text
+    assert "reached t = 0.2 s" in text
+    assert "unknown dimension" in run("rerun", store, "--study", study, "--point", "mass=1")[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "message"),
+    [
+        (("draws = 3", "draw = 3"), 3, "Did you mean 'draws'"),
+        (("draws = 3", "draws = 0"), 3, "whole number from 1"),
+        (('system = "pendulum"', 'system = "pendulm"'), 2, "pendulm"),
+        (("step = 0.01", "stp = 0.01"), 7, "Did you mean 'step'"),
+        (("count = 4", "count = 0"), 10, "at least one value"),
+        (("g = {", "gravity = {"), 10, "gravity"),
+        (("normal = [0.5, 0.1]", "normal = [0.5, -0.1]"), 11, "must not be negative"),
+        (('take = "largest"', 'take = "biggest"'), 15, "take must be one of"),
+        (("[over]", "[over"), None, "no TOML"),
+    ],
+)
+def test_mistakes_are_told_with_file_and_line(
+    study: Path, change: tuple[str, str], line: int | None, message: str
+) -> None:
+    text = study.read_text()
+    assert change[0] in text
+    with pytest.raises(FileFormatError, match=message) as error:
+        ht.sweep.read_study(text.replace(*change), "study.toml")
+    assert str(error.value).startswith("study.toml" if line is None else f"study.toml, line {line}:"), error.value

@@ -1,0 +1,50 @@
+"""The page of a sweep: one file with maps, shares, histograms, parallel coordinates and the way back to every run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import heavytop as ht
+from heavytop.show.sweep_page import page, worth_a_look
+
+
+def point(x: float, y: float, kind: str, z: float) -> dict[str, float]:
+    if x == 0 and y == 0:
+        raise ArithmeticError("the origin <is> bad")
+    return {"r": np.hypot(x, y) + z, "inside": bool(x * x + y * y < 1)}
+
+
+def test_page_has_all_parts_and_needs_no_network(tmp_path: Path) -> None:
+    over = {"x": np.linspace(-1, 1, 5), "y": np.linspace(-1, 1, 5), "kind": ["a", "b"], "z": ht.normal(0, 0.1)}
+    result = ht.sweep(point, over=over, draws=3)
+    text = page(result)
+    for part in (
+        "Maps",
+        "Shares with 95 %",
+        "Distribution of the measures",
+        "Parallel coordinates",
+        "Points worth a look",
+    ):
+        assert part in text
+    assert "the origin &lt;is&gt; bad" in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+    assert "result.rerun(x=" in text
+    first = worth_a_look(result)[0]
+    assert result.outcome.values[first] == 5  # what failed comes first
+    assert result.show(tmp_path / "x.html").stat().st_size > 50_000
+
+
+def test_small_sweeps_have_pages_too(tmp_path: Path) -> None:
+    for over in ({"x": [1.0, 2.0]}, {"x": [1.0]}, {}):
+        result = ht.sweep(lambda x=0.0: {"y": x}, over=over)
+        assert "Points worth a look" in page(result)
+
+
+def test_runs_are_linked(tmp_path: Path) -> None:
+    model = ht.library.load("pendulum").derive()
+    result = ht.sweep(model, over={model.q_names[0]: [0.1, 0.2]}, measure={"v": model.v_names[0]}, until=0.1, step=0.01)
+    result.show(tmp_path / "x.html", runs=1)
+    assert (tmp_path / "x-runs" / "point-0.html").stat().st_size > 100_000
+    assert "x-runs/point-0.html" in (tmp_path / "x.html").read_text()

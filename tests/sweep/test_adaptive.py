@@ -1,0 +1,64 @@
+"""Boundaries and quantiles: right, with few points, and the same after an interruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import SweepError
+
+
+def inside(x: float, y: float) -> dict[str, bool]:
+    return {"ok": bool(x * x < y)}
+
+
+def test_edges_of_all_points_at_once() -> None:
+    y = np.linspace(0.1, 3.0, 9)
+    edge = ht.sweep.refine(inside, "x", [0.0, 1.0, 2.0], "ok", 1e-4, over={"y": y})
+    assert np.allclose(edge.data.edge, np.sqrt(y), atol=1e-4)
+    assert np.all(edge.data.outside - edge.data.inside <= 1e-4)
+    assert edge.points < 9 * 20
+    none = ht.sweep.refine(inside, "x", [0.0, 1.0], "ok", 1e-2, over={"y": [0.25, 4.0]})
+    assert np.isfinite(none.data.edge.values[0])
+    assert np.isnan(none.data.edge.values[1])  # it holds everywhere
+    with pytest.raises(SweepError, match="increasing"):
+        ht.sweep.refine(inside, "x", [1.0, 0.0], "ok", 1e-2)
+
+
+def test_a_quantile_stops_when_it_is_known() -> None:
+    def point(x: float) -> dict[str, float]:
+        return {"y": 5.0 + x}
+
+    found = ht.sweep.quantile(point, {"x": ht.normal()}, "y", 0.9, relative=0.02, first=200)
+    assert found.reached
+    assert found.low <= 5 + 1.2815515655 <= found.high
+    assert found.draws in (200, 400, 800, 1600, 3200)
+    short = ht.sweep.quantile(point, {"x": ht.normal()}, "y", 0.999, relative=1e-5, first=50, most=100)
+    assert not short.reached
+    assert short.draws == 100
+
+
+def test_rounds_are_read_again_not_computed(tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    calls: list[float] = []
+
+    def point(x: float) -> dict[str, float]:
+        calls.append(x)
+        return {"y": 1.0 + x}
+
+    options = {"q": 0.5, "relative": 0.05, "first": 20, "store": tmp_path / "rounds"}
+    first = ht.sweep.quantile(point, {"x": ht.uniform()}, "y", **options)
+    count = len(calls)
+    assert count <= 2 * first.draws  # every draw once, and the few that show the layout
+    assert len(set(calls)) == first.draws
+    assert ht.sweep.quantile(point, {"x": ht.uniform()}, "y", **options) == first
+    assert len(calls) == count or len(set(calls)) == first.draws
+
+
+def test_first_draw_goes_on() -> None:
+    whole = ht.sweep(lambda x: {"y": x}, over={"x": ht.normal()}, draws=10)
+    rest = ht.sweep(lambda x: {"y": x}, over={"x": ht.normal()}, draws=4, first_draw=6)
+    assert np.array_equal(whole.y.values[6:], rest.y.values)
