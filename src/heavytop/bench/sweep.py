@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.bench.measure import Effort
-from heavytop.bench.report import Report
+from heavytop.bench.measure import BenchEffort
+from heavytop.bench.report import BenchReport
 from heavytop.control import energy_law
 from heavytop.copters import quadcopter
 from heavytop.copters.vehicle import add_rotors
@@ -99,7 +99,7 @@ def usage() -> tuple[float, float]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def on_workers(study: Study, store: Path, workers: int, report: Report) -> tuple[float, float]:
+def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> tuple[float, float]:
     """Seconds of all processors, and of the wall."""
     from distributed import Client, LocalCluster
 
@@ -128,9 +128,9 @@ def on_workers(study: Study, store: Path, workers: int, report: Report) -> tuple
     return spent, wall
 
 
-def run(effort: Effort) -> Report:
+def run(effort: BenchEffort) -> BenchReport:
     """Bare, in one process, with one worker and with two."""
-    report = Report("sweep", TITLE, notes=list(NOTES))
+    report = BenchReport("sweep", TITLE, notes=list(NOTES))
     count = 64 if effort.seconds == 0 else COUNT
     study = study_of(count)
     study.layout  # noqa: B018  # compiles

@@ -256,8 +256,8 @@ class BatchCases(FunctionCases):
         return call(self.function, values)
 
 
-MANY = 20_000
-"""Points of a chunk that runs in native batches: about a second of work."""
+MANY = 50_000
+"""Points of a chunk that runs in native batches: about two seconds of work."""
 
 
 def _check_used(names: Sequence[str], function: Callable[..., Any], label: str) -> None:

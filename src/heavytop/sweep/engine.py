@@ -140,7 +140,8 @@ class Cluster:
                 if not self.flying:
                     return self.tally
                 try:
-                    done = wait(list(self.flying), timeout=POLL, return_when="FIRST_COMPLETED").done
+                    waited: Any = wait(list(self.flying), timeout=POLL, return_when="FIRST_COMPLETED")
+                    done = waited.done
                 except TimeoutError:
                     done = set()
                 for future in done:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control import Actuated, Delayed, Propellers
+from heavytop.control import Actuated, Propellers
 from heavytop.copters import catalogue
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.flight import angle_between, integral_action
 from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.copters.propulsion import OnRotors, RotorPlant
+from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, SweepError, unknown_name
 from heavytop.geometry import so3
@@ -172,8 +172,8 @@ class FlightCases(ModelCases):
         maneuver = flown
         if isinstance(flown, str):
             maneuver = self._shared("maneuver", (id(vehicle), flown), lambda: make(flown, vehicle))
-        wind, noise, payload = (float(settings[n]) for n in ("wind", "noise", "payload"))
-        conditions = Conditions(wind, noise, payload, int(settings["seed"]))
+        wind, noise, payload, delay = (float(settings[n]) for n in ("wind", "noise", "payload", "delay"))
+        conditions = Conditions(wind, noise, payload, int(settings["seed"]), delay)
         step, integral = float(settings["step"]), settings["integral"]
         acting = bool(settings["wind"] or settings["payload"]) if integral is None else bool(integral)
         terms = integral_action(vehicle) if acting else ()
@@ -184,18 +184,23 @@ class FlightCases(ModelCases):
         )
         tracking = made.with_reference(maneuver, sample_time=step if acting else None)
         q, v = maneuver.start
+        rotors = bool(settings["rotors"]) and vehicle.full is None  # a detailed plant has its own rotors
+        if settings["lag"] and (rotors or vehicle.full is not None):
+            raise ControlError(
+                f"the rotors of {vehicle.name!r} lag behind by themselves in this flight: leave lag= away."
+            )
         plant: Any = self._shared(
-            "plant", (id(vehicle), settings["payload"], bool(settings["wind"])), lambda: conditions.plant(vehicle)
+            "plant",
+            (id(vehicle), payload, bool(wind), rotors),
+            lambda: (
+                RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(wind))
+                if rotors
+                else conditions.plant(vehicle)
+            ),
         )
-        if settings["rotors"]:
-            if not conditions.calm or settings["lag"]:
-                raise ControlError(
-                    "a flight with rotors=True has no wind, noise, payload or lag: give either, not both."
-                )
-            plant = self._shared("rotors", id(vehicle), lambda: RotorPlant(vehicle))
         return {
             "model": plant,
-            "control": Loop(tracking, vehicle, conditions, settings, (q, v)),
+            "control": Loop(tracking, vehicle, conditions, settings, (q, v), plant if rotors else None),
             "until": float(maneuver.horizon if settings["until"] is None else settings["until"]),
             "step": step,
             "integrator": settings["integrator"],
@@ -278,58 +283,54 @@ class Loop:
     """The controller of a flight before its start is known: a delay begins with what is seen there."""
 
     def __init__(
-        self, tracking: Any, vehicle: Vehicle, conditions: Conditions, settings: Mapping[str, Any], start: Any
+        self,
+        tracking: Any,
+        vehicle: Vehicle,
+        conditions: Conditions,
+        settings: Mapping[str, Any],
+        start: Any,
+        rotors: Any,
     ) -> None:
-        self.tracking, self.vehicle, self.conditions, self.settings, self.start = (
-            tracking,
-            vehicle,
-            conditions,
-            dict(settings),
-            start,
-        )
+        self.tracking, self.vehicle, self.conditions, self.start = tracking, vehicle, conditions, start
+        self.settings, self.rotors = dict(settings), rotors
         self.memo: dict[Any, Any] = {}
-        self._template: Any = None
+        self._made: Any = None
 
     def plant_start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """State (count, ...) of the plant from that of the vehicle; what the plant has beyond it starts as usual."""
-        base = self.start
-        if self.settings["rotors"]:
-            base = RotorPlant(self.vehicle).start(*self.start)
+        if self.rotors is not None:
+            base = self.rotors.start(*self.start)
         elif self.vehicle.full is not None:
             base = self.vehicle.full.start(*self.start)
         else:
             return q, v
-        tails = (x[own.shape[-1] :] for x, own in zip(base, (q, v), strict=True))
-        return tuple(
+        tails = [x[own.shape[-1] :] for x, own in zip(base, (q, v), strict=True)]
+        q, v = (
             np.concatenate([x, np.broadcast_to(t, (len(x), len(t)))], axis=-1)
             for x, t in zip((q, v), tails, strict=True)
-        )  # pyright: ignore
+        )
+        return q, v
 
     def around(self, start: tuple[np.ndarray, np.ndarray]) -> Any:
-        """The whole controller."""
-        delay = round(float(self.settings["delay"]) / float(self.settings["step"]))
-        if not delay and self._template is not None:
-            return self._template
+        """The whole controller, put together as :func:`heavytop.copters.fly` does, with the lag next to the law."""
+        if not self.conditions.delay and self._made is not None:
+            return self._made
         controller: Any = self.tracking
-        if delay:
-            nq, nv = self._own
-            controller = Delayed(controller, delay, (start[0][..., :nq], start[1][..., :nv]))
+        step = float(self.settings["step"])
         if self.settings["lag"]:
-            if self.vehicle.full is not None:
-                raise ControlError(f"{self.vehicle.name!r} has propellers of its own, so lag= has no meaning for it.")
             low, high = self._bounds()
             propellers = Propellers(float(self.settings["lag"]), lowest=low, highest=high)
-            controller = Actuated(controller, propellers, self._hover(), sample_time=float(self.settings["step"]))
-        if self.settings["rotors"]:
-            controller = OnRotors(controller, self.vehicle)
-        elif self.vehicle.full is not None:
+            controller = Actuated(controller, propellers, self._hover(), sample_time=step)
+        if self.vehicle.full is not None:
             controller = self.vehicle.full.controller(controller)
-        self._template = self.conditions.around(controller, self.vehicle)
-        return self._template
-
-    @property
-    def _own(self) -> tuple[int, int]:
-        return self.vehicle.model.nq, self.vehicle.model.nv
+        seen = self.vehicle.plant
+        controller = self.conditions.measured(
+            controller, seen, (start[0][..., : seen.nq], start[1][..., : seen.nv]), step
+        )
+        if self.rotors is not None:
+            controller = OnRotors(controller, self.vehicle)
+        self._made = self.conditions.blown(controller)
+        return self._made
 
     def _bounds(self) -> tuple[float, float]:
         limits = self.vehicle.limits

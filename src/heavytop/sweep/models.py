@@ -34,6 +34,8 @@ BATCHED = ("start", "inputs", "parameters")
 """Options that may be functions of arrays of values."""
 BATCH = 4096
 """Trajectories of one native call: enough to fill the lanes, few enough for the cache."""
+FEW_KEPT = 256
+"""Points of a chunk whose trajectories are kept."""
 MOST_BYTES = 256e6
 """Records of one native call."""
 
@@ -88,7 +90,7 @@ class ModelCases(Cases):
 
     @property
     def target(self) -> int:
-        return MANY
+        return MANY if not self.trajectories else FEW_KEPT
 
     # --- evaluation -----------------------------------------------------------------------------------------------------------
 

@@ -170,6 +170,8 @@ class Store:
         """Write a chunk, see it on the disk, then mark it."""
         region = self.chunks.region(index)
         try:
+            if int(self.arrays["done"][index]) == GIVEN_UP:
+                self.arrays["cause"][tuple(region)] = ""  # of the attempt before
             write_into(self.arrays, region, output, self.entries)
             self._write_draws(index, region, study)
             settle_chunk(self.path, self.arrays, self.chunks.place(index))
