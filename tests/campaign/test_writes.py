@@ -37,7 +37,8 @@ if kind == "figure":
     from heavytop.show import plots
     figures = [plots._figure(2.0, 1.0) for _ in runs]
     for k, figure in enumerate(figures):
-        figure.add_subplot().plot([0.0, 1.0 + k])
+        figure.set_layout_engine("none")
+        figure.add_axes((0.2, 0.2, 0.7, 0.7)).plot([0.0, 1.0 + k])
 def write(place, which):
     if kind == "netcdf":
         runs[which].save(place / "run.nc")
