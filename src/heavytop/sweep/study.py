@@ -137,7 +137,7 @@ def write_into(arrays: Mapping[str, Any], region: Sequence[slice], output: Outpu
                 raise SweepError(
                     f"{name!r} has the shape {values.shape[1:]} here and {entry.shape} at the first point; a sweep keeps one shape."
                 )
-            arrays[name][place] = values.astype(entry.dtype).reshape(*counts, *entry.shape)
+            arrays[name][place] = values.astype(entry.dtype).reshape((*counts, *entry.shape))
     arrays["outcome"][place] = output.outcome.reshape(counts)
     arrays["end_time"][place] = output.end_time.reshape(counts)
     causes = np.full(output.outcome.shape, "", dtype=object)
