@@ -310,7 +310,7 @@ def test_share_has_honest_intervals() -> None:
     result = ht.sweep(lambda x, y: {"ok": y < x}, over={"x": [0.25, 1.0], "y": ht.uniform(0, 1)}, draws=400)
     share = result.share("ok")
     assert share.low.values[0] < 0.25 < share.high.values[0]
-    assert share.high.values[1] == 1.0
+    assert share.high.values[1] > 1 - 1e-12
 
 
 def test_quantile_interval_covers() -> None:
