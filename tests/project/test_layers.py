@@ -38,7 +38,7 @@ RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 
 # Convenience methods that hand an object to a higher layer (`run.show()`, `run.save()`, `model.equations()`): allowed inside a
 # function, and for the type of their result.
-UPWARD_IN_METHODS = {"simulate": {"show", "io"}, "system": {"equations"}}
+UPWARD_IN_METHODS = {"simulate": {"show", "io"}, "system": {"equations", "io", "show"}}
 
 
 class Import(NamedTuple):
