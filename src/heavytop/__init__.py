@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from heavytop import mechanics as mechanics
     from heavytop import plan as plan
     from heavytop import show as show
+    from heavytop.copters import maneuvers as maneuvers
     from heavytop.io import conventions as conventions
     from heavytop.io.load_robot import load as load
 
@@ -72,16 +73,18 @@ _ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "maneuvers":
-        return import_module("heavytop.copters.maneuvers")
-    if name == "conventions":
-        return import_module("heavytop.io.conventions")
-    if name == "load":
-        return import_module("heavytop.io.load_robot").load
-    if name in _ON_DEMAND:
-        return import_module(f"heavytop.{name}")
-    raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker shall see only the names declared above, so that it finds misspelled ones
+
+    def __getattr__(name: str) -> Any:
+        if name == "maneuvers":
+            return import_module("heavytop.copters.maneuvers")
+        if name == "conventions":
+            return import_module("heavytop.io.conventions")
+        if name == "load":
+            return import_module("heavytop.io.load_robot").load
+        if name in _ON_DEMAND:
+            return import_module(f"heavytop.{name}")
+        raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
