@@ -195,13 +195,13 @@ class MjcfWriter:
             if len(actuator.terms) > 1:
                 section.add("motor", name=actuator.name, tendon=f"{actuator.name}.tendon")
                 continue
-            ((joint, index, gear),) = actuator.terms
-            kind = self.robot.joints[joint].kind
-            if kind in (FLOATING, PLANAR):
-                self.robot.report.lost("input", actuator.name, actuator.where, f"it acts in a {kind} joint")
-                continue
-            values = [0.0] * index + [gear] if kind == SPHERICAL else [gear]
-            section.add("motor", name=actuator.name, joint=joint, gear=numbers(values))
+            for joint, index, gear in actuator.terms:
+                kind = self.robot.joints[joint].kind
+                if kind in (FLOATING, PLANAR):
+                    self.robot.report.lost("input", actuator.name, actuator.where, f"it acts in a {kind} joint")
+                    continue
+                values = [0.0] * index + [gear] if kind == SPHERICAL else [gear]
+                section.add("motor", name=actuator.name, joint=joint, gear=numbers(values))
 
 
 def _product(poses: list[np.ndarray]) -> np.ndarray:
