@@ -1,5 +1,6 @@
 """Tracking control of rigid-body systems by a mechanical prototype: laws, references, limits, analysis."""
 
+from heavytop._gate import gate as _gate
 from heavytop.control.actuators import Actuated as Actuated
 from heavytop.control.actuators import Propellers as Propellers
 from heavytop.control.actuators import TiltingPropellers as TiltingPropellers
@@ -33,9 +34,13 @@ from heavytop.control.law import Law as Law
 from heavytop.control.laws import body_law as body_law
 from heavytop.control.laws import energy_law as energy_law
 from heavytop.control.laws import particle_law as particle_law
+from heavytop.control.lqr import LinearQuadratic as LinearQuadratic
+from heavytop.control.lqr import lqr as lqr
 from heavytop.control.measurements import Delayed as Delayed
 from heavytop.control.measurements import Noisy as Noisy
 from heavytop.control.measurements import OnPart as OnPart
+from heavytop.control.mpc import Predictive as Predictive
+from heavytop.control.mpc import mpc as mpc
 from heavytop.control.prototype import DesiredDamping as DesiredDamping
 from heavytop.control.prototype import DesiredInertia as DesiredInertia
 from heavytop.control.prototype import Prototype as Prototype
@@ -49,6 +54,7 @@ from heavytop.control.tracking import Tracking as Tracking
 from heavytop.control.virtual_vehicle import VirtualVehicle as VirtualVehicle
 from heavytop.control.virtual_vehicle import recorded_reference as recorded_reference
 from heavytop.control.virtual_vehicle import virtual_reference as virtual_reference
+from heavytop.control.weights import Weights as Weights
 from heavytop.control.wind import ConstantWind as ConstantWind
 from heavytop.control.wind import Gust as Gust
 from heavytop.control.wind import VonKarman as VonKarman
@@ -56,3 +62,5 @@ from heavytop.control.wind import Winds as Winds
 from heavytop.control.wrapper import Seen as Seen
 from heavytop.control.wrapper import Wrapper as Wrapper
 from heavytop.simulate import Controller as Controller
+
+_gate(__name__)

@@ -17,7 +17,7 @@ from heavytop.compile import Traced, trace_of
 from heavytop.control.base import REFERENCE, BaseController
 from heavytop.errors import ControlError
 from heavytop.simulate import complete
-from heavytop.simulate.protocol import ARGUMENTS, MEMORY_OUTPUTS
+from heavytop.simulate.controller import ARGUMENTS, MEMORY_OUTPUTS
 
 NOTHING = np.zeros(0)
 

@@ -107,14 +107,23 @@ class Plan:
         return k, np.clip(t, 0.0, self.duration) - self.times[k]
 
     def inputs(self, t: Any) -> np.ndarray:
-        """Inputs (..., nu) at the times t (...); after the end those of the end."""
+        """Inputs (..., nu) at the times t (...); after the end those that hold the last configuration best."""
         times = np.asarray(t, dtype=float)
         k, tau = self._interval(times.reshape(-1))
         u = self.u[k]
         if self.linear:
             length = np.diff(self.times)[k]
             u = u + (tau / length)[:, None] * (self.u[k + 1] - u)
+        u = np.where((times.reshape(-1) > self.duration)[:, None], self._rest, u)
         return u.reshape(*times.shape, self.model.nu)
+
+    @cached_property
+    def _rest(self) -> np.ndarray:
+        """Inputs (nu,) nearest to balance at the end."""
+        model, zero = self.model, np.zeros(self.model.nv)
+        parameters = dict(zip(model.parameter_names, self.problem.parameters, strict=True))
+        force = model.inverse_dynamics(self.q[-1], zero, zero, parameters)
+        return np.linalg.pinv(model.input_matrix(self.q[-1], parameters), rcond=1e-9) @ force
 
     @cached_property
     def reference(self) -> Reference:

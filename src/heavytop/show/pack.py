@@ -62,12 +62,19 @@ def pack_report(report: Report) -> tuple[dict[str, Any], bytes]:
         "scene": _scene(report.scene, block),
         "panels": [_panel(report, k, block) for k in range(len(report.panels))],
         "palette": {
-            "roles": {role: {"light": a, "dark": b, "opacity": c} for role, (a, b, c) in palette.ROLES.items()},
+            "roles": _roles(report.scene),
             "series": {"light": palette.SERIES_LIGHT, "dark": palette.SERIES_DARK},
             "marks": palette.MARKS,
         },
     }
     return document, block.to_bytes()
+
+
+def _roles(scene: Scene) -> dict[str, Any]:
+    """Colours of all roles, and of the colours that meshes bring along."""
+    own = {mesh.role for body in scene.bodies.values() for mesh in body.meshes}
+    looks = {role: palette.look(role) for role in (*palette.ROLES, *sorted(own - palette.ROLES.keys()))}
+    return {role: {"light": a, "dark": b, "opacity": c} for role, (a, b, c) in looks.items()}
 
 
 def _scene(scene: Scene, block: Block) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
-from heavytop.simulate.recent import Recent
+from heavytop.simulate.recently_used import Recent
 
 if TYPE_CHECKING:
     from heavytop.system import Model

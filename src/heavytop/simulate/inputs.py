@@ -12,9 +12,9 @@ import numpy as np
 
 from heavytop._arrays import numbers
 from heavytop.errors import ShapeError, SimulationError
+from heavytop.simulate.controller import bind
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.plant import Control
-from heavytop.simulate.protocol import bind
 
 Callback = Callable[[float, np.ndarray, np.ndarray], Any]
 HOLDS = ("zero-order", "continuous")

@@ -157,6 +157,8 @@ class Mesh:
             raise FileFormatError(f"mesh {self.path!r}: the format must be one of {', '.join(MESH_FORMATS)}.")
         if path.stat().st_size > LARGEST_MESH:
             raise FileFormatError(f"mesh {self.path!r} has more than {LARGEST_MESH} bytes.")
+        if path.suffix.lower() == ".dae" and b"<!DOCTYPE" in path.read_bytes():
+            raise FileFormatError(f"mesh {self.path!r}: document type declarations are refused. Remove them.")
         try:
             loaded = trimesh.load(path, force="mesh", skip_materials=True)
             vertices, faces = np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)

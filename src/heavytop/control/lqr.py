@@ -1,0 +1,268 @@
+"""The linear-quadratic regulator along a motion, on the manifold: the cheap stabiliser of a plan.
+
+Deviations are places in the chart around the reference and differences of velocities, ``x = (place(q_R, q), v - v_R)``, so that there are
+no redundant states and no singularity within half a turn. The motion is cut into steps whose derivatives are exact
+(:mod:`heavytop.control.shooting`); Riccati's recursion gives the gains of ``u = u_R - K(t) x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, split, symbol
+from heavytop.compile import Traced, trace_of
+from heavytop.control.allocation import Limits
+from heavytop.control.base import BaseController
+from heavytop.control.charts import chart, place
+from heavytop.control.rates import Rates
+from heavytop.control.reference import Reference
+from heavytop.control.shooting import Layout, Shooting
+from heavytop.control.weights import Weights
+from heavytop.errors import ControlError
+from heavytop.simulate import simulate
+from heavytop.simulate.integrators.tableaus import RK4
+from heavytop.system.model import Model
+
+SETTLED, LONGEST = 1e-10, 100_000
+
+
+class LinearQuadratic(BaseController):
+    """``u = u_R(t) - K(t) x`` along a reference, within limits. Made by :func:`lqr`.
+
+    Attributes
+    ----------
+    times : (n,) s where gains were computed; in between they are linear, afterwards the last ones hold.
+    gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the cost x^T P x that remains.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reference: Reference,
+        times: np.ndarray,
+        gains: np.ndarray,
+        cost_to_go: np.ndarray,
+        inputs: Callable[[np.ndarray], np.ndarray],
+        bounds: tuple[np.ndarray, np.ndarray] | None,
+    ) -> None:
+        self.model, self.reference, self.times, self.gains = model, reference, times, gains
+        self.cost_to_go, self._inputs, self._bounds = cost_to_go, inputs, bounds
+
+    def __repr__(self) -> str:
+        return f"LinearQuadratic({self.model.name!r}: {len(self.times)} gains over {self.times[-1]:g} s)"
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int, int, int]:
+        m = self.model
+        return m.nq, m.nv, m.nu, m.nu * (m.coordinates.nv + m.nv)
+
+    @property
+    def signal_size(self) -> int:
+        """q_R, v_R, u_R and K side by side."""
+        return sum(self._sizes)
+
+    def signal(self, times: Any) -> np.ndarray:
+        """Samples (..., signal_size)."""
+        t = np.asarray(times, dtype=float)
+        flat = t.reshape(-1)
+        q, v, _ = self.reference(flat)
+        inside = np.clip(flat, self.times[0], self.times[-1])
+        k = np.clip(np.searchsorted(self.times, inside, side="right") - 1, 0, max(len(self.times) - 2, 0))
+        after = np.minimum(k + 1, len(self.times) - 1)
+        length = np.where(after > k, self.times[after] - self.times[k], 1.0)
+        part = ((inside - self.times[k]) / length)[:, None]
+        table = self.gains.reshape(len(self.times), -1)
+        gains = (1 - part) * table[k] + part * table[after]
+        rows = np.concatenate([q, v, self._inputs(flat), gains], axis=1)
+        return rows.reshape(*t.shape, -1)
+
+    def composed(self, model: Any) -> Traced:
+        """The controller as traced function of q, v and the signal."""
+        own = self.model
+        for what in ("nq", "nv", "nu"):
+            if getattr(model, what) != getattr(own, what):
+                raise ControlError(
+                    f"the regulator was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
+                    f"{getattr(model, what)}."
+                )
+        q, v, signal = symbol("q", own.nq), symbol("v", own.nv), symbol("signal", self.signal_size)
+        q_R, v_R, u_R, K = split(signal, self._sizes)
+        x = concatenate(place(own.coordinates, q_R, q), v - v_R)
+        u: Array = u_R - np.matvec(np.reshape(K, (own.nu, self._sizes[3] // own.nu)), x)
+        if self._bounds is not None:
+            u = np.minimum(np.maximum(u, self._bounds[0]), self._bounds[1])
+        return trace_of("lqr", {"q": q, "v": v, "signal": signal}, {"u": u})
+
+    def region(
+        self, sizes: Any, samples: int = 100, seed: int = 0, step: float | None = None, until: float | None = None
+    ) -> np.ndarray:
+        """The region of attraction, sampled: which part of random deviations of each size (in the norm of P) is brought back.
+
+        A run counts if its deviation at the end has at most a tenth of its size at the start in that norm.
+
+        Parameters
+        ----------
+        sizes : (m,) values of sqrt(x^T P x) at the start. samples : runs for each.
+
+        Returns
+        -------
+        (m,) parts between 0 and 1.
+        """
+        model, rng = self.model, np.random.default_rng(seed)
+        h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
+        end = float(until or self.reference.duration or 5.0)
+        q, v, _ = self.reference(0.0)
+        P = self.cost_to_go[0]
+        root = np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
+        parts = []
+        for size in np.atleast_1d(np.asarray(sizes, dtype=float)):
+            sphere = rng.standard_normal((samples, len(P)))
+            x = size * np.matvec(root, sphere / np.linalg.norm(sphere, axis=1)[:, None])
+            ne = model.coordinates.nv
+            start = chart(model.coordinates, np.broadcast_to(q, (samples, len(q))), x[:, :ne]), v + x[:, ne:]
+            run = simulate(
+                model, start, end, step or h / 5, control=self, hold="continuous", record_every=10**9, progress=False
+            )
+            q_end, v_end, _ = self.reference(end)
+            left = np.concatenate([place(model.coordinates, q_end, run.q[-1]), run.v[-1] - v_end], axis=1)
+            last = np.sqrt(np.vecdot(left, np.matvec(self.cost_to_go[-1], left)))
+            parts.append(float(np.mean(np.isfinite(last) & (last < 0.1 * size))))
+        return np.array(parts)
+
+
+def lqr(
+    model: Model,
+    reference: Reference | Array,
+    weights: Weights | None = None,
+    *,
+    inputs: Callable[[np.ndarray], np.ndarray] | None = None,
+    limits: Any = None,
+    step: float | None = None,
+    final: np.ndarray | None = None,
+) -> LinearQuadratic:
+    """The time-varying linear-quadratic regulator along a reference, or the constant one at a set point.
+
+    Parameters
+    ----------
+    model : of the plant.
+    reference : a feasible motion (``plan.reference``), or a configuration (nq,) in balance.
+    weights : of deviations. final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
+    inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
+    limits : of the inputs, pair or :class:`.Limits`; the input is cut off there.
+    step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> cart = ht.library.cart_pole().derive()
+    >>> upright = ht.control.lqr(cart, [0.0, 0.0])
+    >>> run = ht.simulate(cart, ([0.2, 0.3], [0, 0]), until=6.0, step=0.01, control=upright)
+    >>> bool(abs(run.q[-1]).max() < 1e-2)
+    True
+    """
+    weights = weights or Weights()
+    if not isinstance(reference, Reference):
+        reference = Reference.set_point(model, reference)
+    Q, R = weights.vectors(model)
+    constant = reference.duration is None
+    end = reference.horizon
+    h = step or (0.01 if constant else end / 500)
+    if not 0 < h < np.inf:
+        raise ControlError(f"the step of the regulator must be positive, got {step!r}.")
+    count = 1 if constant else max(round(end / h), 2)
+    times = np.zeros(1) if constant else np.linspace(0.0, end, count + 1)
+    given = inputs or _needed(model, reference)
+    A, B = linearized_steps(
+        model, reference, times[:-1] if not constant else times, h if constant else end / count, given
+    )
+    Q, R = np.diag(Q) * h, np.diag(R) * h
+    bounds = None if limits is None else (limits if isinstance(limits, Limits) else Limits(*limits)).bounds(model)
+    if constant:
+        P, K = settle(A[0], B[0], Q, R)
+        return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
+    if final is None:
+        final = _final(model, reference, end, end / count, Q, R, given)
+    P = np.asarray(final, dtype=float)
+    gains, costs = [], [P]
+    for k in reversed(range(count)):
+        P, K = riccati(P, A[k], B[k], Q, R)
+        gains.append(K)
+        costs.append(P)
+    gains.reverse()
+    costs.reverse()
+    return LinearQuadratic(model, reference, times, np.array([*gains, gains[-1]]), np.array(costs), given, bounds)
+
+
+def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One step backwards: K = (R + B^T P B)^-1 B^T P A, P = Q + A^T P (A - B K)."""
+    K = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
+    new = Q + A.T @ P @ (A - B @ K)
+    return 0.5 * (new + new.T), K
+
+
+def settle(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """P and K that no longer change.
+
+    Raises
+    ------
+    ControlError
+        The inputs do not stabilise the motion to first order.
+    """
+    from scipy.linalg import solve_discrete_are
+
+    try:
+        P = solve_discrete_are(A, B, Q + 1e-12 * np.eye(len(A)), R)
+    except (np.linalg.LinAlgError, ValueError):
+        raise ControlError(
+            "no regulator exists here: to first order the inputs do not stabilise the motion. Check that it is in balance, and that "
+            "every state can be reached by the inputs."
+        ) from None
+    return P, riccati(P, A, B, Q, R)[1]
+
+
+def linearized_steps(
+    model: Model, reference: Reference, times: np.ndarray, h: float, inputs: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A (n, nx, nx) and B (n, nx, nu) of the steps from each time to h later, in the charts around the reference."""
+    rates = Rates.of(model)
+    layout = Layout(rates.ne, rates.nv, rates.nu)
+    q, v, _ = reference(times)
+    ahead, _, _ = reference(times + h)
+    y = np.zeros((len(times), layout.size))
+    y[:, layout.v], y[:, layout.c] = v, inputs(times + 0.5 * h)
+    run = Shooting(rates, layout, RK4, 1).run(y, np.full(len(times), h), q, rates.parameters(), slopes=True)
+    ends = np.concatenate([run.ends[:, : rates.ne], np.zeros((len(times), rates.ne))], axis=1)
+    _, link = rates.link.first(ends, q, ahead)
+    slopes = run.slopes.copy()
+    slopes[:, : rates.ne] = link[:, :, : rates.ne] @ run.slopes[:, : rates.ne]
+    return slopes[:, :, : rates.nx], slopes[:, :, layout.c]
+
+
+def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.ndarray]:
+    """The inputs that a reference needs, in the sense of least squares."""
+
+    def inputs(times: np.ndarray) -> np.ndarray:
+        q, v, a = reference(times)
+        force = model.inverse_dynamics(q, v, a)
+        return np.matvec(np.linalg.pinv(model.input_matrix(q), rcond=1e-9), force)
+
+    return inputs
+
+
+def _final(
+    model: Model, reference: Reference, end: float, h: float, Q: np.ndarray, R: np.ndarray, inputs: Any
+) -> np.ndarray:
+    """Cost at the end: that of the regulator there if the motion ends at rest in balance, else a hundred times the weights."""
+    q, v, _ = reference(end)
+    if np.max(np.abs(v), initial=0.0) < 1e-6:
+        rest = Reference.set_point(model, q)
+        try:
+            A, B = linearized_steps(model, rest, np.zeros(1), h, _needed(model, rest))
+            return settle(A[0], B[0], Q, R)[0]
+        except ControlError:
+            pass  # the end cannot be held; the way there can still be regulated
+    return 100.0 * Q / h

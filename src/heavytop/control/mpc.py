@@ -1,0 +1,268 @@
+"""Predictive control on the manifold: at every sample one step of an optimisation over the next moves (real-time iteration).
+
+The motion over the horizon is kept as nodes (q, v) and held inputs. A sample linearises all steps in the charts around the nodes (one
+native call), eliminates the states (condensing), solves a quadratic program for the inputs with its limits, and moves the nodes
+by the solution. Deviations from the reference are measured by the rotation vector, which is defined for every attitude: there is no start
+from which the cost or its slope is undefined. The cost of what comes after the horizon is that of the linear-quadratic regulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
+from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.control.allocation import Limits
+from heavytop.control.charts import chart, miss, place
+from heavytop.control.lqr import linearized_steps, settle
+from heavytop.control.mpc_qp import Program, solver
+from heavytop.control.rates import Rates
+from heavytop.control.reference import Reference
+from heavytop.control.weights import Weights
+from heavytop.errors import ControlError, unknown_name
+from heavytop.system.model import Model
+
+
+class Predictive:
+    """A predictive controller; a function of (t, q, v) for ``simulate(..., inputs=controller, control_step=controller.step)``.
+
+    Made by :func:`mpc`. It remembers the motion it expects between calls; :meth:`reset` forgets it.
+
+    Attributes
+    ----------
+    step, horizon : length of a move in s, number of moves. q, v, u : the expected motion (N + 1, nq), (N + 1, nv), (N, nu).
+    seconds : time of each call so far. failures : calls whose quadratic program had no solution; then the inputs planned before are used.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reference: Reference,
+        horizon: int,
+        step: float,
+        weights: Weights,
+        limits: tuple[np.ndarray, np.ndarray] | None,
+        speeds: tuple[np.ndarray, np.ndarray],
+        iterations: int,
+    ) -> None:
+        self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
+        self.iterations, self.rates = iterations, Rates.of(model)
+        self._p = self.rates.parameters()
+        free = np.full(model.nu, np.inf)
+        self._limits = (-free, free) if limits is None else limits
+        self._weights = weights.vectors(model)
+        final = self._final_cost(weights)
+        self._program = Program(
+            horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits,
+            (speeds[0], speeds[1], self.rates.ne),
+        )  # fmt: skip
+        self._constant = reference.duration is None and reference.traced is not None and _is_constant(reference)
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"Predictive({self.model.name!r}: {self.horizon} moves of {self.step:g} s)"
+
+    # --- native code --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _traced(self) -> Traced:
+        """Step with sensitivities: (q, v, u, q_1, v_1, q_R, v_R) -> defect, A, B, deviation at node 1, its slope."""
+        r, c = self.rates, self.model.coordinates
+        shapes = {"q": r.model.nq, "v": r.nv, "u": r.nu, "q_1": r.model.nq, "v_1": r.nv, "q_R": r.model.nq, "v_R": r.nv}
+        s = {name: symbol(name, size) for name, size in shapes.items()} | {"h": symbol("h")}
+        p = symbol("p", len(self._p))
+        y = symbol("y", r.nx + r.nu)
+        e, dv, du = split(y, (r.ne, r.nv, r.nu))
+        rho = r.rho.traced_value
+        x: Array = concatenate(e, s["v"] + dv)
+        u, h = s["u"] + du, s["h"]
+        rate = lambda x: rho.expressions(concatenate(x, u), s["q"], p)[0]  # noqa: E731
+        k1 = rate(x)
+        k2 = rate(x + 0.5 * h * k1)
+        k3 = rate(x + 0.5 * h * k2)
+        k4 = rate(x + h * k3)
+        end = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        defect = concatenate(miss(c, s["q_1"], chart(c, s["q"], end[: r.ne])), end[r.ne :] - s["v_1"])
+        moved = symbol("moved", r.nx)
+        away = concatenate(place(c, s["q_R"], chart(c, s["q_1"], moved[: r.ne])), s["v_1"] + moved[r.ne :] - s["v_R"])
+        zero = lambda expression, variables: substitute(expression, variables, np.zeros(variables.shape))  # noqa: E731
+        slope = zero(jacobian(defect, y), y)
+        outputs = {
+            "defect": zero(defect, y), "A": slope[:, : r.nx], "B": slope[:, r.nx :],
+            "away": zero(away, moved), "turn": zero(jacobian(away, moved), moved),
+        }  # fmt: skip
+        return trace_of("prediction", {**s, "p": p}, outputs)
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        mark = self.model.description.fingerprint
+        return Kernel(self._traced) if mark is None else Kernel.cached(f"{mark} prediction", lambda: self._traced)
+
+    @cached_property
+    def _move(self) -> Kernel:
+        """(q, e) -> chart(q, e), projected on the manifold."""
+        c = self.model.coordinates
+        q, e = symbol("q", self.model.nq), symbol("e", self.rates.ne)
+        return Kernel(trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))}))
+
+    def _final_cost(self, weights: Weights) -> np.ndarray:
+        """P of the regulator where the reference ends or rests; without one ten times the weights."""
+        Q, R = (np.diag(w) * self.step for w in self._weights)
+        end = self.reference.duration or 0.0
+        q, v, _ = self.reference(end)
+        if np.max(np.abs(v), initial=0.0) < 1e-6:
+            rest = Reference.set_point(self.model, q)
+            try:
+                A, B = linearized_steps(self.model, rest, np.zeros(1), self.step, lambda t: self._balance(q)[None])
+                return settle(A[0], B[0], Q, R)[0]
+            except ControlError:
+                pass
+        return 10.0 * Q
+
+    def _balance(self, q: np.ndarray) -> np.ndarray:
+        """Inputs (nu,) that come nearest to holding q."""
+        zero = np.zeros(self.model.nv)
+        force = self.model.inverse_dynamics(q, zero, zero)
+        return np.linalg.pinv(self.model.input_matrix(q), rcond=1e-9) @ force
+
+    # --- the loop -----------------------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Forget the expected motion and the measured times."""
+        self.q = self.v = self.u = np.zeros(0)
+        self._time: float | None = None
+        self.seconds: list[float] = []
+        self.failures = 0
+        self._known: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def _begin(self, q: np.ndarray, v: np.ndarray, wanted: np.ndarray) -> None:
+        n = self.horizon
+        self.q = np.broadcast_to(q, (n + 1, len(q))).copy()
+        self.v = np.broadcast_to(v, (n + 1, len(v))).copy()
+        self.u = np.clip(wanted, *self._limits).copy()
+
+    def _shift(self, moves: int) -> None:
+        for _ in range(min(moves, self.horizon)):
+            for nodes in (self.q, self.v, self.u):
+                nodes[:-1] = nodes[1:]
+
+    def _wanted(self, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q_R, v_R at the nodes 1 to N, and the inputs they need in the moves."""
+        if self._constant and self._known is not None:
+            return self._known
+        times = t + self.step * np.arange(self.horizon + 1)
+        q, v, a = self.reference(times)
+        if self._constant:
+            u = np.broadcast_to(self._balance(q[0]), (self.horizon, self.model.nu))
+        else:
+            force = self.model.inverse_dynamics(q[:-1], v[:-1], a[:-1])
+            u = np.matvec(np.linalg.pinv(self.model.input_matrix(q[:-1]), rcond=1e-9), force)
+        self._known = q[1:], v[1:], u
+        return self._known
+
+    def __call__(self, t: float, q: Array, v: Array) -> np.ndarray:
+        """The input (nu,) at the time t (s) in the state (q, v)."""
+        clock = perf_counter()
+        q_R, v_R, u_R = self._wanted(float(t))
+        if self._time is None or t < self._time:
+            self._begin(np.asarray(q, dtype=float), np.asarray(v, dtype=float), u_R)
+            self._time = float(t)
+        else:
+            moves = int((t - self._time) / self.step + 1e-6)
+            if moves:
+                self._shift(moves)
+                self._time += moves * self.step
+        self.q[0], self.v[0] = q, v
+        for _ in range(self.iterations):
+            self._iterate(q_R, v_R, u_R)
+        self.seconds.append(perf_counter() - clock)
+        return self.u[0].copy()
+
+    def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
+        kernel, n, ne = self._kernel, self.horizon, self.rates.ne
+        defect, A, B, away, turn = kernel(
+            self.q[:n], self.v[:n], self.u, self.q[1:], self.v[1:], q_R, v_R, self.step, self._p
+        )
+        solved = self._program.solve(A, B, defect, away, turn, self.u, u_R, self.v[1:])
+        if solved is None:
+            self.failures += 1
+            return
+        du, dx = solved
+        self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
+        self.q[1:] = self._move(self.q[1:], dx[:, :ne])[0]
+        self.v[1:] += dx[:, ne:]
+
+    def report(self) -> str:
+        """Times of the calls so far (the first one compiles and is left out)."""
+        taken = np.array(self.seconds[1:] or [np.nan]) * 1e3
+        return (
+            f"{len(taken)} samples: median {np.median(taken):.3f} ms, 99.9 % below {np.quantile(taken, 0.999):.3f} ms, longest "
+            f"{taken.max():.3f} ms; {self.failures} without a solution"
+        )
+
+
+def mpc(
+    model: Model,
+    reference: Reference | Array | None = None,
+    *,
+    horizon: int = 20,
+    step: float = 0.05,
+    cost: Weights | None = None,
+    limits: Any = None,
+    speeds: Mapping[str, tuple[float, float]] | None = None,
+    iterations: int = 1,
+) -> Predictive:
+    """Predictive control by real-time iteration.
+
+    Parameters
+    ----------
+    model : what is predicted.
+    reference : motion to follow, or configuration (nq,) to hold; default: the neutral one.
+    horizon, step : number and length (s) of the moves that are looked ahead; the controller is sampled with this step.
+    cost : weights of deviations from the reference.
+    limits : of the inputs: pair (lower, upper) or :class:`.Limits`; they are always kept.
+    speeds : name of a velocity -> (lower, upper); kept as well as possible (slacks), as a disturbance may make it impossible.
+    iterations : linearisations per sample.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> cart = ht.library.cart_pole().derive()
+    >>> upright = ht.control.mpc(cart, [0.0, 0.0], horizon=30, limits=(-20, 20))
+    >>> run = ht.simulate(cart, ([0.5, 0.4], [0, 0]), until=6.0, step=0.01, inputs=upright, control_step=0.05)
+    >>> bool(abs(run.q[-1]).max() < 1e-2)
+    True
+    """
+    if not isinstance(horizon, int) or horizon < 2:
+        raise ControlError(f"the horizon must be a whole number of at least 2 moves, got {horizon!r}.")
+    if not 0 < step < np.inf:
+        raise ControlError(f"the step of predictive control must be positive, got {step!r} s.")
+    if not isinstance(iterations, int) or iterations < 1:
+        raise ControlError(f"iterations must be 1, 2, ..., got {iterations!r}.")
+    solver()
+    if not isinstance(reference, Reference):
+        reference = Reference.set_point(model, reference)
+    bounds = None if limits is None else (limits if isinstance(limits, Limits) else Limits(*limits)).bounds(model)
+    low, high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
+    for name, (least, most) in (speeds or {}).items():
+        if name not in model.v_names:
+            raise unknown_name(f"velocity of {model.name!r}", name, model.v_names)
+        if not least < most:
+            raise ControlError(f"limits of {name!r}: the lower one {least:g} is not below the upper one {most:g}.")
+        low[model.v_names.index(name)], high[model.v_names.index(name)] = least, most
+    return Predictive(model, reference, horizon, float(step), cost or Weights(), bounds, (low, high), iterations)
+
+
+def _is_constant(reference: Reference) -> bool:
+    """Whether a traced reference does not depend on time."""
+    import casadi
+
+    traced = reference.traced
+    return traced is not None and all(
+        casadi.jacobian_sparsity(out, t).nnz() == 0 for t in [casadi.SX.sym("t")] for out in traced.function.call([t])
+    )

@@ -1,0 +1,133 @@
+"""The regulator along motions and predictive control: against closed forms, on plans, from anywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import heavytop as ht
+from heavytop import control
+from heavytop.control import Reference, Weights
+from heavytop.errors import ControlError, UnknownNameError
+
+
+@pytest.fixture(scope="module")
+def cart() -> ht.Model:
+    return ht.library.cart_pole().derive()
+
+
+@pytest.fixture(scope="module")
+def quad() -> ht.Model:
+    return ht.library.quadcopter().derive()
+
+
+def test_regulator_at_rest_is_the_algebraic_one(cart: ht.Model) -> None:
+    """With short steps the gains become those of the continuous Riccati equation of ``model.linearize``."""
+    A, B = cart.linearize([0.0, 0.0])
+    P = scipy.linalg.solve_continuous_are(A, B, np.diag([10.0, 10, 1, 1]), np.array([[0.1]]))
+    found = control.lqr(cart, [0.0, 0.0], step=1e-4)
+    np.testing.assert_allclose(found.gains[0], (B.T @ P) / 0.1, rtol=2e-3)
+
+
+def test_cost_to_go_is_what_it_costs(cart: ht.Model) -> None:
+    """A small deviation costs x^T P x over the rest of the motion."""
+    law = control.lqr(cart, [0.0, 0.0], step=1e-3)
+    x = np.array([1e-3, 2e-3, 0.0, -1e-3])
+    run = ht.simulate(cart, (x[:2], x[2:]), until=20.0, step=1e-3, control=law)
+    cost = np.sum(10 * run.q[:-1] ** 2 + run.v[:-1] ** 2) * 1e-3 + 0.1 * np.sum(run.u[: len(run.t) - 1] ** 2) * 1e-3
+    assert cost == pytest.approx(x @ law.cost_to_go[0] @ x, rel=2e-3)
+
+
+def test_regulator_along_a_plan(cart: ht.Model) -> None:
+    """Open loop a plan of an unstable motion leaves its way; with the regulator it arrives."""
+    plan = ht.plan(
+        cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), cost=0.01 * ht.plan.Effort(), steps=40, tolerance=1e-6
+    )
+    law = control.lqr(cart, plan.reference, Weights(inputs=0.1), inputs=plan.inputs)
+    start = np.array([0.02, np.pi + 0.05]), np.array([0.0, 0.1])
+    run = ht.simulate(cart, start, until=4.0, step=1e-3, control=law)
+    assert np.abs(run.q[-1]).max() < 0.02
+    assert np.abs(run.q[2000] - plan.q[-1]).max() < 0.1
+    held = np.repeat(plan.u[:-1], 50, axis=0)
+    alone = ht.simulate(cart, start, until=2.0, step=1e-3, inputs=held)
+    assert np.abs(alone.q[-1]).max() > 0.1
+    near, far = law.region([0.05, 50.0], samples=20)
+    assert near == 1.0
+    assert far < 1.0
+
+
+def test_what_cannot_be_stabilised_is_told() -> None:
+    system = ht.System(name="pair")
+    system.body("a", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.body("b", joint=ht.Prismatic("y"), inertia=ht.Inertia(1.0))
+    system.input("F", ht.JointForce("a"))
+    with pytest.raises(ControlError, match="do not stabilise"):
+        control.lqr(system.derive(), [0.0, 0.0])
+
+
+def test_regulator_refuses_another_plant(cart: ht.Model, quad: ht.Model) -> None:
+    law = control.lqr(cart, [0.0, 0.0])
+    with pytest.raises(ControlError, match="made for"):
+        ht.simulate(quad, (quad.neutral(), np.zeros(6)), until=0.1, step=0.01, control=law)
+
+
+def test_predictive_control_is_the_regulator_without_limits(cart: ht.Model) -> None:
+    """With the regulator's cost at the end of the horizon and small deviations both give the same input."""
+    law = control.lqr(cart, [0.0, 0.0], step=0.05)
+    ahead = control.mpc(cart, [0.0, 0.0], horizon=10, step=0.05, iterations=3)
+    x = 1e-4 * np.array([1.0, -2.0, 3.0, 1.0])
+    np.testing.assert_allclose(ahead(0.0, x[:2], x[2:]), -law.gains[0] @ x, rtol=1e-4)
+
+
+@pytest.mark.parametrize("angle", [np.radians(115), np.pi])
+def test_quadcopter_recovers_from_any_attitude(quad: ht.Model, angle: float) -> None:
+    hover = 0.9 * 9.81 / 4
+    ahead = control.mpc(quad, limits=(0.0, 4 * hover))
+    start = quad.integrate(quad.neutral(), np.array([0.0, 0, 0, angle, 0, 0]), 1.0)
+    start[:3] = 1.0, 0.0, 0.0
+    run = ht.simulate(quad, (start, np.zeros(6)), until=8.0, step=0.01, inputs=ahead, control_step=0.05)
+    assert np.abs(quad.difference(quad.neutral(), run.q[-1])).max() < 1e-5
+    assert run.u.min() >= 0.0
+    assert run.u.max() <= 4 * hover
+    assert ahead.failures == 0
+    assert "median" in ahead.report()
+
+
+def test_speeds_are_kept_as_far_as_possible(cart: ht.Model) -> None:
+    free = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20))
+    slow = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20), speeds={"x.v_x": (-0.8, 0.8)})
+    runs = [
+        ht.simulate(cart, ([0, 0], [0, 0]), until=8.0, step=0.01, inputs=c, control_step=0.05) for c in (free, slow)
+    ]
+    assert runs[0].v[:, 0].max() > 1.0
+    assert runs[1].v[:, 0].max() < 0.82
+    assert abs(runs[1].q[-1, 0] - 2.0) < 0.02
+
+
+def test_predictive_control_follows_a_motion(quad: ht.Model) -> None:
+    line = Reference.from_pose(quad, lambda t: ht.geometry.se3.pose(np.eye(3), ht.vector(0.5 * t, 0.0, 0.0)))
+    ahead = control.mpc(quad, line, limits=(0.0, 9.0))
+    run = ht.simulate(quad, (quad.neutral(), np.zeros(6)), until=6.0, step=0.01, inputs=ahead, control_step=0.05)
+    assert np.linalg.norm(run.q[-1, :3] - [3.0, 0.0, 0.0]) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"horizon": 1}, "horizon"),
+        ({"step": 0.0}, "step"),
+        ({"limits": (1.0, 0.0)}, "above the upper"),
+        ({"iterations": 0}, "iterations"),
+        ({"cost": Weights(inputs=0.0)}, "inputs must be positive"),
+        ({"speeds": {"x.v_x": (1.0, 1.0)}}, "not below"),
+    ],
+)
+def test_bad_options_are_refused(cart: ht.Model, options, message: str) -> None:
+    with pytest.raises(ControlError, match=message):
+        control.mpc(cart, [0.0, 0.0], **options)
+
+
+def test_unknown_speed_is_told(cart: ht.Model) -> None:
+    with pytest.raises(UnknownNameError, match="velocity"):
+        control.mpc(cart, [0.0, 0.0], speeds={"y": (-1.0, 1.0)})
