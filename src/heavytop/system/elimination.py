@@ -83,7 +83,9 @@ class SparseLDL:
         if pivot.is_zero():
             return self._zero
         regular = pivot > RANK_TOLERANCE * scale
-        self.nearness = casadi.fmin(self.nearness, casadi.if_else(regular, pivot / casadi.if_else(regular, scale, 1.0), 1.0))
+        self.nearness = casadi.fmin(
+            self.nearness, casadi.if_else(regular, pivot / casadi.if_else(regular, scale, 1.0), 1.0)
+        )
         return casadi.if_else(regular, 1.0 / casadi.if_else(regular, pivot, 1.0), 0.0)
 
     def _minimum_degree(self) -> list[int]:
