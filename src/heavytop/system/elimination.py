@@ -31,7 +31,7 @@ def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
 def independent_rows(Phi: np.ndarray, M: np.ndarray, groups: Sequence[int]) -> int:
     """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
     S = Phi @ np.linalg.solve(M, Phi.T)
-    size = np.sqrt(row_scales(np.diag(S), groups))
+    size = np.sqrt(row_scales(np.diag(S).tolist(), groups))
     kept = size > 0.0
     scaled = S[np.ix_(kept, kept)] / np.outer(size[kept], size[kept])
     return int(np.sum(np.linalg.eigvalsh(scaled) > RANK_TOLERANCE)) if np.any(kept) else 0
