@@ -55,7 +55,7 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
 
 def until_done(store: Path, count: int, process: subprocess.Popen[str]) -> None:
     """Wait until some chunks are done."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 900
     while time.monotonic() < deadline and process.poll() is None:
         if store.exists() and len(list((store / "done" / "c").glob("*"))) >= count:
             return
@@ -66,7 +66,7 @@ def until_done(store: Path, count: int, process: subprocess.Popen[str]) -> None:
 
 
 def finish(process: subprocess.Popen[str]) -> None:
-    _, errors = process.communicate(timeout=240)
+    _, errors = process.communicate(timeout=900)
     assert process.returncode == 0, errors[-3000:]
 
 
