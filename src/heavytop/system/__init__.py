@@ -23,6 +23,12 @@ from heavytop.system.moments import Damping as Damping
 from heavytop.system.moments import Inertia as Inertia
 from heavytop.system.moments import SpringSet as SpringSet
 from heavytop.system.moments import Stiffness as Stiffness
+from heavytop.system.shapes import Box as Box
+from heavytop.system.shapes import Capsule as Capsule
+from heavytop.system.shapes import Cylinder as Cylinder
+from heavytop.system.shapes import Ellipsoid as Ellipsoid
+from heavytop.system.shapes import Mesh as Mesh
+from heavytop.system.shapes import Sphere as Sphere
 from heavytop.system.system import System as System
 
 _gate(__name__)

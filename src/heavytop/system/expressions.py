@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, directional, jacobian, shape, symbol
+from heavytop._arrays import Array, concatenate, directional, jacobian, shape, substitute, symbol
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
@@ -18,6 +18,7 @@ from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics, Motion
+from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite
 
 EXPLICIT_UP_TO = 8
@@ -124,6 +125,7 @@ class Expressions:
             "gravity_force": (("q",), d("gravity_force")),
             "applied_force": (("q", "v"), d("applied_force")),
             "input_matrix": (("q",), d("input_matrix")),
+            "poses": (("q",), self._poses),
             "kinetic_energy": (("q", "v"), d("kinetic_energy")),
             "potential_energy": (("q",), lambda: self.dynamics.gravity_energy + self.dynamics.stiffness_energy),
             "energy": (("q", "v"), self._energy),
@@ -148,9 +150,13 @@ class Expressions:
             "project": (("q", "v"), self._project),
             "motion": (
                 ("q", "v", "u"),
-                lambda: {"joint_velocity": self._joint_velocity(), "acceleration": self.acceleration()},
+                lambda: dict(zip(("joint_velocity", "acceleration"), self._motion(), strict=True)),
             ),
         }
+
+    def _poses(self) -> tuple[Array, ...]:
+        """Pose of every frame in the world, in the order of the graph."""
+        return tuple(self.kinematics.pose(WORLD, frame) for frame in self.description.graph.frames)
 
     @cached_property
     def _of_frames(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[Motion], Array]]]:
@@ -173,11 +179,31 @@ class Expressions:
         """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
         return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
 
+    def _motion(self) -> tuple[Array, Array]:
+        """Joint velocity and acceleration; with constraints those of the nearest velocity that satisfies them.
+
+        Where the constraints are nearly dependent, accelerations amplify errors of q and v by the inverse of the small singular
+        value: there also the configuration is first taken back to phi(q) = 0.
+        """
+        rates = self._joint_velocity(), self.acceleration()
+        if not self.is_constrained:
+            return rates
+        v = self.v + self.constrained.velocity_correction()
+        w, a = (substitute(rate, self.v, v) for rate in rates)
+        near, q = self.constrained.near_singular(), self._projected_q()
+        return np.where(near, substitute(w, self.q, q), w), np.where(near, substitute(a, self.q, q), a)
+
+    def _projected_q(self) -> Array:
+        """One Newton step from q towards phi(q) = 0, least in the metric of M."""
+        return self.coordinates.retract(self.q, np.matvec(self._joint_rows(), self.constrained.position_correction()))
+
     def _project(self) -> dict[str, Array]:
-        """One Newton step towards phi(q) = 0 and the velocity that satisfies the constraints, both least in the metric of M."""
-        c = self.constrained
-        joint = np.matvec(self._joint_rows(), c.position_correction())
-        return {"q": self.coordinates.retract(self.q, joint), "v": self.v + c.velocity_correction()}
+        """One Newton step towards phi(q) = 0, then the velocity that satisfies the constraints, both least in the metric of M.
+
+        The velocity is that of the old configuration, unless the constraints are nearly dependent.
+        """
+        q, v = self._projected_q(), self.v + self.constrained.velocity_correction()
+        return {"q": q, "v": np.where(self.constrained.near_singular(), substitute(v, self.q, q), v)}
 
     def _joint_rows(self) -> Array:
         """Rows (joint velocities, nv): joint_velocity = rows v (without drift)."""

@@ -168,7 +168,8 @@ class Model(Answers):
         """Velocity coordinates less the independent constraints at one configuration ``q``."""
         if not self.is_constrained:
             return self.nv
-        return self.nv - independent_rows(self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters))
+        Phi, M = self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters)
+        return self.nv - independent_rows(Phi, M, self.expressions.constrained.groups)
 
     def _need_tree(self, method: str) -> None:
         if self.description.loops or self.description.constraints:
