@@ -37,7 +37,7 @@ def squares(count: int = 60, chunk: int = 4) -> ht.sweep.Study:
 
 
 def main() -> None:
-    """``studies.py STUDY STORE CLIENT``: run one, as a user's program would."""
+    """Arguments STUDY STORE CLIENT: run one, as a program of a user would."""
     name, store, client = sys.argv[1:4]
     study = {"pendulums": pendulums, "squares": squares}[name]()
     if client == "none":

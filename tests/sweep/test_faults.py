@@ -37,7 +37,7 @@ def started(store: Path, client: str, **environment: str) -> subprocess.Popen[st
     """A process of our own that runs the study."""
     paths = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent)])
     return subprocess.Popen(
-        [sys.executable, "-m", "sweep.studies", "squares", str(store), client],
+        [sys.executable, "-c", "from sweep import studies; studies.main()", "squares", str(store), client],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
