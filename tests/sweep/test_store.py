@@ -109,6 +109,22 @@ def test_another_study_is_refused_with_the_difference(whole: Path) -> None:
     ht.sweep(model, studies.POINTS, studies.DRAWS, seed=3, store=whole, chunk=16, **options)  # the same one is welcome
 
 
+def test_laws_and_their_references_are_described() -> None:
+    """The lines of two equal studies are equal, those of another reference or gain are not."""
+    from heavytop.copters import quadcopter
+
+    def lines(height: float, agility: float = 1.0) -> tuple[str, ...]:
+        quad = quadcopter(mass=0.9 * agility)
+        q = quad.model.neutral()
+        q[2] = height
+        law = quad.law("energy").with_reference(q)
+        return ht.sweep.make_study(quad.model, {"hull.x": [0.0, 1.0]}, control=law, until=0.1, step=0.01).lines
+
+    assert lines(0.0) == lines(0.0)
+    assert lines(0.0) != lines(1.0)
+    assert lines(0.0) != lines(0.0, 1.1)
+
+
 def test_a_changed_function_is_another_study(tmp_path: Path) -> None:
     path = tmp_path / "f.zarr"
     factor = 2.0

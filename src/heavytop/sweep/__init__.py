@@ -7,6 +7,7 @@ import sys
 from inspect import signature
 from types import ModuleType
 
+from heavytop._gate import gate as _gate
 from heavytop.sweep.adaptive import Boundary as Boundary
 from heavytop.sweep.adaptive import Quantile as Quantile
 from heavytop.sweep.adaptive import quantile as quantile
@@ -30,6 +31,8 @@ from heavytop.sweep.statistics import wilson as wilson
 from heavytop.sweep.study import Study as Study
 from heavytop.sweep.study_file import load_study as load_study
 from heavytop.sweep.study_file import read_study as read_study
+
+_gate(__name__)
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name

@@ -65,6 +65,8 @@ def _texts(value: Any, seen: dict[int, int]) -> Iterable[str]:
     seen[id(value)] = len(seen)
     if isinstance(value, Model) and value.description.fingerprint is not None:
         yield f"model {value.description.fingerprint}"
+    elif type(value).__name__ == "Function" and hasattr(value, "serialize"):  # of CasADi
+        yield str(value.serialize())
     elif is_symbolic(value):
         yield _expression(value)
     elif isinstance(value, np.ndarray) and value.dtype.kind in "fiubU":
@@ -103,8 +105,6 @@ def _object(value: Any, seen: dict[int, int]) -> Iterable[str]:
         yield from _texts(value.description, seen)
     elif isinstance(value, Run):
         yield from _texts((value.t, value.q, value.v), seen)
-    elif hasattr(value, "serialize"):  # a function of CasADi
-        yield str(value.serialize())
     elif hasattr(value, "__dict__"):
         for name, item in kept_attributes(value).items():
             yield name
