@@ -94,6 +94,11 @@ class Cases(Portable):
     def target(self) -> int:
         """Points of a usual chunk."""
 
+    @property
+    def least(self) -> int:
+        """Points of a chunk below which it does not pay to cut."""
+        return 1
+
     @abstractmethod
     def evaluate(self, values: Values) -> Output:
         """The points whose values are given (count, ...)."""
@@ -256,8 +261,8 @@ class BatchCases(FunctionCases):
         return call(self.function, values)
 
 
-MANY = 50_000
-"""Points of a chunk that runs in native batches: about two seconds of work."""
+MANY, LEAST = 100_000, 10_000
+"""Points of a chunk that runs in native batches: some seconds of work, beside which a twentieth of a second of writing is little."""
 
 
 def _check_used(names: Sequence[str], function: Callable[..., Any], label: str) -> None:

@@ -14,7 +14,7 @@ from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
-from heavytop.sweep.cases import MANY, Cases, Output, Values, call, groups, is_function, join, names_of, reason
+from heavytop.sweep.cases import LEAST, MANY, Cases, Output, Values, call, groups, is_function, join, names_of, reason
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
 
 STRUCTURE = (
@@ -91,6 +91,10 @@ class ModelCases(Cases):
     @property
     def target(self) -> int:
         return MANY if not self.trajectories else FEW_KEPT
+
+    @property
+    def least(self) -> int:
+        return LEAST if not self.trajectories else 1
 
     # --- evaluation -----------------------------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ class Study(Unchanging):
         """Pieces of work."""
         target = self.chunk
         if target is None:
-            target = max(1, min(self.cases.target, -(-self.grid.points // 16)))
+            target = max(1, self.cases.least, min(self.cases.target, -(-self.grid.points // 8)))
         apart = {d for n in self.cases.apart for d in self.grid.variables[n].dims if n in self.grid.variables}
         return cut(self.grid, target, tuple(apart))
 
