@@ -192,10 +192,16 @@ FAILED = OUTCOMES.index("failed")
 
 def endings(run: Run) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     """Code and time (count,) of the end of every trajectory, and what happened to those that ended early, by index."""
-    flat = run.outcomes.reshape(-1)
-    codes = np.fromiter((_CODES[o.ending] for o in flat), dtype=np.int8, count=len(flat))
-    times = np.fromiter((o.time for o in flat), dtype=float, count=len(flat))
-    causes = {k: o.message for k, o in enumerate(flat) if o.ending is not Ending.finished}
+    flat = run.outcomes.reshape(-1).tolist()
+    usual = next((o for o in flat if not o.trajectory), flat[0])  # those that went as far as the run share one outcome
+    codes, times = np.full(len(flat), _CODES[usual.ending], dtype=np.int8), np.full(len(flat), usual.time, dtype=float)
+    causes: dict[int, str] = {}
+    for k in [k for k, o in enumerate(flat) if o is not usual]:
+        codes[k], times[k] = _CODES[flat[k].ending], flat[k].time
+        if flat[k].ending is not Ending.finished:
+            causes[k] = flat[k].message
+    if usual.ending is not Ending.finished:
+        causes |= {k: usual.message for k, o in enumerate(flat) if o is usual}
     return codes, times, causes
 
 

@@ -140,8 +140,8 @@ def write_into(arrays: Mapping[str, Any], region: Sequence[slice], output: Outpu
             arrays[name][place] = values.astype(entry.dtype).reshape((*counts, *entry.shape))
     arrays["outcome"][place] = output.outcome.reshape(counts)
     arrays["end_time"][place] = output.end_time.reshape(counts)
-    causes = np.full(output.outcome.shape, "", dtype=object)
-    for k, text in output.causes.items():
-        causes[k] = text
     if output.causes or isinstance(arrays["cause"], np.ndarray):
+        causes = np.full(output.outcome.shape, "", dtype=object)
+        for k, text in output.causes.items():
+            causes[k] = text
         arrays["cause"][place] = causes.reshape(counts)
