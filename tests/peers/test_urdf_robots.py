@@ -73,7 +73,9 @@ def test_robot_equals_pinocchio(file: Path) -> None:
         assert deviation(force[k], effects) < TOLERANCE
         if a is not None and T.shape[0] == T.shape[1]:
             direct = pin.aba(peer, data, there.q[k], there.v[k], np.zeros(peer.nv))
-            assert deviation(a[k], T.T @ direct) < TOLERANCE
+            # rounding is amplified by the condition of M, which reaches 2e11 for one robot with tiny links
+            bound = max(TOLERANCE, np.finfo(float).eps * np.linalg.cond(theirs))
+            assert deviation(a[k], T.T @ direct) < bound
         elif a is not None:
             assert deviation(a[k], np.linalg.solve(theirs, -effects)) < TOLERANCE
         kinetic = pin.computeKineticEnergy(peer, data, there.q[k], there.v[k])
