@@ -14,9 +14,10 @@ from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.fly import fly
+from heavytop.cli.plan import plan
 from heavytop.cli.simulate import simulate
 
-COMMANDS = (fly, cockpit, derive, simulate, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, plan, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",

@@ -229,11 +229,15 @@ def _active(program: Transcription, solution: Solution, times: np.ndarray, least
     found: list[Active] = []
     low, high = program.nodes(solution.lower_lam), program.nodes(solution.upper_lam)
     lower, upper = program.nodes(program.lower), program.nodes(program.upper)
+    Y = program.nodes(solution.x)
     for names, place in ((model.u_names, layout.u), (model.v_names, layout.v)):
         for name, column in zip(names, range(place.start, place.stop), strict=True):
             open_ = lower[:, column] < upper[:, column]
             for side, lam, bound in (("lower", low, lower), ("upper", high, upper)):
-                nodes = np.nonzero(open_ & (lam[:, column] > least))[0]
+                gap = np.abs(
+                    Y[:, column] - bound[:, column]
+                )  # away from a bound the multiplier is what the barrier leaves
+                nodes = np.nonzero(open_ & (lam[:, column] > np.maximum(least, gap)))[0]
                 if len(nodes):
                     label = f"{side} limit {bound[nodes[0], column]:.4g} of {name!r}"
                     found.append(Active(label, times[nodes], lam[nodes, column]))
