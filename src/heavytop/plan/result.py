@@ -107,6 +107,10 @@ class Plan:
         k = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.times) - 2)
         return k, np.clip(t, 0.0, self.duration) - self.times[k]
 
+    def _after(self, t: np.ndarray) -> np.ndarray:
+        """Which times (n, 1) lie after the end, beyond rounding."""
+        return (t > self.duration * (1 + 1e-9))[:, None]
+
     def inputs(self, t: Any) -> np.ndarray:
         """Inputs (..., nu) at the times t (...); after the end those that hold the last configuration best."""
         times = np.asarray(t, dtype=float)
@@ -115,7 +119,7 @@ class Plan:
         if self.linear:
             length = np.diff(self.times)[k]
             u = u + (tau / length)[:, None] * (self.u[k + 1] - u)
-        u = np.where((times.reshape(-1) > self.duration)[:, None], self._rest, u)
+        u = np.where(self._after(times.reshape(-1)), self._rest, u)
         return u.reshape(*times.shape, self.model.nu)
 
     @cached_property
@@ -148,7 +152,7 @@ class Plan:
         v = ends[:, rates.ne :]
         parameters = dict(zip(model.parameter_names, p, strict=True))
         a = model.evaluate("acceleration", q, v, self.inputs(t), parameters=parameters)
-        after = (t > self.duration)[:, None]
+        after = self._after(t)
         return q, np.where(after, 0.0, v), np.where(after, 0.0, a)
 
     def run(self, samples: int = 400, record_every: int = 10) -> Run:
