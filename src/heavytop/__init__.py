@@ -23,21 +23,27 @@ from heavytop.simulate import Run as Run
 from heavytop.simulate import UserDynamics as UserDynamics
 from heavytop.simulate import Variational as Variational
 from heavytop.simulate import simulate_dynamics as simulate_dynamics
+from heavytop.system import Box as Box
+from heavytop.system import Capsule as Capsule
 from heavytop.system import Coupled as Coupled
 from heavytop.system import Custom as Custom
+from heavytop.system import Cylinder as Cylinder
 from heavytop.system import Cylindrical as Cylindrical
 from heavytop.system import Damping as Damping
+from heavytop.system import Ellipsoid as Ellipsoid
 from heavytop.system import Fixed as Fixed
 from heavytop.system import ForceElement as ForceElement
 from heavytop.system import Free as Free
 from heavytop.system import Inertia as Inertia
 from heavytop.system import JointElement as JointElement
 from heavytop.system import JointForce as JointForce
+from heavytop.system import Mesh as Mesh
 from heavytop.system import Model as Model
 from heavytop.system import PairElement as PairElement
 from heavytop.system import Planar as Planar
 from heavytop.system import Prismatic as Prismatic
 from heavytop.system import Revolute as Revolute
+from heavytop.system import Sphere as Sphere
 from heavytop.system import Spherical as Spherical
 from heavytop.system import Stiffness as Stiffness
 from heavytop.system import System as System
@@ -59,6 +65,7 @@ if TYPE_CHECKING:
     from heavytop import mechanics as mechanics
     from heavytop import plan as plan
     from heavytop import show as show
+    from heavytop.copters import maneuvers as maneuvers
     from heavytop.io import conventions as conventions
     from heavytop.io.load_robot import load as load
 
@@ -66,16 +73,18 @@ _ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "maneuvers":
-        return import_module("heavytop.copters.maneuvers")
-    if name == "conventions":
-        return import_module("heavytop.io.conventions")
-    if name == "load":
-        return import_module("heavytop.io.load_robot").load
-    if name in _ON_DEMAND:
-        return import_module(f"heavytop.{name}")
-    raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker shall see only the names declared above, so that it finds misspelled ones
+
+    def __getattr__(name: str) -> Any:
+        if name == "maneuvers":
+            return import_module("heavytop.copters.maneuvers")
+        if name == "conventions":
+            return import_module("heavytop.io.conventions")
+        if name == "load":
+            return import_module("heavytop.io.load_robot").load
+        if name in _ON_DEMAND:
+            return import_module(f"heavytop.{name}")
+        raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from heavytop.errors import ShapeError
+from heavytop.errors import ShapeError, wrong_shape
 
 if TYPE_CHECKING:
     import casadi
@@ -65,6 +65,16 @@ def numbers(value: Any, what: str = "a value") -> np.ndarray:
         shown = repr(value)
         shown = shown if len(shown) < 60 else shown[:57] + "..."
         raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.") from None
+
+
+def finite_matrix(value: Any, what: str) -> np.ndarray:
+    """Finite real numbers (..., m, n); LAPACK does not come back from a decomposition of infinities."""
+    array = numbers(value, what)
+    if array.ndim < 2:
+        raise wrong_shape(what, ("...", "m", "n"), array.shape)
+    if not np.all(np.isfinite(array)):
+        raise ShapeError(f"{what} must be finite, got NaN or infinity among its entries.")
+    return array
 
 
 def _holds_symbols(value: Iterable[Any]) -> bool:
@@ -129,8 +139,10 @@ def matrix(rows: Sequence[Sequence[Array]]) -> Array:
     array([[1., 0.],
            [0., 1.]])
     """
-    flat = vector(*(e for row in rows for e in row))
-    shape = (len(rows), len(rows[0]))
+    flat = vector(*(e for row in rows for e in row)) if len(rows) else np.zeros(0)
+    shape = (len(rows), len(rows[0]) if len(rows) else 0)
+    if any(len(row) != shape[1] for row in rows):
+        raise ShapeError(f"the rows of a matrix must be equally long, got {[len(row) for row in rows]}.")
     return np.reshape(flat, shape) if is_symbolic(flat) else flat.reshape(flat.shape[:-1] + shape)
 
 

@@ -11,6 +11,7 @@ import io
 import json
 import pickle
 import platform
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property, wraps
@@ -78,7 +79,8 @@ def remembered(maker: Maker) -> Maker:
     def make(*arguments: Any, **options: Any) -> Any:
         made = maker(*arguments, **options)
         kept = tuple(_own(a) for a in arguments), {name: _own(a) for name, a in options.items()}
-        object.__setattr__(made, "_made_by", (_made, (make, *kept)))
+        offered = getattr(sys.modules[maker.__module__], maker.__name__, make)  # it may stand behind a gate by now
+        object.__setattr__(made, "_made_by", (_made, (offered, *kept)))
         return made
 
     return make  # pyright: ignore

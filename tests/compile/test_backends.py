@@ -11,8 +11,9 @@ import sympy
 from compile.chain import chain
 
 from heavytop._arrays import from_sx, to_sx
+from heavytop._names import safe_names
 from heavytop.compile import export_c, numpy_function, numpy_source, sympy_expressions, trace
-from heavytop.compile.c99 import allocate, distinct, literal
+from heavytop.compile.c99 import allocate, literal
 from heavytop.compile.export import FLAGS, measure_cortex_m7
 from heavytop.compile.program import Op, Program
 from heavytop.errors import FileFormatError, ModelError, UnknownNameError
@@ -140,7 +141,7 @@ def test_literals_read_back():
     for value in (0.1, 3.0, 1 / 3, 1e-40, 3e38):
         assert np.float32(literal(value, "float")[:-1]) == np.float32(value)
     assert literal(-1e300, "float") == "(-INFINITY)"
-    assert distinct(["w0", "w0", "f"], taken=["f"]) == ["w0_", "w0__", "f_"]
+    assert safe_names(["w0", "w0", "f"], "c", taken=["f"]) == ["w0_", "w0__", "f_"]
 
 
 @pytest.mark.embedded

@@ -144,7 +144,7 @@ def test_the_machine_code_branches_around_the_expensive_side():
     program = Program.from_traced(
         trace(lambda x: np.where(x[0] < 1, x[1], np.exp(x[1]) * np.tanh(x[0])), {"x": (2,)}, name="f")
     )
-    text = emit(program, "f", Lanes(4), len(program.code)).text
+    text = emit(program, "f", Lanes(4), len(program.code), fma=True).text
     before, _, inside = text.partition("br i1")
     assert "@each_exp" not in before
     assert "@each_exp" in inside

@@ -15,8 +15,8 @@ from heavytop.compile import trace
 from heavytop.control import Actuated, Delayed, Noisy, Propellers, VirtualVehicle, Windy
 from heavytop.errors import ControlError, HeavytopError, SimulationError
 from heavytop.simulate import simulate
+from heavytop.simulate.controller import bind
 from heavytop.simulate.dynamics import as_dynamics
-from heavytop.simulate.protocol import bind
 
 PERIOD, LAG = 0.02, 0.05
 START = (np.array([0.3]), np.array([-0.2]))

@@ -17,9 +17,10 @@ from heavytop.copters import (
     tricopter,
     tricopter_with_load_full,
 )
+from heavytop.copters.catalogue import names
 from heavytop.copters.flight import angle_between
-from heavytop.copters.propulsion import OnRotors, RotorPlant
-from heavytop.errors import ControlError, ModelError
+from heavytop.copters.rotor_plant import OnRotors, RotorPlant
+from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.show.flight import flight_report
 from heavytop.show.page import write_page
@@ -136,7 +137,55 @@ def test_rotors_that_lag_and_drag_are_flown_on_demand() -> None:
     assert real.position_error[-1] < 0.05
     assert real.u.shape == ideal.u.shape
     assert np.all(real.u > 0)
-    with pytest.raises(ControlError, match="give either, not both"):
-        fly(craft, "looping", rotors=True, wind=3.0)
-    with pytest.raises(ModelError, match="no propulsion"):
-        fly(quadcopter(), "looping", rotors=True)
+    with pytest.raises(ModelError, match="motors and servos already"):
+        RotorPlant(tricopter_with_load_full())
+
+
+def test_rotors_fly_with_wind_noise_payload_and_delay_at_once() -> None:
+    everything = {"wind": 2.0, "noise": 1.0, "payload": 0.05, "delay": 0.005}
+    flight = fly(quadcopter(), "hover", rotors=True, until=3.0, **everything)
+    assert flight.run.u.shape[-1] == 4 + 3
+    assert 0.02 < flight.position_error.max() < 0.4
+    # thrusts follow their commands, late
+    lag = flight.u[1:] - flight.u[:-1]
+    assert 0 < np.abs(lag).max() < np.abs(np.diff(flight.run.u[:, :4], axis=0)).max()
+    with pytest.raises(ModelError, match="less than half a sample"):
+        fly(quadcopter(), "hover", delay=1e-4)
+
+
+def test_wind_in_a_rotor_plant_is_motion_through_the_air() -> None:
+    """Galilei: at rest in wind w everything is felt as in still air at -w."""
+    craft = load("hummingbird")
+    blown, still = RotorPlant(craft, wind=True), RotorPlant(craft)
+    q, v = blown.start(craft.model.random(3), np.zeros(6))
+    R = craft.model.pose("world", "hull", q[: craft.model.nq])[:3, :3]
+    wind, thrust = np.array([3.0, -1.0, 0.5]), np.full(4, 1.2)
+    a = blown.motion()(q, v, np.concatenate([thrust, wind]), [])[1]
+    moving = np.concatenate([-R.T @ wind, v[3:]])
+    b = still.motion()(q, moving, thrust, [])[1]
+    np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_rotors_that_tilt_turn_with_their_servos() -> None:
+    """A command turned by 0.2 rad is followed as a critically damped servo does."""
+    craft = tricopter()
+    plant = RotorPlant(craft)
+    q, v = plant.start(craft.model.neutral(), np.zeros(6))
+    share = craft.mass * 9.81 / 3
+    np.testing.assert_allclose(plant.forces(q, v), np.tile([0.0, share], 3), atol=1e-9)
+    # level rotors carry it; their torques, of which two have one sign, turn it about the vertical
+    turn = sum(rotor.drag_ratio for rotor in craft.airframe.rotors) * share / 0.024
+    rates = plant.motion()(q, v, np.tile([0.0, share], 3), [])[1]
+    np.testing.assert_allclose(rates, [0, 0, 0, 0, 0, turn, *np.zeros(6)], atol=1e-9)
+    turned = np.tile([-share * np.sin(0.2), share * np.cos(0.2)], 3)
+    run = simulate(plant, (q, v), 0.03, 1e-3, inputs=turned, balance=False)
+    x = 80.0 * run.t[-1]
+    np.testing.assert_allclose(run.q[-1, -3:], 0.2 * (1 - (1 + x) * np.exp(-x)), rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in names() if name != "tricopter-with-load-full"])
+def test_every_vehicle_flies_with_rotors(name: str) -> None:
+    flight = fly(load(name), "hover", rotors=True, wind=1.0, noise=1.0, delay=0.003, until=4.0)
+    assert flight.run.outcome.ok
+    assert flight.position_error.max() < 0.5

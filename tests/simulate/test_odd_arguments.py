@@ -99,10 +99,19 @@ def test_names_can_be_joined(name: Any) -> None:
     for declare in (
         lambda: system.parameter(name, 1.0),
         lambda: system.input(name, ht.JointForce("rod")),
-        lambda: system.body(name, joint=ht.Revolute("y")),
     ):
         with pytest.raises(ModelError, match="needs a name of letters"):
             declare()
+
+
+@pytest.mark.parametrize("name", ["a:b", "a\nb", " a", "", 5])
+def test_names_of_bodies_can_be_told_apart_where_they_are_joined(name: Any) -> None:
+    """Robot files have names with dots, slashes and spaces; a colon separates names."""
+    system = ht.System(name="rod")
+    for allowed in ("a.b", "a/b", "a b"):
+        system.body(allowed, joint=ht.Revolute("y"), inertia=ht.Inertia(1.0))
+    with pytest.raises(ModelError, match="needs a name of letters"):
+        system.body(name, joint=ht.Revolute("y"))
 
 
 def test_functions_that_need_numbers_are_named() -> None:

@@ -55,7 +55,7 @@ def test_only_functions_by_value_need_cloudpickle(names: tuple[str, ...], monkey
     for name, value in travellers.travellers(names).items():
         if not name.startswith(travellers.BY_VALUE):
             pickle.loads(pickle.dumps(value))
-    with pytest.raises(RecipeError, match=r"_potentials.*needs cloudpickle: pip install 'heavytop\[cluster\]'"):
+    with pytest.raises(RecipeError, match=r"_elements.*needs cloudpickle: pip install 'heavytop\[cluster\]'"):
         pickle.dumps(travellers.pendulum(lambda q: q[0] ** 2))
 
 
@@ -119,7 +119,7 @@ def test_recipe_file_runs_code_only_if_trusted(tmp_path: Path) -> None:
 def test_what_cannot_travel_says_what_and_why(tmp_path: Path) -> None:
     with (tmp_path / "x").open("w") as file:
         system = travellers.pendulum(lambda q: (q[0] ** 2, file)[0])
-        with pytest.raises(RecipeError, match=r"cannot travel .*_potentials\[0\].*variable file.*TextIOWrapper"):
+        with pytest.raises(RecipeError, match=r"cannot travel .*_elements\[0\].*variable file.*TextIOWrapper"):
             pickle.dumps(system)
 
 

@@ -20,7 +20,7 @@ from heavytop.control.prototype import Prototype, poles_of
 from heavytop.control.reference import Reference, pose_coordinates
 from heavytop.copters.catalogue import load
 from heavytop.copters.multicopter import multicopter
-from heavytop.copters.propulsion import OnRotors, RotorPlant
+from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
 from heavytop.copters.vehicles import quadcopter
 from heavytop.geometry import se3, so3

@@ -47,6 +47,10 @@ def main(
     """Derive, simulate and control rigid-body systems globally, without singularities, from energy.
 
     Start with `heavytop fly` or `heavytop derive furuta`, or with `heavytop doctor` if something is wrong.
+
+    >>> from typer.testing import CliRunner
+    >>> CliRunner().invoke(app, ["--version"]).exit_code
+    0
     """
 
 

@@ -37,8 +37,9 @@ def fly(
     ] = 0.0,
     rotors: Annotated[
         bool,
-        typer.Option("--rotors", help="Rotor speeds lag behind, rotors and frame have drag (vehicles with such data)."),
+        typer.Option("--rotors", help="Rotor speeds and tilts lag behind, rotors and frame have drag."),
     ] = False,
+    delay: Annotated[float, typer.Option("--delay", help="Age in s of what the controller sees.", min=0.0)] = 0.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
     open_page: Annotated[
@@ -94,6 +95,7 @@ def fly(
             payload=payload,
             seed=seed,
             rotors=rotors,
+            delay=delay,
             tell=tell,
         )
         tell("writing the page")

@@ -3,6 +3,7 @@
 ``trace`` records a function; ``Kernel`` runs it as native code over batches.
 """
 
+from heavytop._gate import gate as _gate
 from heavytop.compile.cache import Cache as Cache
 from heavytop.compile.cache import CacheWarning as CacheWarning
 from heavytop.compile.cache import cache_folder as cache_folder
@@ -29,3 +30,5 @@ from heavytop.compile.trace import make_function as make_function
 from heavytop.compile.trace import on_symbols as on_symbols
 from heavytop.compile.trace import trace as trace
 from heavytop.compile.trace import trace_of as trace_of
+
+_gate(__name__)

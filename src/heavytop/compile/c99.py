@@ -7,13 +7,12 @@ number of values alive at once, whatever the length of the program and the optim
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from heavytop._names import safe_names
 from heavytop.compile.program import Op, Program
 from heavytop.compile.signature import Signature
 
@@ -21,36 +20,6 @@ Precision = Literal["double", "float"]
 
 _INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/"}
 _RELATION = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
-_KEYWORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long main
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile
-    while""".split()  # noqa: SIM905
-)
-
-
-def identifier(name: str) -> str:
-    """A C identifier for any name.
-
-    >>> identifier("arm/joint 2"), identifier("for"), identifier("2x")
-    ('arm_joint_2', 'for_', '_2x')
-    """
-    text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    if not text or text[0].isdigit():
-        text = "_" + text
-    return text + "_" if text in _KEYWORDS else text
-
-
-def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Identifiers for names, each unlike the others, unlike ``taken`` and unlike the local variables w0, w1, ..."""
-    used = set(taken)
-    result = []
-    for name in names:
-        text = identifier(name)
-        while text in used or re.fullmatch(r"w\d+", text):
-            text += "_"
-        used.add(text)
-        result.append(text)
-    return result
 
 
 def literal(value: float, precision: Precision = "double") -> str:
@@ -71,14 +40,14 @@ def literal(value: float, precision: Precision = "double") -> str:
 
 
 @dataclass(frozen=True)
-class Slots:
+class CSlots:
     """Local variables of the values: ``slot[k]`` for every computed value, and how many there are."""
 
     slot: dict[int, int]
     count: int
 
 
-def allocate(program: Program) -> Slots:
+def allocate(program: Program) -> CSlots:
     """Give each value a local variable; the variable of a value that dies in an instruction can take its result."""
     slot: dict[int, int] = {}
     free: list[int] = []
@@ -94,12 +63,17 @@ def allocate(program: Program) -> Slots:
             slot[k], count = count, count + 1
         if last[k] == k:  # an output that nobody reads
             free.append(slot[k])
-    return Slots(slot, count)
+    return CSlots(slot, count)
+
+
+def parameter_names(name: str, signature: Signature) -> list[str]:
+    """C names of the inputs and outputs of a function."""
+    return safe_names([*signature.inputs, *signature.outputs], "c", taken=[name])
 
 
 def prototype(name: str, signature: Signature, precision: Precision = "double") -> str:
     """The C declaration ``void name(const double q[7], ..., double a[6])``."""
-    labels = distinct([*signature.inputs, *signature.outputs], taken=[name])
+    labels = parameter_names(name, signature)
     sizes = [*signature.input_sizes, *signature.output_sizes]
     parts = []
     for k, (label, size) in enumerate(zip(labels, sizes, strict=True)):
@@ -117,7 +91,7 @@ class _Printer:
     def __init__(self, program: Program, signature: Signature, name: str, precision: Precision) -> None:
         self.program, self.signature, self.name = program, signature, name
         self.precision: Precision = precision
-        labels = distinct([*signature.inputs, *signature.outputs], taken=[name])
+        labels = parameter_names(name, signature)
         self.inputs, self.outputs = labels[: len(signature.inputs)], labels[len(signature.inputs) :]
         self.slots = allocate(program)
         self.suffix = "f" if precision == "float" else ""
@@ -175,6 +149,8 @@ class _Printer:
             return truth(f"{a[0]} == {zero}")
         if op is Op.SELECT:
             return f"({a[0]} != {zero}) ? {a[1]} : {a[2]}"
-        if op is Op.SIGN:
-            return f"({a[0]} > {zero}) ? {one} : (({a[0]} < {zero}) ? -{one} : {a[0]})"
+        if op is Op.SIGN:  # a zero loses its sign, NaN stays
+            return f"({a[0]} > {zero}) ? {one} : (({a[0]} < {zero}) ? -{one} : {a[0]} + {zero})"
+        if op in (Op.FMIN, Op.FMAX):  # NaN in either gives NaN
+            return f"({a[0]} != {a[0]} || {a[0]} {'<' if op is Op.FMIN else '>'} {a[1]}) ? {a[0]} : {a[1]}"
         return f"{op}{self.suffix}({', '.join(a)})"

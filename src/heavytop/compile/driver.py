@@ -64,7 +64,7 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     programs, calls = without_copies(programs, schedule.calls, lasting_buffers(schedule.layout))
     phases = Phases.cut(calls, schedule)
     emitted = {
-        name: emit(program, f"f{k}", lanes, chunk or part_size(len(program.code)), exported=False)
+        name: emit(program, f"f{k}", lanes, chunk or part_size(len(program.code)), fma=fma, exported=False)
         for k, (name, program) in enumerate(programs.items())
     }
     long = sum(len(program.code) for program in programs.values()) > TILE_ABOVE

@@ -14,7 +14,8 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop._files import typed_errors, write_set
-from heavytop.compile.c99 import Precision, allocate, c_function, distinct, identifier, literal, prototype
+from heavytop._names import safe_name, safe_names
+from heavytop.compile.c99 import Precision, allocate, c_function, literal, parameter_names, prototype
 from heavytop.compile.program import Program
 from heavytop.compile.trace import Traced
 from heavytop.errors import FileFormatError, ModelError, unknown_name
@@ -30,6 +31,9 @@ class Footprint:
     """Size of the exported code on a Cortex-M7 in bytes.
 
     ``stack`` is that of the function with the largest frame, calls of the C library not counted.
+
+    >>> Footprint(code=5200, stack=640).stack
+    640
     """
 
     code: int
@@ -72,6 +76,16 @@ def export_c(
     Returns
     -------
     The paths of the five files.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from heavytop.compile import trace
+    >>> with TemporaryDirectory() as folder:
+    ...     files = export_c(folder, {"square": trace(lambda x: x * x, {"x": (3,)}, name="square")}, name="small")
+    ...     print(sorted(file.name for file in files))
+    ...
+    ['Makefile', 'README.md', 'small.c', 'small.h', 'test_small.c']
     """
     if precision not in _TOLERANCE:
         raise ModelError(f"precision must be 'double' or 'float', got {precision!r}.")
@@ -80,8 +94,8 @@ def export_c(
     for given in vectors or {}:
         if given not in functions:
             raise unknown_name("function", given, functions)
-    target, label = Path(folder), identifier(name)
-    labels = distinct(functions)
+    label = safe_name(safe_name(name, "c"), "file")
+    labels = safe_names(functions, "c", taken=[label])
     items = [
         _item(c_name, traced, (vectors or {}).get(key), precision)
         for c_name, (key, traced) in zip(labels, functions.items(), strict=True)
@@ -94,6 +108,7 @@ def export_c(
         "Makefile": _makefile(label),
     }
     with typed_errors(folder):
+        target = Path(folder)
         _refuse_foreign(target, [*texts, "README.md"])
     size = _measured(texts, label) if footprint else None
     texts["README.md"] = _readme(items, label, precision, size)
@@ -149,7 +164,7 @@ def _item(name: str, traced: Traced, vectors: Sequence[Array] | None, precision:
 
 
 def _header(items: Sequence[_Item], label: str, precision: Precision) -> str:
-    guard = f"{label.upper()}_H"
+    guard = f"HEAVYTOP_{label.upper()}_H"
     lines = [
         f"/* {MARK} */",
         f"#ifndef {guard}",
@@ -168,10 +183,16 @@ def _header(items: Sequence[_Item], label: str, precision: Precision) -> str:
 
 
 def _summary(item: _Item) -> str:
-    def listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
-        return ", ".join(f"{n} {'x'.join(str(s) for s in shape)}".rstrip() for n, shape in shapes.items())
+    listed = [f"{name} {'x'.join(str(s) for s in shape)}".rstrip() for name, shape in _named_shapes(item)]
+    count = len(item.traced.inputs)
+    return f"{', '.join(listed[:count])} -> {', '.join(listed[count:])}; {item.program.operations} operations"
 
-    return f"{listed(item.traced.inputs)} -> {listed(item.traced.outputs)}; {item.program.operations} operations"
+
+def _named_shapes(item: _Item) -> list[tuple[str, tuple[int, ...]]]:
+    """C names and shapes of the inputs, then of the outputs."""
+    signature = item.traced.signature
+    shapes = [*signature.inputs.values(), *signature.outputs.values()]
+    return list(zip(parameter_names(item.name, signature), shapes, strict=True))
 
 
 def _source(items: Sequence[_Item], label: str, precision: Precision) -> str:
@@ -211,16 +232,19 @@ def _test(items: Sequence[_Item], label: str, precision: Precision, tolerance: f
         "",
     ]
     calls: list[str] = []
-    for item in items:
-        calls += _test_of(item, precision, lines)
+    prefix = "table"
+    while any(item.name.startswith(prefix) for item in items):
+        prefix += "_"
+    for k, item in enumerate(items):
+        calls += _test_of(item, f"{prefix}{k}", precision, lines)
     main = ["int main(void)", "{", "    int k, failed = 0;", "    double d, worst;", *calls]
     return "\n".join([*lines, *main, "    return failed;", "}", ""]).replace("TOLERANCE", repr(tolerance))
 
 
-def _test_of(item: _Item, precision: Precision, tables: list[str]) -> list[str]:
+def _test_of(item: _Item, prefix: str, precision: Precision, tables: list[str]) -> list[str]:
     """Append the vectors of one function; return the statements that check them."""
-    ins = [f"{item.name}_in{i}" for i in range(len(item.inputs))]
-    outs = [f"{item.name}_out{i}" for i in range(len(item.outputs))]
+    ins = [f"{prefix}_in{i}" for i in range(len(item.inputs))]
+    outs = [f"{prefix}_out{i}" for i in range(len(item.outputs))]
     for table, values in zip(ins + outs, item.inputs + item.outputs, strict=True):
         tables += [*_table(table, values, precision), ""]
     count = item.outputs[0].shape[0] if item.outputs else 0
@@ -282,10 +306,9 @@ def _readme(items: Sequence[_Item], label: str, precision: Precision, size: Foot
         "| --- | --- | --- | --- | --- |",
     ]
     for item in items:
-        shapes = [
-            ", ".join(f"`{n}{list(shape) if shape else ''}`" for n, shape in group.items())
-            for group in (item.traced.inputs, item.traced.outputs)
-        ]
+        texts = [f"`{n}{list(shape) if shape else ''}`" for n, shape in _named_shapes(item)]
+        split = len(item.traced.inputs)
+        shapes = ", ".join(texts[:split]), ", ".join(texts[split:])
         count = allocate(item.program).count
         lines.append(f"| `{item.name}` | {shapes[0]} | {shapes[1]} | {item.program.operations} | {count} |")
     if size is not None:

@@ -8,10 +8,12 @@ number of instructions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from heavytop.compile.fusion import count_uses, fused_products
 from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.lazy import LazySide, lazy_sides
 from heavytop.compile.program import Op, Program
@@ -33,8 +35,6 @@ _INTRINSIC = {
     Op.FABS: "fabs",
     Op.FLOOR: "floor",
     Op.CEIL: "ceil",
-    Op.FMIN: "minnum",
-    Op.FMAX: "maxnum",
     Op.COPYSIGN: "copysign",
 }
 
@@ -57,11 +57,13 @@ class Emitted:
     guarded: bool = False
 
 
-def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, exported: bool = True) -> Emitted:
+def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, exported: bool = True) -> Emitted:
     """The IR of ``name`` for a program.
 
-    ``chunk`` is the number of instructions per function; only an ``exported`` function can be called from outside the module.
+    ``chunk`` is the number of instructions per function; only an ``exported`` function can be called from outside the module. With
+    ``fma`` products are fused with sums (:mod:`heavytop.compile.fusion`).
     """
+    uses = count_uses(program) if fma else Counter()
     bounds = _bounds(program, chunk)
     slots, scratch = _scratch_slots(program, bounds)
     turned = _pure_angles(program)
@@ -73,7 +75,7 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, exported: boo
     linkage = "" if exported else "internal "
     parts = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
-        body = _Body(program, lanes, slots, turned).emit(start, stop)
+        body = _Body(program, lanes, slots, turned, uses).emit(start, stop)
         parts.append(f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n")
     if len(parts) == 1 and not turned:
         whole = parts.pop().replace(f"internal void @{name}_part0", f"{linkage}void @{name}", 1)
@@ -188,23 +190,29 @@ def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, i
 class _Body:
     """Emits one chunk of a program."""
 
-    def __init__(self, program: Program, lanes: Lanes, slots: dict[int, int], moderate: Sequence[int]) -> None:
-        self.program, self.lanes, self.slots = program, lanes, slots
+    def __init__(
+        self, program: Program, lanes: Lanes, slots: dict[int, int], moderate: Sequence[int], uses: Mapping[int, int]
+    ) -> None:
+        self.program, self.lanes, self.slots, self.uses = program, lanes, slots, uses
         self.moderate = frozenset(moderate)  # angles already brought into range
         self.w = Writer()
         self.names: dict[int, str] = {}
         self.sincos: dict[int, str] = {}
+        self.fused: dict[int, int] = {}
 
     def emit(self, start: int, stop: int) -> str:
         t, alignment, w = self.lanes.real, self.lanes.alignment, self.w
         homes = self.program.homes
         sides = lazy_sides(self.program, start, stop, homes.keys() | self.slots.keys())
         lazy = {k for side in sides for k in side.nodes}
+        kept = homes.keys() | self.slots.keys()
+        self.fused = fused_products(self.program, self.uses, start, stop, kept, [side.nodes for side in sides])
+        self.absorbed = frozenset(self.fused.values())
         for k in range(start, stop):
             for side in sides:
                 if side.at == k:
                     self._when_needed(side)
-            if k in lazy:
+            if k in lazy or k in self.absorbed:
                 continue
             if self.program.code[k].op not in (Op.INPUT, Op.CONST):
                 self._operation(k)
@@ -232,11 +240,12 @@ class _Body:
         w.do(f"br i1 {needed}, label %{block}, label %{after}")
         w.start(block)
         for k in side.nodes:
-            self._operation(k)
+            if k not in self.absorbed:
+                self._operation(k)
         w.label(done)
         w.label(after)
         self.sincos = pairs
-        made = {k: self.names.pop(k) for k in side.nodes}
+        made = {k: self.names.pop(k) for k in side.nodes if k not in self.absorbed}
         for k in side.results:
             self.names[k] = w.let(f"phi {t} [ poison, %{here} ], [ {made[k]}, %{done} ]")
 
@@ -265,6 +274,20 @@ class _Body:
             self.sincos[angle] = self.w.let(f"call {{{t}, {t}}} @sincos({t} {x})")
         return self.sincos[angle]
 
+    def _fused(self, k: int) -> str:
+        """x y + z, x y - z or z - x y with one rounding."""
+        t, let = self.lanes.real, self.w.let
+        op, args, _ = self.program.code[k]
+        product = self.fused[k]
+        x, y = (self._value(j) for j in self.program.code[product].args)
+        first = args[0] == product
+        z = self._value(args[1] if first else args[0])
+        if op is Op.SUB and first:
+            z = let(f"fneg {t} {z}")
+        elif op is Op.SUB:
+            x = let(f"fneg {t} {x}")
+        return let(f"call {t} @llvm.fma.{self.lanes.suffix}({t} {x}, {t} {y}, {t} {z})")
+
     def _operation(self, k: int) -> None:
         op, args, _ = self.program.code[k]
         lanes, let = self.lanes, self.w.let
@@ -272,6 +295,9 @@ class _Body:
         if op in (Op.SIN, Op.COS):
             pair = self._sine_and_cosine(args[0])
             self.names[k] = let(f"extractvalue {{{t}, {t}}} {pair}, {0 if op is Op.SIN else 1}")
+            return
+        if k in self.fused:
+            self.names[k] = self._fused(k)
             return
         a = [self._value(j) for j in args]
         zero = lanes.constant(0.0)
@@ -283,11 +309,15 @@ class _Body:
             return let(f"uitofp {bits} {mask} to {t}")
 
         if op in _ARITHMETIC:
-            name = let(f"{_ARITHMETIC[op]} contract {t} {a[0]}, {a[1]}")
+            name = let(f"{_ARITHMETIC[op]} {t} {a[0]}, {a[1]}")
         elif op is Op.NEG:
-            name = let(f"fneg contract {t} {a[0]}")
+            name = let(f"fneg {t} {a[0]}")
         elif op in _INTRINSIC:
             name = let(f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")
+        elif op in (Op.FMIN, Op.FMAX):  # NaN in either gives NaN, as np.minimum does; a comparison with NaN is false
+            first = let(f"fcmp {'olt' if op is Op.FMIN else 'ogt'} {t} {a[0]}, {a[1]}")
+            chosen = let(f"select {bits} {first}, {t} {a[0]}, {t} {a[1]}")
+            name = let(f"select {bits} {let(f'fcmp uno {t} {a[0]}, {zero}')}, {t} {a[0]}, {t} {chosen}")
         elif op in LIBM:
             name = let(f"call {t} @{libm_name(op)}({', '.join(f'{t} {x}' for x in a)})")
         elif op in _COMPARE:
@@ -298,9 +328,10 @@ class _Body:
             name = number(let(f"fcmp oeq {t} {a[0]}, {zero}"))
         elif op is Op.SELECT:
             name = let(f"select {bits} {truth(a[0])}, {t} {a[1]}, {t} {a[2]}")
-        else:  # sign: -1, 1, or the argument itself (zero, NaN)
+        else:  # sign: -1, 1, or the argument itself (zero without a sign, NaN)
             positive, negative = (let(f"fcmp {relation} {t} {a[0]}, {zero}") for relation in ("ogt", "olt"))
-            upper = let(f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {a[0]}")
+            plain = let(f"fadd {t} {a[0]}, {zero}")
+            upper = let(f"select {bits} {positive}, {t} {lanes.constant(1.0)}, {t} {plain}")
             name = let(f"select {bits} {negative}, {t} {lanes.constant(-1.0)}, {t} {upper}")
         self.names[k] = name
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.compile.c99 import identifier
+from heavytop._names import safe_name, safe_names
 from heavytop.compile.program import Op, Program
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
@@ -22,6 +22,8 @@ _NAMES = {
     Op.ACOSH: "arccosh",
     Op.ATANH: "arctanh",
     Op.POW: "power",
+    Op.FMIN: "minimum",
+    Op.FMAX: "maximum",
     Op.AND: "logical_and",
     Op.OR: "logical_or",
     Op.NOT: "logical_not",
@@ -52,10 +54,9 @@ def numpy_source(traced: Traced, name: str | None = None) -> str:
         return (out,)
     """
     program, signature = Program.from_traced(traced), traced.signature
-    label = identifier(name or traced.name)
-    inputs = [identifier(n) for n in signature.inputs]
-    outputs = [identifier(n) for n in signature.outputs]
-    outputs = [n + "_" if n in inputs or n == "np" else n for n in outputs]
+    label = safe_name(name or traced.name, "python")
+    names = safe_names([*signature.inputs, *signature.outputs], "python")
+    inputs, outputs = names[: len(signature.inputs)], names[len(signature.inputs) :]
     imports = ["import numpy as np"]
     if any(instruction.op is Op.ERF for instruction in program.code):
         imports.append("from scipy.special import erf")
@@ -74,9 +75,15 @@ def numpy_source(traced: Traced, name: str | None = None) -> str:
 
 
 def numpy_function(traced: Traced) -> Callable[..., tuple[np.ndarray, ...]]:
-    """The function of :func:`numpy_source`, ready to call."""
+    """The function of :func:`numpy_source`, ready to call.
+
+    >>> from heavytop.compile import trace
+    >>> square = numpy_function(trace(lambda x: x * x, {"x": (3,)}, name="square"))
+    >>> square(np.arange(3.0))
+    (array([0., 1., 4.]),)
+    """
     namespace: dict[str, Any] = {}
-    exec(compile(numpy_source(traced, "function"), f"<{traced.name}>", "exec"), namespace)
+    exec(compile(numpy_source(traced, "function"), f"<{safe_name(traced.name, 'python')}>", "exec"), namespace)
     return namespace["function"]
 
 

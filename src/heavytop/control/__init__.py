@@ -1,5 +1,6 @@
 """Tracking control of rigid-body systems by a mechanical prototype: laws, references, limits, analysis."""
 
+from heavytop._gate import gate as _gate
 from heavytop.control.actuators import Actuated as Actuated
 from heavytop.control.actuators import Propellers as Propellers
 from heavytop.control.actuators import TiltingPropellers as TiltingPropellers
@@ -61,3 +62,5 @@ from heavytop.control.wind import Winds as Winds
 from heavytop.control.wrapper import Seen as Seen
 from heavytop.control.wrapper import Wrapper as Wrapper
 from heavytop.simulate import Controller as Controller
+
+_gate(__name__)

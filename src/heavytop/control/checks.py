@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._arrays import finite_matrix
 from heavytop.compile import trace_of
 from heavytop.errors import ControlError, ModelError
 
@@ -76,7 +77,7 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
     if limits is None:
         return
     needed = model.inverse_dynamics(model.neutral(), np.zeros(model.nv), np.zeros(model.nv))
-    u, *_ = np.linalg.lstsq(B, needed, rcond=None)
+    u, *_ = np.linalg.lstsq(finite_matrix(B, "the input matrix"), needed, rcond=None)
     scale = max(float(np.max(np.abs(needed))), 1e-9)
     if np.max(np.abs(B @ u - needed)) > 1e-6 * scale:
         return  # no rest there even without limits
@@ -92,7 +93,7 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
     ]
     listed = "; ".join(f"{n!r} must supply {x:.4g}, allowed {a:g} to {b:g}" for n, x, a, b in outside)
     raise ControlError(
-        f"the limits exclude rest of {model.name!r} (hover) in its neutral configuration: {listed or 'no combination balances gravity'}."
+        f"{model.name!r} cannot hover within these limits in its neutral configuration: {listed or 'no combination balances gravity'}."
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import finite_matrix
 from heavytop.control.allocation import Limits
 from heavytop.control.reference import Feasibility, Reference
 from heavytop.system.model import Model
@@ -21,7 +22,7 @@ def feasibility(
     q, v, a = reference(times)
     force = plant.inverse_dynamics(q, v, a)
     B = plant.input_matrix(q)
-    u = np.matvec(np.linalg.pinv(B), force)
+    u = np.matvec(np.linalg.pinv(finite_matrix(B, "the input matrix along the reference")), force)
     residual = force - np.matvec(B, u)
     outside: tuple[str, ...] = ()
     bounds = Limits.of(limits)

@@ -18,6 +18,7 @@ from heavytop._arrays import (
     concatenate,
     flatten_columns,
     from_columns,
+    is_symbolic,
     matrix,
     part,
     scale,
@@ -29,7 +30,7 @@ from heavytop._arrays import (
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
 from heavytop.coordinates.vector import Vector
-from heavytop.errors import ModelError
+from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import quaternion, series, so3
 
 LEVI_CIVITA = np.array([[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)])
@@ -38,7 +39,12 @@ LEVI_CIVITA.flags.writeable = False
 
 
 class Attitude(Coordinates):
-    """What the attitude blocks share: body angular velocity, displacement on SO(3), conversion to and from matrices."""
+    """What the attitude blocks share: body angular velocity, displacement on SO(3), conversion to and from matrices.
+
+    >>> from heavytop.coordinates import Quaternion
+    >>> isinstance(Quaternion(), Attitude), Quaternion().nq, Quaternion().nv
+    (True, 4, 3)
+    """
 
     @property
     def v_names(self) -> tuple[str, ...]:
@@ -139,6 +145,8 @@ class Rotation(Attitude):
             x, y, z = split(q, (3, 3, 3))
             cofactors = concatenate(np.cross(y, z), np.cross(z, x), np.cross(x, y))  # X^-T det X
             determinant = np.vecdot(x, part(cofactors, 0, 3))
+            if not is_symbolic(q) and not np.all(determinant):
+                raise ConfigurationError("a singular matrix has no nearest rotation; its columns must be independent.")
             q = 0.5 * (q + scale(1 / determinant, cofactors, 1))
         return q
 

@@ -45,6 +45,10 @@ class _Flat(Coordinates):
         return constant_stacked(np.zeros((self.nv,) * 3), q)
 
 
+LARGEST = 10**6
+"""Dimension of a Vector beyond which its names alone would fill the memory."""
+
+
 @dataclass(frozen=True)
 class Vector(_Flat):
     """A point of the Euclidean space of dimension ``n``; the velocities are the rates.
@@ -64,8 +68,8 @@ class Vector(_Flat):
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.n < 0:
-            raise ModelError(f"the dimension of a Vector must be zero or more, got {self.n}.")
+        if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or not 0 <= self.n <= LARGEST:
+            raise ModelError(f"the dimension of a Vector must be an integer from 0 to {LARGEST}, got {self.n!r}.")
         default = ("x", "y", "z")[: self.n] if self.n <= 3 else tuple(f"x{i + 1}" for i in range(self.n))
         names = default if self.names is None else tuple(self.names)
         if len(names) != self.n or len(set(names)) != self.n:
@@ -97,6 +101,9 @@ class Angle(_Flat):
     """One angle in rad that counts turns: ``difference`` does not wrap. Its velocity is the rate in rad/s.
 
     For an angle modulo a turn take :class:`Circle`.
+
+    >>> float(Angle().difference(np.array([0.1]), np.array([0.1 + 4 * np.pi]))[0].round(6))
+    12.566371
     """
 
     @property

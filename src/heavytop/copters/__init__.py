@@ -1,5 +1,6 @@
 """Multicopters: vehicles with models, prototypes, limits and shapes; maneuvers; flights."""
 
+from heavytop._gate import gate as _gate
 from heavytop.copters import maneuvers as maneuvers
 from heavytop.copters.airframe import Airframe as Airframe
 from heavytop.copters.airframe import Hanging as Hanging
@@ -22,3 +23,5 @@ from heavytop.copters.vehicles import bicopter as bicopter
 from heavytop.copters.vehicles import quadcopter as quadcopter
 from heavytop.copters.vehicles import tilting_thrusts as tilting_thrusts
 from heavytop.copters.vehicles import tricopter as tricopter
+
+_gate(__name__, "maneuvers")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from heavytop.control.disturbances import Windy, add_wind
-from heavytop.control.measurements import Noisy
+from heavytop.control.measurements import Delayed, Noisy
 from heavytop.control.wind import Breeze
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ModelError
@@ -15,6 +16,7 @@ from heavytop.simulate import Controller
 from heavytop.system.joints import Fixed
 from heavytop.system.model import Model
 from heavytop.system.moments import Inertia
+from heavytop.system.system import System
 
 POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 """Standard deviations of measured positions (m) and attitudes (rad) for noise 1."""
@@ -32,15 +34,17 @@ class Conditions:
     noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, 0 none.
     payload : mass in kg that is fixed below the hull and that the controller does not know.
     seed : of gusts and noise.
+    delay : age of the measurements in s, a multiple of the sample period.
     """
 
     wind: float = 0.0
     noise: float = 0.0
     payload: float = 0.0
     seed: int = 0
+    delay: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("wind", "noise", "payload"):
+        for name in ("wind", "noise", "payload", "delay"):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
                 raise ModelError(f"{name} of a flight must be a number that is not negative, got {value}.")
@@ -48,18 +52,23 @@ class Conditions:
     @property
     def calm(self) -> bool:
         """Whether nothing disturbs the flight."""
-        return self.wind == 0 and self.noise == 0 and self.payload == 0
+        return self.wind == 0 and self.noise == 0 and self.payload == 0 and self.delay == 0
 
-    def plant(self, vehicle: Vehicle) -> Model:
-        """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs."""
-        if self.wind == 0 and self.payload == 0:
-            return vehicle.plant
+    def system(self, vehicle: Vehicle) -> System:
+        """The vehicle as it flies: with its payload."""
         system = vehicle.describe()
         if self.payload:
             size = (0.06, 0.06, 0.06)
             moment = self.payload / 6 * np.square(size)
             inertia = Inertia(self.payload, moment_at_com=moment)
             system.body("payload", parent="hull", at=(0.0, 0.0, -0.06), joint=Fixed(), inertia=inertia)
+        return system
+
+    def plant(self, vehicle: Vehicle) -> Model:
+        """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs."""
+        if self.wind == 0 and self.payload == 0:
+            return vehicle.plant
+        system = self.system(vehicle)
         if self.wind:
             add_wind(system, "hull", vehicle.drag)
         return system.derive()
@@ -75,9 +84,19 @@ class Conditions:
         speed = np.array([SPEED_NOISE] * 3 + [RATE_NOISE] * turning)
         return self.noise * place, self.noise * speed
 
-    def around(self, controller: Controller, vehicle: Vehicle) -> Controller:
-        """The controller that sees noise, in a plant that feels wind."""
+    def measured(self, controller: Controller, model: Model, start: tuple[Any, Any], step: float) -> Controller:
+        """The controller that sees the state of ``model`` noisy and late; ``start`` is what it sees first, ``step`` its sample period."""
         if self.noise:
-            seen = vehicle.plant
-            controller = Noisy(controller, seen, *self.deviations(seen.nv), seed=self.seed + 1)
+            controller = Noisy(controller, model, *self.deviations(model.nv), seed=self.seed + 1)
+        if not self.delay:
+            return controller
+        samples = round(self.delay / step)
+        if not samples:
+            raise ModelError(
+                f"a delay of {self.delay:g} s is less than half a sample of {step:g} s: sample more often."
+            )
+        return Delayed(controller, samples, start)
+
+    def blown(self, controller: Controller) -> Controller:
+        """The controller in a plant that feels wind."""
         return Windy(controller, Breeze(self.wind, self.seed)) if self.wind else controller

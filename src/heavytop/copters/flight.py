@@ -13,9 +13,8 @@ from heavytop._travel import Unchanging
 from heavytop.control.integral import Integral
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.copters.propulsion import OnRotors, RotorPlant
+from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
 
@@ -32,6 +31,14 @@ class Flight(Unchanging):
     run : of the plant; its first inputs are the vehicle's.
     law : name of the law. limits : whether the inputs were limited. integral : whether with integral action.
     rotors : whether the plant had rotor speeds that lag behind, and drag.
+
+    Examples
+    --------
+    >>> from heavytop.copters import fly, maneuvers, quadcopter
+    >>> craft = quadcopter()
+    >>> flight = fly(craft, maneuvers.hover(craft, duration=0.2))
+    >>> flight.run.outcome.ok
+    True
     """
 
     vehicle: Vehicle
@@ -53,8 +60,8 @@ class Flight(Unchanging):
         """(n, nu) inputs of the vehicle, N; of a detailed plant, the forces that its propellers make."""
         if self.vehicle.full is not None:
             return self.vehicle.full.forces(self.run.q, self.run.v)
-        if self.rotors and self.vehicle.propulsion is not None:
-            return self.vehicle.propulsion.thrust_coefficient * self.run.v[..., self.vehicle.model.nv :] ** 2
+        if self.rotors:
+            return RotorPlant(self.vehicle).forces(self.run.q, self.run.v)
         return self.run.u[..., : self.vehicle.airframe.inputs]
 
     @cached_property
@@ -162,6 +169,7 @@ def fly(
     payload: float = 0.0,
     integral: bool | None = None,
     seed: int = 0,
+    delay: float = 0.0,
     rotors: bool = False,
     start: Any = None,
     step: float = 1e-3,
@@ -177,8 +185,9 @@ def fly(
     limits : whether the inputs keep the vehicle's limits.
     wind, noise, payload, seed : disturbances, see :class:`.Conditions`.
     integral : integral action of the law; None: where wind or payload ask for it.
-    rotors : fly with rotor speeds that lag behind and with the drag of rotors and frame, which the law does not know; needs a vehicle
-        with ``propulsion`` data.
+    delay : age of what the law sees, s.
+    rotors : fly with rotor speeds (and tilts) that lag behind and with the drag of rotors and frame, which the law does not know; typical
+        ones for a vehicle without ``propulsion`` data.
     start : (q, v); default: where the maneuver starts.
     step : of the integration and of the sampled law, s. until : end, s.
     tell : is called with a word on what is done next.
@@ -191,7 +200,7 @@ def fly(
     np.True_
     """
     say = tell or (lambda _: None)
-    conditions = Conditions(wind, noise, payload, seed)
+    conditions = Conditions(wind, noise, payload, seed, delay)
     if isinstance(maneuver, str):
         say(f"planning {maneuver}")
         maneuver = make(maneuver, vehicle)
@@ -199,17 +208,16 @@ def fly(
     say(f"deriving the {law} law")
     terms = _integral(vehicle) if acting else ()
     tracking = vehicle.law(law, limits, terms).with_reference(maneuver, sample_time=step if acting else None)
-    plant: Any = conditions.plant(vehicle)
+    plant: Any = None if rotors and vehicle.full is None else conditions.plant(vehicle)
     controller: Any = tracking
     begin = maneuver.start if start is None else start
-    if rotors:
-        if not conditions.calm:
-            raise ControlError("a flight with rotors=True has no wind, noise or payload: give either, not both.")
-        plant = RotorPlant(vehicle)
-        controller, begin = OnRotors(tracking, vehicle), plant.start(*begin)
     if vehicle.full is not None:
         controller, begin = vehicle.full.controller(tracking), vehicle.full.start(*begin)
-    controller = conditions.around(controller, vehicle)
+    controller = conditions.measured(controller, vehicle.plant, begin, step)
+    if rotors and vehicle.full is None:  # a detailed plant has its own rotors
+        plant = RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(wind))
+        controller, begin = OnRotors(controller, vehicle), plant.start(*begin)
+    controller = conditions.blown(controller)
     say("compiling and flying")
     run = simulate(plant, begin, maneuver.horizon if until is None else until, step, control=controller, progress=False)
     return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions, rotors)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import from_sx, to_sx
+from heavytop._arrays import finite_matrix, from_sx, to_sx
 from heavytop.compile import Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.law import FeedbackLaw, Law
@@ -34,7 +34,7 @@ def independent(wrenches: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     >>> U.shape, C.shape, Z.shape
     ((6, 1), (1, 2), (2, 1))
     """
-    U, s, Vt = np.linalg.svd(wrenches)
+    U, s, Vt = np.linalg.svd(finite_matrix(wrenches, "the wrenches of the rotors"))
     rank = int(np.sum(s > 1e-9 * s[0]))
     return U[:, :rank], s[:rank, None] * Vt[:rank], Vt[rank:].T
 

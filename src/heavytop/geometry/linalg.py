@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, flatten_columns, transpose
+from heavytop._arrays import Array, as_array, finite_matrix, flatten_columns, transpose
+from heavytop.errors import ShapeError
 
 _EPS = np.finfo(float).eps
 
@@ -28,7 +29,7 @@ def singular_values(M: Array) -> SingularValues:
     >>> singular_values([[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]).sigma
     array([2., 1.])
     """
-    X, sigma, Yt = np.linalg.svd(np.asarray(M, dtype=float))
+    X, sigma, Yt = np.linalg.svd(finite_matrix(M, "the matrix of singular_values"))
     return SingularValues(X, sigma, transpose(Yt))
 
 
@@ -41,11 +42,14 @@ def pseudo_inverse(S: Array, tolerance: float | None = None) -> np.ndarray:
     array([[0.25, 0.25],
            [0.25, 0.25]])
     """
-    S = np.asarray(S, dtype=float)
+    S = finite_matrix(S, "the matrix of pseudo_inverse")
     relative = max(S.shape[-2:]) * _EPS if tolerance is None else tolerance
     X, sigma, Yt = np.linalg.svd(S, full_matrices=False)
     kept = sigma > relative * np.max(sigma, axis=-1, keepdims=True, initial=0.0)
-    reciprocal = np.where(kept, 1.0 / np.where(kept, sigma, 1.0), 0.0)
+    with np.errstate(over="ignore"):
+        reciprocal = np.where(kept, 1.0 / np.where(kept, sigma, 1.0), 0.0)
+    if not np.all(np.isfinite(reciprocal)):
+        raise ShapeError("the matrix of pseudo_inverse is too small: the inverse would exceed the largest number.")
     return transpose(Yt) @ (reciprocal[..., :, None] * transpose(X))
 
 

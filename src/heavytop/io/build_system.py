@@ -140,6 +140,9 @@ def _add_bodies(system: LoadedSystem, robot: Robot, base: str) -> None:
             system.connect(WORLD, name, joint, name=label)
     for joint in robot.joints.values():
         _add_joint(system, robot, joint)
+    for link in robot.links.values():
+        for visual in link.visuals:
+            system.shape(link.name, visual.shape, visual.at, visual.color)
 
 
 def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from heavytop._gate import gate as _gate
 from heavytop.errors import ModelError, unknown_name
 from heavytop.library.copters import quadcopter as quadcopter
 from heavytop.library.copters import tricopter_load as tricopter_load
@@ -59,7 +60,11 @@ _DEFAULT_COUNT = {"chain": 5, "random-chain": 5, "four-bars": 2}
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links."""
+    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links.
+
+    >>> "furuta" in names()
+    True
+    """
     return (*_BUILDERS, *(f"{name}:N" for name in _COUNTED))
 
 
@@ -67,6 +72,9 @@ def load(name: str) -> System:
     """The built-in system of that name; underscores may stand for hyphens, ``chain:20`` is a chain of 20 links.
 
     Raises an UnknownNameError that lists the names.
+
+    >>> load("heavy-top").name
+    'heavy top'
     """
     kind, colon, count = name.strip().replace("_", "-").partition(":")
     if kind in _BUILDERS:
@@ -78,3 +86,6 @@ def load(name: str) -> System:
     if colon and not count.isdecimal():
         raise ModelError(f"{kind}:N needs a whole number, such as {kind}:20, got {name!r}.")
     return _COUNTED[kind](int(count) if colon else _DEFAULT_COUNT[kind])
+
+
+_gate(__name__)

@@ -10,16 +10,34 @@ import numpy as np
 
 from heavytop._arrays import Array, column, concatenate, part, transpose, unflatten_columns, vector
 from heavytop.errors import ModelError
-from heavytop.system import Free, Inertia, JointForce, Planar, Revolute, System
+from heavytop.geometry import se3, so3
+from heavytop.system import Box, Cylinder, Free, Inertia, JointForce, Planar, Revolute, Sphere, System
 
 FLAT = (0.0, 0.0, 0.0)
 """No gravity along the plane of motion."""
+RUBBER, STEEL, WOOD, PAINT = "#2b3036", "#8d99a6", "#b5803c", "#d55e00"
+ACROSS = so3.rotation_about("x", np.pi / 2)
+"""Turns the axis of a cylinder to y: a wheel that rolls along x."""
+
+
+def _wheels(system: System, body: str, radius: float, width: float, *places: tuple[float, float, float]) -> None:
+    """Wheels with their axes along y, each with a spoke."""
+    for place in places:
+        at = se3.pose(ACROSS, np.array(place))
+        system.shape(body, Cylinder(radius, width), at, RUBBER)
+        system.shape(body, Box((1.5 * radius, 0.2 * radius, 1.1 * width)), at, STEEL)
 
 
 def skate(minimal: bool = True) -> System:
-    """A skate on level ice: it glides along its blade and never sideways (Suslov's problem in the plane)."""
+    """A skate on level ice: it glides along its blade and never sideways (Suslov's problem in the plane).
+
+    >>> skate().derive(native=False)
+    Model('skate': nq=3, nv=2, nu=0, bodies=1)
+    """
     system = System(gravity=FLAT, name="skate")
     system.body("skate", joint=Planar(), inertia=Inertia(2.0, moment_at_com=(0.15, 0.15, 0.3)))
+    system.shape("skate", Box((0.9, 0.006, 0.05)), (0.0, 0.0, 0.025), STEEL)
+    system.shape("skate", Box((0.6, 0.18, 0.1)), (0.0, 0.0, 0.1), PAINT)
     system.constrain(lambda q, v: _sideways(q[2], v[0], v[1]), name="blade")
     if minimal:
         system.basis(lambda q, w: vector(w[0] * np.cos(q[2]), w[0] * np.sin(q[2]), w[1]), ("speed", "turn_rate"))
@@ -30,12 +48,21 @@ def chaplygin_sleigh(minimal: bool = True) -> System:
     """The modified Chaplygin sleigh of document 004: a runner b behind the centre of mass, an elastic rotor hinged there.
 
     Velocities (minimal): runner speed u, turn rate, rotor rate. Spring energy k1 delta^2 + k2 delta^4.
+
+    >>> chaplygin_sleigh().derive(native=False)
+    Model('chaplygin-sleigh': nq=4, nv=3, nu=0, bodies=2)
     """
     m_c, m_r, J_c, J_r, a, b, k1, k2 = 5.0, 1.5, 0.4, 0.05, 0.3, 0.25, 2.0, 1.0
     system = System(gravity=FLAT, name="chaplygin-sleigh")
     system.body("sleigh", joint=Planar(), inertia=Inertia(m_c, moment_at_com=(J_c / 2, J_c / 2, J_c)))
     rotor = Inertia(m_r, com=(a, 0.0, 0.0), moment_at_com=(J_r / 2, J_r / 2, J_r))
     system.body("rotor", parent="sleigh", joint=Revolute("z"), inertia=rotor)
+    system.shape("sleigh", Box((0.6, 0.35, 0.05)), (0.0, 0.0, 0.06), WOOD)
+    system.shape("sleigh", Box((0.25, 0.01, 0.08)), (-b, 0.0, 0.0), STEEL)
+    for side in (0.15, -0.15):
+        system.shape("sleigh", Sphere(0.03), (0.2, side, 0.0), RUBBER)
+    system.shape("rotor", Box((2 * a, 0.05, 0.03)), (a / 2, 0.0, 0.12), STEEL)
+    system.shape("rotor", Sphere(0.06), (a, 0.0, 0.12), PAINT)
     system.potential(lambda q: k1 * q[3] ** 2 + k2 * q[3] ** 4)
     system.constrain(lambda q, v: _sideways(q[2], v[0], v[1]) - b * v[2], name="runner")
 
@@ -53,10 +80,19 @@ def rolling_disc(radius: float = 0.5, mass: float = 1.0, minimal: bool = True) -
 
     Its axis is y of its own frame, so it stands upright in the neutral configuration. Minimal velocities: its angular velocity in body
     axes. Flat on the plane the point of contact is not defined.
+
+    >>> rolling_disc().derive(native=False)
+    Model('rolling-disc': nq=12, nv=3, nu=0, bodies=1)
     """
     system = System(name="rolling-disc")
     moment = mass * radius**2 / 4
     system.body("disc", joint=Free(), inertia=Inertia(mass, moment_at_com=(moment, 2 * moment, moment)))
+
+    thickness = 0.06 * radius
+    upright = se3.pose(ACROSS, np.zeros(3))
+    system.shape("disc", Cylinder(radius, thickness), upright, STEEL)
+    system.shape("disc", Cylinder(0.12 * radius, 2.5 * thickness), upright, RUBBER)
+    system.shape("disc", Box((1.9 * radius, 0.12 * radius, 1.1 * thickness)), upright, PAINT)
 
     def contact(q: Array) -> Array:
         """From the centre to the lowest point of the rim, in body axes."""
@@ -74,10 +110,18 @@ def rolling_ball(radius: float = 0.1, mass: float = 1.0, turntable: float = 0.0,
     """A homogeneous ball that rolls on a horizontal table which turns with the angular velocity ``turntable`` (rad/s).
 
     Its centre moves on a circle with 2/7 of the table's angular velocity.
+
+    >>> rolling_ball().derive(native=False)
+    Model('rolling-ball': nq=12, nv=3, nu=0, bodies=1)
     """
     system = System(name="rolling-ball")
     moment = 0.4 * mass * radius**2
     system.body("ball", joint=Free(velocity="mixed"), inertia=Inertia(mass, moment_at_com=(moment, moment, moment)))
+
+    system.shape("ball", Sphere(radius), color=STEEL)
+    for axis in ("x", "y"):
+        turned = se3.pose(so3.rotation_about(axis, np.pi / 2), np.zeros(3))
+        system.shape("ball", Cylinder(1.01 * radius, 0.15 * radius), turned, PAINT)
 
     def velocity(q: Array, omega_body: Array) -> Array:
         """World velocity of the centre: that of the table below it, plus omega x (radius e_z)."""
@@ -94,6 +138,9 @@ def car(wheelbase: float = 2.5, minimal: bool = True) -> System:
     """A car in the plane: rear wheels that do not slip sideways, front wheels that steer (a bicycle model).
 
     Inputs: drive force and steering torque. Minimal velocities: speed of the rear axle, steering rate.
+
+    >>> car().derive(native=False)
+    Model('car': nq=4, nv=2, nu=1, bodies=2)
     """
     if wheelbase <= 0:
         raise ModelError(f"the wheelbase of a car must be positive, got {wheelbase}.")
@@ -101,6 +148,15 @@ def car(wheelbase: float = 2.5, minimal: bool = True) -> System:
     system.body("chassis", joint=Planar(), inertia=Inertia(1200.0, (0.5 * wheelbase, 0, 0), (800.0, 800.0, 1500.0)))
     steering = Inertia(20.0, moment_at_com=(0.5, 0.5, 1.0))
     system.body("front", parent="chassis", at=(wheelbase, 0.0, 0.0), joint=Revolute("z"), inertia=steering)
+    wheel, track = 0.13 * wheelbase, 0.3 * wheelbase
+    system.shape(
+        "chassis", Box((1.6 * wheelbase, 0.62 * wheelbase, 0.22 * wheelbase)), (0.5 * wheelbase, 0, 1.6 * wheel), PAINT
+    )
+    system.shape(
+        "chassis", Box((0.75 * wheelbase, 0.55 * wheelbase, 0.2 * wheelbase)), (0.4 * wheelbase, 0, 3.2 * wheel), STEEL
+    )
+    for body in ("chassis", "front"):
+        _wheels(system, body, wheel, 0.6 * wheel, (0.0, track, wheel), (0.0, -track, wheel))
     system.constrain(lambda q, v: _sideways(q[2], v[0], v[1]), name="rear")
     system.constrain(lambda q, v: _sideways(q[2] + q[3], v[0], v[1]) + wheelbase * np.cos(q[3]) * v[2], name="front")
     system.input("steer", JointForce("front"))
@@ -117,6 +173,9 @@ def snakeboard(minimal: bool = False) -> System:
 
     Inputs: rotor torque, front and back steering torque. The two wheel sets are steered alike or not; at straight wheels the constraint
     rows lose rank, so multipliers are the default.
+
+    >>> snakeboard().derive(native=False)
+    Model('snakeboard': nq=6, nv=6, nu=3, bodies=4)
     """
     if minimal:
         raise ModelError(
@@ -129,6 +188,13 @@ def snakeboard(minimal: bool = False) -> System:
     for name, x in (("front", half), ("back", -half)):
         wheels = Inertia(0.5, moment_at_com=(0.002, 0.002, 0.003))
         system.body(name, parent="board", at=(x, 0.0, 0.0), joint=Revolute("z"), inertia=wheels)
+        system.shape(name, Box((0.1, 0.16, 0.015)), (0.0, 0.0, 0.075), WOOD)
+        system.shape(name, Cylinder(0.01, 0.18), se3.pose(ACROSS, np.array([0.0, 0.0, 0.03])), STEEL)
+        _wheels(system, name, 0.03, 0.025, (0.0, 0.09, 0.03), (0.0, -0.09, 0.03))
+    system.shape("board", Box((2 * half, 0.05, 0.02)), (0.0, 0.0, 0.055), WOOD)
+    system.shape("rotor", Cylinder(0.2, 0.02), (0.0, 0.0, 0.14), STEEL)
+    system.shape("rotor", Box((0.38, 0.03, 0.03)), (0.0, 0.0, 0.14), PAINT)
+    system.shape("rotor", Cylinder(0.015, 0.07), (0.0, 0.0, 0.1), RUBBER)
     for name, x, index in (("front", half, 4), ("back", -half, 5)):
         system.constrain(
             lambda q, v, x=x, index=index: _sideways(q[2] + q[index], v[0], v[1]) + x * np.cos(q[index]) * v[2],

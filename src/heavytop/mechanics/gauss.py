@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, transpose
+from heavytop._arrays import Array, finite_matrix, transpose
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import linalg
 from heavytop.mechanics.particles import ParticleSystem
@@ -69,7 +69,7 @@ def quadratic_program(
 
 def _independent(matrix: np.ndarray, right: np.ndarray, tolerance: float = 1e-10) -> tuple[np.ndarray, np.ndarray]:
     """Equivalent equations with independent, orthonormal rows."""
-    u, sigma, vt = np.linalg.svd(matrix, full_matrices=False)
+    u, sigma, vt = np.linalg.svd(finite_matrix(matrix, "the matrix of the constraints"), full_matrices=False)
     kept = sigma > tolerance * max(float(np.max(sigma, initial=0.0)), np.finfo(float).tiny)
     rotated = u.T @ right
     if np.max(np.abs(rotated[~kept]), initial=0.0) > 1e-6 * max(1.0, float(np.max(np.abs(right), initial=0.0))):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, is_symbolic, part, transpose
+from heavytop._arrays import Array, as_array, concatenate, finite_matrix, is_symbolic, part, transpose
 from heavytop.coordinates import Vector
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import so3
@@ -116,8 +116,9 @@ class MinimalModel:
             return matrix
         q = np.asarray(q, dtype=float)
         shifts = NEARBY * np.concatenate([np.eye(self.n), -np.eye(self.n)]) * (1 + np.abs(q))[..., None, :]
-        around = np.linalg.svd(function(q[..., None, :] + shifts), compute_uv=False)[..., 0]
-        values = np.linalg.svd(matrix, compute_uv=False)
+        nearby = finite_matrix(function(q[..., None, :] + shifts), "the matrix nearby")
+        around = np.linalg.svd(nearby, compute_uv=False)[..., 0]
+        values = np.linalg.svd(finite_matrix(matrix, "the matrix"), compute_uv=False)
         size = np.maximum(values[..., 0], np.max(around, axis=-1, initial=0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             condition = float(np.max(size / values[..., -1], initial=0.0))

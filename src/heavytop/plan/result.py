@@ -58,6 +58,12 @@ class Plan:
     active : bounds and constraints at which the plan is held, with multipliers.
     violation : largest violation of path constraints between the nodes, with its label.
     converged : False if the user stopped the solver; the best motion so far is kept then.
+
+    Examples
+    --------
+    >>> from dataclasses import fields
+    >>> [field.name for field in fields(Plan)][1:5]
+    ['times', 'q', 'v', 'u']
     """
 
     problem: Problem

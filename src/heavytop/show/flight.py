@@ -59,6 +59,7 @@ def _subtitle(flight: Flight) -> str:
     parts += [f"wind {c.wind:g} m/s with gusts"] if c.wind else []
     parts += [f"measurement noise {c.noise:g}"] if c.noise else []
     parts += [f"unknown payload {1000 * c.payload:g} g"] if c.payload else []
+    parts += [f"measurements {1000 * c.delay:g} ms late"] if c.delay else []
     return f"{flight.t[-1]:.3g} s of flight: " + ", ".join(parts)
 
 
@@ -242,7 +243,7 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     rows.append(
         ("inputs at their limits", f"{n['time at limits [%]']:.2g} % of the time" if flight.limits else "not limited")
     )
-    if flight.vehicle.propulsion is not None:
+    if flight.vehicle.full is None:
         rows.append(("rotors", "with lag and drag" if flight.rotors else "ideal (--rotors: with lag and drag)"))
     if "energy balance [J]" in n:
         rows.append(("energy balance closes within", f"{n['energy balance [J]']:.2g} J"))

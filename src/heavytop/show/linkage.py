@@ -16,6 +16,7 @@ from heavytop._arrays import as_array
 from heavytop.show.airframes import airframe
 from heavytop.show.meshes import Floats, Mesh, cylinder, disc, frame_along, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
+from heavytop.show.shape_meshes import shape_meshes
 from heavytop.show.solids import MassProperties, equivalent_solid
 from heavytop.system import Cylindrical, Fixed, Free, Model, Planar, Prismatic, Revolute, Thruster, Universal
 from heavytop.system.description import at_defaults
@@ -105,12 +106,11 @@ class Linkage:
         """Pose (T, 4, 4) of every frame in the picture."""
         still = np.eye(4)
         still[:3, :3] = self.turn
-        frames = {WORLD: np.tile(np.eye(4), (len(self.times), 1, 1))}
-        for frame in self._description.graph.frames:
-            if frame != WORLD:
-                poses = self.model.pose(WORLD, frame, self.q, parameters=self.parameters)
-                frames[frame] = np.broadcast_to(poses, (len(self.times), 4, 4))
-        return {frame: still @ poses for frame, poses in frames.items()}
+        names = self._description.graph.frames
+        found = self.model.evaluate("poses", self.q, parameters=self.parameters)
+        poses = found if isinstance(found, tuple) else (found,)
+        shape = (len(self.times), 4, 4)
+        return {name: still @ np.broadcast_to(G, shape) for name, G in zip(names, poses, strict=True)}
 
     @cached_property
     def links(self) -> dict[str, list[Floats]]:
@@ -156,7 +156,8 @@ class Linkage:
     def scale(self) -> float:
         """Length of the largest link or body, in m."""
         lengths = [float(np.linalg.norm(self.number(t.at))) for t in self._thrusters.values()]
-        lengths += [body.size for body in self.masses.values()]
+        lengths += [body.size for name, body in self.masses.items() if name not in self.shapes[0]]
+        lengths += [mesh.radius for look in self.shapes[0].values() for mesh in look]
         lengths += [float(np.linalg.norm(body.center)) for body in self.masses.values()]
         for frame, points in self.links.items():
             if frame != WORLD:
@@ -176,19 +177,43 @@ class Linkage:
         """Frame -> its look."""
         thickness = 0.016 * self.scale
         parts: dict[str, list[Mesh]] = {frame: [] for frame in self.links}
-        for name in self.masses:
+        for name, look in self.shapes[0].items():
+            parts[name] += look
+        for name in self._bare:
             parts[name] += self._solid(name) + self._arms(name, thickness)
         for edge in self._hinges:
-            if not isinstance(edge.joint, Fixed):
+            if not isinstance(edge.joint, Fixed) and edge.b not in self.shapes[0] and edge.a not in self.shapes[0]:
                 parts[edge.b].append(_pin(edge.joint, np.eye(4), thickness))
         for loop in self._description.loops:
             parts[loop.b].append(_pin(loop.joint, self.number(loop.at_b), thickness))
         for edge in self._description.graph.edges:
-            if isinstance(edge.joint, Prismatic | Cylindrical):
+            if isinstance(edge.joint, Prismatic | Cylindrical) and edge.b not in self.shapes[0]:
                 parts[edge.a] += self._rail(edge, thickness)
         for thruster in self._thrusters.values():
             parts[thruster.body] += self._propeller(thruster, thickness)
         return parts
+
+    @cached_property
+    def shapes(self) -> tuple[dict[str, list[Mesh]], list[str]]:
+        """Frame -> meshes of the shapes that it was given, and what could not be drawn."""
+        return shape_meshes(self._description.shapes)
+
+    @property
+    def _bare(self) -> list[str]:
+        """Bodies to draw from their inertia: those without shapes, except parts welded to others in a system that has shapes."""
+        welded = {e.b for e in self._description.graph.edges if isinstance(e.joint, Fixed)} if self.shapes[0] else set()
+        return [name for name in self.masses if name not in self.shapes[0] and name not in welded]
+
+    def notes(self) -> list[str]:
+        """What a reader of the page should know about the looks of the bodies."""
+        notes = [f"Not drawn: {problem}" for problem in self.shapes[1]]
+        if self._bare:
+            some = "Bodies without a shape" if self.shapes[0] else "Bodies"
+            notes.append(
+                f"{some} are drawn as homogeneous balls, cylinders and boxes with the same mass and moments of inertia, point masses as "
+                "small balls; discs that would hide their links are smaller. The model does not know their true shape."
+            )
+        return notes
 
     def _solid(self, name: str) -> list[Mesh]:
         rotors = self._rotors(name)
@@ -247,7 +272,7 @@ class Linkage:
 
     def scene(self) -> Scene:
         """Bodies, fixed parts, trails of the last bodies, thrusts, ground."""
-        bodies = {name: _centred(m, self.poses[name]) for name, m in self.meshes.items() if m and name != WORLD}
+        bodies = {_shown(n): _centred(m, self.poses[n]) for n, m in self.meshes.items() if m and n != WORLD}
         bodies |= self._drawn_lines()
         ground = self._ground(bodies)
         fixed = self._fixed(bodies, ground)
@@ -264,8 +289,10 @@ class Linkage:
         )
 
     def _followed(self, bodies: Mapping[str, Body]) -> str:
-        roaming = [e.b for e in self._description.graph.edges if isinstance(e.joint, Free | Planar) and e.b in bodies]
-        return roaming[0] if roaming else max(self.masses, key=lambda name: bodies[name].radius)
+        free = [_shown(e.b) for e in self._description.graph.edges if isinstance(e.joint, Free | Planar)]
+        roaming = [name for name in free if name in bodies]
+        drawn = [name for name in map(_shown, self.masses) if name in bodies]
+        return roaming[0] if roaming else max(drawn or bodies, key=lambda name: bodies[name].radius)
 
     def _trails(self) -> dict[str, Trail]:
         trails = {}
@@ -361,6 +388,11 @@ class Linkage:
             else:
                 parts.append(sphere(3 * thin, "cable").moved(at=point))
         return _centred(parts, np.tile(np.eye(4), (len(self.times), 1, 1))) if parts else None
+
+
+def _shown(name: str) -> str:
+    """A name for the page, where a slash separates parts of names."""
+    return name.replace("/", "\u2215")
 
 
 def _centred(meshes: list[Mesh], poses: Floats) -> Body:

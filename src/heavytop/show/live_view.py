@@ -13,7 +13,7 @@ from heavytop.copters.vehicle import GRAVITY, Vehicle
 from heavytop.geometry.quaternion import quaternion_from_rotation
 from heavytop.show.airframes import airframe, rotor, slung_load
 from heavytop.show.meshes import Mesh, frame_along, merge
-from heavytop.show.palette import ROLES
+from heavytop.show.palette import look
 
 SPIN = 22.0
 """Angular speed of the drawn propellers in hover, rad/s: slow enough to be seen turning."""
@@ -102,7 +102,7 @@ class View:
         """A frame with one mesh per colour."""
         self._frames[name] = self._scene.add_frame(path, show_axes=False)
         for role, mesh in merge(meshes).items():
-            opacity = ROLES[role][2]
+            opacity = look(role)[2]
             self._scene.add_mesh_simple(
                 f"{path}/{role}",
                 mesh.vertices,
@@ -155,5 +155,5 @@ def _place(handle: Any, pose: np.ndarray) -> None:
 
 def _rgb(role: str) -> tuple[int, int, int]:
     """The colour of a role on a light ground."""
-    text = ROLES[role][0].removeprefix("#")
+    text = look(role)[0].removeprefix("#")
     return int(text[:2], 16), int(text[2:4], 16), int(text[4:], 16)

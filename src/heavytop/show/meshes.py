@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.show.palette import ROLES
+from heavytop.show.palette import ROLES, is_role
 
 Floats = np.ndarray
 
@@ -43,7 +43,7 @@ class Mesh:
     faces : integer array (m, 3)
         Vertices of each triangle, counter-clockwise seen from outside.
     role : str
-        One of :func:`heavytop.show.palette.role_names`; decides the colour on light and dark ground.
+        One of :func:`heavytop.show.palette.role_names`, or a colour "#rrggbb"; decides the colour on light and dark ground.
 
     >>> box((2, 1, 1)).moved(at=(1, 0, 0)).vertices[:, 0].min()
     np.float64(0.0)
@@ -58,7 +58,7 @@ class Mesh:
         object.__setattr__(self, "vertices", frozen_array(self.vertices, "vertices of a mesh", ("n", 3)))
         object.__setattr__(self, "normals", frozen_array(self.normals, "normals of a mesh", (len(self.vertices), 3)))
         object.__setattr__(self, "faces", frozen_array(self.faces, "faces of a mesh", ("m", 3), dtype=int))
-        if self.role not in ROLES:
+        if not is_role(self.role):
             raise unknown_name("role", self.role, ROLES)
         if self.faces.size and not 0 <= self.faces.min() <= self.faces.max() < len(self.vertices):
             raise ModelError(f"faces of a mesh name vertices 0 to {len(self.vertices) - 1}, got {self.faces.max()}.")

@@ -20,7 +20,7 @@ FRAME_BYTES = 1_600_000
 CURVE_SAMPLES = 1600
 
 
-class Block:
+class PackedBlock:
     """Arrays of 32-bit floats, one after the other."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ def frames_of(scene: Scene, rate: float = FRAME_RATE) -> Floats:
 
 def pack_report(report: Report) -> tuple[dict[str, Any], bytes]:
     """The JSON document and the block of floats of a report."""
-    block = Block()
+    block = PackedBlock()
     document = {
         "title": report.title,
         "subtitle": report.subtitle,
@@ -62,7 +62,7 @@ def pack_report(report: Report) -> tuple[dict[str, Any], bytes]:
         "scene": _scene(report.scene, block),
         "panels": [_panel(report, k, block) for k in range(len(report.panels))],
         "palette": {
-            "roles": {role: {"light": a, "dark": b, "opacity": c} for role, (a, b, c) in palette.ROLES.items()},
+            "roles": _roles(report.scene),
             "series": {"light": palette.SERIES_LIGHT, "dark": palette.SERIES_DARK},
             "marks": palette.MARKS,
         },
@@ -70,7 +70,14 @@ def pack_report(report: Report) -> tuple[dict[str, Any], bytes]:
     return document, block.to_bytes()
 
 
-def _scene(scene: Scene, block: Block) -> dict[str, Any]:
+def _roles(scene: Scene) -> dict[str, Any]:
+    """Colours of all roles, and of the colours that meshes bring along."""
+    own = {mesh.role for body in scene.bodies.values() for mesh in body.meshes}
+    looks = {role: palette.look(role) for role in (*palette.ROLES, *sorted(own - palette.ROLES.keys()))}
+    return {role: {"light": a, "dark": b, "opacity": c} for role, (a, b, c) in looks.items()}
+
+
+def _scene(scene: Scene, block: PackedBlock) -> dict[str, Any]:
     at = frames_of(scene)
     return {
         "frames": {"first": float(at[0]), "last": float(at[-1]), "count": len(at)},
@@ -93,7 +100,7 @@ def _scene(scene: Scene, block: Block) -> dict[str, Any]:
     }
 
 
-def _body(scene: Scene, name: str, body: Body, at: Floats, block: Block) -> dict[str, Any]:
+def _body(scene: Scene, name: str, body: Body, at: Floats, block: PackedBlock) -> dict[str, Any]:
     if isinstance(body.motion, Spin):
         spin = body.motion
         return {
@@ -106,7 +113,7 @@ def _body(scene: Scene, name: str, body: Body, at: Floats, block: Block) -> dict
     return {"name": name, "data": block.add(pose_frames(scene.times, body.motion, at))}
 
 
-def _panel(report: Report, k: int, block: Block) -> dict[str, Any]:
+def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
     panel = report.panels[k]
     names = list(panel.series)
     wanted = [name for name in names if name in panel.references]

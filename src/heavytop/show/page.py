@@ -35,6 +35,17 @@ def write_page(report: Report, path: str | Path) -> Path:
     -------
     Path
         The file written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import heavytop as ht
+    >>> from heavytop.show.run_report import report_of
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> with TemporaryDirectory() as folder:
+    ...     print(write_page(report_of(run), f"{folder}/run.html").name)
+    ...
+    run.html
     """
     content = page(report).encode("utf-8")
     if len(content) > SIZE_LIMIT:

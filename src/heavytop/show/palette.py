@@ -7,6 +7,7 @@ ghost is translucent and labelled.
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 BLACK = "#000000"
@@ -50,6 +51,22 @@ ROLES: MappingProxyType[str, tuple[str, str, float]] = MappingProxyType(
     }
 )
 """Colour on a light ground, colour on a dark ground and opacity of every role a mesh, trail or arrow can have."""
+
+
+def is_role(role: str) -> bool:
+    """Whether a mesh can have the role: a name of :func:`role_names`, or a colour "#rrggbb" or "#rrggbbaa"."""
+    return role in ROLES or re.fullmatch(r"#[0-9a-f]{6}([0-9a-f]{2})?", role) is not None
+
+
+def look(role: str) -> tuple[str, str, float]:
+    """Colour on a light ground, colour on a dark ground and opacity of a role or of a colour.
+
+    >>> look("#ff000080")
+    ('#ff0000', '#ff0000', 0.5019607843137255)
+    """
+    if role in ROLES:
+        return ROLES[role]
+    return role[:7], role[:7], int(role[7:] or "ff", 16) / 255
 
 
 def role_names() -> tuple[str, ...]:

@@ -57,10 +57,7 @@ def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = No
         panels=tuple(view.panels()),
         highlights=tuple(view.highlights()),
         tables=tuple(view.tables()),
-        notes=(
-            "Bodies are drawn as homogeneous balls, cylinders and boxes with the same mass and moments of inertia, point masses as "
-            "small balls; discs that would hide their links are smaller. The model does not know their true shape.",
-        ),
+        notes=tuple(view.linkage.notes()),
         markers=tuple(view.markers()),
     )
 

@@ -192,7 +192,7 @@ def snapshot(meshes: dict[str, Mesh]) -> bytes:
         camera_damping_factor=0.0,
     )
     for name, mesh in meshes.items():
-        color, _, opacity = palette.ROLES[mesh.role]
+        color, _, opacity = palette.look(mesh.role)
         plot += k3d.mesh(
             mesh.vertices.astype(np.float32),
             mesh.faces.astype(np.uint32),

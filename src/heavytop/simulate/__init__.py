@@ -7,11 +7,15 @@ import sys
 from inspect import signature
 from types import ModuleType
 
+from heavytop._gate import gate as _gate
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
 from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
 from heavytop.simulate.bodies import scalable_body as scalable_body
 from heavytop.simulate.bodies import unified_body as unified_body
+from heavytop.simulate.controller import Controller as Controller
+from heavytop.simulate.controller import Feedback as Feedback
+from heavytop.simulate.controller import complete as complete
 from heavytop.simulate.dynamics import Dynamics as Dynamics
 from heavytop.simulate.dynamics import UserDynamics as UserDynamics
 from heavytop.simulate.events import Event as Event
@@ -26,10 +30,9 @@ from heavytop.simulate.integrators import Variational as Variational
 from heavytop.simulate.invariants import Invariant as Invariant
 from heavytop.simulate.outcome import Ending as Ending
 from heavytop.simulate.outcome import Outcome as Outcome
-from heavytop.simulate.protocol import Controller as Controller
-from heavytop.simulate.protocol import Feedback as Feedback
-from heavytop.simulate.protocol import complete as complete
 from heavytop.simulate.run import Run as Run
+
+_gate(__name__, "integrators")
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name

@@ -60,7 +60,7 @@ def simulate(
     step : step size in s; taken a little smaller if it does not divide the duration. With error control it is the distance
         of the records.
     integrator : name or object; see :mod:`heavytop.simulate.integrators`.
-    control : a law (:mod:`heavytop.simulate.protocol`).
+    control : a law (:mod:`heavytop.simulate.controller`).
     reference : what the law shall follow; handed to ``law.with_reference``.
     inputs : instead of a law: constant (nu,), samples (samples, ..., nu) held in between, or a function
         ``fn(t, q, v) -> u`` that is called from Python at every sample.

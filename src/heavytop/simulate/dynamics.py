@@ -14,7 +14,7 @@ from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
-from heavytop.simulate.recent import Recent
+from heavytop.simulate.recently_used import Recent
 
 if TYPE_CHECKING:
     from heavytop.system import Model
@@ -30,6 +30,12 @@ class Dynamics(Unchanging, ABC):
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     fingerprint : text that determines the functions, or None.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> ht.UserDynamics.__mro__[1] is Dynamics
+    True
     """
 
     name: str

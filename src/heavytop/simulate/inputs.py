@@ -12,9 +12,9 @@ import numpy as np
 
 from heavytop._arrays import numbers
 from heavytop.errors import ShapeError, SimulationError
+from heavytop.simulate.controller import bind
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.plant import Control
-from heavytop.simulate.protocol import bind
 
 Callback = Callable[[float, np.ndarray, np.ndarray], Any]
 HOLDS = ("zero-order", "continuous")
@@ -83,7 +83,7 @@ def _check_arguments(callback: Callback) -> None:
         inspect.signature(callback).bind(0.0, None, None)
     except TypeError as error:
         raise SimulationError(
-            f"inputs must be a function of (t, q, v), but this one cannot be called so: {error}."
+            f"inputs must be a function of (t, q, v), but calling this one as f(t, q, v) fails: {error}."
         ) from None
     except ValueError:  # some built-in functions do not tell
         return

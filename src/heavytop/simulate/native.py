@@ -8,9 +8,9 @@ import numpy as np
 
 from heavytop.compile import Kernel, Schedule, Stepper, Traced
 from heavytop.compile.jit import batch_lanes
+from heavytop.simulate.controller import content
 from heavytop.simulate.events import trace_events
 from heavytop.simulate.plant import Control
-from heavytop.simulate.protocol import content
 from heavytop.simulate.recording import Problem
 from heavytop.simulate.step import Terminals, step_schedule
 

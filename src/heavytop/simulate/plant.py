@@ -24,8 +24,8 @@ from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
+from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.protocol import BoundLaw
 from heavytop.simulate.slots import Slot, Slots, Tape, Value
 
 if TYPE_CHECKING:

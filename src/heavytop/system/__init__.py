@@ -1,5 +1,6 @@
 """Describe bodies, joints and force elements; derive the model."""
 
+from heavytop._gate import gate as _gate
 from heavytop.system import forces as forces
 from heavytop.system.forces import ForceElement as ForceElement
 from heavytop.system.forces import JointElement as JointElement
@@ -22,4 +23,12 @@ from heavytop.system.moments import Damping as Damping
 from heavytop.system.moments import Inertia as Inertia
 from heavytop.system.moments import SpringSet as SpringSet
 from heavytop.system.moments import Stiffness as Stiffness
+from heavytop.system.shapes import Box as Box
+from heavytop.system.shapes import Capsule as Capsule
+from heavytop.system.shapes import Cylinder as Cylinder
+from heavytop.system.shapes import Ellipsoid as Ellipsoid
+from heavytop.system.shapes import Mesh as Mesh
+from heavytop.system.shapes import Sphere as Sphere
 from heavytop.system.system import System as System
+
+_gate(__name__)

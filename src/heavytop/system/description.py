@@ -14,6 +14,7 @@ from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
 from heavytop.system.joints import Joint
 from heavytop.system.moments import Inertia
+from heavytop.system.shapes import PlacedShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,7 @@ class Description:
     loops: tuple[Loop, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     basis: Basis | None = None
+    shapes: tuple[PlacedShape, ...] = field(default=(), metadata={"enters_equations": False})
 
     @cached_property
     def fingerprint(self) -> str | None:

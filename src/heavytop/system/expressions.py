@@ -18,6 +18,7 @@ from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics, Motion
+from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite
 
 EXPLICIT_UP_TO = 8
@@ -124,6 +125,7 @@ class Expressions:
             "gravity_force": (("q",), d("gravity_force")),
             "applied_force": (("q", "v"), d("applied_force")),
             "input_matrix": (("q",), d("input_matrix")),
+            "poses": (("q",), self._poses),
             "kinetic_energy": (("q", "v"), d("kinetic_energy")),
             "potential_energy": (("q",), lambda: self.dynamics.gravity_energy + self.dynamics.stiffness_energy),
             "energy": (("q", "v"), self._energy),
@@ -151,6 +153,10 @@ class Expressions:
                 lambda: {"joint_velocity": self._joint_velocity(), "acceleration": self.acceleration()},
             ),
         }
+
+    def _poses(self) -> tuple[Array, ...]:
+        """Pose of every frame in the world, in the order of the graph."""
+        return tuple(self.kinematics.pose(WORLD, frame) for frame in self.description.graph.frames)
 
     @cached_property
     def _of_frames(self) -> Mapping[str, tuple[tuple[str, ...], Callable[[Motion], Array]]]:

@@ -19,6 +19,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, block, is_symbolic, matrix, transpose
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import polar, se3, so3
+from heavytop.system.shapes import Shape
 
 RELATIVE_TOLERANCE = 1e-9
 """Negative eigenvalues of a moment matrix below this share of the largest one count as rounding."""
@@ -181,6 +182,31 @@ class Inertia(Moments):
     def __init__(self, mass: Any, com: Any = (0.0, 0.0, 0.0), moment_at_com: Any = (0.0, 0.0, 0.0)) -> None:
         super().__init__(mass, com, moment_at_com)
 
+    @classmethod
+    def of(cls, shape: Shape, *, density: float | None = None, mass: float | None = None, at: Any = None) -> Inertia:
+        """The inertia of a shape that is filled evenly, by its density (kg/m^3) or its mass (kg).
+
+        ``at`` is the pose (4, 4) or position (3,) of the shape in the body frame. Meshes must be closed.
+
+        >>> import heavytop as ht
+        >>> ht.Inertia.of(ht.Box((1.0, 2.0, 3.0)), mass=12.0).moment_at_com.diagonal()
+        array([13., 10.,  5.])
+        """
+        if (density is None) == (mass is None):
+            raise ModelError("Inertia.of: give either density or mass.")
+        given = float(density if mass is None else mass)  # pyright: ignore[reportArgumentType]
+        if not np.isfinite(given) or given < 0:
+            raise ModelError(f"Inertia.of: density or mass must be finite and not negative, got {given:g}.")
+        if not hasattr(shape, "unit_moments") or isinstance(shape, type):
+            raise ModelError(f"Inertia.of: the shape must be such as ht.Box((1, 1, 1)), got {shape!r}.")
+        volume, center, moment = shape.unit_moments()
+        filled = given if mass is None else given / volume
+        whole = cls(filled * volume, center, filled * moment)
+        if at is None:
+            return whole
+        pose = as_array(at)
+        return whole.shifted(se3.pose(np.eye(3), pose) if pose.shape == (3,) else pose)
+
     @property
     def mass(self) -> Array:
         """Mass in kg."""
@@ -213,7 +239,12 @@ class Damping(Moments):
 
 
 class SpringSet(NamedTuple):
-    """What a set of springs between two bodies amounts to."""
+    """What a set of springs between two bodies amounts to.
+
+    >>> from heavytop.system import Stiffness
+    >>> SpringSet(Stiffness(10.0), np.eye(4), 0.0).least_energy
+    0.0
+    """
 
     stiffness: Stiffness
     rest: np.ndarray

@@ -34,6 +34,7 @@ from heavytop.system.inputs import Input
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.names import WORLD, check_frame_name, check_name
+from heavytop.system.shapes import PlacedShape, Shape, color_of
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -70,6 +71,7 @@ class System(Portable):
         self._loops: list[Loop] = []
         self._constraints: list[Constraint] = []
         self._basis: Basis | None = None
+        self._shapes: list[PlacedShape] = []
         self.gravity = gravity
 
     def __copy__(self) -> System:
@@ -139,6 +141,33 @@ class System(Portable):
         ``name`` labels the joint's coordinates; default: the name of b.
         """
         self._connect(a, b, joint, at, name or b)
+
+    def shape(self, body: str, shape: Shape, at: Any = None, color: Any = None) -> None:
+        """Give a body or frame a shape to be drawn with; it has no effect on the motion.
+
+        Parameters
+        ----------
+        body : body, frame or "world".
+        shape : ``ht.Box``, ``Cylinder``, ``Sphere``, ``Capsule``, ``Ellipsoid`` or ``Mesh``.
+        at : where the shape is in the body frame: a position (3,), a pose (4, 4), or None.
+        color : "#rrggbb", three or four numbers from 0 to 1, or None.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> brick = ht.Box((0.2, 0.1, 0.05))
+        >>> system = ht.System()
+        >>> system.body("brick", joint=ht.Free(), inertia=ht.Inertia.of(brick, density=2000.0))
+        >>> system.shape("brick", brick, color="#aa3311")
+        """
+        if not hasattr(shape, "unit_moments") or isinstance(shape, type):
+            raise ModelError(f"the shape of {body!r} must be such as ht.Box((1, 1, 1)), got {shape!r}.")
+        pose = (
+            np.eye(4)
+            if at is None
+            else self._at_defaults(self._pose(at, f"at of the shape of {body!r}"), f"at of the shape of {body!r}")
+        )
+        self._shapes.append(PlacedShape(body, shape, pose, color_of(color)))
 
     def _check_frame_name(self, name: str) -> None:
         check_frame_name(name)
@@ -452,7 +481,7 @@ class System(Portable):
         try:
             return at_defaults(value, tuple(self._parameters.values()))
         except ValueError as error:
-            raise ModelError(f"{where} uses symbols that are no parameters of {self.name!r}: {error}.") from None
+            raise ModelError(f"{where} uses symbols that are not parameters of {self.name!r}: {error}.") from None
 
     def _check_moments(self, moments: Moments, where: str) -> None:
         numbers = self._at_defaults(moments.moments, where)
@@ -473,6 +502,9 @@ class System(Portable):
                     raise unknown_name(f"body or frame (in loop between {loop.a!r} and {loop.b!r})", name, self._frames)
             if loop.a == loop.b:
                 raise ModelError(f"loop connects {loop.a!r} with itself.")
+        for placed in self._shapes:
+            if placed.body not in self._frames:
+                raise unknown_name("body or frame (with a shape)", placed.body, self._frames)
         graph = FrameGraph(tuple(self._frames), tuple(self._edges))
         return Description(
             name=self.name,
@@ -486,6 +518,7 @@ class System(Portable):
             loops=tuple(self._loops),
             constraints=tuple(self._constraints),
             basis=self._basis,
+            shapes=tuple(self._shapes),
         )
 
     def derive(

@@ -183,7 +183,7 @@ def test_product_names_the_block():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Vector(-1), "must be zero or more, got -1"),
+        (lambda: Vector(-1), "must be an integer from 0 to 1000000, got -1"),
         (lambda: Vector(2, ("a", "a")), "needs 2 distinct names"),
         (lambda: Pose("matrx"), "unknown attitude of a Pose 'matrx'. Did you mean 'matrix'"),
         (lambda: Pose(velocity="boddy"), "unknown velocity of a Pose 'boddy'. Did you mean 'body'"),

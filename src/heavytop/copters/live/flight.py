@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from heavytop.control.wind import Wind
+from heavytop.coordinates import Pose
 from heavytop.copters import maneuvers
 from heavytop.copters.live.gains import Recipe, recipe_of
 from heavytop.copters.live.hangar import build_vehicle
@@ -444,7 +445,7 @@ def placed(vehicle: Vehicle, position: Any, yaw: float = 0.0) -> np.ndarray:
         block = edge.joint.coordinates
         if edge.b == "hull":
             G = se3.pose(so3.exp(np.array([0.0, 0.0, yaw])), np.asarray(position, dtype=float))
-            q[start : start + block.nq] = block.from_pose(G)
+            q[start : start + block.nq] = cast(Pose, block).from_pose(G)
         start += block.nq
     return q
 

@@ -18,10 +18,10 @@ from heavytop.control.prototype import Prototype
 from heavytop.control.wrapper import PartialPlant, Seen, Wrapper
 from heavytop.copters.live.gains import tunable
 from heavytop.copters.vehicle import Vehicle
+from heavytop.simulate.controller import bind
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.simulate.integrators import as_integrator
 from heavytop.simulate.plant import Control
-from heavytop.simulate.protocol import bind
 from heavytop.simulate.step import Terminals, step_schedule
 from heavytop.system.inputs import Wrench
 from heavytop.system.model import Model

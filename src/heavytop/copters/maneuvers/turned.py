@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, finite_matrix
 from heavytop.control.curves import derivatives
 from heavytop.control.reference import Reference
 from heavytop.control.thrust_reference import thrust_reference
@@ -76,7 +76,7 @@ def thrust_bounds(
     margin = MARGIN * (upper - lower)
     second = derivatives(lambda t: np.reshape(angle(t), (1,)), 2, "angle")(times)[2][:, 0]
     inertia = vehicle.model.description.inertias["hull"]
-    share = np.linalg.pinv(wrench_matrix(vehicle.airframe.rotors))
+    share = np.linalg.pinv(finite_matrix(wrench_matrix(vehicle.airframe.rotors), "the wrenches of the rotors"))
     k = "xyz".index(axis)
     moment = np.zeros(6)
     moment[3 + k] = float(np.asarray(inertia.moment_at_com)[k, k])

@@ -64,6 +64,11 @@ class Ipopt:
     Parameters
     ----------
     options : further options of IPOPT by their names.
+
+    Examples
+    --------
+    >>> Ipopt(max_iter=200)
+    Ipopt()
     """
 
     name = "ipopt"

@@ -17,6 +17,11 @@ class Nlpsol:
     Parameters
     ----------
     plugin : name of the solver in CasADi. options : of the solver.
+
+    Examples
+    --------
+    >>> Nlpsol("ipopt", max_iter=200)
+    Nlpsol('ipopt')
     """
 
     name = "nlpsol"

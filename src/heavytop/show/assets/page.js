@@ -24,7 +24,7 @@ const main = async () => {
 
   const paintPage = () => {
     palette.series[theme()].forEach((color, k) => document.documentElement.style.setProperty(`--series-${k}`, color));
-    for (const [role, colors] of Object.entries(palette.roles)) document.documentElement.style.setProperty(`--role-${role.replace(" ", "-")}`, colors[theme()]);
+    for (const [role, colors] of Object.entries(palette.roles)) if (!role.startsWith("#")) document.documentElement.style.setProperty(`--role-${role.replace(" ", "-")}`, colors[theme()]);
   };
   paintPage();
 

@@ -1,4 +1,4 @@
-"""A bounded memory of what was made before."""
+"""What was made recently, by key: a bounded memory."""
 
 from __future__ import annotations
 

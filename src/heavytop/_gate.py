@@ -1,0 +1,180 @@
+"""The gate of the public interface: an error that slips out of a public function is turned into one of ours.
+
+Functions check what they must know beforehand (shapes, signs, finiteness) themselves. What they cannot foresee, such as an
+object of a wrong class, fails somewhere inside with an AttributeError or the like. The gate looks at the arguments then, and only
+then: it compares them with the annotations of the function and names the one that does not fit. Errors of functions that the user
+has given pass unchanged, and the new error is also one of the old kind, so that code that expects it goes on working.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import sysconfig
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from types import FunctionType, ModuleType, TracebackType
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from heavytop._arrays import is_symbolic, numbers
+from heavytop.errors import ArgumentError, HeavytopError
+
+_RAW = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    ZeroDivisionError,
+    RuntimeError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    MemoryError,
+    np.linalg.LinAlgError,
+)
+"""Built-in errors that are translated; exactly these classes, not what others derive from them."""
+_OWN = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], "<frozen ", "<__array_function__")
+_INSTALLED = ("site-packages", "dist-packages")
+_MARK = "__heavytop_gated__"
+
+
+def gate(package: str, *modules: str, whole: bool = False) -> None:
+    """Guard the public functions and classes of a package, and those of its public ``modules``, or of all (``whole``).
+
+    To be called at the end of the package's ``__init__``.
+    """
+    owner = sys.modules[package]
+    inside = [name for name, value in vars(owner).items() if whole and isinstance(value, ModuleType)]
+    for name, value in list(vars(owner).items()):
+        if not name.startswith("_") and not isinstance(value, ModuleType):
+            _guard(owner, name, value, package)
+    for module in (*modules, *inside):
+        inner = sys.modules.get(f"{package}.{module}")
+        for name, value in list(vars(inner).items()) if inner is not None else ():
+            if inner is not None and not name.startswith("_"):
+                _guard(inner, name, value, inner.__name__)
+
+
+def gated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind the gate."""
+
+    @wraps(function)
+    def guarded(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except _RAW as error:
+            translated = _translated(function, arguments, named, error)
+            if translated is None:
+                raise
+            raise translated from error
+
+    setattr(guarded, _MARK, True)
+    return guarded
+
+
+def _guard(owner: ModuleType, name: str, value: Any, package: str) -> None:
+    """Guard one public name where it is defined and where it is offered."""
+    if not str(getattr(value, "__module__", "")).startswith(package) or getattr(value, _MARK, False):
+        return
+    if isinstance(value, FunctionType):
+        wrapped = gated(value)
+        setattr(owner, name, wrapped)
+        home = sys.modules[value.__module__]
+        if getattr(home, name, None) is value:
+            setattr(home, name, wrapped)
+    elif (
+        inspect.isclass(value)
+        and not issubclass(value, BaseException | tuple)
+        and not getattr(value, "_is_protocol", False)
+    ):
+        _guard_class(value)
+
+
+def _guard_class(kind: type) -> None:
+    """Guard the constructor and the public methods that a class and its bases in the library define."""
+    for base in kind.__mro__:
+        if not base.__module__.startswith("heavytop"):
+            continue
+        for name, member in list(vars(base).items()):
+            if name.startswith("_") and name != "__init__":
+                continue
+            if isinstance(member, FunctionType) and not getattr(member, _MARK, False):
+                setattr(base, name, gated(member))
+            elif isinstance(member, staticmethod | classmethod) and not getattr(member.__func__, _MARK, False):
+                setattr(base, name, type(member)(gated(member.__func__)))
+
+
+def _translated(
+    function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], error: Exception
+) -> Exception | None:
+    """Our error for a raw one; None where it must pass: not a built-in class, or raised by code of the user.
+
+    An error that an inner gate made is told anew where the outer function was given the argument that does not fit.
+    """
+    again = isinstance(error, ArgumentError)
+    if not again and (isinstance(error, HeavytopError) or type(error) not in _RAW or not _own(error.__traceback__)):
+        return None
+    label = f"{function.__module__.removeprefix('heavytop.')}.{function.__qualname__}"
+    reason = f"{type(error).__name__}: {error.args[0] if error.args else ''}"
+    try:
+        misfit = _misfit(function, arguments, named)
+    except Exception:
+        misfit = ""
+    if again:
+        return type(error)(f"{label}: {misfit}") if misfit else None
+    if misfit:
+        return _kind(type(error))(f"{label}: {misfit} ({reason})")
+    given = ", ".join([*(shown(a) for a in arguments), *(f"{k}={shown(a)}" for k, a in named.items())])
+    return _kind(type(error))(f"{label} cannot take these arguments: {reason}. Given: {given}.")
+
+
+def _own(trace: TracebackType | None) -> bool:
+    """Whether an error was raised in the library or in one that is installed, not in a function that the user wrote."""
+    file = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
+    return file.startswith(_OWN) or any(part in file for part in _INSTALLED)
+
+
+@cache
+def _kind(raw: type[Exception]) -> type[Exception]:
+    """An ArgumentError that is also an error of the raw class."""
+    if issubclass(ArgumentError, raw):
+        return ArgumentError
+    return type(
+        "ArgumentError", (ArgumentError, raw), {"__module__": "heavytop.errors", "__str__": ArgumentError.__str__}
+    )
+
+
+def _misfit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """The first argument that its annotation does not allow, in words."""
+    signature = inspect.signature(function)
+    hints = get_type_hints(function)
+    for name, value in signature.bind(*arguments, **named).arguments.items():
+        text = str(function.__annotations__.get(name, ""))
+        hint = hints.get(name)
+        if text == "Array" and not is_symbolic(value):
+            try:
+                numbers(value, name)
+            except HeavytopError as error:
+                return str(error)
+        elif isinstance(hint, type) and not getattr(hint, "_is_protocol", False) and hint not in (object, float, int):
+            if not isinstance(value, hint):
+                return f"{name} must be of class {hint.__name__}, got {shown(value)}."
+        elif hint in (float, int) and not np.isscalar(value) and np.ndim(value):
+            return f"{name} must be a number, got {shown(value)}."
+    return ""
+
+
+def shown(value: Any) -> str:
+    """A short text of an argument; its class where it has none."""
+    try:
+        with np.printoptions(threshold=12, precision=4):
+            text = " ".join(repr(value).split())
+    except Exception:
+        return f"an object of class {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:60]}... of class {type(value).__name__}"

@@ -1,0 +1,184 @@
+"""A vehicle as a test flight feels it: rotor speeds and tilts that lag behind, drag of rotors and frame, wind.
+
+The controller commands forces and knows none of this. With the velocity a = R^T (r' - wind) of the hull through the air and
+a_k = a + omega x p_k that of rotor k:
+
+    n_k' = (n_k,cmd - n_k) / tau,    n_k,cmd = sqrt(thrust_k / k_eta), limited,
+    thrust_k = k_eta n_k^2 + k_h (a_kx^2 + a_ky^2),    drag at the hub: -n_k diag(k_d, k_d, k_z) a_k,
+    torque_k = +-k_m n_k^2,    drag of the frame: -|a| diag(c) a,
+
+the model of RotorPy (Folk, Paulos, Kumar 2023, after Svacha, Mohta, Kumar 2017). Rotors that tilt have servos of second order beside:
+theta'' = w^2 (theta_cmd - theta) - 2 w theta', the short way round.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, is_symbolic, part, transpose, vector
+from heavytop.control.disturbances import WIND_AXES
+from heavytop.control.measurements import OnPart
+from heavytop.coordinates import Product, Vector
+from heavytop.copters.propulsion import typical_propulsion
+from heavytop.errors import ModelError
+from heavytop.geometry import se3
+from heavytop.simulate.dynamics import UserDynamics
+from heavytop.system.inputs import Wrench
+from heavytop.system.model import Model
+
+if TYPE_CHECKING:
+    from heavytop.copters.airframe import Rotor
+    from heavytop.copters.vehicle import Vehicle
+    from heavytop.system.system import System
+
+SERVO = 80.0
+"""Natural frequency of tilt servos, rad/s, critically damped."""
+
+
+class RotorPlant(UserDynamics):
+    """A vehicle with rotor speeds, and tilts if it has any, as states, and drag; made from a vehicle whose model the controller knows.
+
+    Coordinates: those of the vehicle, the angles of the rotors, the tilts. Inputs: those of the vehicle as commands, then the wind.
+
+    Parameters
+    ----------
+    vehicle : any but one that has a more detailed plant already. Without ``propulsion`` data typical coefficients are taken.
+    drag : whether air drag acts.
+    system : the vehicle as it flies, for example with a payload; default: as it is described.
+    wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
+    """
+
+    def __init__(self, vehicle: Vehicle, drag: bool = True, system: System | None = None, wind: bool = False) -> None:
+        if vehicle.full is not None:
+            raise ModelError(f"{vehicle.name!r} flies with motors and servos already: it needs no rotor plant.")
+        self.vehicle, self.drag, self.wind, self._system = vehicle, drag, wind, system
+        self.propulsion = vehicle.propulsion or typical_propulsion(vehicle)
+        blocks: list[Any] = [vehicle.model.coordinates, Vector(len(self.rotors))]
+        if self._tilting:
+            blocks.append(Vector(len(self._tilting)))
+        names = tuple(f"command{k}" for k in range(vehicle.model.nu))
+        super().__init__(
+            Product(tuple(blocks), names=("body", "rotors", "tilts")[: len(blocks)]),
+            self._rates,
+            inputs=(*names, *WIND_AXES) if wind else names,
+            name=f"{vehicle.name} with rotors",
+        )
+
+    @property
+    def rotors(self) -> tuple[Rotor, ...]:
+        """Of the vehicle."""
+        return tuple(self.vehicle.airframe.rotors)
+
+    @property
+    def _tilting(self) -> list[int]:
+        return [k for k, rotor in enumerate(self.rotors) if rotor.tilt is not None]
+
+    @cached_property
+    def passive(self) -> Model:
+        """The vehicle with a wrench on its hull as further inputs."""
+        system = self.vehicle.describe() if self._system is None else self._system
+        for k, name in enumerate(("fx", "fy", "fz", "mx", "my", "mz")):
+            unit = np.eye(6)[k]
+            system.input(name, Wrench("hull", force=unit[:3], moment=unit[3:]))
+        return system.derive()
+
+    def _rates(self, q: Array, v: Array, u: Array) -> Array:
+        model, rotors, p = self.vehicle.model, self.rotors, self.propulsion
+        count, tilting = len(rotors), self._tilting
+        pose_q, speeds = part(q, 0, model.nq), part(v, model.nv, model.nv + count)
+        tilts, tilt_rates = (part(x, n + count, n + count + len(tilting)) for x, n in ((q, model.nq), (v, model.nv)))
+        twist, air = self._through_the_air(pose_q, part(v, 0, 6), u)
+        omega = part(twist, 3, 6)
+        wrench = np.zeros(6)
+        if self.drag:
+            fast = np.sqrt(np.vecdot(air, air) + 1e-18)
+            wrench = concatenate(-fast * np.asarray(p.parasitic_drag) * air, np.zeros(3))
+        resistance = np.array([p.rotor_drag, p.rotor_drag, p.inflow])
+        lag = 1.0 / max(p.time_constant, 1e-6)
+        rates, turns, place = [], [], 0
+        for k, rotor in enumerate(rotors):
+            if rotor.tilt is None:
+                wanted, axis = u[place], rotor.axis
+            else:
+                across, axial, j = u[place], u[place + 1], tilting.index(k)
+                wanted = np.sqrt(across * across + axial * axial)
+                error = np.arctan2(-across, axial) - tilts[j]
+                turn = np.arctan2(np.sin(error), np.cos(error))
+                turns.append(SERVO * SERVO * turn - 2 * SERVO * tilt_rates[j])
+                axis = np.cos(tilts[j]) * rotor.axis - np.sin(tilts[j]) * rotor.tilt
+            place += len(rotor.directions)
+            n = speeds[k]
+            rates.append(lag * (self._speed(wanted) - n))
+            size = n if p.speed[0] >= 0 else np.abs(n)
+            force = p.thrust_coefficient * n * size * axis
+            if self.drag:
+                local = air + np.cross(omega, rotor.at)
+                across_air = local[0] * local[0] + local[1] * local[1]
+                force = force - n * resistance * local + p.translational_lift * across_air * axis
+            torque = float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
+            wrench = wrench + concatenate(force, np.cross(rotor.at, force) + torque)
+        inputs = concatenate(np.zeros(self.passive.nu - 6), wrench)
+        parameters = self.passive.parameter_vector()
+        (a,) = self.passive.traced("acceleration").expressions(pose_q, part(v, 0, model.nv), inputs, parameters)
+        return concatenate(a, vector(*rates), vector(*turns) if turns else np.zeros(0))
+
+    def _through_the_air(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """Twist (6,) of the hull in body axes, and its velocity (3,) through the air."""
+        joint = self.vehicle.model.description.joints[0].joint
+        own = part(q, 0, joint.coordinates.nq)
+        J = joint.jacobian(own)
+        twist = np.matvec(J, v) if is_symbolic(J) else v
+        air = part(twist, 0, 3)
+        if self.wind:
+            nu = self.vehicle.model.nu
+            air = air - np.matvec(transpose(se3.rotation(joint.pose(own))), part(u, nu, nu + 3))
+        return twist, air
+
+    def _speed(self, thrust: Array) -> Array:
+        """The angular velocity that makes a thrust, within its range."""
+        p = self.propulsion
+        low, high = p.speed
+        if low >= 0:
+            wanted = np.sqrt(np.maximum(thrust, 0.0) / p.thrust_coefficient)
+        else:
+            wanted = np.sign(thrust) * np.sqrt(np.abs(thrust) / p.thrust_coefficient)
+        return np.minimum(np.maximum(wanted, low), high)
+
+    def start(self, q: Any, v: Any, thrusts: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """State (q, v) with level rotors at speeds that make the thrusts (default: those of hovering)."""
+        p, vehicle, count = self.propulsion, self.vehicle, len(self.rotors)
+        if thrusts is None:
+            thrusts = np.full(count, vehicle.mass * 9.81 / count)
+        thrusts = np.asarray(thrusts, dtype=float)
+        speeds = np.sign(thrusts) * np.sqrt(np.abs(thrusts) / p.thrust_coefficient)
+        speeds = np.concatenate([np.maximum(speeds, min(p.speed[0], 0.0)), np.zeros(len(self._tilting))])
+        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        shape = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        angles = np.zeros((*shape, len(speeds)))
+        q = np.broadcast_to(q, (*shape, q.shape[-1]))
+        v = np.broadcast_to(v, (*shape, v.shape[-1]))
+        return np.concatenate([q, angles], -1), np.concatenate([v, np.broadcast_to(speeds, (*shape, len(speeds)))], -1)
+
+    def forces(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Forces (..., nu) that the propellers make, as inputs of the vehicle, from the state of the plant."""
+        model, count = self.vehicle.model, len(self.rotors)
+        n = v[..., model.nv : model.nv + count]
+        thrust = self.propulsion.thrust_coefficient * n * np.abs(n)
+        parts = []
+        for k, rotor in enumerate(self.rotors):
+            if rotor.tilt is None:
+                parts.append(thrust[..., k])
+            else:
+                theta = q[..., model.nq + count + self._tilting.index(k)]
+                parts += [-thrust[..., k] * np.sin(theta), thrust[..., k] * np.cos(theta)]
+        return np.stack(parts, axis=-1)
+
+
+class OnRotors(OnPart):
+    """A controller of the vehicle's motion, in a plant that also has rotors."""
+
+    def __init__(self, controller: Any, vehicle: Vehicle) -> None:
+        super().__init__(controller, vehicle.model)

@@ -1,0 +1,154 @@
+"""Shapes of bodies as triangles to draw: primitives from formulas, files of meshes simplified to what a page can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heavytop.errors import HeavytopError
+from heavytop.show.meshes import Floats, Mesh, box, cylinder, revolve, sphere
+from heavytop.system import shapes
+from heavytop.system.shapes import PlacedShape
+
+MOST_FACES = 24_000
+"""Triangles of all mesh files of a page together."""
+CREASE = np.cos(np.deg2rad(35.0))
+"""Faces that meet at a larger angle have an edge between them."""
+
+
+def role_of(color: tuple[float, float, float, float] | None, role: str) -> str:
+    """The colour as a role, "#rrggbb" or "#rrggbbaa"; ``role`` where none is given."""
+    if color is None:
+        return role
+    red, green, blue, opacity = (round(255 * c) for c in color)
+    return f"#{red:02x}{green:02x}{blue:02x}" + (f"{opacity:02x}" if opacity < 255 else "")
+
+
+def shape_meshes(placed: Sequence[PlacedShape], role: str = "body") -> tuple[dict[str, list[Mesh]], list[str]]:
+    """Body -> its meshes in the body frame, and what could not be drawn."""
+    files = [p for p in placed if isinstance(p.shape, shapes.Mesh)]
+    budget = _budgets(files)
+    result: dict[str, list[Mesh]] = {}
+    problems = []
+    for one in placed:
+        look = role_of(one.color, role)
+        try:
+            mesh = _mesh(one.shape, look, budget.get(id(one), 0))
+        except HeavytopError as error:
+            problems.append(str(error))
+            continue
+        result.setdefault(one.body, []).append(mesh.moved(one.at))
+    return result, problems
+
+
+def _budgets(files: Sequence[PlacedShape]) -> dict[int, int]:
+    """Triangles for each mesh: small ones keep all of theirs, the rest share what is left evenly."""
+    sizes: dict[int, int] = {}
+    for one in files:
+        try:
+            sizes[id(one)] = len(one.shape.triangles[1])
+        except HeavytopError:
+            continue
+    left, waiting, budget = MOST_FACES, sorted(sizes, key=sizes.__getitem__), {}
+    while waiting:
+        share = left // len(waiting)
+        key = waiting.pop(0)
+        budget[key] = min(sizes[key], max(share, 12))
+        left -= budget[key]
+    return budget
+
+
+def _mesh(shape: object, role: str, most: int) -> Mesh:
+    if isinstance(shape, shapes.Box):
+        return box(shape.size, role)
+    if isinstance(shape, shapes.Sphere):
+        return sphere(shape.radius, role)
+    if isinstance(shape, shapes.Cylinder):
+        return cylinder(shape.radius, shape.length, role)
+    if isinstance(shape, shapes.Ellipsoid):
+        ball, radii = sphere(1.0, role), np.array(shape.radii)
+        normals = ball.normals / radii
+        return Mesh(ball.vertices * radii, normals / np.linalg.norm(normals, axis=-1, keepdims=True), ball.faces, role)
+    if isinstance(shape, shapes.Capsule):
+        angle = np.linspace(-np.pi / 2, np.pi / 2, 14)
+        height = shape.radius * np.sin(angle) + np.where(angle < 0, -1, 1) * shape.length / 2
+        return revolve(np.column_stack([shape.radius * np.cos(angle), height]), role=role, smooth=True)
+    if isinstance(shape, shapes.Mesh):
+        return with_normals(*simplified(*shape.triangles, most), role)
+    raise TypeError(f"no look for {type(shape).__name__}")
+
+
+def simplified(vertices: Floats, faces: np.ndarray, most: int) -> tuple[Floats, np.ndarray]:
+    """Triangles (at most ``most``) of nearly the same surface: vertices in one cell of a grid become one.
+
+    >>> v, f = simplified(np.random.default_rng(0).random((999, 3)), np.arange(999).reshape(333, 3), 100)
+    >>> len(f) <= 100
+    True
+    """
+    size = float(np.max(np.ptp(vertices, axis=0))) or 1.0
+    cell = 1e-5 * size
+    vertices, faces = _clustered(vertices, faces, cell)
+    cell = 2e-3 * size if len(faces) > most else cell
+    while len(faces) > most and cell < size:
+        finer = _clustered(vertices, faces, cell)
+        if len(finer[1]) <= most:
+            return finer
+        # the number of triangles of a surface goes with the square of the cell
+        cell *= max(1.15, float(np.sqrt(len(finer[1]) / most)))
+    return (vertices, faces) if len(faces) <= most else _clustered(vertices, faces, size)
+
+
+def _clustered(vertices: Floats, faces: np.ndarray, cell: float) -> tuple[Floats, np.ndarray]:
+    cells = np.floor((vertices - vertices.min(axis=0)) / cell + 0.5).astype(np.int64)
+    which = _distinct(cells)[1]
+    counts = np.bincount(which)
+    centers = np.stack([np.bincount(which, vertices[:, k]) for k in range(3)], axis=-1) / counts[:, None]
+    mapped = which[faces]
+    kept = (mapped[:, 0] != mapped[:, 1]) & (mapped[:, 1] != mapped[:, 2]) & (mapped[:, 2] != mapped[:, 0])
+    mapped = mapped[kept]
+    # a triangle that the move turned over is turned back
+    over = np.vecdot(_areas(vertices[faces[kept]]), _areas(centers[mapped])) < 0
+    mapped[over] = mapped[over][:, ::-1]
+    # each triangle once, whatever vertex it starts with
+    start = np.argmin(mapped, axis=1)
+    turned = np.take_along_axis(mapped, (start[:, None] + np.arange(3)) % 3, axis=1)
+    return centers, turned[_distinct(turned)[0]]
+
+
+def _areas(corners: Floats) -> Floats:
+    """Normals (n, 3) of triangles (n, 3, 3), as long as twice their areas."""
+    return np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+
+
+def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each different row of integers (n, m), none negative, first stands, and which of them each row is."""
+    keys = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:  # at most 2^63: cells are 1e5 in each direction, vertices a million
+        keys = keys * (int(column.max(initial=0)) + 1) + column
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
+
+
+def with_normals(vertices: Floats, faces: np.ndarray, role: str) -> Mesh:
+    """A mesh whose normals are smooth except across creases."""
+    normals = _areas(vertices[faces])
+    area = np.linalg.norm(normals, axis=-1)
+    kept = area > 0
+    faces, normals, area = faces[kept], normals[kept], area[kept]
+    unit = normals / area[:, None]
+    # corners sorted by vertex; each looks at all faces around its vertex
+    vertex, face = faces.reshape(-1), np.repeat(np.arange(len(faces)), 3)
+    order = np.argsort(vertex, kind="stable")
+    starts = np.searchsorted(vertex[order], np.arange(len(vertices) + 1))
+    smooth = np.zeros((len(vertex), 3))
+    for shift in range(int(np.max(np.diff(starts), initial=0))):
+        around = starts[vertex] + shift
+        valid = around < starts[vertex + 1]
+        other = face[order[np.minimum(around, len(order) - 1)]]
+        alike = valid & (np.vecdot(unit[face], unit[other]) > CREASE)
+        smooth += np.where(alike[:, None], normals[other], 0.0)
+    smooth /= np.maximum(np.linalg.norm(smooth, axis=-1, keepdims=True), 1e-300)
+    # corners with the same vertex and normal are one
+    first, which = _distinct(np.column_stack([vertex, np.round(smooth * 500).astype(np.int64) + 500]))
+    return Mesh(vertices[vertex[first]], smooth[first], which.reshape(-1, 3), role)

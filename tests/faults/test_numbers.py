@@ -1,0 +1,130 @@
+"""Numbers that are none: NaN in native code, infinities in decompositions, arguments of a wrong kind."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop._gate import gated
+from heavytop.compile import Kernel, numpy_function, trace
+from heavytop.errors import ArgumentError, ConfigurationError, HeavytopError, ModelError, ShapeError
+from heavytop.geometry import linalg, so3
+
+SPECIAL = np.array([np.nan, -np.inf, -1.0, -0.0, 0.0, 2.0, np.inf])
+
+
+@pytest.mark.parametrize("function", [np.minimum, np.maximum])
+@pytest.mark.parametrize("lanes", [1, None])
+def test_minimum_and_maximum_keep_nan(function: Any, lanes: int | None) -> None:
+    traced = trace(lambda x, y: function(x, y), {"x": (), "y": ()}, name="f")
+    x, y = np.meshgrid(SPECIAL, SPECIAL)
+    np.testing.assert_array_equal(Kernel(traced, lanes)(x, y)[0], function(x, y))
+    np.testing.assert_array_equal(numpy_function(traced)(x, y)[0], function(x, y))
+
+
+def test_sign_of_zero_and_nan() -> None:
+    got = Kernel(trace(lambda x: np.sign(x), {"x": ()}, name="sign"))(SPECIAL)[0]
+    np.testing.assert_array_equal(got, np.sign(SPECIAL))
+    np.testing.assert_array_equal(np.signbit(got)[1:], np.signbit(np.sign(SPECIAL))[1:])
+
+
+@pytest.mark.parametrize(
+    "relation", [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal], ids=lambda r: r.__name__
+)
+def test_comparisons_with_nan(relation: Any) -> None:
+    traced = trace(lambda x, y: np.where(relation(x, y), 1.0, 0.0), {"x": (), "y": ()}, name="r")
+    x, y = np.meshgrid(SPECIAL, SPECIAL)
+    np.testing.assert_array_equal(Kernel(traced)(x, y)[0], relation(x, y).astype(float))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda q, v: np.clip(np.sqrt(q - 10.0), -1.0, 1.0),
+        lambda q, v: np.minimum(np.maximum(np.log(q - 10.0), -1.0), 1.0),
+        lambda q, v: 0.0 * v + np.sqrt(q - 10.0),
+    ],
+    ids=["clip", "minimum", "plain"],
+)
+def test_a_law_that_is_nan_ends_the_run(law: Any) -> None:
+    """A clamp hid it: the run went on with the limit as input."""
+    system = ht.System(name="pendulum")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    system.input("motor", ht.JointForce("rod"))
+    run = ht.simulate(system.derive(), ([0.1], [0.0]), 1.0, 0.01, control=ht.Feedback(law, ("q", "v")))
+    assert not run.outcome.ok
+    assert run.outcome.ending.value == "diverged"
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_decompositions_refuse_what_is_not_finite(value: float) -> None:
+    """LAPACK never came back from infinities."""
+    for size in (2, 3, 12):
+        matrix = np.eye(size)
+        matrix[-1, 0] = value
+        for function in (linalg.singular_values, linalg.pseudo_inverse):
+            with pytest.raises(ShapeError, match="must be finite"):
+                function(matrix)
+
+
+def test_inverses_that_would_overflow() -> None:
+    with pytest.raises(ShapeError, match="too small"):
+        linalg.pseudo_inverse(np.diag([1e-310, 2e-310]))
+    with pytest.raises(ShapeError, match=r"must have shape \(\.\.\., m, n\)"):
+        linalg.pseudo_inverse([1.0, 2.0])
+
+
+def test_a_singular_matrix_has_no_nearest_rotation() -> None:
+    for block in (ht.coordinates.Rotation(), ht.coordinates.Pose()):
+        q = np.zeros(block.nq)
+        with pytest.raises(ConfigurationError, match="no nearest rotation"):
+            block.project(q)
+
+
+def test_huge_dimensions_are_refused_at_once() -> None:
+    for n in (10**9, 10**30, 2.5, True, "three"):
+        with pytest.raises(ModelError, match="must be an integer from 0 to"):
+            ht.coordinates.Vector(n)  # type: ignore[arg-type]
+
+
+# --- the gate --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_gate_names_the_argument() -> None:
+    with pytest.raises(HeavytopError, match=r"control\.analysis\.linearize: .*must be of class"):
+        ht.control.linearize("no law", np.zeros(3), np.zeros(3))  # type: ignore[arg-type]
+    with pytest.raises(HeavytopError):
+        so3.exp("text")
+    with pytest.raises(ArgumentError, match=r"se3\.random: rng must be of class Generator, got None"):
+        ht.geometry.se3.random(None)
+
+
+def test_the_error_is_also_one_of_the_old_kind() -> None:
+    @gated
+    def lookup(table: dict[str, int]) -> int:
+        return table.attribute  # type: ignore[attr-defined]
+
+    lookup.__wrapped__.__code__ = lookup.__wrapped__.__code__.replace(co_filename=ht.__file__)  # as if it were ours
+    with pytest.raises(ArgumentError) as caught:
+        lookup({})
+    assert isinstance(caught.value, AttributeError)
+    assert isinstance(caught.value, TypeError)
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+def test_errors_of_the_users_functions_pass() -> None:
+    def law(x: Any) -> Any:
+        return {}["missing"]
+
+    with pytest.raises(KeyError, match="missing") as caught:
+        ht.compile.trace(law, {"x": ()})
+    assert not isinstance(caught.value, HeavytopError)
+
+
+def test_gated_functions_stay_functions() -> None:
+    assert so3.exp.__doc__
+    assert so3.exp.__module__ == "heavytop.geometry.so3"
+    assert pickle.loads(pickle.dumps(so3.exp)) is so3.exp
+    assert isinstance(ht.Inertia(1.0), ht.Inertia)
