@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from heavytop import control, copters, library
-from heavytop.bench.measure import Effort
+from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.plan import Ipopt, Nlpsol, problems
 from heavytop.plan.problems import Task
 from heavytop.simulate import simulate
@@ -23,9 +23,9 @@ BASELINES = {"gates": 3.5, "load": 5.0}
 HOVER = 0.9 * 9.81 / 4
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """All problems; with a tiny effort only the smallest, coarsely."""
-    report = Report("plan", TITLE)
+    report = BenchReport("plan", TITLE)
     quick = effort.seconds == 0
     for name in ("cart-pole",) if quick else problems.PROBLEMS:
         _plan(report, problems.load(name), quick)
@@ -41,7 +41,7 @@ def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
     return report
 
 
-def _plan(report: Report, task: Task, quick: bool) -> None:
+def _plan(report: BenchReport, task: Task, quick: bool) -> None:
     plan = task.plan(tolerance=1e-4 if quick else 1e-8)
     begin = time.process_time()
     plan = task.plan(tolerance=1e-4 if quick else 1e-8)
@@ -59,7 +59,7 @@ def _plan(report: Report, task: Task, quick: bool) -> None:
         report.limit("gates: duration", plan.duration, 2.606, "s")
 
 
-def _baseline(report: Report, name: str, target: float) -> None:
+def _baseline(report: BenchReport, name: str, target: float) -> None:
     task = problems.load_transport(steps=30) if name == "load" else problems.load(name)
     taken = {}
     task.plan(tolerance=1e9)  # compiles
@@ -75,7 +75,7 @@ def _baseline(report: Report, name: str, target: float) -> None:
     report.ratio(f"{name}: baseline / ours", taken["nlpsol"] / taken["ipopt"], target)
 
 
-def _tracked(report: Report) -> None:
+def _tracked(report: BenchReport) -> None:
     """A quadcopter, 10 % heavier and with 10 % less inertia than its law knows, on plans through the gates with and without a reserve."""
     model = copters.quadcopter().model
     goal = model.neutral().copy()
@@ -100,7 +100,7 @@ def _tracked(report: Report) -> None:
     )
 
 
-def _predict(report: Report, starts: int, until: float) -> None:
+def _predict(report: BenchReport, starts: int, until: float) -> None:
     """The quadcopter from 115 degrees, then from random starts."""
     model = library.quadcopter().derive()
     ahead = control.mpc(model, limits=(0.0, 4 * HOVER))
