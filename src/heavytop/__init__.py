@@ -10,6 +10,7 @@ from heavytop import library as library
 from heavytop import system as system
 from heavytop._arrays import matrix as matrix
 from heavytop._arrays import vector as vector
+from heavytop._machine import refuse_unsupported as _refuse_unsupported
 from heavytop._version import __version__ as __version__
 from heavytop.simulate import RKMK4 as RKMK4
 from heavytop.simulate import RKMK6 as RKMK6
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
     from heavytop.copters import maneuvers as maneuvers
     from heavytop.io import conventions as conventions
     from heavytop.io.load_robot import load as load
+
+_refuse_unsupported()
 
 _ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "plan", "show")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""

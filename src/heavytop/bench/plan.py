@@ -107,8 +107,16 @@ def _predict(report: BenchReport, starts: int, until: float) -> None:
     start = model.integrate(model.neutral(), np.array([1.0, 0.0, 0.0, 2.0, 0.0, 0.0]), 1.0)
     ahead(0.0, start, np.zeros(6))
     ahead.reset()
+    cpu: list[float] = []
+
+    def sample(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        begin = time.process_time()
+        u = ahead(t, q, v)
+        cpu.append(1e3 * (time.process_time() - begin))
+        return u
+
     fly = lambda q, v: simulate(  # noqa: E731
-        model, (q, v), until, 0.01, inputs=ahead, control_step=ahead.step, record_every=10**6, progress=False
+        model, (q, v), until, 0.01, inputs=sample, control_step=ahead.step, record_every=10**6, progress=False
     )
     run = fly(start, np.zeros(6))
     off = float(np.abs(model.difference(model.neutral(), run.q[-1])).max())

@@ -13,7 +13,10 @@ from heavytop.cli.terminal import fail, notice
 if TYPE_CHECKING:
     from heavytop.system import Model, System
 
-HELP = "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system`, or a robot file (URDF, MJCF)."
+HELP = (
+    "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system` (the file is RUN: name only files "
+    "you trust), or a robot file (URDF, MJCF)."
+)
 BASE_HELP = "For a URDF file: whether its root link is `fixed` to the world or `free`."
 ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".xacro")
 

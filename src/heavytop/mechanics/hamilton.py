@@ -184,7 +184,7 @@ def equations(coordinates: Coordinates, hamiltonian: Function, force: Function |
     >>> from heavytop.coordinates import Vector
     >>> oscillator = equations(Vector(1), lambda q, p: 0.5 * p[0] ** 2 + 0.5 * q[0] ** 2)
     >>> oscillator([1.0], [2.0])
-    Rates(q=array([2.]), p=array([-1.]))
+    HamiltonRates(q=array([2.]), p=array([-1.]))
     """
     energy, applied_force = timed(hamiltonian, 2, "a Hamiltonian"), applied(coordinates, force, None)
 
