@@ -54,11 +54,11 @@ def is_file(target: str) -> bool:
     return is_robot(target) or target.endswith(".py") or "/" in target or "\\" in target
 
 
-def derived(found: System | Model) -> Model:
+def derived(found: System | Model, native: bool = True) -> Model:
     """The model of a system, or the model itself."""
     from heavytop.system import Model
 
-    return found if isinstance(found, Model) else found.derive()
+    return found if isinstance(found, Model) else found.derive(native=native)
 
 
 def system_of_file(path: Path) -> System | Model:

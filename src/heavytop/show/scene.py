@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -326,6 +327,7 @@ class Report:
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     markers: Sequence[Marker] = ()
+    sliders: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("panels", "highlights", "tables", "notes", "markers"):
