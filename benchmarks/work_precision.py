@@ -18,7 +18,7 @@ import numpy as np
 
 import heavytop as ht
 from heavytop.show.plots import COLORS
-from heavytop.simulate.precision import Point, work_precision
+from heavytop.simulate.precision import PrecisionPoint, work_precision
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -38,7 +38,7 @@ def halved(first: float, count: int) -> list[float]:
     return [first / 2**k for k in range(count)]
 
 
-def free_body() -> list[Point]:
+def free_body() -> list[PrecisionPoint]:
     data = golden("a_unstable_rotation")
     system = ht.System(gravity=(0, 0, 0), name="free body")
     inertia = ht.Inertia(1.0, moment_at_com=data["parameters"]["J"])
@@ -57,7 +57,7 @@ def free_body() -> list[Point]:
     return work_precision(model, start, 1.0, end, steps, tolerances=10.0 ** -np.arange(5, 13))
 
 
-def heavy_top() -> list[Point]:
+def heavy_top() -> list[PrecisionPoint]:
     data = golden("f_heavy_top")
     p = data["parameters"]
     system = ht.System(name="heavy top")
@@ -79,7 +79,7 @@ def heavy_top() -> list[Point]:
     return work_precision(model, start, 1.0, end, steps, tolerances=10.0 ** -np.arange(4, 13))
 
 
-def tricopter() -> list[Point]:
+def tricopter() -> list[PrecisionPoint]:
     sys.path.insert(0, str(ROOT / "tests"))
     from tricopter_load import relative_transform
     from tricopter_load import tricopter as describe
@@ -102,7 +102,7 @@ def tricopter() -> list[Point]:
     return work_precision(model, state(0), 0.4, state(2), steps, tolerances=10.0 ** -np.arange(4, 12), repeats=2)
 
 
-def draw(results: dict[str, list[Point]], path: Path) -> None:
+def draw(results: dict[str, list[PrecisionPoint]], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter

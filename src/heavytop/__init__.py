@@ -10,6 +10,7 @@ from heavytop import library as library
 from heavytop import system as system
 from heavytop._arrays import matrix as matrix
 from heavytop._arrays import vector as vector
+from heavytop._machine import refuse_unsupported as _refuse_unsupported
 from heavytop._version import __version__ as __version__
 from heavytop.simulate import RKMK4 as RKMK4
 from heavytop.simulate import RKMK6 as RKMK6
@@ -65,23 +66,28 @@ if TYPE_CHECKING:
     from heavytop import mechanics as mechanics
     from heavytop import plan as plan
     from heavytop import show as show
+    from heavytop.copters import maneuvers as maneuvers
     from heavytop.io import conventions as conventions
     from heavytop.io.load_robot import load as load
+
+_refuse_unsupported()
 
 _ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "plan", "show")
 """Layers that are imported when first used, so that ``import heavytop`` stays quick."""
 
 
-def __getattr__(name: str) -> Any:
-    if name == "maneuvers":
-        return import_module("heavytop.copters.maneuvers")
-    if name == "conventions":
-        return import_module("heavytop.io.conventions")
-    if name == "load":
-        return import_module("heavytop.io.load_robot").load
-    if name in _ON_DEMAND:
-        return import_module(f"heavytop.{name}")
-    raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker shall see only the names declared above, so that it finds misspelled ones
+
+    def __getattr__(name: str) -> Any:
+        if name == "maneuvers":
+            return import_module("heavytop.copters.maneuvers")
+        if name == "conventions":
+            return import_module("heavytop.io.conventions")
+        if name == "load":
+            return import_module("heavytop.io.load_robot").load
+        if name in _ON_DEMAND:
+            return import_module(f"heavytop.{name}")
+        raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,7 @@ _RAW = (
     NotImplementedError,
     TypeError,
     ValueError,
+    AssertionError,
     MemoryError,
     np.linalg.LinAlgError,
 )
@@ -115,7 +116,8 @@ def _translated(
     An error that an inner gate made is told anew where the outer function was given the argument that does not fit.
     """
     again = isinstance(error, ArgumentError)
-    if not again and (isinstance(error, HeavytopError) or type(error) not in _RAW or not _own(error.__traceback__)):
+    raw = MemoryError if isinstance(error, MemoryError) else type(error)  # NumPy has a class of its own
+    if not again and (isinstance(error, HeavytopError) or raw not in _RAW or not _own(error.__traceback__)):
         return None
     label = f"{function.__module__.removeprefix('heavytop.')}.{function.__qualname__}"
     reason = f"{type(error).__name__}: {error.args[0] if error.args else ''}"
@@ -126,9 +128,9 @@ def _translated(
     if again:
         return type(error)(f"{label}: {misfit}") if misfit else None
     if misfit:
-        return _kind(type(error))(f"{label}: {misfit} ({reason})")
+        return _kind(raw)(f"{label}: {misfit} ({reason})")
     given = ", ".join([*(shown(a) for a in arguments), *(f"{k}={shown(a)}" for k, a in named.items())])
-    return _kind(type(error))(f"{label} cannot take these arguments: {reason}. Given: {given}.")
+    return _kind(raw)(f"{label} cannot take these arguments: {reason}. Given: {given}.")
 
 
 def _own(trace: TracebackType | None) -> bool:

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from heavytop import library
 from heavytop.bench import agreement, forward, peers, registry
 from heavytop.bench.agreement import DisagreementError
-from heavytop.bench.measure import Effort, best_times
+from heavytop.bench.measure import BenchEffort, best_times
 from heavytop.bench.peers.base import AGREE, Peer, Trial
 from heavytop.bench.peers.mujoco import MuJoCoTree
 from heavytop.bench.peers.pinocchio import PinocchioTree
-from heavytop.bench.report import Ratio, Report
+from heavytop.bench.report import BenchReport, Ratio
 from heavytop.bench.states import States
 from heavytop.bench.trees import Tree, chain, panda, tricopter_load
 from heavytop.cli import app
@@ -48,7 +48,7 @@ LONG = ("fly", "free-body")
     [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in registry.BENCHMARKS if n != "ready"],
 )
 def test_without_peers_own_figures_are_reported(name, no_peers):
-    report = registry.run(name, Effort.tiny())
+    report = registry.run(name, BenchEffort.tiny())
     assert report.name == name
     data = json.loads(json.dumps(report.to_json()))
     check_schema(data)
@@ -61,7 +61,7 @@ def test_without_peers_own_figures_are_reported(name, no_peers):
 @pytest.mark.peers
 @pytest.mark.parametrize("name", sorted(NEEDS_PEERS))
 def test_ratios_with_peers(name):
-    data = registry.run(name, Effort.tiny()).to_json()
+    data = registry.run(name, BenchEffort.tiny()).to_json()
     check_schema(data)
     assert data["missing"] == []
     assert any("pin" in ratio and data["ratios"][ratio]["target"] for ratio in data["ratios"])
@@ -85,7 +85,7 @@ def test_disagreement_stops_the_benchmark(monkeypatch):
     with pytest.raises(
         DisagreementError, match=r"pin, tricopter-load: the results differ by 1e-08 .* No time is reported"
     ):
-        forward.run(Effort.tiny())
+        forward.run(BenchEffort.tiny())
 
 
 class Ours(Peer):
@@ -107,24 +107,24 @@ class Ours(Peer):
 
 
 def test_a_peer_of_ones_own_takes_part_where_it_offers_something():
-    report = forward.run(Effort.tiny(), [Ours()])
+    report = forward.run(BenchEffort.tiny(), [Ours()])
     assert report.missing == []
     assert all("ours_ns" in row for row in report.rows)
     assert [r.name for r in report.ratios if r.target] == [
         f"{name} arrays / ours" for name in ("tricopter-load", "panda", "chain-20")
     ]
-    assert registry.run("single", Effort.tiny(), [Ours()]).ratios == []
+    assert registry.run("single", BenchEffort.tiny(), [Ours()]).ratios == []
 
 
 def test_a_peer_that_is_not_installed_is_reported():
-    report = forward.run(Effort.tiny(), [Ours(installed=False)])
+    report = forward.run(BenchEffort.tiny(), [Ours(installed=False)])
     assert report.missing == ["ours"]
     assert report.ratios == []
 
 
 def test_a_peer_that_computes_something_else_is_not_timed():
     with pytest.raises(DisagreementError, match="ours, tricopter-load"):
-        forward.run(Effort.tiny(), [Ours(off=1e-8)])
+        forward.run(BenchEffort.tiny(), [Ours(off=1e-8)])
 
 
 def test_only_trees_that_peers_know():
@@ -134,7 +134,7 @@ def test_only_trees_that_peers_know():
 
 @pytest.mark.slow
 def test_readiness_starts_processes():
-    report = registry.run("ready", Effort.tiny())
+    report = registry.run("ready", BenchEffort.tiny())
     assert {row["what"] for row in report.rows} == {"import", "cached", "uncached"}
 
 
@@ -155,7 +155,7 @@ def test_targets_have_two_sides():
     assert Ratio("time", 1.0, 1.5, at_least=False, unit="s").met
     assert not Ratio("time", 1.6, 1.5, at_least=False, unit="s").met
     assert Ratio("for information", 3.0).met is None
-    report = Report("name", "title", rows=[{"a": 1, "b_ns": 2.5}])
+    report = BenchReport("name", "title", rows=[{"a": 1, "b_ns": 2.5}])
     report.ratio("a / b", 2.0, 3.0)
     report.limit("wait", 2.0, 3.0, "s")
     assert [r.name for r in report.unmet] == ["a / b"]
@@ -174,7 +174,7 @@ def test_best_times_take_the_least_and_go_round():
 
         return call
 
-    effort = Effort(seconds=0.0, block=1e-9, rounds=7)
+    effort = BenchEffort(seconds=0.0, block=1e-9, rounds=7)
     times = best_times({"a": work("a", 0.5), "b": work("b", 0.25)}, effort, clock=lambda: now[0])
     assert times == {"a": 0.5, "b": 0.25}
     assert order[-4:] == ["a", "a", "b", "b"]  # one call to warm up, one timed, in turn

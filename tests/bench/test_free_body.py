@@ -16,7 +16,7 @@ from heavytop.bench.free_body import (
     QUATERNION_END,
     TUMBLING,
     UNSTABLE,
-    Point,
+    AccuracyPoint,
     cheapest,
     compare,
     errors_of,
@@ -24,9 +24,9 @@ from heavytop.bench.free_body import (
     our_run,
     step_times,
 )
-from heavytop.bench.measure import Effort
+from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import FreeBodyMethod, known
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.simulate import RKMK45
 
@@ -54,7 +54,7 @@ def test_our_runs_reach_the_reference(method, limit):
 
 def test_without_peers_only_our_figures(monkeypatch):
     monkeypatch.setattr(peers, "versions", dict)
-    report = free_body.run(Effort.tiny())
+    report = free_body.run(BenchEffort.tiny())
     assert report.missing == ["exudyn", "mujoco", "pin"]
     assert not report.ratios
     methods = {str(row["method"]).partition(",")[0] for row in report.rows}
@@ -92,18 +92,18 @@ def test_first_order_loops_gain_energy_in_tumbling():
 
 
 def test_cheapest_run_of_an_accuracy():
-    points = [Point("a", 10, 1e-4, 1e-2, 1.0, 0.5), Point("a", 100, 1e-9, 1e-6, 3.0, 2.5)]
+    points = [AccuracyPoint("a", 10, 1e-4, 1e-2, 1.0, 0.5), AccuracyPoint("a", 100, 1e-9, 1e-6, 3.0, 2.5)]
     assert cheapest(points, 1e-3, with_attitude=False) is points[0]
     assert cheapest(points, 1e-3, with_attitude=True) is points[1]
     assert cheapest(points, 1e-10, with_attitude=False) is None
 
 
 def test_ratios_hold_their_target_against_loops():
-    report = Report("free-body", "title")
+    report = BenchReport("free-body", "title")
     points = [
-        Point("rkmk4", 100, 1e-8, 1e-8, 2.0, 1.0),
-        Point("exudyn RK44", 100, 1e-8, 1e-8, 1.5, 1.4),
-        Point("pin RK4", 100, 1e-3, 1.0, 9.0, 9.0),
+        AccuracyPoint("rkmk4", 100, 1e-8, 1e-8, 2.0, 1.0),
+        AccuracyPoint("exudyn RK44", 100, 1e-8, 1e-8, 1.5, 1.4),
+        AccuracyPoint("pin RK4", 100, 1e-3, 1.0, 9.0, 9.0),
     ]
     compare(report, points)
     ratios = {ratio.name: ratio for ratio in report.ratios}

@@ -7,7 +7,7 @@ import pytest
 
 from heavytop.bench import peers, simulate
 from heavytop.bench.agreement import DisagreementError
-from heavytop.bench.measure import Effort
+from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import mujoco
 from heavytop.bench.simulate import STEP, steps_of
 from heavytop.copters import quadcopter
@@ -15,7 +15,7 @@ from heavytop.copters import quadcopter
 
 def test_without_mujoco_our_figures_and_the_limit(monkeypatch):
     monkeypatch.setattr(peers, "versions", dict)
-    report = simulate.run(Effort.tiny())
+    report = simulate.run(BenchEffort.tiny())
     assert report.missing == ["mujoco"]
     assert [row["system"] for row in report.rows] == ["tricopter-load", "quadcopter"]
     strict, arrays = report.ratios
@@ -26,7 +26,7 @@ def test_without_mujoco_our_figures_and_the_limit(monkeypatch):
 
 @pytest.mark.peers
 def test_with_mujoco():
-    report = simulate.run(Effort.tiny())
+    report = simulate.run(BenchEffort.tiny())
     assert report.missing == []
     assert report.ratios[-1].name == "quadcopter: step / mujoco rollout RK4"
     assert report.ratios[-1].target == 50
@@ -47,4 +47,4 @@ def test_another_vehicle_is_not_timed(monkeypatch):
     xml = mujoco.vehicle_xml
     monkeypatch.setattr(mujoco, "vehicle_xml", lambda *given: xml(*given).replace('mass="0.9', 'mass="0.8'))
     with pytest.raises(DisagreementError, match="positions of the quadcopter"):
-        simulate.run(Effort.tiny())
+        simulate.run(BenchEffort.tiny())

@@ -211,7 +211,7 @@ def test_random_starts_of_the_bicopter(lab, distance: float) -> None:
         (
             (0.0, 2.0),
             ControlError,
-            r"exclude rest of 'quadcopter' \(hover\).*'thrust0' must supply 2.207, allowed 0 to 2",
+            r"'quadcopter' cannot hover within these limits.*'thrust0' must supply 2.207, allowed 0 to 2",
         ),
         ((3.0, 1.0), ControlError, "the lower one 3 is above the upper one 1"),
         ((np.nan, 1.0), ShapeError, "must be numbers"),

@@ -31,7 +31,7 @@ from heavytop.mechanics import (
 from heavytop.mechanics.functions import Evaluator, lagrangian
 from heavytop.mechanics.moving_frame import MovingFrame, block_gyroscopic, block_mass, from_frames
 from heavytop.mechanics.moving_frame_examples import ChaplyginSleigh, RotaryPendulum
-from heavytop.mechanics.particles import Drag, ParticleSystem, Spring
+from heavytop.mechanics.particles import Drag, ParticleSpring, ParticleSystem
 from heavytop.mechanics.quasi import QuasiCoordinates
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -126,7 +126,7 @@ def double_pendulum():
         positions,
         gravity=(9.81, 0.4, 0.0),
         drags=(Drag(0.3, 1, (0.5, -0.2, 0.0)),),
-        springs=(Spring(4.0, 0, 1),),
+        springs=(ParticleSpring(4.0, 0, 1),),
     )
     q, v = np.array([np.cos(0.4), np.sin(0.4), np.cos(2.0), np.sin(2.0)]), np.array([1.1, -2.3])
 
@@ -161,7 +161,12 @@ def cart_and_pendulum():
         return [vector(2.0 - v[0], 0.0, 0.0), vector(0.0, 0.0, 0.3 * np.sin(t))]
 
     s = ParticleSystem(
-        Vector(2), [2.0, 0.5], positions, gravity=(0, 0, -9.81), springs=(Spring(7.0, 0, (0.2, 0.0, 0.0)),), force=push
+        Vector(2),
+        [2.0, 0.5],
+        positions,
+        gravity=(0, 0, -9.81),
+        springs=(ParticleSpring(7.0, 0, (0.2, 0.0, 0.0)),),
+        force=push,
     )
     q, v, t = np.array([0.3, 0.9]), np.array([-0.4, 1.8]), 0.7
 
@@ -198,7 +203,7 @@ def pendulum_on_vibrating_support():
         [0.9],
         lambda q, t: [support(t) + vector(0.6 * q[1], -0.6 * q[0], 0.0)],
         gravity=(0, -9.81, 0),
-        springs=(Spring(3.0, 0, support),),
+        springs=(ParticleSpring(3.0, 0, support),),
         force=lambda q, v, t: [vector(np.sin(t), v[0] * np.cos(t), 0.0)],
     )
 
@@ -258,7 +263,7 @@ def free_body():
         BODY_MASSES,
         positions,
         gravity=GRAVITY,
-        springs=[Spring(k, i, a) for i, (k, a) in enumerate(zip(stiffness, anchors, strict=True))],
+        springs=[ParticleSpring(k, i, a) for i, (k, a) in enumerate(zip(stiffness, anchors, strict=True))],
         drags=[Drag(d, i, wind) for i, d in enumerate(drag)],
     )
     q, xi = pose.random(3), np.array([0.4, -0.3, 0.9, 1.1, -2.0, 0.6])

@@ -21,7 +21,7 @@ from heavytop.mechanics import (
     particles,
     rayleigh,
 )
-from heavytop.mechanics.particles import Drag, ParticleSystem, Spring
+from heavytop.mechanics.particles import Drag, ParticleSpring, ParticleSystem
 
 GRAVITY = np.array([0.2, -0.1, -9.81])
 
@@ -37,7 +37,7 @@ def moving_pendulum() -> ParticleSystem:
         [1.5],
         lambda q, t: [support(t) + vector(0.7 * q[1], 0.2 * q[0], -0.7 * q[0])],
         gravity=GRAVITY,
-        springs=(Spring(5.0, 0, lambda t: vector(np.cos(t), 0.0, 0.0)),),
+        springs=(ParticleSpring(5.0, 0, lambda t: vector(np.cos(t), 0.0, 0.0)),),
         drags=(Drag(0.4, 0, lambda t: vector(0.0, t, 0.5)),),
         force=lambda q, v, t: [vector(np.sin(t), v[0], 0.3)],
     )
@@ -51,7 +51,11 @@ def rigid() -> ParticleSystem:
         [1.0, 0.7, 0.4, 0.9],
         lambda q: se3.transform(Pose().pose(q), points),
         gravity=GRAVITY,
-        springs=(Spring(3.0, 0, (0.1, 0.2, 0.3)), Spring(2.0, 2, (0.0, 0.0, 1.0)), Spring(4.0, 1, 3)),
+        springs=(
+            ParticleSpring(3.0, 0, (0.1, 0.2, 0.3)),
+            ParticleSpring(2.0, 2, (0.0, 0.0, 1.0)),
+            ParticleSpring(4.0, 1, 3),
+        ),
         drags=(Drag(0.3, 1), Drag(0.2, 3)),
     )
 
@@ -62,7 +66,7 @@ def rigid() -> ParticleSystem:
 def test_free_particle_is_a_damped_oscillator(integrate) -> None:
     m, d, k = 2.0, 0.6, 5.0
     anchor, wind = np.array([0.3, -0.2, 1.0]), np.array([0.5, 0.0, -0.4])
-    s = ParticleSystem(Vector(3), [m], lambda q: [q], GRAVITY, [Spring(k, 0, anchor)], [Drag(d, 0, wind)])
+    s = ParticleSystem(Vector(3), [m], lambda q: [q], GRAVITY, [ParticleSpring(k, 0, anchor)], [Drag(d, 0, wind)])
     t = np.linspace(0, 5, 11)
     r0, v0 = np.array([1.0, 0.0, 0.0]), np.array([0.0, 2.0, -1.0])
     run = integrate(lambda t, z: np.concatenate([z[3:], s.acceleration(z[:3], z[3:], t)]), np.concatenate([r0, v0]), t)
@@ -87,7 +91,7 @@ def test_tracking_force_gives_the_desired_error_dynamics() -> None:
         [m],
         lambda q: [q],
         GRAVITY,
-        [Spring(plant[1], 0, anchor)],
+        [ParticleSpring(plant[1], 0, anchor)],
         [Drag(plant[0], 0, wind)],
         lambda q, v: [force + 0 * q],
     )
@@ -382,7 +386,7 @@ def test_messages() -> None:
     with pytest.raises(ShapeError, match=r"masses of a particle system must have shape \(n,\)"):
         ParticleSystem(Angle(), 1.0, lambda q: [q])
     with pytest.raises(ModelError, match="names particle 3, but the particles are 0 to 0"):
-        ParticleSystem(Angle(), [1.0], lambda q: [q], springs=[Spring(1.0, 3, 0)])
+        ParticleSystem(Angle(), [1.0], lambda q: [q], springs=[ParticleSpring(1.0, 3, 0)])
     with pytest.raises(ShapeError, match=r"positions of particles must have shape \(1, 3\), got \(1, 1\)"):
         ParticleSystem(Angle(), [1.0], lambda q: [q]).position(np.zeros(1))
     with pytest.raises(ModelError, match="every particle needs a positive one"):

@@ -32,13 +32,13 @@ ORDER = (
     {"coordinates"},
     {"compile"},
     {"geometry"},
-    {"_arrays", "_files", "_gate", "_names", "_travel", "_version", "errors"},
+    {"_arrays", "_files", "_gate", "_machine", "_names", "_travel", "_version", "errors"},
 )
 RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 
 # Convenience methods that hand an object to a higher layer (`run.show()`, `run.save()`, `model.equations()`): allowed inside a
 # function, and for the type of their result.
-UPWARD_IN_METHODS = {"simulate": {"show", "io"}, "system": {"equations"}}
+UPWARD_IN_METHODS = {"simulate": {"show", "io"}, "system": {"equations", "io", "show"}}
 
 
 class Import(NamedTuple):
@@ -145,7 +145,11 @@ def test_contributors_read_the_same_order() -> None:
         ("from project import test_layers", "heavytop.system.model", "must not import its tests"),
         ("from heavytop.magic import x", "heavytop.system.model", "is in no layer"),
         ("from heavytop.show import page", "heavytop.simulate.run", "simulate lies below show"),
-        ("if TYPE_CHECKING:\n    from heavytop.show import page", "heavytop.system.model", "system lies below show"),
+        (
+            "if TYPE_CHECKING:\n    from heavytop.show import page",
+            "heavytop.coordinates.pose",
+            "coordinates lies below show",
+        ),
         ("from heavytop.equations import Equations", "heavytop.system.model", "system lies below equations"),
     ],
 )

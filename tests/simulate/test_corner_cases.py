@@ -92,7 +92,7 @@ def test_error_control_keeps_channels_and_memory_of_a_law(arm: ht.Model) -> None
 @pytest.mark.parametrize("name", ["residual", "z"])
 def test_channels_of_the_run_itself_are_taken(arm: ht.Model, name: str) -> None:
     law = ht.Feedback(lambda q, v: {"u": -v, name: 7 + 0 * q}, ("q", "v"))
-    with pytest.raises(SimulationError, match=f"the output '{name}' of Feedback would hide a record"):
+    with pytest.raises(SimulationError, match=f"the output '{name}' of Feedback is a reserved channel name"):
         ht.simulate(arm, ([0.0], [1.0]), 0.3, 0.1, control=law)
 
 

@@ -201,7 +201,7 @@ MOMENTS = {
     ),
     "foreign-mass": (
         ModelError,
-        "body 'hand' uses symbols that are no parameters of 'arm': alien",
+        "body 'hand' uses symbols that are not parameters of 'arm': alien",
         declaring(lambda s: s.body("hand", joint=ht.Fixed(), inertia=ht.Inertia(foreign()))),
     ),
     "type": (
@@ -307,7 +307,7 @@ JOINTS = {
     ),
     "at-foreign": (
         ModelError,
-        "at of joint 'hand' uses symbols that are no parameters of 'arm': alien",
+        "at of joint 'hand' uses symbols that are not parameters of 'arm': alien",
         declaring(lambda s: s.body("hand", at=(0, 0, foreign()), joint=ht.Fixed())),
     ),
     "custom-scaled": (
@@ -394,7 +394,7 @@ INPUTS = {
     ),
     "thruster-foreign": (
         ModelError,
-        "input 'f': its force of 'arm' uses symbols that are no parameters of it: alien",
+        "input 'f': its force of 'arm' uses symbols that are not parameters of it: alien",
         deriving(lambda s: s.input("f", ht.Thruster("upper", drag_ratio=foreign()))),
     ),
     "joint": (
@@ -471,7 +471,7 @@ FUNCTIONS = {
     ),
     "potential-foreign": (
         ModelError,
-        "potential(q) of 'arm' uses symbols that are no parameters of it: alien",
+        "potential(q) of 'arm' uses symbols that are not parameters of it: alien",
         deriving(lambda s: s.potential(lambda q: foreign() * q[0])),
     ),
     "dissipation-shape": (

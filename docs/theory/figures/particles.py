@@ -4,11 +4,11 @@ import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
 
 from heavytop.coordinates import Vector
-from heavytop.mechanics import Drag, ParticleSystem, Spring
+from heavytop.mechanics import Drag, ParticleSpring, ParticleSystem
 
 n = 9
-springs = [Spring(60.0, i, i + 1) for i in range(n - 1)]
-springs += [Spring(60.0, 0, (0.0, 0.0, 0.0)), Spring(60.0, n - 1, (2.0, 0.0, 0.0))]
+springs = [ParticleSpring(60.0, i, i + 1) for i in range(n - 1)]
+springs += [ParticleSpring(60.0, 0, (0.0, 0.0, 0.0)), ParticleSpring(60.0, n - 1, (2.0, 0.0, 0.0))]
 s = ParticleSystem(
     Vector(3 * n),
     np.full(n, 0.1),

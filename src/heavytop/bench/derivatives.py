@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from heavytop.bench.agreement import check
 from heavytop.bench.forward import pack, packed_states
-from heavytop.bench.measure import Effort, Work, best_times
+from heavytop.bench.measure import BenchEffort, Work, best_times
 from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import AGREE
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.bench.states import States
 from heavytop.bench.trees import panda
 
@@ -17,10 +17,10 @@ TITLE = "derivatives of the forward dynamics of a seven-joint arm in batch, ns p
 TARGET = 5.0
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Measure ``acceleration_derivatives`` against ``computeABADerivatives``."""
     present, missing = divide(peers, "derivatives")
-    report = Report("derivatives", TITLE, missing=missing)
+    report = BenchReport("derivatives", TITLE, missing=missing)
     tree = panda()
     model = tree.derive()
     kernel = model.compiled("acceleration_derivatives")

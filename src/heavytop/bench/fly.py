@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from math import isfinite
 
 from heavytop.bench import hummingbird
-from heavytop.bench.measure import Effort
+from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import Flights
 from heavytop.bench.peers.rotorpy import STATED, STATED_BATCH, STATED_STEPS
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 
 TITLE = "Hummingbird with rotor lag and drag: tracking in m, recovery in s, closed-loop steps per second"
 ANGLES = (90.0, 150.0, 155.0, 160.0, 170.0, 179.0)
 BATCH_TARGET, SINGLE_TARGET, ROLLOUT_TARGET = 1000.0, 300.0, 50.0
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """All flights; with a tiny effort only a few, and without RotorPy its stated figures."""
     flying, missing = divide(peers, "flights")
     rolling, also_missing = divide(peers, "rollout")
-    report = Report("fly", TITLE, missing=missing + also_missing)
+    report = BenchReport("fly", TITLE, missing=missing + also_missing)
     quick = effort.seconds == 0
     other = flying[0].flights() if flying and not quick else None
     names = list(hummingbird.courses())
@@ -40,7 +40,7 @@ def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
     return report
 
 
-def _track(report: Report, name: str, peer: Flights | None) -> None:
+def _track(report: BenchReport, name: str, peer: Flights | None) -> None:
     course = hummingbird.courses()[name]
     rms, largest = hummingbird.track(course)
     off, off_largest = hummingbird.track(course, hummingbird.wrong())
@@ -58,7 +58,7 @@ def _track(report: Report, name: str, peer: Flights | None) -> None:
     report.ratio(f"{name}: RotorPy's RMS / ours", other / rms, 1.0)
 
 
-def _recover(report: Report, angles: tuple[float, ...], peer: Flights | None) -> None:
+def _recover(report: BenchReport, angles: tuple[float, ...], peer: Flights | None) -> None:
     ours = hummingbird.recovery(angles)
     for (axis, angle), (settled, drop) in ours.items():
         figures: dict[str, float | str] = {"settled_s": _time(settled), "drop_m": drop}
@@ -69,7 +69,7 @@ def _recover(report: Report, angles: tuple[float, ...], peer: Flights | None) ->
     report.limit("longest recovery from 90 to 179 degrees", max(s for s, _ in ours.values()), 5.0, "s")
 
 
-def _speed(report: Report, effort: Effort, peer: Flights | None) -> None:
+def _speed(report: BenchReport, effort: BenchEffort, peer: Flights | None) -> None:
     repeats = 2 if effort.seconds == 0 else 7
     single = hummingbird.steps_per_second(1, 1000, repeats)
     many = hummingbird.steps_per_second(max(effort.batch, 8), 100, repeats)
@@ -90,7 +90,7 @@ def _speed(report: Report, effort: Effort, peer: Flights | None) -> None:
     )
 
 
-def _rollouts(report: Report, effort: Effort, peers: Sequence[Peer]) -> None:
+def _rollouts(report: BenchReport, effort: BenchEffort, peers: Sequence[Peer]) -> None:
     repeats = 2 if effort.seconds == 0 else 7
     hull = {
         kind: hummingbird.hull_steps_per_second(min(effort.batch, 256), 100, repeats, kind == "limited")
@@ -105,7 +105,7 @@ def _rollouts(report: Report, effort: Effort, peers: Sequence[Peer]) -> None:
         report.ratio(f"the same with limits kept by a quadratic program ({peer.name})", hull["limited"] / rollout)
 
 
-def _random_starts(report: Report, count: int) -> None:
+def _random_starts(report: BenchReport, count: int) -> None:
     recovered, seconds = hummingbird.random_starts(count)
     report.row(flight=f"{count} random starts with limits", recovered=recovered, cpu_s=seconds)
     report.limit("processor time of 30 s from 1000 random starts with limits", seconds * 1000 / count, 10.0, "s")

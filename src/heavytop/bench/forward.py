@@ -9,10 +9,10 @@ import numpy as np
 
 from heavytop._arrays import Floats
 from heavytop.bench.agreement import check
-from heavytop.bench.measure import Effort, Work, best_times
+from heavytop.bench.measure import BenchEffort, Work, best_times
 from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import AGREE
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.bench.states import States
 from heavytop.bench.trees import Tree, chain, panda, tricopter_load
 from heavytop.compile import Kernel, Packed
@@ -30,10 +30,10 @@ class Times:
     peers: dict[str, float]
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Measure all systems."""
     present, missing = divide(peers, "forward")
-    report = Report("forward", TITLE, missing=missing, notes=list(NOTES))
+    report = BenchReport("forward", TITLE, missing=missing, notes=list(NOTES))
     for tree, target in ((tricopter_load(), 18.0), (panda(), 18.0), (chain(20), 14.0)):
         model = tree.derive()
         times = measure(tree, model, effort, present)
@@ -56,7 +56,7 @@ def columns(times: Times) -> dict[str, float]:
     return {"arrays_ns": times.arrays, "packed_ns": times.packed, **{f"{n}_ns": t for n, t in times.peers.items()}}
 
 
-def add_ratios(report: Report, name: str, times: Times, targets: dict[str, float]) -> None:
+def add_ratios(report: BenchReport, name: str, times: Times, targets: dict[str, float]) -> None:
     """Ratios over each peer with a target, against the arrays and, for information, the packed form."""
     for peer, target in targets.items():
         if peer in times.peers:
@@ -64,7 +64,7 @@ def add_ratios(report: Report, name: str, times: Times, targets: dict[str, float
             report.ratio(f"{name} packed / {peer}", times.peers[peer] / times.packed)
 
 
-def measure(tree: Tree, model: Model, effort: Effort, peers: Sequence[Peer]) -> Times:
+def measure(tree: Tree, model: Model, effort: BenchEffort, peers: Sequence[Peer]) -> Times:
     """Times of one system, after every peer was found to agree."""
     kernel = model.compiled("acceleration")
     states = States.random(tree, model, effort.batch)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import unflatten_columns
-from heavytop.bench.measure import Effort, Work, best_times
+from heavytop.bench.measure import BenchEffort, Work, best_times
 from heavytop.bench.peers import FreeBodyMethod, Peer, divide
 from heavytop.bench.peers.base import FreeBody, FreeState
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.simulate import RKMK45, simulate
 from heavytop.system import Free, Inertia, Model, System
@@ -45,7 +45,7 @@ NOTES = (
 
 
 @dataclass(frozen=True)
-class Point:
+class AccuracyPoint:
     """One run: its errors, and its processor time in seconds, as a whole and without the cost of starting a run."""
 
     method: str
@@ -60,11 +60,11 @@ class Point:
         return max(self.omega, self.attitude) if with_attitude else self.omega
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Sweep over step sizes, then the long runs."""
     present, missing = divide(peers, "free_body")
     methods = [method for peer in present for method in peer.free_body()]
-    report = Report("free-body", TITLE, missing=missing, notes=list(NOTES))
+    report = BenchReport("free-body", TITLE, missing=missing, notes=list(NOTES))
     tiny = effort.seconds == 0
     points = sweep(methods, effort, (128, 256) if tiny else STEPS, (1e-6,) if tiny else TOLERANCES)
     for p in points:
@@ -106,8 +106,8 @@ def our_run(model: Model, body: FreeBody, h: float, steps: int, integrator: Any)
 
 
 def sweep(
-    methods: Iterable[FreeBodyMethod], effort: Effort, counts: Iterable[int], tolerances: Iterable[float]
-) -> list[Point]:
+    methods: Iterable[FreeBodyMethod], effort: BenchEffort, counts: Iterable[int], tolerances: Iterable[float]
+) -> list[AccuracyPoint]:
     """Errors and times of all methods over numbers of steps in one second, or over tolerances."""
     body, model = UNSTABLE, model_of(UNSTABLE)
     rivals = [method for method in methods if method.is_rival]
@@ -135,7 +135,7 @@ def sweep(
     times |= {name: min(times[name], t) for name, t in again.items()}
     per_step = step_times({key: times[f"{key[0]} {key[1]}"] for key in runs})
     points = [
-        Point(name, n, *errors[name, n], times[f"{name} {n}"], n * per_step[name.partition(",")[0]])
+        AccuracyPoint(name, n, *errors[name, n], times[f"{name} {n}"], n * per_step[name.partition(",")[0]])
         for name, n in runs
         if n > 1
     ]
@@ -175,13 +175,15 @@ def errors_of(state: FreeState, reference: FreeState) -> tuple[float, float]:
     return (omega, attitude) if np.isfinite(omega + attitude) else (1e300, 1e300)
 
 
-def cheapest(points: Iterable[Point], level: float, with_attitude: bool, kind: str = "loop") -> Point | None:
+def cheapest(
+    points: Iterable[AccuracyPoint], level: float, with_attitude: bool, kind: str = "loop"
+) -> AccuracyPoint | None:
     """The run of least time (``loop``, or ``seconds`` as a whole) whose error is at most ``level``."""
     good = [p for p in points if p.error(with_attitude) <= level]
     return min(good, key=lambda p: getattr(p, kind)) if good else None
 
 
-def compare(report: Report, points: list[Point]) -> None:
+def compare(report: BenchReport, points: list[AccuracyPoint]) -> None:
     """At every accuracy our cheapest run and that of every peer."""
     rivals = list(dict.fromkeys(p.method for p in points if p.method.partition(",")[0] not in (*OURS, "rkmk45")))
     methods = {"ours": [p for p in points if p.method not in rivals]}
@@ -204,7 +206,7 @@ def compare(report: Report, points: list[Point]) -> None:
     report.notes += unreached(points, rivals)
 
 
-def unreached(points: list[Point], rivals: list[str]) -> list[str]:
+def unreached(points: list[AccuracyPoint], rivals: list[str]) -> list[str]:
     """Which accuracies a peer does not reach with any of the step sizes."""
     notes = []
     for name in rivals:
@@ -217,7 +219,7 @@ def unreached(points: list[Point], rivals: list[str]) -> list[str]:
 
 
 def long_runs(
-    report: Report, title: str, body: FreeBody, h: float, steps: int, methods: Iterable[FreeBodyMethod]
+    report: BenchReport, title: str, body: FreeBody, h: float, steps: int, methods: Iterable[FreeBodyMethod]
 ) -> None:
     """What is left of energy, angular momentum and orthogonality in the end; none of these runs is timed."""
     model = model_of(body)

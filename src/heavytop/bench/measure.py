@@ -10,7 +10,7 @@ Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Effort:
+class BenchEffort:
     """How much time a benchmark may take.
 
     Attributes
@@ -29,20 +29,20 @@ class Effort:
     lengths: tuple[int, ...] = (5, 10, 20, 40, 80)
 
     @classmethod
-    def tiny(cls) -> Effort:
+    def tiny(cls) -> BenchEffort:
         """Enough to see that everything runs; the times mean nothing."""
         return cls(seconds=0.0, block=1e-5, rounds=1, batch=10, lengths=(5, 6))
 
 
 def best_times(
-    candidates: Mapping[str, Work], effort: Effort, clock: Callable[[], float] = time.process_time
+    candidates: Mapping[str, Work], effort: BenchEffort, clock: Callable[[], float] = time.process_time
 ) -> dict[str, float]:
     """Seconds per call of each candidate: the least over blocks taken in turn, so that a disturbance hits all alike.
 
     The first call of a block is not timed: it warms the caches that the candidate before has filled.
 
     >>> ticks = iter(range(1000))
-    >>> best_times({"one tick a call": lambda: None}, Effort.tiny(), clock=lambda: next(ticks))
+    >>> best_times({"one tick a call": lambda: None}, BenchEffort.tiny(), clock=lambda: next(ticks))
     {'one tick a call': 1.0}
     """
     repeats = {name: _repeats(work, effort.block, clock) for name, work in candidates.items()}

@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from heavytop.bench.measure import Effort
+from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.errors import HeavytopError
 
 TITLE = "tricopter with load in a new process, seconds"
@@ -37,9 +37,9 @@ print(json.dumps({"import": imported, "first": first, "cache_hit": model.compile
 """
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Start processes with an empty cache and then with a filled one; the best of a few. No peer takes part."""
-    report = Report("ready", TITLE)
+    report = BenchReport("ready", TITLE)
     rounds = 1 if effort.seconds == 0 else ROUNDS
     results: dict[str, list[float]] = {name: [] for name in LIMITS}
     for _ in range(rounds):

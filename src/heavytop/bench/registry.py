@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import Any
 
 from heavytop.bench.machine import describe
-from heavytop.bench.measure import Effort
+from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer
-from heavytop.bench.report import Report, whole
+from heavytop.bench.report import BenchReport, whole
 from heavytop.errors import unknown_name
 
 BENCHMARKS = {
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "free-body": "heavytop.bench.free_body",
     "simulate": "heavytop.bench.simulate",
     "fly": "heavytop.bench.fly",
+    "plan": "heavytop.bench.plan",
 }
 
 
@@ -36,29 +37,38 @@ def _module(name: str) -> Any:
     return import_module(BENCHMARKS[name])
 
 
-def run(name: str, effort: Effort | None = None, peers: Sequence[Peer] | None = None) -> Report:
+def run(name: str, effort: BenchEffort | None = None, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Run one benchmark; ``peers`` (default: the known ones) take part in it where they offer what it measures.
 
-    >>> run("forward", Effort.tiny(), peers=()).rows[0]["system"]
+    >>> run("forward", BenchEffort.tiny(), peers=()).rows[0]["system"]
     'tricopter-load'
     """
-    return _module(name).run(effort or Effort(), peers)
+    return _module(name).run(effort or BenchEffort(), peers)
 
 
 def run_all(
-    names: Sequence[str] = (), effort: Effort | None = None, tell: Callable[[Report], None] | None = None
+    names: Sequence[str] = (),
+    effort: BenchEffort | None = None,
+    tell: Callable[[BenchReport], None] | None = None,
+    peers: Sequence[Peer] | None = None,
 ) -> dict[str, Any]:
-    """Run benchmarks (all without names) and return one JSON object; ``tell`` is given each report when it is done."""
+    """Run benchmarks (all without names) and return one JSON object; ``tell`` is given each report when it is done.
+
+    >>> run_all(["forwrad"])
+    Traceback (most recent call last):
+    ...
+    heavytop.errors.UnknownNameError: unknown benchmark 'forwrad'. Did you mean 'forward'? ...
+    """
     for name in names:
         _module(name)
     machine, reports = describe(), {}
-    for report in _reports(names or tuple(BENCHMARKS), effort):
+    for report in _reports(names or tuple(BENCHMARKS), effort, peers):
         reports[report.name] = report
         if tell is not None:
             tell(report)
     return whole(reports, machine)
 
 
-def _reports(names: Sequence[str], effort: Effort | None) -> Iterator[Report]:
+def _reports(names: Sequence[str], effort: BenchEffort | None, peers: Sequence[Peer] | None) -> Iterator[BenchReport]:
     for name in names:
-        yield run(name, effort)
+        yield run(name, effort, peers)

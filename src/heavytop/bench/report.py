@@ -14,6 +14,9 @@ class Ratio:
     """A figure with its target; ``at_least`` tells which side of the target is good.
 
     Ratios of speed are dimensionless; a limit on a time carries its unit.
+
+    >>> Ratio("ours / theirs", 20.0, target=18.0).met, Ratio("wait", 2.0, 1.5, at_least=False, unit="s").met
+    (True, False)
     """
 
     name: str
@@ -35,13 +38,20 @@ class Ratio:
 
 
 @dataclass
-class Report:
+class BenchReport:
     """Figures of one benchmark.
 
     Attributes
     ----------
     rows : one mapping of column -> figure per measured thing; the units are in the names of the columns.
     missing : peers that are not installed, so their figures and ratios are absent.
+
+    Examples
+    --------
+    >>> report = BenchReport("name", "what it measures", rows=[{"system": "panda", "ns": 90.0}])
+    >>> report.ratio("panda / peer", 24.0, target=18.0)
+    >>> report.unmet
+    []
     """
 
     name: str
@@ -124,6 +134,6 @@ def _table(rows: list[list[str]]) -> list[str]:
     return [aligned[0], "  " + "  ".join("-" * w for w in widths), *aligned[1:]]
 
 
-def whole(reports: Mapping[str, Report], machine: Mapping[str, Any]) -> dict[str, Any]:
+def whole(reports: Mapping[str, BenchReport], machine: Mapping[str, Any]) -> dict[str, Any]:
     """One JSON object: the machine, and every benchmark by name."""
     return {"machine": dict(machine), "benchmarks": {name: report.to_json() for name, report in reports.items()}}

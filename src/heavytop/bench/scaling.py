@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from heavytop.bench.forward import add_ratios, columns, measure
-from heavytop.bench.measure import Effort
+from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer, divide
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.bench.trees import Tree, chain
 from heavytop.compile import Cache, Kernel
 from heavytop.system import Model
@@ -26,10 +26,10 @@ FIT_FROM = 10
 """Shortest chain that enters the fitted exponents."""
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Measure all lengths and fit how the figures grow with n."""
     present, missing = divide(peers, "forward")
-    report = Report("scaling", TITLE, missing=missing)
+    report = BenchReport("scaling", TITLE, missing=missing)
     report.notes.append("seconds of trace and compile are CPU seconds, the best of three, without any cache.")
     report.notes.append("exponents: fitted to n >= 10. MuJoCo, whose algorithm is not linear in n, has no target here.")
     effort = replace(effort, batch=-(-effort.batch // 4))  # the states of long chains would not fit into the caches
@@ -67,7 +67,7 @@ def _build(tree: Tree, repeats: int) -> tuple[Model, Kernel, tuple[float, float]
     return model, kernel, (trace, compilation)
 
 
-def _fit(report: Report, lengths: tuple[int, ...], figures: dict[str, list[float]]) -> None:
+def _fit(report: BenchReport, lengths: tuple[int, ...], figures: dict[str, list[float]]) -> None:
     """Exponents of growth, least squares of the logarithms."""
     long = [k for k, n in enumerate(lengths) if n >= FIT_FROM]
     if len(long) < 2:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from heavytop.bench.agreement import check
-from heavytop.bench.measure import Effort, Work, best_times
+from heavytop.bench.measure import BenchEffort, Work, best_times
 from heavytop.bench.peers import Peer, divide
-from heavytop.bench.report import Ratio, Report
+from heavytop.bench.report import BenchReport, Ratio
 from heavytop.bench.trees import tricopter_load
 from heavytop.copters import quadcopter
 from heavytop.simulate import simulate
@@ -31,10 +31,10 @@ NOTES = (
 )
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Measure the tricopter with load against its forward dynamics, the quadcopter against MuJoCo."""
     present, missing = divide(peers, "rollout")
-    report = Report("simulate", TITLE, missing=missing, notes=list(NOTES))
+    report = BenchReport("simulate", TITLE, missing=missing, notes=list(NOTES))
     effort = replace(
         effort, seconds=3 * effort.seconds
     )  # a run is long beside an evaluation, and a quiet moment for it is rarer
@@ -43,7 +43,7 @@ def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
     return report
 
 
-def size(effort: Effort) -> tuple[int, int]:
+def size(effort: BenchEffort) -> tuple[int, int]:
     """Trajectories and steps."""
     return (8, 10) if effort.seconds == 0 else (TRAJECTORIES, STEPS)
 
@@ -55,7 +55,7 @@ def steps_of(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray, steps: i
     )
 
 
-def tricopter(report: Report, effort: Effort) -> None:
+def tricopter(report: BenchReport, effort: BenchEffort) -> None:
     """A step against four evaluations of the forward dynamics, both per trajectory."""
     model, (count, steps) = tricopter_load().derive(), size(effort)
     rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def tricopter(report: Report, effort: Effort) -> None:
     report.ratios.append(Ratio("tricopter-load: step / 4 evaluations on arrays", step / (4 * arrays), at_least=False))
 
 
-def quad(report: Report, effort: Effort, peers: Sequence[Peer]) -> None:
+def quad(report: BenchReport, effort: BenchEffort, peers: Sequence[Peer]) -> None:
     """A step against one of each peer, the same vehicle with the same constant thrusts."""
     craft, (count, steps) = quadcopter(), size(effort)
     rng = np.random.default_rng(1)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from heavytop.bench.agreement import check
 from heavytop.bench.forward import pack, packed_states
-from heavytop.bench.measure import Effort, Work, best_times
+from heavytop.bench.measure import BenchEffort, Work, best_times
 from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import AGREE
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.bench.states import States
 from heavytop.bench.trees import chain, panda, tricopter_load
 
@@ -17,10 +17,10 @@ TITLE = "forward dynamics of one state at a time in a native loop, ns"
 TARGET = 5.0
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Measure the same systems as ``forward``."""
     present, missing = divide(peers, "single")
-    report = Report("single", TITLE, missing=missing)
+    report = BenchReport("single", TITLE, missing=missing)
     report.notes.append("heavytop: one lane, a native loop over states.")
     report.notes.append(
         "pin: pin.aba called from Python, minus the same call on a model without bodies (python_call_ns)."

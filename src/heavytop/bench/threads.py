@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from heavytop.bench.agreement import check
-from heavytop.bench.measure import Effort, best_times
+from heavytop.bench.measure import BenchEffort, best_times
 from heavytop.bench.peers import Peer
-from heavytop.bench.report import Report
+from heavytop.bench.report import BenchReport
 from heavytop.bench.states import States
 from heavytop.bench.trees import tricopter_load
 
@@ -21,9 +21,9 @@ BATCHES = 32
 """The batch is so many times longer than that of the other benchmarks."""
 
 
-def run(effort: Effort, peers: Sequence[Peer] | None = None) -> Report:
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
     """Measure the tricopter with load; no peer takes part."""
-    report = Report("threads", TITLE)
+    report = BenchReport("threads", TITLE)
     tree = tricopter_load()
     model = tree.derive()
     states, p = States.random(tree, model, effort.batch * BATCHES), model.parameter_vector()

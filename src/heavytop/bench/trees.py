@@ -18,7 +18,7 @@ WORLD = "world"
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
+class TreeLink:
     """A body, the joint that carries it and where that joint sits in the parent.
 
     Attributes
@@ -46,7 +46,7 @@ class Tree:
 
     name: str
     system: System
-    links: tuple[Link, ...]
+    links: tuple[TreeLink, ...]
 
     @classmethod
     def of(cls, name: str, system: System) -> Tree:
@@ -60,7 +60,7 @@ class Tree:
         for edge in description.graph.edges:
             inertia, place = description.inertias[edge.b], np.asarray(edge.at, dtype=float)
             links.append(
-                Link(
+                TreeLink(
                     edge.b,
                     edge.a,
                     _kind(edge.joint),

@@ -14,9 +14,11 @@ from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.fly import fly
+from heavytop.cli.plan import plan
+from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 
-COMMANDS = (fly, cockpit, derive, simulate, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, plan, show, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",
@@ -46,6 +48,10 @@ def main(
     """Derive, simulate and control rigid-body systems globally, without singularities, from energy.
 
     Start with `heavytop fly` or `heavytop derive furuta`, or with `heavytop doctor` if something is wrong.
+
+    >>> from typer.testing import CliRunner
+    >>> CliRunner().invoke(app, ["--version"]).exit_code
+    0
     """
 
 

@@ -32,7 +32,7 @@ def bench(
     from dataclasses import replace
 
     from heavytop.bench import machine
-    from heavytop.bench.measure import Effort
+    from heavytop.bench.measure import BenchEffort
     from heavytop.bench.registry import BENCHMARKS, run_all, title
 
     if list_:
@@ -41,7 +41,7 @@ def bench(
         return
     if seconds <= 0:
         raise fail(f"--seconds must be positive, got {seconds:g}.")
-    effort = Effort.tiny() if quick else replace(Effort(), seconds=seconds)
+    effort = BenchEffort.tiny() if quick else replace(BenchEffort(), seconds=seconds)
     if json:
         from json import dumps
 

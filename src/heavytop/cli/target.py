@@ -13,7 +13,10 @@ from heavytop.cli.terminal import fail, notice
 if TYPE_CHECKING:
     from heavytop.system import Model, System
 
-HELP = "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system`, or a robot file (URDF, MJCF)."
+HELP = (
+    "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system` (the file is RUN: name only files "
+    "you trust), or a robot file (URDF, MJCF)."
+)
 BASE_HELP = "For a URDF file: whether its root link is `fixed` to the world or `free`."
 ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".xacro")
 
@@ -51,11 +54,11 @@ def is_file(target: str) -> bool:
     return is_robot(target) or target.endswith(".py") or "/" in target or "\\" in target
 
 
-def derived(found: System | Model) -> Model:
+def derived(found: System | Model, native: bool = True) -> Model:
     """The model of a system, or the model itself."""
     from heavytop.system import Model
 
-    return found if isinstance(found, Model) else found.derive()
+    return found if isinstance(found, Model) else found.derive(native=native)
 
 
 def system_of_file(path: Path) -> System | Model:

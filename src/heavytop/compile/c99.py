@@ -40,14 +40,14 @@ def literal(value: float, precision: Precision = "double") -> str:
 
 
 @dataclass(frozen=True)
-class Slots:
+class CSlots:
     """Local variables of the values: ``slot[k]`` for every computed value, and how many there are."""
 
     slot: dict[int, int]
     count: int
 
 
-def allocate(program: Program) -> Slots:
+def allocate(program: Program) -> CSlots:
     """Give each value a local variable; the variable of a value that dies in an instruction can take its result."""
     slot: dict[int, int] = {}
     free: list[int] = []
@@ -63,7 +63,7 @@ def allocate(program: Program) -> Slots:
             slot[k], count = count, count + 1
         if last[k] == k:  # an output that nobody reads
             free.append(slot[k])
-    return Slots(slot, count)
+    return CSlots(slot, count)
 
 
 def parameter_names(name: str, signature: Signature) -> list[str]:

@@ -31,7 +31,15 @@ DEFAULT_LIMIT = 512 * 2**20
 
 
 def cache_folder() -> Path:
-    """Where compiled code is kept: $HEAVYTOP_CACHE, or the platform's folder for caches."""
+    """Where compiled code is kept: $HEAVYTOP_CACHE, or the platform's folder for caches.
+
+    >>> import os
+    >>> from unittest.mock import patch
+    >>> with patch.dict(os.environ, {"HEAVYTOP_CACHE": "somewhere"}):
+    ...     print(cache_folder())
+    ...
+    somewhere
+    """
     if chosen := os.environ.get("HEAVYTOP_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "win32":

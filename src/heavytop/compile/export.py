@@ -31,6 +31,9 @@ class Footprint:
     """Size of the exported code on a Cortex-M7 in bytes.
 
     ``stack`` is that of the function with the largest frame, calls of the C library not counted.
+
+    >>> Footprint(code=5200, stack=640).stack
+    640
     """
 
     code: int
@@ -73,6 +76,16 @@ def export_c(
     Returns
     -------
     The paths of the five files.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from heavytop.compile import trace
+    >>> with TemporaryDirectory() as folder:
+    ...     files = export_c(folder, {"square": trace(lambda x: x * x, {"x": (3,)}, name="square")}, name="small")
+    ...     print(sorted(file.name for file in files))
+    ...
+    ['Makefile', 'README.md', 'small.c', 'small.h', 'test_small.c']
     """
     if precision not in _TOLERANCE:
         raise ModelError(f"precision must be 'double' or 'float', got {precision!r}.")

@@ -26,7 +26,7 @@ from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
 from heavytop.errors import CompileError
 
-# one native call handles at most so many lane operations (about a tenth of a second), so that Ctrl-C is heard
+# one native call handles at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
 _CALL_BUDGET = 400_000_000
 # below so many lane operations per thread a second thread does not pay
 _THREAD_BUDGET = 2_000_000
@@ -45,6 +45,13 @@ class KernelStats:
     compile_seconds : time LLVM took, here or in the process that filled the cache.
     cache_hit : whether the code came from the disk cache.
     object_bytes : size of the object code.
+
+    Examples
+    --------
+    >>> from heavytop.compile import trace
+    >>> stats = Kernel(trace(lambda x: x * x, {"x": (3,)}, name="square")).stats()
+    >>> stats.instructions, stats.chunks
+    (3, 1)
     """
 
     native: bool
@@ -247,7 +254,16 @@ class Kernel:
 
 class Packed:
     """The low-level form of a kernel: ``inputs`` and ``outputs`` are arrays (batches, size, lanes); ``run()``
-    evaluates all."""
+    evaluates all.
+
+    >>> from heavytop.compile import trace
+    >>> kernel = Kernel(trace(lambda x: x * x, {"x": (3,)}, name="square"), lanes=4)
+    >>> packed = kernel.packed(batches=2)
+    >>> packed.fill(np.ones((8, 3)))
+    >>> packed.run()
+    >>> packed.results()[0].shape
+    (8, 3)
+    """
 
     def __init__(self, kernel: Kernel, batches: int) -> None:
         signature, lanes = kernel.signature, kernel.lanes

@@ -75,7 +75,13 @@ def numpy_source(traced: Traced, name: str | None = None) -> str:
 
 
 def numpy_function(traced: Traced) -> Callable[..., tuple[np.ndarray, ...]]:
-    """The function of :func:`numpy_source`, ready to call."""
+    """The function of :func:`numpy_source`, ready to call.
+
+    >>> from heavytop.compile import trace
+    >>> square = numpy_function(trace(lambda x: x * x, {"x": (3,)}, name="square"))
+    >>> square(np.arange(3.0))
+    (array([0., 1., 4.]),)
+    """
     namespace: dict[str, Any] = {}
     exec(compile(numpy_source(traced, "function"), f"<{safe_name(traced.name, 'python')}>", "exec"), namespace)
     return namespace["function"]

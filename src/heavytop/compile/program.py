@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class Op(StrEnum):
-    """Scalar operations. Comparisons and logic give 0.0 or 1.0; any number but zero is true."""
+    """Scalar operations. Comparisons and logic give 0.0 or 1.0; any number but zero is true.
+
+    >>> Op("mul") is Op.MUL
+    True
+    """
 
     INPUT = "input"
     CONST = "const"
@@ -77,6 +81,9 @@ class Instruction(NamedTuple):
 
     ``args`` are value numbers, except for ``INPUT``, where they are (which input, which of its scalars); ``value``
     is the number of a ``CONST``.
+
+    >>> Instruction(Op.MUL, (0, 0))
+    Instruction(op=<Op.MUL: 'mul'>, args=(0, 0), value=0.0)
     """
 
     op: Op

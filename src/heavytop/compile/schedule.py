@@ -100,6 +100,14 @@ class Schedule:
     tables : buffers given per sample and held in between.
     record : buffers to record; the state if empty.
     notes : plain data (JSON) that is kept with the native code, for whoever finds that in the cache.
+
+    Examples
+    --------
+    >>> from heavytop.compile import trace
+    >>> fall = trace(lambda z, v, h: (z + h * v, v - 9.81 * h), {"z": (), "v": (), "h": ()}, name="fall")
+    >>> step = Call("fall", ("z", "v", "h"), ("z", "v"))
+    >>> Schedule({"fall": fall}, {"z": (), "v": (), "h": ()}, ("z", "v"), [step], constants=("h",)).state
+    ('z', 'v')
     """
 
     functions: Mapping[str, Traced]

@@ -23,7 +23,7 @@ from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
 from heavytop.compile.signature import Shape
 from heavytop.errors import ShapeError, unknown_name, wrong_shape
 
-# one native call does at most so many lane operations (about a tenth of a second), so that Ctrl-C is heard
+# one native call does at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
 _CALL_BUDGET = 400_000_000
 _THREAD_BUDGET = 2_000_000
 _COUNT, _BEGIN, _END = (HEAD.index(name) for name in ("count", "begin", "end"))
@@ -39,6 +39,11 @@ class Steps:
     records : name -> (records, *batch, *shape).
     recorded : numbers of the recorded steps (records,).
     failed : (*batch,) number of the step after which the state was first not finite; -1 where it stayed finite.
+
+    Examples
+    --------
+    >>> Steps({"x": np.zeros(2)}, {"x": np.zeros((3, 2))}, np.arange(3), np.array(-1)).records["x"].shape
+    (3, 2)
     """
 
     state: dict[str, np.ndarray]

@@ -34,6 +34,14 @@ class Traced:
     ----------
     function : casadi.Function with one dense column per input and output, after common-subexpression elimination.
     inputs, outputs : name -> trailing shape.
+
+    Examples
+    --------
+    >>> square = trace(lambda x: x * x, {"x": (3,)}, name="square")
+    >>> square.inputs, square.outputs
+    ({'x': (3,)}, {'out': (3,)})
+    >>> square(np.arange(3.0))
+    (array([0., 1., 4.]),)
     """
 
     name: str
@@ -95,7 +103,17 @@ class Traced:
 
 
 def on_symbols(function: Callable[..., Any], what: str, kind: type[HeavytopError] = ModelError) -> Callable[..., Any]:
-    """A function of the user whose failure on symbols is told as an error of ours, with ``what`` it was given as."""
+    """A function of the user whose failure on symbols is re-raised as a HeavytopError, with ``what`` it was given as.
+
+    >>> from heavytop._arrays import symbol
+    >>> guarded = on_symbols(np.sort, "the potential")
+    >>> try:
+    ...     guarded(symbol("x", 1))
+    ... except ModelError as error:
+    ...     print(str(error)[:40])
+    ...
+    the function given as the potential fail
+    """
 
     return _OnSymbols(function, what, kind)
 
@@ -165,13 +183,25 @@ def trace(
 
 
 def trace_of(name: str, symbols: Mapping[str, Array], outputs: Mapping[str, Array]) -> Traced:
-    """The traced function from flat symbols to expressions that were made of them."""
+    """The traced function from flat symbols to expressions that were made of them.
+
+    >>> from heavytop._arrays import symbol
+    >>> x = symbol("x", 3)
+    >>> trace_of("double", {"x": x}, {"y": 2 * x})(np.arange(3.0))
+    (array([0., 2., 4.]),)
+    """
     function = make_function(name, symbols, outputs)
     return Traced(name, function, {k: shape(s) for k, s in symbols.items()}, {k: shape(v) for k, v in outputs.items()})
 
 
 def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> casadi.Function:
-    """The CasADi function from flat symbols to flat expressions, with common subexpressions shared."""
+    """The CasADi function from flat symbols to flat expressions, with common subexpressions shared.
+
+    >>> from heavytop._arrays import symbol
+    >>> x = symbol("x", 3)
+    >>> make_function("double", {"x": x}, {"y": 2 * x})
+    Function(f_double:(i0[3])->(o0[3]) SXFunction)
+    """
     import casadi
 
     expressions = casadi.cse([to_sx(value) for value in outputs.values()]) if outputs else []

@@ -27,6 +27,11 @@ class Propellers:
     time_constant : s, one number or (nu,).
     follows : "thrust": the thrust itself is of first order; "speed": the rotor speed is, the thrust goes with its square.
     lowest, highest : what the actuator can give at all (N).
+
+    Examples
+    --------
+    >>> Propellers(time_constant=0.05, lowest=0.0, highest=6.0).highest
+    6.0
     """
 
     time_constant: Any = 0.05
@@ -83,6 +88,11 @@ class TiltingPropellers:
     ----------
     thrust_time, tilt_time : time constants, s.
     tilt_rate : largest angular velocity of a servo, rad/s.
+
+    Examples
+    --------
+    >>> TiltingPropellers(tilt_time=0.03).tilt_time
+    0.03
     """
 
     thrust_time: float = 0.05
@@ -150,6 +160,13 @@ class Actuated(Wrapper):
     actuators : :class:`Propellers` or :class:`TiltingPropellers`.
     start : (*batch, nu) inputs the actuators give at the start, for example those of hover.
     sample_time : period (s) on which a sampled simulation must agree; None: any, or continuous.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> Actuated(brake, Propellers(0.05), start=[0.0], sample_time=0.01).state_size
+    1
     """
 
     def __init__(

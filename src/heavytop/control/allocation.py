@@ -40,6 +40,11 @@ class Limits:
         inverted vehicle fall forever; 100 recovers it; 1e4 and more is practically lexicographic. The law without active limits does
         not depend on it. None takes the metric of the prototype itself.
     inertia : body -> inertia that weighs translations against rotations; None: that of the prototype.
+
+    Examples
+    --------
+    >>> Limits(0.0, 6.0).lower, Limits(0.0, 6.0).upper
+    (0.0, 6.0)
     """
 
     lower: Any

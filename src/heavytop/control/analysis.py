@@ -43,11 +43,11 @@ class Linearization:
     def damping(self) -> np.ndarray:
         """Damping ratio -Re/|.| (n,) of each pole; nan for poles at zero."""
         size = np.abs(self.poles)
-        return np.where(size > 1e-12, -self.poles.real / np.where(size > 1e-12, size, 1.0), np.nan)
+        return np.where(size > 1e-12, -np.real(self.poles) / np.where(size > 1e-12, size, 1.0), np.nan)
 
     def is_stable(self, margin: float = 0.0) -> bool:
         """Whether all poles lie left of ``-margin``."""
-        return bool(np.max(self.poles.real) < -margin)
+        return bool(np.max(np.real(self.poles)) < -margin)
 
     def report(self) -> str:
         """Poles with natural frequency and damping ratio."""
@@ -112,6 +112,13 @@ def linearize(
     """The closed loop about the state (q, v) at the time t, in tangent coordinates: no spurious states.
 
     Meaningful where (q, v) is on the motion of the closed loop, for example hover at the set point, or a feasible reference.
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> from heavytop.control import energy_law
+    >>> controller = energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral())
+    >>> linearize(craft.model, controller, craft.model.neutral()).is_stable()
+    True
     """
     loop = ClosedLoop(plant, controller)
     v = np.zeros(plant.nv) if v is None else np.asarray(v, dtype=float)
@@ -122,7 +129,14 @@ def linearize(
 
 
 def hover(law: Law, q: Array | None = None, plant: Model | None = None) -> Linearization:
-    """The law at a set point: rest at q (default: the neutral configuration)."""
+    """The law at a set point: rest at q (default: the neutral configuration).
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> from heavytop.control import energy_law
+    >>> hover(energy_law(craft.model, craft.prototype)).is_stable()
+    True
+    """
     target = law.model.neutral() if q is None else np.asarray(q, dtype=float)
     return linearize(plant or law.model, law.with_reference(target), target)
 
@@ -131,6 +145,14 @@ def floquet_exponents(law: Law, reference: Reference, steps: int = 2000, plant: 
     """Real parts of the Floquet exponents (2 nv + states,) along a periodic, feasible reference, largest first, 1/s.
 
     All negative: small errors decay. The linear equations are integrated over one period by Runge and Kutta's scheme.
+
+    >>> import heavytop as ht
+    >>> from heavytop.control import computed_torque, recorded_reference
+    >>> model = ht.library.pendulum().derive()
+    >>> t = np.linspace(0.0, 1.0, 11)
+    >>> rest = recorded_reference(model, t, np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 1)), period=1.0)
+    >>> floquet_exponents(computed_torque(model, 3.0, 2.0), rest, steps=100).round(3)
+    array([-1., -2.])
     """
     if reference.period is None:
         raise ControlError("Floquet exponents need a periodic reference: give it its period=...")
@@ -167,7 +189,19 @@ class EnergyBalance:
 
 
 def energy_balance(controller: Tracking, flight: Run) -> EnergyBalance:
-    """W along a simulated motion and how far W' = -dissipation is from true. For laws without integral action."""
+    """W along a simulated motion and how far W' = -dissipation is from true. For laws without integral action.
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> from heavytop.control import energy_law
+    >>> from heavytop.simulate import simulate
+    >>> controller = energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral())
+    >>> start = craft.model.neutral(), np.array([0.5, 0, 0, 0, 0, 0])
+    >>> run = simulate(craft.model, start, until=0.5, step=0.005, control=controller, hold="continuous")
+    >>> W = energy_balance(controller, run).W
+    >>> bool(W[-1] < W[0])
+    True
+    """
     if controller.state_size:
         raise ControlError("the energy balance is that of the prototype alone; derive the law without integral action.")
     q_R, v_R, a_R = controller.reference(flight.t)
@@ -216,7 +250,14 @@ def random_states(
     speed: float = 3.0,
     rate: float = 5.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Random states of a single free body: |r_i| < distance, rotation angle < angle, |v_i| < speed, |w_i| < rate."""
+    """Random states of a single free body: |r_i| < distance, rotation angle < angle, |v_i| < speed, |w_i| < rate.
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> q, v = random_states(craft.model, 3, rng=0, distance=2.0)
+    >>> q.shape, v.shape, bool(np.all(np.abs(q[:, :3]) < 2))
+    ((3, 12), (3, 6), True)
+    """
     from heavytop.control.reference import coordinates_of_motion
 
     rng = np.random.default_rng(rng)
@@ -245,6 +286,16 @@ def region_of_attraction(
     start : (q, v) with one batch axis, for example from :func:`random_states`.
     target : time -> position (3,) to come back to; default: the origin.
     tolerance : distance of the first body's origin from the target at the end that counts as recovered, m.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> from heavytop.control import energy_law
+    >>> controller = energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral())
+    >>> start = random_states(craft.model, 4, distance=1.0)
+    >>> region_of_attraction(craft.model, controller, start, until=8.0, step=0.02).share
+    1.0
     """
     every = max(1, round(0.05 / step))
     flight = ClosedLoop(plant, controller).fly(start, until, step, record_every=every, raise_on_failure=False)

@@ -93,7 +93,7 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
     ]
     listed = "; ".join(f"{n!r} must supply {x:.4g}, allowed {a:g} to {b:g}" for n, x, a, b in outside)
     raise ControlError(
-        f"the limits exclude rest of {model.name!r} (hover) in its neutral configuration: {listed or 'no combination balances gravity'}."
+        f"{model.name!r} cannot hover within these limits in its neutral configuration: {listed or 'no combination balances gravity'}."
     )
 
 

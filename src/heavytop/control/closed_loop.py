@@ -23,6 +23,16 @@ class ClosedLoop(Portable):
     ----------
     plant : the model that moves; it may differ from the one the law was made for.
     controller : a law with a reference, ``law.with_reference(reference)``.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> from heavytop.control import energy_law
+    >>> loop = ClosedLoop(craft.model, energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral()))
+    >>> run = loop.fly((craft.model.neutral(), np.array([0.5, 0, 0, 0, 0, 0])), until=8.0, step=0.02)
+    >>> bool(np.abs(run.q[-1, 0]) < 0.01)
+    True
     """
 
     def __init__(self, plant: Model, controller: Controller) -> None:

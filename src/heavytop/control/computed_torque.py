@@ -50,6 +50,15 @@ def computed_torque(model: Model, damping: Any, stiffness: Any) -> ComputedTorqu
     ------
     ControlError
         The coordinates are not minimal, B is not square or singular, or M is singular, in the neutral or in random configurations.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> law = computed_torque(model, damping=2.0, stiffness=1.0)
+    >>> u = law(np.array([0.1]), np.zeros(1), np.zeros(1))
+    >>> float(model.acceleration([0.1], [0.0], u)[0].round(12))
+    -0.1
     """
     check_model(model)
     n = model.nv

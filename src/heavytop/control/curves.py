@@ -28,7 +28,12 @@ def smoothstep(s: Array) -> Array:
 
 
 def rest_to_rest(start: Any, goal: Any, duration: float, begin: float = 0.0) -> Curve:
-    """The straight line from ``start`` to ``goal`` (n,), at rest (up to jerk and its rate) before and after."""
+    """The straight line from ``start`` to ``goal`` (n,), at rest (up to jerk and its rate) before and after.
+
+    >>> line = rest_to_rest((0, 0, 0), (1, 0, 2), duration=2.0)
+    >>> line(1.0), line(5.0)
+    (array([0.5, 0. , 1. ]), array([1., 0., 2.]))
+    """
     a, b = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
     if a.shape != b.shape or a.ndim != 1:
         raise wrong_shape("goal of rest_to_rest", a.shape, b.shape)
@@ -38,7 +43,11 @@ def rest_to_rest(start: Any, goal: Any, duration: float, begin: float = 0.0) -> 
 
 
 def looping(radius: float = 1.5, duration: float = 3.6) -> Curve:
-    """A loop in the x-z plane, from rest to rest, standing on the origin."""
+    """A loop in the x-z plane, from rest to rest, standing on the origin.
+
+    >>> looping()(0.0).round(12), looping()(1.8).round(3)
+    (array([0., 0., 0.]), array([0., 0., 3.]))
+    """
 
     def position(t: Array) -> Array:
         phase = 2 * np.pi * smoothstep(t / duration)
@@ -48,7 +57,11 @@ def looping(radius: float = 1.5, duration: float = 3.6) -> Curve:
 
 
 def figure_eight(rate: float = 0.8, length: float = 4.0, width: float = 2.0, plane: str = "xy") -> Curve:
-    """An eight: ``length sin(rate t)`` along the first axis of the plane, ``width sin(2 rate t)`` along the second."""
+    """An eight: ``length sin(rate t)`` along the first axis of the plane, ``width sin(2 rate t)`` along the second.
+
+    >>> figure_eight(rate=np.pi)(0.5).round(12)
+    array([4., 0., 0.])
+    """
     first, second = (_axis(name) for name in plane)
 
     def position(t: Array) -> Array:
@@ -58,7 +71,11 @@ def figure_eight(rate: float = 0.8, length: float = 4.0, width: float = 2.0, pla
 
 
 def circle(radius: float, rate: float, plane: str = "xy") -> Curve:
-    """A circle about the origin in a plane."""
+    """A circle about the origin in a plane.
+
+    >>> circle(2.0, np.pi)(0.5).round(12)
+    array([0., 2., 0.])
+    """
     first, second = (_axis(name) for name in plane)
 
     def position(t: Array) -> Array:

@@ -22,6 +22,14 @@ def add_rotor_drag(system: System, body: str, coefficient: float) -> None:
     """Drag of the rotors of a free body: a force -coefficient (v_x, v_y, 0) in its axes, at its origin, in N s/m times m/s.
 
     In the rotor plane the drag of propellers is linear in the velocity; along the axis there is (nearly) none.
+
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.01, 0.01, 0.02)))
+    >>> add_rotor_drag(system, "hull", 0.2)
+    >>> model = system.derive(native=False)
+    >>> model.acceleration(model.neutral(), [1.0, 0, 0, 0, 0, 0])[:3]
+    array([-0.2 , -0.  , -9.81])
     """
     description = system.describe()
     labels = [edge.label for edge in description.joints]
@@ -46,6 +54,13 @@ def add_wind(system: System, body: str, drag: float, at: Any = (0.0, 0.0, 0.0)) 
 
     The inputs wind_x, wind_y, wind_z take the wind velocity in world axes (m/s). A controller for the system without wind is
     completed by :class:`Windy`.
+
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.01, 0.01, 0.02)))
+    >>> add_wind(system, "hull", drag=0.1)
+    >>> system.derive(native=False).u_names
+    ('wind_x', 'wind_y', 'wind_z')
     """
     system.damper("world", body, Damping(drag, at))
     system.frame(f"{body}_air", body, at)

@@ -33,7 +33,7 @@ from heavytop.system.solve import solve_definite, symmetric
 ZERO = (0.0, 0.0, 0.0)
 
 
-class Block(Protocol):
+class EnergyBlock(Protocol):
     """A part of the configuration with its own error."""
 
     @property
@@ -118,7 +118,7 @@ def turn_back(a: str, b: str, actual: Kinematics, desired: Kinematics, x: Array)
     return np.matvec(transpose(R), np.matvec(R_R, x))
 
 
-def default_blocks(expressions: Expressions, prototype: Prototype, transport: str) -> tuple[Block, ...]:
+def default_blocks(expressions: Expressions, prototype: Prototype, transport: str) -> tuple[EnergyBlock, ...]:
     """Blocks on which the prototype's springs act, or, where those do not make up the system, one per joint.
 
     "product": points at the centres of stiffness and attitudes. "se3": the pose of each free body as a whole.
@@ -129,14 +129,14 @@ def default_blocks(expressions: Expressions, prototype: Prototype, transport: st
         springs = _blocks_of_springs(prototype)
         if sum(block.size for block in springs) == expressions.nv and _independent(expressions, springs):
             return springs
-    blocks: list[Block] = []
+    blocks: list[EnergyBlock] = []
     for edge in expressions.description.joints:
         blocks += _blocks_of_joint(edge.a, edge.b, edge.label, edge.joint, prototype, transport)
     return tuple(blocks)
 
 
-def _blocks_of_springs(prototype: Prototype) -> tuple[Block, ...]:
-    blocks: list[Block] = []
+def _blocks_of_springs(prototype: Prototype) -> tuple[EnergyBlock, ...]:
+    blocks: list[EnergyBlock] = []
     for (a, b), stiffness in prototype.stiffness.items():
         # parameters count as present
         if is_symbolic(stiffness.total) or stiffness.total > 0:
@@ -146,7 +146,7 @@ def _blocks_of_springs(prototype: Prototype) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _independent(expressions: Expressions, blocks: Sequence[Block]) -> bool:
+def _independent(expressions: Expressions, blocks: Sequence[EnergyBlock]) -> bool:
     """Whether the blocks' velocities determine v, at a random configuration."""
     Y = _stack(expressions, blocks)
     traced = trace_of("stack", {"q": expressions.q, "p": expressions.p}, {"Y": Y})
@@ -154,7 +154,7 @@ def _independent(expressions: Expressions, blocks: Sequence[Block]) -> bool:
     return bool(np.linalg.matrix_rank(values) == expressions.nv)
 
 
-def _blocks_of_joint(a: str, b: str, label: str, joint, prototype: Prototype, transport: str) -> list[Block]:
+def _blocks_of_joint(a: str, b: str, label: str, joint, prototype: Prototype, transport: str) -> list[EnergyBlock]:
     if isinstance(joint, Free):
         if transport == "se3":
             return [PoseBlock(b, a)]
@@ -166,7 +166,7 @@ def _blocks_of_joint(a: str, b: str, label: str, joint, prototype: Prototype, tr
     return [JointBlock(label, joint.coordinates.nv)]
 
 
-def _stack(expressions: Expressions, blocks: Sequence[Block]) -> Array:
+def _stack(expressions: Expressions, blocks: Sequence[EnergyBlock]) -> Array:
     """Y (n, nv): the blocks' velocities are Y v."""
     velocities = concatenate(*(block.velocity(expressions.kinematics) for block in blocks))
     return jacobian(velocities, expressions.v)
@@ -175,7 +175,7 @@ def _stack(expressions: Expressions, blocks: Sequence[Block]) -> Array:
 class Transport:
     """The velocity error v_e = v - Q v_R of the terms of a law, and how Q v_R changes along both motions."""
 
-    def __init__(self, terms: LawTerms, blocks: Sequence[Block]) -> None:
+    def __init__(self, terms: LawTerms, blocks: Sequence[EnergyBlock]) -> None:
         self.terms, self.blocks = terms, tuple(blocks)
         size = sum(block.size for block in self.blocks)
         if size != terms.nv:

@@ -156,6 +156,15 @@ def oscillation_reference(
     Parameters
     ----------
     curve : t -> c (3,), six times differentiable. lever : eps of :func:`.lateral_lever`, m. Others: as :func:`flat_reference`.
+
+    Examples
+    --------
+    >>> from heavytop.control import circle
+    >>> from heavytop.copters import bicopter
+    >>> craft = bicopter()
+    >>> reference = oscillation_reference(craft.model, circle(1.0, 1.0), lever=0.05, heading=(1, 0, 0), duration=6.0)
+    >>> reference.duration
+    6.0
     """
     gravity = model.description.gravity
 
@@ -257,5 +266,5 @@ def _check_attitude(reference: Reference, horizon: float) -> None:
         k = int(np.argmax(bad)) if np.any(bad) else int(np.argmax(angular))
         raise ControlError(
             f"the reference is singular at t = {times[k]:.4g} s: the thrust axis is parallel to the side or heading vector there. "
-            "Choose the vector out of the way of the axis, for a planar motion the normal of its plane as side vector."
+            "Choose a vector not parallel to the axis, for a planar motion the normal of its plane as side vector."
         )

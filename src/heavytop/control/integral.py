@@ -31,6 +31,11 @@ class Integral:
         integrated. An underactuated vehicle can keep its position or its tilt, not both: integrate its yaw only, (0, 0, gain).
     at : (3,) point whose position error is integrated, in the body frame. The force acts at the prototype's centre of stiffness.
     limit : bound of each component of the integrals (m s, rad s); growth beyond it stops (anti-windup).
+
+    Examples
+    --------
+    >>> Integral("hull", gain=0.5, limit=2.0).gain
+    0.5
     """
 
     body: str

@@ -28,7 +28,14 @@ Parameters = Mapping[str, Any] | None
 
 
 class FeedbackLaw(BaseController):
-    """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`."""
+    """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> from heavytop.control import energy_law
+    >>> isinstance(energy_law(craft.model, craft.prototype), FeedbackLaw)
+    True
+    """
 
     kind: str
     model: Model
@@ -173,6 +180,15 @@ class Law(FeedbackLaw):
     kind : name of the law.
     model, prototype, limits, integrals : what it was derived from.
     state_size : number of integrator states z; 0 for a static law.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> from heavytop.control import energy_law
+    >>> law = energy_law(craft.model, craft.prototype)
+    >>> law(craft.model.neutral(), np.zeros(6), craft.model.neutral()).round(4)  # hover: a quarter of the weight each
+    array([2.2072, 2.2073, 2.2072, 2.2073])
     """
 
     def __init__(

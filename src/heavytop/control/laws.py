@@ -21,7 +21,7 @@ from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.body import body_bias, body_dissipation, body_energy
 from heavytop.control.checks import check_model
-from heavytop.control.energy import Block, Transport, default_blocks
+from heavytop.control.energy import EnergyBlock, Transport, default_blocks
 from heavytop.control.integral import Integral
 from heavytop.control.law import Law
 from heavytop.control.law_terms import LawTerms
@@ -49,6 +49,13 @@ def particle_law(
     Notes
     -----
     On a reference that rotates faster than ``sqrt(Pibar / Thbar)`` this law is locally unstable.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> particle_law(craft.model, craft.prototype).kind
+    'particle'
     """
     terms = _law_terms(model, prototype)
 
@@ -66,6 +73,12 @@ def body_law(
 
     For one fully actuated body the error dynamics is autonomous and almost globally asymptotically stable. An underactuated vehicle
     becomes unstable with it on fast rotating references: use :func:`energy_law` there. Parameters as in :func:`particle_law`.
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> law = body_law(craft.model, craft.prototype)
+    >>> law(craft.model.neutral(), np.zeros(6), craft.model.neutral()).round(4)
+    array([2.2072, 2.2073, 2.2072, 2.2073])
     """
     terms = _law_terms(model, prototype)
 
@@ -83,7 +96,7 @@ def energy_law(
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
     transport: str = "product",
-    blocks: Sequence[Block] | None = None,
+    blocks: Sequence[EnergyBlock] | None = None,
 ) -> Law:
     """The energy-based law: the velocity error is a tangent vector, so the energy balance is exact. Recommended.
 
@@ -93,6 +106,14 @@ def energy_law(
     transport : how the desired velocity is carried to the actual configuration. "product": points at the centres of stiffness and
         attitudes separately; "se3": poses as a whole.
     blocks : the error blocks themselves, instead of those that ``transport`` names.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> law = energy_law(craft.model, craft.prototype, limits=craft.limits)
+    >>> law.kind
+    'energy'
     """
     terms = _law_terms(model, prototype)
     chosen = default_blocks(terms.actual, prototype, transport) if blocks is None else tuple(blocks)

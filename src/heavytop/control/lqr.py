@@ -37,6 +37,13 @@ class LinearQuadratic(BaseController):
     ----------
     times : (n,) s where gains were computed; in between they are linear, afterwards the last ones hold.
     gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the cost x^T P x that remains.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> upright = lqr(ht.library.cart_pole().derive(), [0.0, 0.0])
+    >>> isinstance(upright, LinearQuadratic), upright.gains.shape[1:]
+    (True, (1, 4))
     """
 
     def __init__(

@@ -41,6 +41,14 @@ class Noisy(Wrapper):
     Notes
     -----
     The noise is a function of time, held over a period: where a simulation looks at it twice it is the same.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> Noisy(brake, model, configuration=0.01, velocity=0.05, seed=1).state_size
+    0
     """
 
     def __init__(
@@ -108,6 +116,14 @@ class Delayed(Wrapper):
     Parameters
     ----------
     samples : how many samples late. start : (q, v) that it sees until the first measurement arrives.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> Delayed(brake, samples=2, start=(model.neutral(), np.zeros(1))).state_size
+    4
     """
 
     def __init__(self, controller: Any, samples: int, start: tuple[Any, Any]) -> None:
@@ -150,6 +166,14 @@ class OnPart(Wrapper):
     Parameters
     ----------
     controller : for the part. model : of the part.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> OnPart(brake, model).state_size
+    0
     """
 
     def __init__(self, controller: Any, model: Model) -> None:

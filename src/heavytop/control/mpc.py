@@ -37,6 +37,13 @@ class Predictive:
     ----------
     step, horizon : length of a move in s, number of moves. q, v, u : the expected motion (N + 1, nq), (N + 1, nv), (N, nu).
     seconds : time of each call so far. failures : calls whose quadratic program had no solution; then the inputs planned before are used.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> upright = mpc(ht.library.cart_pole().derive(), [0.0, 0.0], horizon=5, limits=(-20, 20))
+    >>> isinstance(upright, Predictive), upright.horizon
+    (True, 5)
     """
 
     def __init__(

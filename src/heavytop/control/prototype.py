@@ -25,7 +25,11 @@ M = TypeVar("M", bound=Moments)
 
 class DesiredInertia(Inertia):
     """Inertia of a prototype. It need not belong to a real body: the triangle inequality of the principal moments is not required,
-    only that the energy of no motion is negative."""
+    only that the energy of no motion is negative.
+
+    >>> DesiredInertia(1.0, com=(0, 0, 0.1)).com
+    array([0. , 0. , 0.1])
+    """
 
     @classmethod
     def check_physical(cls, moments: np.ndarray, where: str) -> None:
@@ -33,7 +37,11 @@ class DesiredInertia(Inertia):
 
 
 class DesiredDamping(Damping):
-    """Damping of a prototype; like :class:`DesiredInertia` it need not belong to real particles."""
+    """Damping of a prototype; like :class:`DesiredInertia` it need not belong to real particles.
+
+    >>> DesiredDamping(3.0).total
+    array(3.)
+    """
 
     @classmethod
     def check_physical(cls, moments: np.ndarray, where: str) -> None:
@@ -350,6 +358,9 @@ def lateral_lever(moment: float, mass: float, height: float) -> float:
 
     ``height`` is that of the effective point of attack of the lateral force above the centre of mass. For a hanging load take its
     moment about the joint and the distance of its centre of mass from the joint.
+
+    >>> lateral_lever(0.02, 1.0, 0.1)
+    0.19999999999999998
     """
     if height == 0:
         raise ControlError(
@@ -365,7 +376,7 @@ def _polynomial(poles: Sequence[complex], degree: int, what: str) -> np.ndarray:
         raise ControlError(f"the {what} motion has {degree} poles, got {roots.size}.")
     if not np.all(np.isfinite(roots)):
         raise ControlError(f"the {what} poles must be finite, got {list(poles)}.")
-    if not np.all(roots.real < 0):
+    if not np.all(np.real(roots) < 0):
         raise ControlError(f"the {what} poles must have negative real parts, got {max(roots, key=lambda z: z.real)}.")
     coefficients = np.poly(roots)
     if np.max(np.abs(np.imag(coefficients))) > 1e-9 * np.max(np.abs(coefficients)):

@@ -177,6 +177,12 @@ class Feasibility:
     times : (n,) s. inputs : (n, nu) least-squares inputs. residual : (n, nv) generalised force that no input supplies.
     lower, upper : (nu,) range of each input. largest_residual : largest entry of the residual.
     outside : names of inputs beyond their limits.
+
+    Examples
+    --------
+    >>> report = Feasibility(("thrust",), np.zeros(2), np.ones((2, 1)), np.zeros((2, 1)), ())
+    >>> report.names, report.outside
+    (('thrust',), ())
     """
 
     names: tuple[str, ...]
@@ -244,7 +250,7 @@ def pose_coordinates(model: Model, G: Array) -> Array:
     at = _defaults(edge.at, model)
     inner = se3.inverse(at) @ G
     if not isinstance(block, Pose):
-        block = Pose(edge.joint.attitude)
+        block = Pose(edge.joint.attitude if isinstance(edge.joint, Free) else "matrix")
     return block.from_pose(inner)
 
 

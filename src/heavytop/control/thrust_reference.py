@@ -69,6 +69,15 @@ def thrust_reference(
     angle : rotation angle (rad), in NumPy notation. thrust : times (n,) -> f (n,), signed.
     duration : end of the motion (s); afterwards the last pose is held, which is feasible if the motion ends at rest with f = g.
     breaks : times where angle or thrust are less smooth.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> reference = thrust_reference(craft.model, lambda t: 0.0 * t, lambda t: 9.81 + 0.0 * t, duration=1.0)
+    >>> q, v, a = reference(0.5)
+    >>> bool(np.allclose(q, craft.model.neutral())), bool(np.allclose(a, 0))
+    (True, True)
     """
     gravity = model.description.gravity
     if is_symbolic(gravity):
@@ -106,6 +115,11 @@ def flip(
 
     The correction is sum c_i sin^4(pi t/T) cos(i pi t/T); c minimises the integral of its square such that the vehicle is at rest in the
     starting place at the end (four linear conditions).
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> flip(craft.model).duration
+    2.4
     """
     g = float(np.linalg.norm(model.description.gravity))
     knots = np.array([0.0, begin, begin + turn, duration])

@@ -20,6 +20,12 @@ class Tracking(Wrapper):
 
     A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R). Integral action takes
     the sample period of the simulation; with a ``sample_time`` it insists on that one.
+
+    >>> import heavytop as ht
+    >>> from heavytop.control import computed_torque
+    >>> model = ht.library.pendulum().derive()
+    >>> isinstance(computed_torque(model, 2.0, 1.0).with_reference(np.zeros(1)), Tracking)
+    True
     """
 
     def __init__(

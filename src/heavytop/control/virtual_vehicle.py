@@ -29,6 +29,16 @@ class VirtualVehicle(BaseController):
     law : flies the real vehicle.
     reference : approximately feasible; the virtual vehicle follows it and starts on it.
     guide : flies the virtual vehicle; default: the same law. It must have no integral action.
+
+    Examples
+    --------
+    >>> from heavytop.control import energy_law
+    >>> from heavytop.copters import quadcopter
+    >>> craft, t = quadcopter(), np.linspace(0.0, 1.0, 11)
+    >>> rest = np.tile(craft.model.neutral(), (11, 1))
+    >>> reference = recorded_reference(craft.model, t, rest, np.zeros((11, 6)), np.zeros((11, 6)))
+    >>> VirtualVehicle(energy_law(craft.model, craft.prototype), reference).state_size == craft.model.nq + craft.model.nv
+    True
     """
 
     def __init__(self, law: Law, reference: Reference, guide: Law | None = None) -> None:
@@ -96,6 +106,13 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
     """The reference through samples at equidistant times t (n,): q (n, nq), v (n, nv), a (n, nv).
 
     Between the samples the acceleration is linear; beyond the last one that state is held at rest.
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> t = np.linspace(0.0, 1.0, 11)
+    >>> rest = np.tile(craft.model.neutral(), (11, 1))
+    >>> recorded_reference(craft.model, t, rest, np.zeros((11, 6)), np.zeros((11, 6))).duration
+    1.0
     """
     t, q, v, a = (np.asarray(x, dtype=float) for x in (t, q, v, a))
     h = float(t[1] - t[0])
@@ -116,7 +133,16 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
 
 
 def virtual_reference(guide: Law, reference: Reference, until: float | None = None, step: float = 1e-3) -> Reference:
-    """The motion of a virtual vehicle that was flown along ``reference`` beforehand, as feasible reference."""
+    """The motion of a virtual vehicle that was flown along ``reference`` beforehand, as feasible reference.
+
+    >>> from heavytop.control import energy_law
+    >>> from heavytop.copters import quadcopter
+    >>> craft, t = quadcopter(), np.linspace(0.0, 1.0, 11)
+    >>> rest = np.tile(craft.model.neutral(), (11, 1))
+    >>> reference = recorded_reference(craft.model, t, rest, np.zeros((11, 6)), np.zeros((11, 6)))
+    >>> virtual_reference(energy_law(craft.model, craft.prototype), reference, until=0.1, step=0.01).duration
+    0.1
+    """
     model = guide.model
     flight = ClosedLoop(model, guide.with_reference(reference)).fly(
         reference(0.0)[:2], until or reference.horizon, step / 2

@@ -20,7 +20,11 @@ class Wind(Protocol):
 
 @dataclass(frozen=True)
 class ConstantWind:
-    """Wind of constant velocity (3,), m/s."""
+    """Wind of constant velocity (3,), m/s.
+
+    >>> ConstantWind((3.0, 0.0, 0.0)).velocity
+    (3.0, 0.0, 0.0)
+    """
 
     velocity: Any
 
@@ -30,7 +34,11 @@ class ConstantWind:
 
 @dataclass(frozen=True)
 class Gust:
-    """A gust of the shape 1 - cos: from ``begin`` on for ``length`` seconds, ``peak`` (3,) in the middle, m/s."""
+    """A gust of the shape 1 - cos: from ``begin`` on for ``length`` seconds, ``peak`` (3,) in the middle, m/s.
+
+    >>> Gust((5.0, 0, 0), begin=1.0, length=2.0).at(np.array([0.0, 2.0, 4.0]))[:, 0]
+    array([0., 5., 0.])
+    """
 
     peak: Any
     begin: float
@@ -128,7 +136,11 @@ class VonKarman:
 
 @dataclass(frozen=True)
 class Winds:
-    """The sum of several winds."""
+    """The sum of several winds.
+
+    >>> Winds((ConstantWind((1.0, 0, 0)), Gust((5.0, 0, 0), 1.0, 2.0))).at(np.array([0.0, 2.0]))[:, 0]
+    array([1., 6.])
+    """
 
     parts: tuple[Wind, ...]
 

@@ -69,6 +69,11 @@ class Seen:
     reference : (q_R, v_R, a_R), as long as it is not given.
     signal, z : the wrapper's own part of the signal and of the memory.
     model : the plant. asked : names of what the inner controller takes.
+
+    Examples
+    --------
+    >>> sorted(name for name in vars(Seen) if not name.startswith("_"))
+    ['inner', 'p', 'period', 'q', 'reference', 'signal', 'symbols', 't', 'v', 'whole', 'z']
     """
 
     def __init__(self, model: Sizes, own: Wrapper, inner: Traced) -> None:

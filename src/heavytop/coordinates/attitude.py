@@ -39,7 +39,12 @@ LEVI_CIVITA.flags.writeable = False
 
 
 class Attitude(Coordinates):
-    """What the attitude blocks share: body angular velocity, displacement on SO(3), conversion to and from matrices."""
+    """What the attitude blocks share: body angular velocity, displacement on SO(3), conversion to and from matrices.
+
+    >>> from heavytop.coordinates import Quaternion
+    >>> isinstance(Quaternion(), Attitude), Quaternion().nq, Quaternion().nv
+    (True, 4, 3)
+    """
 
     @property
     def v_names(self) -> tuple[str, ...]:

@@ -27,6 +27,13 @@ class Coordinates(Unchanging, ABC):
     constraint_names : what each entry of ``constraints(q)`` says.
     is_group : whether ``retract`` is the displacement of a Lie group whose left-invariant velocities are ``v``;
         Munthe-Kaas integrators need it (``tangent_inverse``). Otherwise ``retract`` is any smooth step on the manifold.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Circle
+    >>> block = Circle()
+    >>> block.nq, block.nv, float(block.constraints(block.neutral())[0])
+    (2, 1, 0.0)
     """
 
     @property

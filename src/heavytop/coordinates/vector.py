@@ -101,6 +101,9 @@ class Angle(_Flat):
     """One angle in rad that counts turns: ``difference`` does not wrap. Its velocity is the rate in rad/s.
 
     For an angle modulo a turn take :class:`Circle`.
+
+    >>> float(Angle().difference(np.array([0.1]), np.array([0.1 + 4 * np.pi]))[0].round(6))
+    12.566371
     """
 
     @property

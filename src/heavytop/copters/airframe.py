@@ -74,7 +74,11 @@ class Rotor:
 
 @dataclass(frozen=True)
 class Hanging:
-    """A load for drawing: the body that carries it, length of the cable or rod and size of the crate, m."""
+    """A load for drawing: the body that carries it, length of the cable or rod and size of the crate, m.
+
+    >>> Hanging(cable=0.8).cable
+    0.8
+    """
 
     body: str = "load"
     cable: float = 0.5
@@ -164,7 +168,11 @@ class Airframe:
 def ring(
     count: int, arm: float, *, start: float = 0.0, drag_ratio: float = 0.0, height: float = 0.0, **options: Any
 ) -> tuple[Rotor, ...]:
-    """``count`` rotors on a circle of radius ``arm``, the first at the angle ``start`` (rad) from x, torques alternating."""
+    """``count`` rotors on a circle of radius ``arm``, the first at the angle ``start`` (rad) from x, torques alternating.
+
+    >>> [tuple(float(x) for x in np.round(rotor.at, 3)) for rotor in ring(4, 0.2)]
+    [(0.2, 0.0, 0.0), (0.0, 0.2, 0.0), (-0.2, 0.0, 0.0), (-0.0, -0.2, 0.0)]
+    """
     if count < 1:
         raise ModelError(f"a ring needs at least one rotor, got {count}.")
     angles = start + 2 * np.pi * np.arange(count) / count

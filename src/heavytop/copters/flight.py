@@ -31,6 +31,14 @@ class Flight(Unchanging):
     run : of the plant; its first inputs are the vehicle's.
     law : name of the law. limits : whether the inputs were limited. integral : whether with integral action.
     rotors : whether the plant had rotor speeds that lag behind, and drag.
+
+    Examples
+    --------
+    >>> from heavytop.copters import fly, maneuvers, quadcopter
+    >>> craft = quadcopter()
+    >>> flight = fly(craft, maneuvers.hover(craft, duration=0.2))
+    >>> flight.run.outcome.ok
+    True
     """
 
     vehicle: Vehicle

@@ -39,6 +39,9 @@ def tricopter_with_load(
     """The tricopter with a rigid load that hangs on a spherical joint: nine degrees of freedom, six inputs.
 
     The prototype ties the hull to its place, the load's swing to the motion of the hull, and turns the hull on its own.
+
+    >>> tricopter_with_load().model
+    Model('tricopter_with_load': nq=21, nv=9, nu=6, bodies=2)
     """
     mass, moment, rotors = 1.2, (0.013, 0.013, 0.024), tilting_rotors(0.25, 0.018)
 
@@ -74,6 +77,11 @@ def load_prototype(
     lever : Theta_L / (m_L L). The desired inertia about the joint is 0.3 lever^2 mass.
     anchor : whose origin the translation is tied to: "hull", exact poles only for a joint in the hull's origin; or "load", whose
         origin is the joint: exact poles for every place of the joint.
+
+    Examples
+    --------
+    >>> sorted(load_prototype(lever=0.75).__dict__)[:1]
+    ['damping']
     """
     p3, p2, p1, p0 = np.real(np.poly(np.asarray(lateral, dtype=complex)))[1:]
     inner = 0.3 * lever**2 * mass

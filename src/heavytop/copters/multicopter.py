@@ -111,7 +111,11 @@ def hexacopter(
     thrust: tuple[float, float] = (0.0, 6.5),
     **options: Any,
 ) -> Vehicle:
-    """Six propellers in a circle, four independent directions."""
+    """Six propellers in a circle, four independent directions.
+
+    >>> hexacopter().model
+    Model('hexacopter': nq=12, nv=6, nu=6, bodies=1)
+    """
     rotors = ring(6, arm, start=np.pi / 6, drag_ratio=drag_ratio, thrust=thrust, radius=0.45 * arm)
     return multicopter(rotors, mass, moment, name="hexacopter", **options)
 
@@ -125,6 +129,10 @@ def octocopter(
     thrust: tuple[float, float] = (0.0, 8.0),
     **options: Any,
 ) -> Vehicle:
-    """Eight propellers in a circle, four independent directions."""
+    """Eight propellers in a circle, four independent directions.
+
+    >>> octocopter().model
+    Model('octocopter': nq=12, nv=6, nu=8, bodies=1)
+    """
     rotors = ring(8, arm, start=np.pi / 8, drag_ratio=drag_ratio, thrust=thrust, radius=0.34 * arm)
     return multicopter(rotors, mass, moment, name="octocopter", **options)

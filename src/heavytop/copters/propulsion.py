@@ -62,7 +62,7 @@ def typical_propulsion(vehicle: Vehicle) -> Propulsion:
     --------
     >>> from heavytop.copters import quadcopter
     >>> p = typical_propulsion(quadcopter())
-    >>> [round(x, 6) for x in p.thrust_range], p.time_constant
+    >>> [round(float(x), 6) for x in p.thrust_range], p.time_constant
     ([0.0, 6.0], 0.02)
     """
     rotors = vehicle.airframe.rotors

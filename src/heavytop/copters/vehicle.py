@@ -45,6 +45,13 @@ class Vehicle(Unchanging):
     drag : air drag of the hull for flights in wind, N s/m.
     propulsion : coefficients of propellers, motors and frame, if they are known.
     full : a more detailed plant that flies in place of the model, if there is one.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> craft.name, craft.mass, craft.model.nu
+    ('quadcopter', 0.9, 4)
     """
 
     system: System

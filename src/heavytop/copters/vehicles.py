@@ -92,6 +92,9 @@ def tricopter(
 
     Thrust and tilt of propeller k follow from its forces: ``hypot(ft, fz)`` and ``atan2(-ft, fz)``, see :func:`tilting_thrusts`.
     The prototype has the model's inertia, natural frequencies 3 rad/s (translation) and 10 rad/s (rotation), critically damped.
+
+    >>> tricopter().model
+    Model('tricopter': nq=12, nv=6, nu=6, bodies=1)
     """
     rotors = tilting_rotors(arm, drag_ratio)
     inertia = Inertia(mass, moment_at_com=moment)
@@ -125,6 +128,9 @@ def bicopter(
     """Two propellers above the centre of mass that tilt fore and aft in planes inclined inwards.
 
     The inputs are, per propeller, the force along e_x and along the normal n = (0, -+sin a, cos a) of its plane, in N.
+
+    >>> bicopter().model
+    Model('bicopter': nq=12, nv=6, nu=4, bodies=1)
     """
     rotors = tuple(
         Rotor(

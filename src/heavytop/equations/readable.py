@@ -32,7 +32,7 @@ class TooLong(Exception):
 
 
 @dataclass
-class Evaluator:
+class ProgramEvaluator:
     """Evaluates a program on polynomials, instruction by instruction, as far as outputs need it.
 
     ``inputs`` holds a polynomial for each scalar of each input.
@@ -141,7 +141,7 @@ class Evaluator:
         return self.ring.variable(expression, max(self.ring.level(poly) for poly in x))
 
 
-class NamingEvaluator(Evaluator):
+class NamingEvaluator(ProgramEvaluator):
     """An evaluator that names long subexpressions instead of giving up."""
 
     def __init__(
@@ -244,7 +244,7 @@ def readable(
     variables = [[ring.variable(symbol, level) for symbol, level in group] for group in inputs]
     zeros = []
     if constraints is not None:
-        values = Evaluator(constraints, variables[:1], ring, collector)
+        values = ProgramEvaluator(constraints, variables[:1], ring, collector)
         zeros = [poly for output in constraints.outputs for number in output if (poly := values.value(number))]
         for poly in zeros:
             ring.relate(poly.items())
@@ -255,7 +255,7 @@ def readable(
         p for p in ("x", "z", "tmp") if not any(name[: len(p)] == p and name[len(p) :].isdigit() for name in taken)
     )
     names = Names(ring, collector, prefix)
-    compact = Evaluator(program, variables, ring, collector)
+    compact = ProgramEvaluator(program, variables, ring, collector)
     naming = NamingEvaluator(program, variables, ring, collector, names)
     shown: dict[int, Any] = {}
 

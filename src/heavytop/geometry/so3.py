@@ -217,11 +217,11 @@ def unit_axis(axis: Array | str | Sequence[float]) -> Array:
                 f"an axis named by a letter must be 'x', 'y' or 'z', got {axis!r}. Give a vector for any other axis."
             )
         return np.eye(3)["xyz".index(axis)]
-    axis = _vector(axis, "a rotation axis")
-    square = np.vecdot(axis, axis)
-    if not is_symbolic(axis) and not np.all((square > 0.0) & np.isfinite(square)):
-        raise ModelError(f"a rotation axis must be finite and not zero, got {axis.tolist()}.")
-    return scale(1.0 / np.sqrt(square), axis, 1)
+    direction = _vector(axis, "a rotation axis")
+    square = np.vecdot(direction, direction)
+    if not is_symbolic(direction) and not np.all((square > 0.0) & np.isfinite(square)):
+        raise ModelError(f"a rotation axis must be finite and not zero, got {direction.tolist()}.")
+    return scale(1.0 / np.sqrt(square), direction, 1)
 
 
 def from_roll_pitch_yaw(angles: Array) -> Array:

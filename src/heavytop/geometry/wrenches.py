@@ -14,7 +14,11 @@ from heavytop.geometry import se3
 
 
 def trace(matrix: Array) -> Array:
-    """Sum of the diagonal (...) of a square matrix (..., n, n)."""
+    """Sum of the diagonal (...) of a square matrix (..., n, n).
+
+    >>> float(trace(np.diag([1.0, 2.0, 3.0])))
+    6.0
+    """
     return sum(entry(matrix, i, i) for i in range(matrix.shape[-1]))
 
 

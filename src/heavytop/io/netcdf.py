@@ -111,6 +111,15 @@ def save(run: Run, path: str | Path) -> None:
     """Write the run; the file appears under its name only when it is complete.
 
     It is made in memory: HDF5 ends the process when a disk is full.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> with TemporaryDirectory() as folder:
+    ...     save(run, f"{folder}/run.nc")
+    ...     print(bool((load(f"{folder}/run.nc").q == run.q).all()))
+    ...
+    True
     """
     made = _netcdf(to_xarray(run))
     with whole_file(path, "run.nc") as temporary, open(temporary, "wb") as file:
@@ -140,6 +149,15 @@ def load(path: str | Path, *, checked: bool = True) -> Run:
     """Read a run; its arrays are those that were saved, bit by bit. It has no model.
 
     ``checked=False`` leaves out the checksum of the file, for one that another program has rewritten or that heavytop 0.1.0 wrote.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> with TemporaryDirectory() as folder:
+    ...     save(run, f"{folder}/run.nc")
+    ...     print(load(f"{folder}/run.nc").name)
+    ...
+    pendulum
     """
     import xarray
 

@@ -40,6 +40,16 @@ def load_recipe(path: str | Path, *, trust: bool = False) -> Any:
     ------
     RecipeError
         ``trust`` is False, or the recipe belongs to another series of heavytop (or, if it carries functions, of Python).
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import heavytop as ht
+    >>> with TemporaryDirectory() as folder:
+    ...     save_recipe(ht.library.heavy_top(), f"{folder}/top.recipe")
+    ...     print(load_recipe(f"{folder}/top.recipe", trust=True).name)
+    ...
+    heavy top
     """
     try:
         content = Path(path).read_bytes()

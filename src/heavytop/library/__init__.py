@@ -60,7 +60,11 @@ _DEFAULT_COUNT = {"chain": 5, "random-chain": 5, "four-bars": 2}
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links."""
+    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links.
+
+    >>> "furuta" in names()
+    True
+    """
     return (*_BUILDERS, *(f"{name}:N" for name in _COUNTED))
 
 
@@ -68,6 +72,9 @@ def load(name: str) -> System:
     """The built-in system of that name; underscores may stand for hyphens, ``chain:20`` is a chain of 20 links.
 
     Raises an UnknownNameError that lists the names.
+
+    >>> load("heavy-top").name
+    'heavy top'
     """
     kind, colon, count = name.strip().replace("_", "-").partition(":")
     if kind in _BUILDERS:

@@ -11,7 +11,11 @@ from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Spheri
 
 
 def quadcopter() -> System:
-    """A quadcopter with four fixed propellers on arms at 0, 90, 180 and 270 degrees that spin in turn against each other."""
+    """A quadcopter with four fixed propellers on arms at 0, 90, 180 and 270 degrees that spin in turn against each other.
+
+    >>> quadcopter().derive(native=False)
+    Model('quadcopter': nq=12, nv=6, nu=4, bodies=1)
+    """
     system = System(name="quadcopter")
     values = {"m": 0.9, "J_1": 0.008, "J_2": 0.008, "J_3": 0.014, "l": 0.2, "kappa": 0.016, "g": 9.81}
     m, J_1, J_2, J_3, l, kappa, g = (system.parameter(*pair) for pair in values.items())

@@ -19,6 +19,9 @@ def four_bars(count: int = 2) -> System:
     """N four-bar windows in a row: N + 1 cranks on the ground and N couplers, every link 1 m and 1 kg (problem A02).
 
     One degree of freedom; N + 1 where all links lie in one line. Joints: ``crank0`` ... ``crankN``, ``coupler0`` ...
+
+    >>> len(four_bars(5).describe().loops)
+    5
     """
     if count < 1:
         raise ModelError(f"four_bars needs at least one window, got {count}.")
@@ -46,6 +49,9 @@ def andrews() -> System:
     """Andrews' squeezing mechanism: seven links in a plane, three loops, driven by 33 N mm without friction (problem A03).
 
     Joints in order: ``K1`` (crank), ``K2``, ``K3``, ``K5``, ``K4``, ``K7``, ``K6``. No gravity.
+
+    >>> [loop.name for loop in andrews().describe().loops]
+    ['K2-K3', 'K2-K4', 'K2-K6']
     """
     (xa, ya), (xb, yb), (xc, yc) = (ANDREWS_POINTS[k] for k in "ABC")
     system = System(gravity=(0.0, 0.0, 0.0), name="andrews")
@@ -90,6 +96,9 @@ def bricard() -> System:
     """Bricard's mechanism: five rods (1 m, 1 kg, section 0.1 m x 0.1 m) and six revolute joints in a closed chain (problem A04).
 
     Counting equations gives no degree of freedom; the orthogonal axes leave one. Joints: ``rod1`` ... ``rod5``.
+
+    >>> len(bricard().describe().joints)
+    5
     """
     system = System(gravity=(0.0, -9.81, 0.0), name="bricard")
     corners = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], dtype=float)
@@ -110,6 +119,9 @@ def governor() -> System:
     """The stiff flyball governor: shaft, slider, two rods with 5 kg at their ends, stiff struts to the slider (problem A05).
 
     Joints: ``shaft`` (about z), ``slider`` (height above the ground along the shaft), ``rod1``, ``rod2`` (angle below horizontal).
+
+    >>> governor().describe().graph.frames
+    ('world', 'shaft', 'slider', 'rod1', 'rod2')
     """
     density, half = 3000.0, 0.05
     system = System(name="governor")

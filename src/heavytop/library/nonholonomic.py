@@ -29,7 +29,11 @@ def _wheels(system: System, body: str, radius: float, width: float, *places: tup
 
 
 def skate(minimal: bool = True) -> System:
-    """A skate on level ice: it glides along its blade and never sideways (Suslov's problem in the plane)."""
+    """A skate on level ice: it glides along its blade and never sideways (Suslov's problem in the plane).
+
+    >>> skate().derive(native=False)
+    Model('skate': nq=3, nv=2, nu=0, bodies=1)
+    """
     system = System(gravity=FLAT, name="skate")
     system.body("skate", joint=Planar(), inertia=Inertia(2.0, moment_at_com=(0.15, 0.15, 0.3)))
     system.shape("skate", Box((0.9, 0.006, 0.05)), (0.0, 0.0, 0.025), STEEL)
@@ -44,6 +48,9 @@ def chaplygin_sleigh(minimal: bool = True) -> System:
     """The modified Chaplygin sleigh of document 004: a runner b behind the centre of mass, an elastic rotor hinged there.
 
     Velocities (minimal): runner speed u, turn rate, rotor rate. Spring energy k1 delta^2 + k2 delta^4.
+
+    >>> chaplygin_sleigh().derive(native=False)
+    Model('chaplygin-sleigh': nq=4, nv=3, nu=0, bodies=2)
     """
     m_c, m_r, J_c, J_r, a, b, k1, k2 = 5.0, 1.5, 0.4, 0.05, 0.3, 0.25, 2.0, 1.0
     system = System(gravity=FLAT, name="chaplygin-sleigh")
@@ -73,6 +80,9 @@ def rolling_disc(radius: float = 0.5, mass: float = 1.0, minimal: bool = True) -
 
     Its axis is y of its own frame, so it stands upright in the neutral configuration. Minimal velocities: its angular velocity in body
     axes. Flat on the plane the point of contact is not defined.
+
+    >>> rolling_disc().derive(native=False)
+    Model('rolling-disc': nq=12, nv=3, nu=0, bodies=1)
     """
     system = System(name="rolling-disc")
     moment = mass * radius**2 / 4
@@ -100,6 +110,9 @@ def rolling_ball(radius: float = 0.1, mass: float = 1.0, turntable: float = 0.0,
     """A homogeneous ball that rolls on a horizontal table which turns with the angular velocity ``turntable`` (rad/s).
 
     Its centre moves on a circle with 2/7 of the table's angular velocity.
+
+    >>> rolling_ball().derive(native=False)
+    Model('rolling-ball': nq=12, nv=3, nu=0, bodies=1)
     """
     system = System(name="rolling-ball")
     moment = 0.4 * mass * radius**2
@@ -125,6 +138,9 @@ def car(wheelbase: float = 2.5, minimal: bool = True) -> System:
     """A car in the plane: rear wheels that do not slip sideways, front wheels that steer (a bicycle model).
 
     Inputs: drive force and steering torque. Minimal velocities: speed of the rear axle, steering rate.
+
+    >>> car().derive(native=False)
+    Model('car': nq=4, nv=2, nu=1, bodies=2)
     """
     if wheelbase <= 0:
         raise ModelError(f"the wheelbase of a car must be positive, got {wheelbase}.")
@@ -157,6 +173,9 @@ def snakeboard(minimal: bool = False) -> System:
 
     Inputs: rotor torque, front and back steering torque. The two wheel sets are steered alike or not; at straight wheels the constraint
     rows lose rank, so multipliers are the default.
+
+    >>> snakeboard().derive(native=False)
+    Model('snakeboard': nq=6, nv=6, nu=3, bodies=4)
     """
     if minimal:
         raise ModelError(

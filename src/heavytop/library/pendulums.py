@@ -27,7 +27,11 @@ def pendulum() -> System:
 
 
 def double_pendulum() -> System:
-    """Two point masses on two rods without mass; theta_2 is the angle of the second rod relative to the first."""
+    """Two point masses on two rods without mass; theta_2 is the angle of the second rod relative to the first.
+
+    >>> double_pendulum().derive(native=False)
+    Model('double pendulum': nq=2, nv=2, nu=0, bodies=2)
+    """
     system = System(name="double pendulum")
     values = {"m_1": 1.0, "m_2": 0.8, "l_1": 1.0, "l_2": 0.7, "g": 9.81}
     m_1, m_2, l_1, l_2, g = (system.parameter(*pair) for pair in values.items())
@@ -40,7 +44,11 @@ def double_pendulum() -> System:
 
 
 def cart_pole() -> System:
-    """A pole on a cart that is pushed by ``F`` along the x axis; theta = 0 is upright."""
+    """A pole on a cart that is pushed by ``F`` along the x axis; theta = 0 is upright.
+
+    >>> cart_pole().derive(native=False)
+    Model('cart and pole': nq=2, nv=2, nu=1, bodies=2)
+    """
     system = System(name="cart and pole")
     values = {"m_c": 1.0, "m_p": 0.1, "l": 0.5, "g": 9.81}
     m_c, m_p, l, g = (system.parameter(*pair) for pair in values.items())
@@ -57,6 +65,9 @@ def furuta() -> System:
     """The rotary (Furuta) pendulum of document 004, section 4.2: theta turns the arm, alpha = 0 is the upright pendulum.
 
     The numbers are those of the reference data except J_p2: its 0.00125 exceeds J_p1 + J_p3, which no rigid body does.
+
+    >>> furuta().derive(native=False)
+    Model('rotary pendulum': nq=2, nv=2, nu=1, bodies=2)
     """
     system = System(name="rotary pendulum")
     values = {

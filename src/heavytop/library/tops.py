@@ -9,6 +9,9 @@ def heavy_top() -> System:
     """The top of Bruels, Cardona and Arnold: fixed at the origin, centre of mass at (0, 1, 0) in the body, gravity along -z.
 
     Its benchmark starts at R = I with the angular velocity (0, 150, -4.61538) rad/s.
+
+    >>> heavy_top().derive(native=False)
+    Model('heavy top': nq=9, nv=3, nu=0, bodies=1)
     """
     system = System(name="heavy top")
     values = {"m": 15.0, "l": 1.0, "J_1": 0.234375, "J_2": 0.46875, "J_3": 0.234375, "g": 9.81}

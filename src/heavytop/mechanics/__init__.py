@@ -26,8 +26,8 @@ from heavytop.mechanics import spatial_newton_euler as spatial_newton_euler
 from heavytop.mechanics import unified as unified
 from heavytop.mechanics.functions import lagrangian as lagrangian
 from heavytop.mechanics.particles import Drag as Drag
+from heavytop.mechanics.particles import ParticleSpring as ParticleSpring
 from heavytop.mechanics.particles import ParticleSystem as ParticleSystem
-from heavytop.mechanics.particles import Spring as Spring
 from heavytop.mechanics.quasi import QuasiCoordinates as QuasiCoordinates
 
 _gate(__name__, whole=True)

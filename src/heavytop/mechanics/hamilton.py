@@ -158,7 +158,7 @@ def energy_of(coordinates: Coordinates, lagrangian: Function) -> Evaluator:
     return Evaluator(expression, shapes(coordinates, "q v t"), "hamiltonian")
 
 
-class Rates(NamedTuple):
+class HamiltonRates(NamedTuple):
     """``q'`` (..., nq) and ``p'`` (..., nv)."""
 
     q: Array
@@ -166,10 +166,10 @@ class Rates(NamedTuple):
 
 
 class CanonicalEquations(Evaluator):
-    """Hamilton's equations: :class:`Rates` at ``(q, p, t)``."""
+    """Hamilton's equations: :class:`HamiltonRates` at ``(q, p, t)``."""
 
-    def __call__(self, *arguments: Array) -> Rates:
-        return Rates(*super().__call__(*arguments))
+    def __call__(self, *arguments: Array) -> HamiltonRates:
+        return HamiltonRates(*super().__call__(*arguments))
 
 
 def equations(coordinates: Coordinates, hamiltonian: Function, force: Function | None = None) -> CanonicalEquations:
@@ -184,7 +184,7 @@ def equations(coordinates: Coordinates, hamiltonian: Function, force: Function |
     >>> from heavytop.coordinates import Vector
     >>> oscillator = equations(Vector(1), lambda q, p: 0.5 * p[0] ** 2 + 0.5 * q[0] ** 2)
     >>> oscillator([1.0], [2.0])
-    Rates(q=array([2.]), p=array([-1.]))
+    HamiltonRates(q=array([2.]), p=array([-1.]))
     """
     energy, applied_force = timed(hamiltonian, 2, "a Hamiltonian"), applied(coordinates, force, None)
 
@@ -219,9 +219,9 @@ class LagrangianFlow:
         self._rates = Evaluator(rates, shapes(coordinates, "q v p t"), "hamilton")
         self._change = Evaluator(change, shapes(coordinates, "q v t"), "momentum_rate")
 
-    def __call__(self, q: Array, p: Array, t: Array = 0.0) -> Rates:
-        """:class:`Rates` at a momentum."""
-        return Rates(*self._rates(q, self.transform.velocity(q, p, t), p, t))
+    def __call__(self, q: Array, p: Array, t: Array = 0.0) -> HamiltonRates:
+        """:class:`HamiltonRates` at a momentum."""
+        return HamiltonRates(*self._rates(q, self.transform.velocity(q, p, t), p, t))
 
     def acceleration(self, q: Array, v: Array, t: Array = 0.0) -> Array:
         """``v'`` (..., nv): the momentum rate of (2.37b), taken back to velocities."""
@@ -233,7 +233,7 @@ class LagrangianFlow:
 def flow(
     coordinates: Coordinates, lagrangian: Function, force: Function | None = None, dissipation: Function | None = None
 ) -> LagrangianFlow:
-    """Hamilton's equations (2.37) of any Lagrangian ``L(q, v, t)``: a function of (q, p, t) that gives :class:`Rates`.
+    """Hamilton's equations (2.37) of any Lagrangian ``L(q, v, t)``: a function of (q, p, t) that gives :class:`HamiltonRates`.
 
     Examples
     --------

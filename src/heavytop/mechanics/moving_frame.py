@@ -114,7 +114,7 @@ def constraint_matrix(coordinates: Coordinates, frames: Callable[[Array], Sequen
 # --- projection (eqs 41 to 51) --------------------------------------------------------------------------------------------------
 
 
-class Motion(NamedTuple):
+class FrameMotion(NamedTuple):
     """The result of the five steps.
 
     Attributes
@@ -131,7 +131,7 @@ class Motion(NamedTuple):
     nonideal: Array
 
 
-def five_steps(mass: Array, force: Array, matrix: Array, drift: Array, work: Array | None = None) -> Motion:
+def five_steps(mass: Array, force: Array, matrix: Array, drift: Array, work: Array | None = None) -> FrameMotion:
     """From Euler's laws and constraints to accelerations and constraint forces (section 3.2.2).
 
     Parameters
@@ -155,7 +155,7 @@ def five_steps(mass: Array, force: Array, matrix: Array, drift: Array, work: Arr
     right = np.matvec(back, force + nonideal - np.matvec(mass, drift))
     a = solve(projected, right, "the projected mass matrix B^T M B")
     full = np.matvec(matrix, a) + drift
-    return Motion(a, projected, right, full, np.matvec(mass, full) - force - nonideal, nonideal)
+    return FrameMotion(a, projected, right, full, np.matvec(mass, full) - force - nonideal, nonideal)
 
 
 def nonideal_force(mass: Array, matrix: Array, work: Array) -> Array:
@@ -198,7 +198,7 @@ def minimum_norm_force(mass: Array, force: Array, matrix: Array, right: Array) -
 
 
 class MovingFrame:
-    """A mechanism derived by the moving frame method: :class:`Motion` at (q, v, t).
+    """A mechanism derived by the moving frame method: :class:`FrameMotion` at (q, v, t).
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ class MovingFrame:
         """``q' = A(q) v`` (..., nq): the reconstruction of the configuration."""
         return self._rate(q, v)
 
-    def __call__(self, q: Array, v: Array, t: Array = 0.0) -> Motion:
+    def __call__(self, q: Array, v: Array, t: Array = 0.0) -> FrameMotion:
         """Accelerations and constraint forces."""
         b, _, drift, force, work = self._parts(q, v, t)
         return five_steps(self.mass, force, b, drift, None if self._ideal else work)
@@ -310,7 +310,7 @@ def from_frames(
     )
 
 
-def total_power(motion: Motion, matrix: Array, v: Array) -> tuple[Any, Any]:
+def total_power(motion: FrameMotion, matrix: Array, v: Array) -> tuple[Any, Any]:
     """Power (...) of the ideal (zero, eq. 48, erratum 4.2) and of the nonideal constraint force in W."""
     velocity = np.matvec(matrix, v)
     return np.vecdot(velocity, motion.ideal), np.vecdot(velocity, motion.nonideal)

@@ -30,10 +30,13 @@ from heavytop.mechanics.functions import (
 
 
 @dataclass(frozen=True)
-class Spring:
+class ParticleSpring:
     """A linear spring of stiffness ``k`` (N/m) and rest length zero between particle ``first`` and an anchor (eqs 3.38, 3.39).
 
     ``anchor`` is the index of another particle, a fixed point (3,) or a function of the time that gives one.
+
+    >>> ParticleSpring(10.0, first=0, anchor=(0.0, 0.0, 1.0)).k
+    10.0
     """
 
     k: float
@@ -43,7 +46,11 @@ class Spring:
 
 @dataclass(frozen=True)
 class Drag:
-    """Viscous friction ``d`` (N s/m) of one particle in a fluid of velocity ``fluid`` (3,), or a function of time (eq. 3.40)."""
+    """Viscous friction ``d`` (N s/m) of one particle in a fluid of velocity ``fluid`` (3,), or a function of time (eq. 3.40).
+
+    >>> Drag(0.5, particle=0, fluid=(1.0, 0.0, 0.0)).d
+    0.5
+    """
 
     d: float
     particle: int
@@ -76,7 +83,7 @@ class ParticleSystem:
     masses: Any
     positions: Function
     gravity: Any = (0.0, 0.0, 0.0)
-    springs: Sequence[Spring] = field(default=())
+    springs: Sequence[ParticleSpring] = field(default=())
     drags: Sequence[Drag] = field(default=())
     force: Function | None = None
 
@@ -181,7 +188,7 @@ class ParticleSystem:
 
         return self._evaluator(energy, "q v a t", "acceleration_energy")
 
-    def _anchor(self, spring: Spring, r: Array, t: Array) -> Array:
+    def _anchor(self, spring: ParticleSpring, r: Array, t: Array) -> Array:
         if isinstance(spring.anchor, (int, np.integer)):
             return r[int(spring.anchor), :]
         return as_array(spring.anchor(t)) if callable(spring.anchor) else as_array(spring.anchor)

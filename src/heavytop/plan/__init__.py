@@ -7,6 +7,8 @@ import sys
 from inspect import signature
 from types import ModuleType
 
+from heavytop._gate import gate as _gate
+from heavytop.plan import problems as problems
 from heavytop.plan.api import plan as plan
 from heavytop.plan.constraints import AtPose as AtPose
 from heavytop.plan.constraints import Between as Between
@@ -43,3 +45,5 @@ class _Callable(ModuleType):  # a package that is called, and tells about itself
 
 
 sys.modules[__name__].__class__ = _Callable
+
+_gate(__name__)

@@ -21,7 +21,11 @@ from heavytop.system.model import Model
 
 
 class Constraint(ABC):
-    """What a motion must fulfil at a moment."""
+    """What a motion must fulfil at a moment.
+
+    >>> issubclass(Point, Constraint)
+    True
+    """
 
     @property
     @abstractmethod
@@ -119,7 +123,11 @@ class Point(Constraint):
 
 @dataclass(frozen=True)
 class Gate(Point):
-    """A point that must be passed on the way; gates are passed in the order in which they are given, each ends a phase."""
+    """A point that must be passed on the way; gates are passed in the order in which they are given, each ends a phase.
+
+    >>> Gate("hull", (1, 0, 2), radius=0.2).label
+    "gate of 'hull' at (1, 0, 2)"
+    """
 
     @property
     def label(self) -> str:
@@ -128,7 +136,11 @@ class Gate(Point):
 
 @dataclass(frozen=True, eq=False)
 class AtPose(Constraint):
-    """A frame in a given pose G (4, 4), all six degrees of freedom."""
+    """A frame in a given pose G (4, 4), all six degrees of freedom.
+
+    >>> AtPose("hull", np.eye(4)).label
+    "pose of 'hull'"
+    """
 
     frame: str
     G: Any
@@ -163,7 +175,11 @@ class AtPose(Constraint):
 
 @dataclass(frozen=True)
 class KeepOut(Constraint):
-    """A point of a frame stays out of a sphere."""
+    """A point of a frame stays out of a sphere.
+
+    >>> KeepOut((1, 0, 1), 0.5, "hull").label
+    "'hull' out of the sphere at (1, 0, 1)"
+    """
 
     center: Any
     radius: float
@@ -201,7 +217,11 @@ class KeepOut(Constraint):
 
 @dataclass(frozen=True)
 class Box(Constraint):
-    """A point of a frame stays in a box with edges along the axes of the world; infinite sides are allowed."""
+    """A point of a frame stays in a box with edges along the axes of the world; infinite sides are allowed.
+
+    >>> Box((0, 0, 0), (1, 1, 2), "hull").label
+    "'hull' in the box from (0, 0, 0) to (1, 1, 2)"
+    """
 
     lower: Any
     upper: Any
@@ -237,7 +257,11 @@ class Box(Constraint):
 
 @dataclass(frozen=True)
 class HalfSpace(Constraint):
-    """A point of a frame stays on the side of a plane to which ``normal`` points: normal . place >= distance."""
+    """A point of a frame stays on the side of a plane to which ``normal`` points: normal . place >= distance.
+
+    >>> HalfSpace((0, 0, 1), 0.1, "hull").label
+    "'hull' beyond the plane (0, 0, 1) . r = 0.1"
+    """
 
     normal: Any
     distance: float
@@ -325,13 +349,21 @@ class Cone(Constraint):
 
 
 def swing(load: str, angle: float, axis: Any = (0.0, 0.0, 1.0)) -> Cone:
-    """The load swings at most by ``angle`` (rad) from where it hangs: its ``axis``, which points up at rest, stays in a cone."""
+    """The load swings at most by ``angle`` (rad) from where it hangs: its ``axis``, which points up at rest, stays in a cone.
+
+    >>> swing("load", np.radians(30)).label
+    "axis of 'load' within 30 degrees"
+    """
     return Cone(load, angle, axis)
 
 
 @dataclass(frozen=True)
 class Between(Constraint):
-    """A coordinate, velocity or input by its name within bounds; equal bounds fix it."""
+    """A coordinate, velocity or input by its name within bounds; equal bounds fix it.
+
+    >>> Between("theta", -1.0, 1.0).label
+    "'theta' in [-1, 1]"
+    """
 
     name: str
     lower: float = -np.inf
@@ -366,7 +398,11 @@ class Between(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Own(Constraint):
-    """``lower <= function(q, v, u) <= upper`` with a function in NumPy notation that returns a number or a vector."""
+    """``lower <= function(q, v, u) <= upper`` with a function in NumPy notation that returns a number or a vector.
+
+    >>> Own(lambda q, v: q[0], lower=-1.0, upper=1.0, name="left wall").name
+    'left wall'
+    """
 
     inner: Callable[..., Array]
     lower: Any = 0.0
@@ -388,7 +424,11 @@ class Own(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Rest(Constraint):
-    """All velocities zero."""
+    """All velocities zero.
+
+    >>> Rest().label
+    'rest'
+    """
 
     @property
     def label(self) -> str:

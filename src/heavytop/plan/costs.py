@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class Cost(ABC):
-    """A cost; costs can be added and multiplied by numbers."""
+    """A cost; costs can be added and multiplied by numbers.
+
+    >>> issubclass(Time, Cost)
+    True
+    """
 
     weight: float = 1.0
 
@@ -82,7 +86,11 @@ class Sum(Cost):
 
 @dataclass(frozen=True)
 class Time(Cost):
-    """Duration in s."""
+    """Duration in s.
+
+    >>> Time() + 0.1 * Speed()
+    Time() + 0.1 * Speed()
+    """
 
     @property
     def kind(self) -> str:
@@ -99,6 +107,11 @@ class Effort(Cost):
     Parameters
     ----------
     about : (nu,) inputs that cost nothing; None: zero. weights : a number or (nu,).
+
+    Examples
+    --------
+    >>> 2.0 * Effort()
+    2 * Effort()
     """
 
     about: Any = None
@@ -128,7 +141,11 @@ class Effort(Cost):
 
 @dataclass(frozen=True, eq=False)
 class Speed(Cost):
-    """Integral of ``sum_i weights_i v_i^2`` over the velocity coordinates."""
+    """Integral of ``sum_i weights_i v_i^2`` over the velocity coordinates.
+
+    >>> Time() + 0.1 * Speed()
+    Time() + 0.1 * Speed()
+    """
 
     weights: Any = 1.0
 
@@ -151,7 +168,11 @@ class Speed(Cost):
 
 @dataclass(frozen=True)
 class Jerk(Cost):
-    """Integral of the squared jerk of a point of a frame; inputs are linear in time then, and their rate is part of it."""
+    """Integral of the squared jerk of a point of a frame; inputs are linear in time then, and their rate is part of it.
+
+    >>> Jerk("hull").frame
+    'hull'
+    """
 
     frame: str
     offset: Any = (0.0, 0.0, 0.0)
@@ -188,6 +209,12 @@ class Distance(Cost):
     Parameters
     ----------
     reference : to stay near. places, speeds : weights of places in the chart around q_R and of velocities.
+
+    Examples
+    --------
+    >>> from dataclasses import fields
+    >>> [field.name for field in fields(Distance)]
+    ['reference', 'places', 'speeds']
     """
 
     reference: Reference
@@ -210,7 +237,11 @@ class Distance(Cost):
 
 @dataclass(frozen=True, eq=False)
 class OwnCost(Cost):
-    """Integral of ``function(q, v, u)``, a number in NumPy notation."""
+    """Integral of ``function(q, v, u)``, a number in NumPy notation.
+
+    >>> callable(OwnCost(lambda q, v: q[0] ** 2).inner)
+    True
+    """
 
     inner: Callable[..., Array]
 

@@ -23,7 +23,11 @@ PACE = 5.0
 
 @dataclass(eq=False)
 class Guess:
-    """A motion at the nodes of a problem: q (N + 1, nq), v (N + 1, nv), u (N + 1, nu) and durations of the phases (s)."""
+    """A motion at the nodes of a problem: q (N + 1, nq), v (N + 1, nv), u (N + 1, nu) and durations of the phases (s).
+
+    >>> Guess(np.zeros((5, 2)), np.zeros((5, 2)), np.zeros((5, 1)), np.ones(4)).q.shape
+    (5, 2)
+    """
 
     q: np.ndarray
     v: np.ndarray

@@ -13,7 +13,11 @@ from heavytop.system.model import Model
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A configuration (nq,) with a velocity (nv,)."""
+    """A configuration (nq,) with a velocity (nv,).
+
+    >>> State(np.zeros(2), np.zeros(2)).q.shape
+    (2,)
+    """
 
     q: np.ndarray
     v: np.ndarray
@@ -28,6 +32,11 @@ class Phase:
     shortest, longest : bounds of its duration in s; equal if it is fixed.
     steps : number of intervals.
     path : constraints at all its nodes. end : constraints at its last node.
+
+    Examples
+    --------
+    >>> Phase(0.5, 2.0, steps=40).steps
+    40
     """
 
     shortest: float

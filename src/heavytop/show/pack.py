@@ -20,7 +20,7 @@ FRAME_BYTES = 1_600_000
 CURVE_SAMPLES = 1600
 
 
-class Block:
+class PackedBlock:
     """Arrays of 32-bit floats, one after the other."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ def frames_of(scene: Scene, rate: float = FRAME_RATE) -> Floats:
 
 def pack_report(report: Report) -> tuple[dict[str, Any], bytes]:
     """The JSON document and the block of floats of a report."""
-    block = Block()
+    block = PackedBlock()
     document = {
         "title": report.title,
         "subtitle": report.subtitle,
@@ -77,7 +77,7 @@ def _roles(scene: Scene) -> dict[str, Any]:
     return {role: {"light": a, "dark": b, "opacity": c} for role, (a, b, c) in looks.items()}
 
 
-def _scene(scene: Scene, block: Block) -> dict[str, Any]:
+def _scene(scene: Scene, block: PackedBlock) -> dict[str, Any]:
     at = frames_of(scene)
     return {
         "frames": {"first": float(at[0]), "last": float(at[-1]), "count": len(at)},
@@ -100,7 +100,7 @@ def _scene(scene: Scene, block: Block) -> dict[str, Any]:
     }
 
 
-def _body(scene: Scene, name: str, body: Body, at: Floats, block: Block) -> dict[str, Any]:
+def _body(scene: Scene, name: str, body: Body, at: Floats, block: PackedBlock) -> dict[str, Any]:
     if isinstance(body.motion, Spin):
         spin = body.motion
         return {
@@ -113,7 +113,7 @@ def _body(scene: Scene, name: str, body: Body, at: Floats, block: Block) -> dict
     return {"name": name, "data": block.add(pose_frames(scene.times, body.motion, at))}
 
 
-def _panel(report: Report, k: int, block: Block) -> dict[str, Any]:
+def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
     panel = report.panels[k]
     names = list(panel.series)
     wanted = [name for name in names if name in panel.references]

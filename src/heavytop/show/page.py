@@ -17,7 +17,7 @@ from heavytop.show.scene import Report
 from heavytop.show.viewer import scene_meshes, snapshot, view_of, viewer_source
 
 SIZE_LIMIT = 5_000_000
-SCRIPTS = ("decode.js", "stage.js", "plots.js", "page.js")
+SCRIPTS = ("decode.js", "stage.js", "plots.js", "sliders.js", "page.js")
 
 
 def write_page(report: Report, path: str | Path) -> Path:
@@ -35,6 +35,17 @@ def write_page(report: Report, path: str | Path) -> Path:
     -------
     Path
         The file written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import heavytop as ht
+    >>> from heavytop.show.run_report import report_of
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> with TemporaryDirectory() as folder:
+    ...     print(write_page(report_of(run), f"{folder}/run.html").name)
+    ...
+    run.html
     """
     content = page(report).encode("utf-8")
     if len(content) > SIZE_LIMIT:
@@ -51,6 +62,7 @@ def page(report: Report) -> str:
     document, block = pack_report(report)
     document["scene"]["view"] = view_of(report.scene)
     document["version"] = __version__
+    document["sliders"] = report.sliders
     return Template(_asset("page.html")).substitute(
         title=_escape(report.title),
         style=_asset("page.css"),

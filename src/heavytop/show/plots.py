@@ -80,21 +80,39 @@ def plot_run(run: Run, path: str | Path | None = None) -> Figure:
 
 
 def plot_energies(run: Run, path: str | Path | None = None) -> Figure:
-    """Kinetic, potential and stored energy; work of inputs and dissipated energy if they were integrated."""
+    """Kinetic, potential and stored energy; work of inputs and dissipated energy if they were integrated.
+
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> len(plot_energies(run).axes)
+    1
+    """
     figure = _figure(6.4, 3.6)
     draw_energies(figure.subplots(), run)
     return _written(figure, path)
 
 
 def plot_invariants(run: Run, path: str | Path | None = None) -> Figure:
-    """Drift of every invariant over time, on a logarithmic axis."""
+    """Drift of every invariant over time, on a logarithmic axis.
+
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> len(plot_invariants(run).axes)
+    1
+    """
     figure = _figure(6.4, 3.6)
     draw_drifts(figure.subplots(), run)
     return _written(figure, path)
 
 
 def plot_phase(run: Run, position: str, velocity: str, path: str | Path | None = None) -> Figure:
-    """Phase portrait: one signal over another, for example ``("rod.angle", "rod.rate")``."""
+    """Phase portrait: one signal over another, for example ``("rod.angle", "rod.rate")``.
+
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> plot_phase(run, *run.q_names, *run.v_names).axes[0].get_xlabel()
+    'theta.angle in rad'
+    """
     x, y = run[position], run[velocity]
     figure = _figure(4.6, 4.2)
     axis = figure.subplots()
@@ -110,7 +128,13 @@ def plot_phase(run: Run, position: str, velocity: str, path: str | Path | None =
 
 
 def plot_signals(run: Run, names: Sequence[str], path: str | Path | None = None) -> Figure:
-    """Chosen signals over time, one axis per unit."""
+    """Chosen signals over time, one axis per unit.
+
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> len(plot_signals(run, run.q_names).axes)
+    1
+    """
     units: dict[str, list[str]] = {}
     for name in names:
         units.setdefault(run.unit(name), []).append(name)

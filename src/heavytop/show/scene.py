@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,11 @@ class Spin:
         Pose of the frame of rotation in the frame of the parent.
     angle : array (T,)
         Angle about z in radians, not wrapped.
+
+    Examples
+    --------
+    >>> Spin("hull", np.eye(4), np.linspace(0, 6, 5)).parent
+    'hull'
     """
 
     parent: str
@@ -64,6 +70,12 @@ class Body:
         Its look, in the body frame.
     motion : array (T, 4, 4) or Spin
         Pose of the body frame in the world frame at every time, or the angle of a part that turns on another body.
+
+    Examples
+    --------
+    >>> from heavytop.show.meshes import cylinder
+    >>> Body([cylinder(0.1, 0.5)], np.tile(np.eye(4), (5, 1, 1))).motion.shape
+    (5, 4, 4)
     """
 
     meshes: Sequence[Mesh]
@@ -87,7 +99,11 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """A path (T, 3) in the world. Dashed ones (references) are shown whole, solid ones up to the present time."""
+    """A path (T, 3) in the world. Dashed ones (references) are shown whole, solid ones up to the present time.
+
+    >>> Trail(np.zeros((5, 3)), dashed=True).role
+    'path'
+    """
 
     points: Floats
     role: str = "path"
@@ -203,7 +219,11 @@ def increasing_times(value: object, what: str) -> Floats:
 
 @dataclass(frozen=True)
 class Marker:
-    """A moment worth a line in every plot and a tick on the time slider."""
+    """A moment worth a line in every plot and a tick on the time slider.
+
+    >>> Marker(1.5, "gust").label
+    'gust'
+    """
 
     time: float
     label: str
@@ -224,6 +244,11 @@ class Panel:
         Bounds that the curves must keep; drawn as hatched bands.
     times : array (T,), optional
         Times of the curves if they are not those of the scene.
+
+    Examples
+    --------
+    >>> Panel("Height", "m", {"z": np.zeros(5)}).unit
+    'm'
     """
 
     title: str
@@ -252,7 +277,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text; the first column is a heading, numbers come already formatted with their units."""
+    """Rows of text; the first column is a heading, numbers come already formatted with their units.
+
+    >>> Table("Flight", [["duration", "6 s"]]).title
+    'Flight'
+    """
 
     title: str
     rows: Sequence[Sequence[str]]
@@ -281,6 +310,13 @@ class Report:
     notes : sequence of str
         Paragraphs of plain text.
     markers : sequence of Marker
+
+    Examples
+    --------
+    >>> hull = Body([], np.tile(np.eye(4), (2, 1, 1)))
+    >>> report = Report("Flight", "hover", Scene(np.array([0.0, 1.0]), {"hull": hull}))
+    >>> report.title
+    'Flight'
     """
 
     title: str
@@ -291,6 +327,7 @@ class Report:
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     markers: Sequence[Marker] = ()
+    sliders: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("panels", "highlights", "tables", "notes", "markers"):

@@ -58,6 +58,12 @@ class Controller(Protocol):
     Attributes
     ----------
     signal_size : m, length of a sample of its signal; 0: it takes none. state_size : s, length of its memory; 0: it has none.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> isinstance(ht.Feedback(lambda v: -v, ("v",)), Controller)
+    True
     """
 
     @property
@@ -117,6 +123,12 @@ def complete(law: Any) -> Controller:
     ------
     SimulationError
         It has no method ``traced(model)``.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> complete(ht.Feedback(lambda v: -v, ("v",))).state_size
+    0
     """
     if isinstance(law, Controller):
         return law
@@ -307,7 +319,5 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
         hint = f" It outputs {other!r}: simulate it with {remedy}." if other in traced.outputs else ""
         raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")
     if taken := [name for name in traced.outputs if name in RESERVED]:
-        raise SimulationError(
-            f"the output {taken[0]!r} of {type(law).__name__} would hide a record of that name: give it another."
-        )
+        raise SimulationError(f"the output {taken[0]!r} of {type(law).__name__} is a reserved channel name; rename it.")
     return BoundLaw(whole, traced, shapes["signal"][0], memory)

@@ -30,6 +30,12 @@ class Dynamics(Unchanging, ABC):
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     fingerprint : text that determines the functions, or None.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> ht.UserDynamics.__mro__[1] is Dynamics
+    True
     """
 
     name: str

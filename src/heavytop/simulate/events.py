@@ -50,7 +50,11 @@ class Event(Unchanging):
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One crossing: which event, when, of which trajectory, and the state there."""
+    """One crossing: which event, when, of which trajectory, and the state there.
+
+    >>> Occurrence("touchdown", 1.2, (), np.zeros(1), np.zeros(1), terminal=True).time
+    1.2
+    """
 
     name: str
     time: float
@@ -98,11 +102,11 @@ def trace_events(events: Sequence[Event], dynamics: Dynamics) -> Traced:
             value = on_symbols(event.function, f"event {event.name!r}", SimulationError)(t, q, v)
             if value is None or not (is_symbolic(value) or isinstance(value, int | float | np.generic | np.ndarray)):
                 raise SimulationError(f"event {event.name!r} must return one number, got {value!r}.")
-            if getattr(value, "shape", ()) not in ((), (1,)):
-                raise SimulationError(f"event {event.name!r} must return one number, got shape {value.shape}.")
+            if (size := getattr(value, "shape", ())) not in ((), (1,)):
+                raise SimulationError(f"event {event.name!r} must return one number, got shape {size}.")
             if _is_truth(value):
                 raise SimulationError(
-                    f"event {event.name!r} returns a truth value, whose zeros cannot be located: give a number that crosses zero, "
+                    f"event {event.name!r} returns a boolean; return a number that crosses zero, "
                     "such as q[0] - 0.3 instead of q[0] < 0.3, and direction=-1 or 1."
                 )
             rows.append(np.reshape(value + 0 * t, (1,)))

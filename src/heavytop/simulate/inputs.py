@@ -83,7 +83,7 @@ def _check_arguments(callback: Callback) -> None:
         inspect.signature(callback).bind(0.0, None, None)
     except TypeError as error:
         raise SimulationError(
-            f"inputs must be a function of (t, q, v), but this one cannot be called so: {error}."
+            f"inputs must be a function of (t, q, v), but calling this one as f(t, q, v) fails: {error}."
         ) from None
     except ValueError:  # some built-in functions do not tell
         return

@@ -26,6 +26,11 @@ class Invariant:
     values : (n, *batch) along the run.
     unit : of the values.
     reference : size to which the drift is compared: the largest magnitude of the quantity (1 for constraints).
+
+    Examples
+    --------
+    >>> Invariant(np.array([1.0, 1.0 + 1e-12]), "J").unit
+    'J'
     """
 
     values: np.ndarray

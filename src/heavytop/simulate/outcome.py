@@ -7,7 +7,11 @@ from enum import Enum
 
 
 class Ending(Enum):
-    """Ways a trajectory ends."""
+    """Ways a trajectory ends.
+
+    >>> [ending.name for ending in Ending][:2]
+    ['finished', 'event']
+    """
 
     finished = "finished"
     event = "event"

@@ -19,7 +19,7 @@ ENOUGH = 0.1
 
 
 @dataclass(frozen=True)
-class Point:
+class PrecisionPoint:
     """One run of a work-precision diagram.
 
     Attributes
@@ -54,7 +54,7 @@ def measure(
     repeats: int = 3,
     label: float | None = None,
     **options: Any,
-) -> Point | None:
+) -> PrecisionPoint | None:
     """Run once to prepare, then at least ``repeats`` times for the clock; None if the run diverges.
 
     Parameters
@@ -75,7 +75,7 @@ def measure(
         best, spent, count = min(best, seconds), spent + seconds, count + 1
     q, v = run.final
     displacement = dynamics.coordinates.difference(reference[0], q)
-    return Point(
+    return PrecisionPoint(
         run.integrator,
         float(step if label is None else label),
         float(best),
@@ -95,7 +95,7 @@ def work_precision(
     tolerances: Iterable[float] = (),
     repeats: int = 3,
     **options: Any,
-) -> list[Point]:
+) -> list[PrecisionPoint]:
     """Points of a work-precision diagram.
 
     Parameters

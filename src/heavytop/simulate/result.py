@@ -106,7 +106,7 @@ def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...
     cause = (
         likely_cause(problem, recording, index, residual)
         if told
-        else f"the causes of the first {MOST_CAUSES} are told."
+        else f"only the first {MOST_CAUSES} causes are analysed."
     )
     return Outcome(Ending.diverged, f"{what}: {cause}", failed, index)
 

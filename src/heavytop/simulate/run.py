@@ -65,6 +65,15 @@ class Run:
     settings, timing : how it was made.
 
     ``run["hull.x"]`` (or ``"hull/x"``) is a coordinate, velocity, input, channel or energy by name.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=1.0, step=0.01)
+    >>> run.t.shape, run.q.shape, run.outcome.ok
+    ((101,), (101, 1), True)
+    >>> run.q_names, run.q_units
+    (('theta.angle',), ('rad',))
     """
 
     name: str

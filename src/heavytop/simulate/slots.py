@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Slots:
         self._symbols[slot] = flat
         self._objects[id(flat)] = slot  # even if it has no entries
         for element in to_sx(flat).elements():
-            self._owners[element.element_hash()] = slot
+            self._owners[_identity(element)] = slot
         return slot
 
     def name(self, slot: Slot) -> str:
@@ -91,12 +92,12 @@ class Slots:
         if id(expression) in self._objects:
             return self._objects[id(expression)]
         elements = to_sx(expression).elements()
-        owner = self._owners.get(elements[0].element_hash()) if elements else None
+        owner = self._owners.get(_identity(elements[0])) if elements else None
         if owner is None or shape(expression) != owner.shape:
             return None
         own = to_sx(self._symbols[owner]).elements()
         same = len(own) == len(elements) and all(
-            a.element_hash() == b.element_hash() for a, b in zip(own, elements, strict=True)
+            _identity(a) == _identity(b) for a, b in zip(own, elements, strict=True)
         )
         return owner if same else None
 
@@ -328,6 +329,7 @@ class Tape:
         others = [e for slot, e in section.outputs.items() if slot is not target]
         inside = sum(source in self._reads(entry) for entry in between) + 1
         everywhere = sum(source in self._reads(entry) for entry in _flat(self._entries))
+        maker = before[makers[0]]
         written = sum(source in self._writes(entry) for entry in _flat(self._entries))
         return (
             not any(isinstance(entry, _Loop) for entry in between)
@@ -354,3 +356,8 @@ class Tape:
 def _flat(entries: Sequence[_Entry]) -> list[_Entry]:
     """Entries without loops, the bodies of loops once."""
     return [e for entry in entries for e in (_flat(entry.body) if isinstance(entry, _Loop) else [entry])]
+
+
+def _identity(element: Any) -> int:
+    """What tells a symbol of CasADi from others, even of the same name."""
+    return element.element_hash()

@@ -113,7 +113,7 @@ def _check_symbols(value: Array, known: list[Array], what: str, name: str) -> No
     foreign = [str(s) for s in casadi.symvar(to_sx(value)) if s.element_hash() not in declared]
     if foreign:
         raise ModelError(
-            f"{what} of {name!r} uses symbols that are no parameters of it: {', '.join(foreign)}. Declare them with "
+            f"{what} of {name!r} uses symbols that are not parameters of it: {', '.join(foreign)}. Declare them with "
             "system.parameter(name, value) of the same system."
         )
     inputs = casadi.symvar(to_sx(value))

@@ -21,6 +21,7 @@ from heavytop._arrays import (
     concatenate,
     depends_on,
     directional,
+    is_symbolic,
     jacobian,
     shape,
     sparse,
@@ -40,6 +41,9 @@ from heavytop.system.kinematics import Kinematics
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
+
+NEAR = 1e-2
+"""Share of its scale below which a pivot tells that the configuration is nearly singular."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +137,14 @@ def _vector(value: Any, name: str) -> Array:
     return value
 
 
+def _reacts_with_forces(wrench_map: Array) -> list[bool]:
+    """For each row of H (m, 6) whether its reaction has a force: an equation of positions, not of directions alone."""
+    import casadi
+
+    H = casadi.SX(wrench_map.to_casadi()) if is_symbolic(wrench_map) else casadi.SX(casadi.DM(wrench_map))
+    return [any(not H[i, j].is_zero() for j in range(3)) for i in range(H.shape[0])]
+
+
 class ConstrainedDynamics:
     """Accelerations and reactions of a system whose tree is closed by loops or restrained by further constraints."""
 
@@ -174,9 +186,30 @@ class ConstrainedDynamics:
         return sparse(self._mass.solve(transpose(self.Phi)))
 
     @cached_property
+    def groups(self) -> list[int]:
+        """For each row of Phi a number that it shares with the rows of the same loop and unit: positions, or directions.
+
+        Equations given by functions have units of the user's choice: each is a group of its own.
+        """
+        groups: list[int] = []
+        for rows in self.rows:
+            first = len(groups)
+            if rows.wrench_map is None:
+                groups += range(first, first + rows.Phi.shape[0])
+            else:
+                groups += [first if moves else first + 1 for moves in _reacts_with_forces(rows.wrench_map)]
+        return groups
+
+    @cached_property
     def _compliance(self) -> SparseLDL:
         """Guarded factorisation of S = Phi M^-1 Phi^T."""
-        return SparseLDL(self.Phi @ self._released, guarded=True)
+        return SparseLDL(self.Phi @ self._released, self.groups)
+
+    def near_singular(self) -> Array:
+        """Whether a row of Phi nearly depends on the others: errors of positions and velocities then grow in the accelerations."""
+        import casadi
+
+        return casadi.ArrayInterface(casadi.densify(self._compliance.nearness), 0) < NEAR
 
     def free_acceleration(self, u: Array) -> Array:
         """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""

@@ -7,21 +7,31 @@ decision at derivation time, in straight-line code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, to_sx
 
-RANK_TOLERANCE = 1e-11
-"""A pivot of S = Phi M^-1 Phi^T below this share of its diagonal entry counts as zero: the row of Phi then lies within about 3e-6 rad
-(the square root), measured in the metric M^-1, of the span of the rows before it."""
+RANK_TOLERANCE = 1e-10
+"""A pivot of S = Phi M^-1 Phi^T below this share of the scale of its row counts as zero: in the metric M^-1 the row of Phi then lies within
+about 1e-5 (the square root) of the span of the rows before it. The scale is the sum of the diagonal entries of the rows it belongs to,
+so that a row that vanishes as a whole, as in an aligned mechanism, is seen to vanish."""
 
 
-def independent_rows(Phi: np.ndarray, M: np.ndarray) -> int:
+def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
+    """For each row the sum of the diagonal entries of its group."""
+    totals: dict[int, Any] = {}
+    for entry, group in zip(diagonal, groups, strict=True):
+        totals[group] = totals[group] + entry if group in totals else entry
+    return [totals[group] for group in groups]
+
+
+def independent_rows(Phi: np.ndarray, M: np.ndarray, groups: Sequence[int]) -> int:
     """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
     S = Phi @ np.linalg.solve(M, Phi.T)
-    size = np.sqrt(np.diag(S))
+    size = np.sqrt(row_scales(np.diag(S).tolist(), groups))
     kept = size > 0.0
     scaled = S[np.ix_(kept, kept)] / np.outer(size[kept], size[kept])
     return int(np.sum(np.linalg.eigvalsh(scaled) > RANK_TOLERANCE)) if np.any(kept) else 0
@@ -30,10 +40,15 @@ def independent_rows(Phi: np.ndarray, M: np.ndarray) -> int:
 class SparseLDL:
     """Factorisation P M P^T = L D L^T of a symbolic symmetric matrix by scalar elimination that skips structural zeros.
 
-    With ``guarded`` each inverse pivot is 1/d where d is well above rounding, else 0 (rank-revealing for consistent systems).
+    With ``groups`` it is guarded: each inverse pivot is 1/d where d is well above rounding, else 0 (rank-revealing for consistent
+    systems). Rows of the same group are compared with the same scale.
+
+    Attributes
+    ----------
+    nearness : smallest share that a pivot which counts has of its scale (guarded only): small near a singular configuration.
     """
 
-    def __init__(self, matrix: Array, guarded: bool = False) -> None:
+    def __init__(self, matrix: Array, groups: Sequence[int] | None = None) -> None:
         import casadi
 
         M = casadi.SX(matrix.to_casadi()) if is_symbolic(matrix) else casadi.SX(casadi.DM(np.atleast_2d(matrix)))
@@ -41,6 +56,8 @@ class SparseLDL:
         self._zero = casadi.SX(0.0)
         self.rows = [{j: M[i, j] for j in range(self.n) if not M[i, j].is_zero()} for i in range(self.n)]
         diagonal = [row.get(i, self._zero) for i, row in enumerate(self.rows)]
+        scales = None if groups is None else row_scales(diagonal, groups)
+        self.nearness = casadi.SX(1.0)
         self.order = self._minimum_degree()
         self.inverse_pivots: dict[int, casadi.SX] = {}
         self.factors: dict[int, dict[int, casadi.SX]] = {}
@@ -49,7 +66,7 @@ class SparseLDL:
         for k in self.order:
             done.add(k)
             pivot = active[k].get(k, self._zero)
-            self.inverse_pivots[k] = self._inverse(pivot, diagonal[k], guarded)
+            self.inverse_pivots[k] = 1.0 / pivot if scales is None else self._guarded(pivot, scales[k])
             below = {i: value for i, value in active[k].items() if i not in done}
             scaled = {i: value * self.inverse_pivots[k] for i, value in below.items()}
             self.factors[k] = scaled
@@ -60,14 +77,15 @@ class SparseLDL:
                         active[i][j] = updated
                         active[j][i] = updated
 
-    def _inverse(self, pivot, diagonal, guarded: bool):
+    def _guarded(self, pivot: Any, scale: Any) -> Any:
         import casadi
 
-        if not guarded:
-            return 1.0 / pivot  # a zero here means a velocity that moves no mass: the result is then not finite
         if pivot.is_zero():
             return self._zero
-        regular = pivot > RANK_TOLERANCE * diagonal
+        regular = pivot > RANK_TOLERANCE * scale
+        self.nearness = casadi.fmin(
+            self.nearness, casadi.if_else(regular, pivot / casadi.if_else(regular, scale, 1.0), 1.0)
+        )
         return casadi.if_else(regular, 1.0 / casadi.if_else(regular, pivot, 1.0), 0.0)
 
     def _minimum_degree(self) -> list[int]:

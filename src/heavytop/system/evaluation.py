@@ -96,7 +96,7 @@ class Evaluation(Unchanging):
         """Unit of each input; empty where unknown."""
         joints = {edge.label: edge.joint for edge in self.description.joints}
         inputs = self.description.inputs.values()
-        return tuple(element.unit(joints) if hasattr(element, "unit") else "" for element in inputs)
+        return tuple(getattr(element, "unit", lambda joints: "")(joints) for element in inputs)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -206,8 +206,8 @@ class Evaluation(Unchanging):
         miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
         if miss > CLOSED_TOLERANCE:
             raise ConfigurationError(
-                f"configuration q of {self.name!r} does not close its loops: their equations miss by {miss:.3g}, allowed is "
-                f"{CLOSED_TOLERANCE:g}. Get a consistent start from model.assemble(q)."
+                f"configuration q of {self.name!r} does not close its loops: it violates their constraints by {miss:.3g} (tolerance "
+                f"{CLOSED_TOLERANCE:g}). Get a consistent start from model.assemble(q)."
             )
         self.check_branches(q, parameters)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, directional, jacobian, shape, symbol
+from heavytop._arrays import Array, concatenate, directional, jacobian, shape, substitute, symbol
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
@@ -150,7 +150,7 @@ class Expressions:
             "project": (("q", "v"), self._project),
             "motion": (
                 ("q", "v", "u"),
-                lambda: {"joint_velocity": self._joint_velocity(), "acceleration": self.acceleration()},
+                lambda: dict(zip(("joint_velocity", "acceleration"), self._motion(), strict=True)),
             ),
         }
 
@@ -179,11 +179,31 @@ class Expressions:
         """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
         return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
 
+    def _motion(self) -> tuple[Array, Array]:
+        """Joint velocity and acceleration; with constraints those of the nearest velocity that satisfies them.
+
+        Where the constraints are nearly dependent, accelerations amplify errors of q and v by the inverse of the small singular
+        value: there also the configuration is first taken back to phi(q) = 0.
+        """
+        rates = self._joint_velocity(), self.acceleration()
+        if not self.is_constrained:
+            return rates
+        v = self.v + self.constrained.velocity_correction()
+        w, a = (substitute(rate, self.v, v) for rate in rates)
+        near, q = self.constrained.near_singular(), self._projected_q()
+        return np.where(near, substitute(w, self.q, q), w), np.where(near, substitute(a, self.q, q), a)
+
+    def _projected_q(self) -> Array:
+        """One Newton step from q towards phi(q) = 0, least in the metric of M."""
+        return self.coordinates.retract(self.q, np.matvec(self._joint_rows(), self.constrained.position_correction()))
+
     def _project(self) -> dict[str, Array]:
-        """One Newton step towards phi(q) = 0 and the velocity that satisfies the constraints, both least in the metric of M."""
-        c = self.constrained
-        joint = np.matvec(self._joint_rows(), c.position_correction())
-        return {"q": self.coordinates.retract(self.q, joint), "v": self.v + c.velocity_correction()}
+        """One Newton step towards phi(q) = 0, then the velocity that satisfies the constraints, both least in the metric of M.
+
+        The velocity is that of the old configuration, unless the constraints are nearly dependent.
+        """
+        q, v = self._projected_q(), self.v + self.constrained.velocity_correction()
+        return {"q": q, "v": np.where(self.constrained.near_singular(), substitute(v, self.q, q), v)}
 
     def _joint_rows(self) -> Array:
         """Rows (joint velocities, nv): joint_velocity = rows v (without drift)."""

@@ -91,6 +91,16 @@ class Thruster:
     at : (3,) point of attack in that frame, m.
     axis : direction in that frame.
     drag_ratio : torque about ``axis`` per unit of thrust, m (its sign is the sense of rotation).
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.01, 0.01, 0.02)))
+    >>> system.input("thrust", Thruster("hull", at=(0.2, 0, 0), drag_ratio=0.02))
+    >>> model = system.derive(native=False)
+    >>> model.input_matrix(model.neutral())[:, 0]
+    array([ 0.  ,  0.  ,  1.  ,  0.  , -0.2 ,  0.02])
     """
 
     body: str
@@ -146,6 +156,16 @@ class Wrench:
     force, moment : (3,) each, per unit of the input; the force attacks at the origin of the body frame.
     frame : "body" (axes turn with the body) or "world" (axes fixed in the world).
     relative_to : the body that carries the reaction; "world" for an external wrench.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.01, 0.01, 0.02)))
+    >>> system.input("push", Wrench("hull", force=(1, 0, 0), moment=(0, 0, 0.5)))
+    >>> model = system.derive(native=False)
+    >>> model.input_matrix(model.neutral())[:, 0]
+    array([1. , 0. , 0. , 0. , 0. , 0.5])
     """
 
     body: str

@@ -168,7 +168,8 @@ class Model(Answers):
         """Velocity coordinates less the independent constraints at one configuration ``q``."""
         if not self.is_constrained:
             return self.nv
-        return self.nv - independent_rows(self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters))
+        Phi, M = self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters)
+        return self.nv - independent_rows(Phi, M, self.expressions.constrained.groups)
 
     def _need_tree(self, method: str) -> None:
         if self.description.loops or self.description.constraints:
@@ -283,6 +284,30 @@ class Model(Answers):
         self._need_tree("linearize")
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
+
+    def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:
+        """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.
+
+        ``limits`` maps joint names to bounds, as ``system.limits`` of a loaded robot has them; without, a turn or half the size.
+        """
+        from heavytop.show.pose_page import write_pose_page
+
+        return write_pose_page(self, path, q, limits)
+
+    def to_urdf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
+        """Write the system as URDF and return the report of what the format cannot hold (``strict``: raise it).
+
+        ``limits`` maps joint names to bounds, as ``system.limits`` of a loaded robot has them. Parameters are written as their values.
+        """
+        from heavytop.io.save_robot import save_urdf
+
+        return save_urdf(self.description, path, limits, strict)
+
+    def to_mjcf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
+        """Write the system as MJCF, as :meth:`to_urdf` does."""
+        from heavytop.io.save_robot import save_mjcf
+
+        return save_mjcf(self.description, path, limits, strict)
 
     def export_c(
         self,

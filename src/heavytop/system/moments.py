@@ -239,7 +239,12 @@ class Damping(Moments):
 
 
 class SpringSet(NamedTuple):
-    """What a set of springs between two bodies amounts to."""
+    """What a set of springs between two bodies amounts to.
+
+    >>> from heavytop.system import Stiffness
+    >>> SpringSet(Stiffness(10.0), np.eye(4), 0.0).least_energy
+    0.0
+    """
 
     stiffness: Stiffness
     rest: np.ndarray

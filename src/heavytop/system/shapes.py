@@ -62,7 +62,11 @@ class Box:
 
 @dataclass(frozen=True)
 class Sphere:
-    """A sphere around the origin; ``radius`` in m."""
+    """A sphere around the origin; ``radius`` in m.
+
+    >>> round(Sphere(radius=1.0).unit_moments()[0], 6)
+    4.18879
+    """
 
     radius: float
 
@@ -76,7 +80,11 @@ class Sphere:
 
 @dataclass(frozen=True)
 class Ellipsoid:
-    """An ellipsoid around the origin with half axes ``radii`` (3,) in m."""
+    """An ellipsoid around the origin with half axes ``radii`` (3,) in m.
+
+    >>> Ellipsoid((0.1, 0.2, 0.3))
+    Ellipsoid(radii=(0.1, 0.2, 0.3))
+    """
 
     radii: tuple[float, float, float]
 
@@ -94,7 +102,11 @@ class Ellipsoid:
 
 @dataclass(frozen=True)
 class Cylinder:
-    """A cylinder along z, centred at the origin; ``radius`` and ``length`` in m."""
+    """A cylinder along z, centred at the origin; ``radius`` and ``length`` in m.
+
+    >>> round(Cylinder(radius=1.0, length=2.0).unit_moments()[0], 6)
+    6.283185
+    """
 
     radius: float
     length: float
@@ -111,7 +123,11 @@ class Cylinder:
 
 @dataclass(frozen=True)
 class Capsule:
-    """A cylinder along z of the given ``length`` between two half spheres of the same ``radius``, centred at the origin."""
+    """A cylinder along z of the given ``length`` between two half spheres of the same ``radius``, centred at the origin.
+
+    >>> round(Capsule(radius=0.5, length=1.0).unit_moments()[0], 6)
+    1.308997
+    """
 
     radius: float
     length: float
@@ -133,6 +149,9 @@ class Mesh:
     """Triangles from a file (STL, OBJ, DAE, GLB, PLY, OFF) in units of m, scaled by ``scale``.
 
     The file is read when the triangles are first needed, by trimesh.
+
+    >>> Mesh("hull.stl").path
+    'hull.stl'
     """
 
     path: str
@@ -160,7 +179,7 @@ class Mesh:
         if path.suffix.lower() == ".dae" and b"<!DOCTYPE" in path.read_bytes():
             raise FileFormatError(f"mesh {self.path!r}: document type declarations are refused. Remove them.")
         try:
-            loaded = trimesh.load(path, force="mesh", skip_materials=True)
+            loaded: Any = trimesh.load(path, force="mesh", skip_materials=True)
             vertices, faces = np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)
         except Exception as error:
             raise FileFormatError(f"mesh {self.path!r} cannot be read: {type(error).__name__}: {error}.") from error

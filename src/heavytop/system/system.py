@@ -481,7 +481,7 @@ class System(Portable):
         try:
             return at_defaults(value, tuple(self._parameters.values()))
         except ValueError as error:
-            raise ModelError(f"{where} uses symbols that are no parameters of {self.name!r}: {error}.") from None
+            raise ModelError(f"{where} uses symbols that are not parameters of {self.name!r}: {error}.") from None
 
     def _check_moments(self, moments: Moments, where: str) -> None:
         numbers = self._at_defaults(moments.moments, where)

@@ -123,6 +123,15 @@ class Peer(ABC):
     ----------
     name : of its distribution, its columns and its ratios.
     module : what is imported.
+
+    Examples
+    --------
+    >>> class Ours(Peer):
+    ...     name = module = "heavytop"
+    ...     def forward(self, tree, states): ...
+    ...
+    >>> Ours().offers("forward"), Ours().offers("single")
+    (True, False)
     """
 
     name: str

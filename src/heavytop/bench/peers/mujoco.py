@@ -16,7 +16,7 @@ from heavytop._arrays import Floats
 from heavytop.bench.measure import Work
 from heavytop.bench.peers.base import AGREE, FreeBody, FreeBodyMethod, FreeState, Peer, Trial
 from heavytop.bench.states import States
-from heavytop.bench.trees import WORLD, Link, Tree
+from heavytop.bench.trees import WORLD, Tree, TreeLink
 from heavytop.copters.vehicle import Vehicle
 from heavytop.geometry.quaternion import quaternion_from_rotation, rotation_from_quaternion
 
@@ -87,11 +87,11 @@ class MuJoCoTree:
 
 def mjcf(tree: Tree) -> str:
     """The tree as a MuJoCo model description."""
-    children: dict[str, list[Link]] = {}
+    children: dict[str, list[TreeLink]] = {}
     for link in tree.links:
         children.setdefault(link.parent, []).append(link)
 
-    def body(link: Link) -> str:
+    def body(link: TreeLink) -> str:
         axis = {"x": "1 0 0", "y": "0 1 0", "z": "0 0 1"}
         joint = {"free": "<freejoint/>", "ball": '<joint type="ball"/>'}.get(link.joint)
         I = link.moment

@@ -56,6 +56,11 @@ def load(name: str | Path) -> Vehicle:
         No such vehicle; the message lists the names.
     FileFormatError
         The file is not readable or breaks the schema; the message names file, line and what was expected.
+
+    Examples
+    --------
+    >>> load("hummingbird").name
+    'hummingbird'
     """
     text = str(name)
     if text.endswith(".toml"):

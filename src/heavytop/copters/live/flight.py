@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from heavytop.control.wind import Wind
+from heavytop.coordinates import Pose
 from heavytop.copters import maneuvers
 from heavytop.copters.live.gains import Recipe, recipe_of
 from heavytop.copters.live.hangar import build_vehicle
@@ -133,6 +134,8 @@ class LiveFlight:
     def set_point(self, position: Any, yaw: float | None = None) -> None:
         """Hold this place (3,) m and heading (rad); a maneuver that is being flown ends."""
         target = _triple(position, "set point")
+        if yaw is not None and not np.isfinite(yaw):
+            raise ShapeError(f"yaw must be finite, got {yaw!r}.")
 
         def command() -> None:
             self._maneuver = None
@@ -149,6 +152,8 @@ class LiveFlight:
 
     def wind(self, wind: Wind | None) -> None:
         """Let the air move: any wind of :mod:`heavytop.control.wind`; None: no air at all."""
+        if wind is not None and not np.all(np.isfinite(wind.at(np.linspace(0.0, 10.0, 101)))):
+            raise ShapeError("the velocity of the wind must be finite.")
 
         def command() -> None:
             self._wind = wind
@@ -159,6 +164,8 @@ class LiveFlight:
     def gains(self, values: Mapping[str, float]) -> None:
         """Turn gains of the present vehicle (see :class:`.Recipe`); the others stay. Impossible ones are refused with a note."""
         given = {name: float(value) for name, value in values.items()}
+        if not all(np.isfinite(value) for value in given.values()):
+            raise ShapeError(f"gains must be finite, got {given}.")
         self._queue.put(lambda: self._tune(given))
 
     def choose(self, vehicle: str | Vehicle | None = None, law: str | None = None) -> None:
@@ -444,7 +451,7 @@ def placed(vehicle: Vehicle, position: Any, yaw: float = 0.0) -> np.ndarray:
         block = edge.joint.coordinates
         if edge.b == "hull":
             G = se3.pose(so3.exp(np.array([0.0, 0.0, yaw])), np.asarray(position, dtype=float))
-            q[start : start + block.nq] = block.from_pose(G)
+            q[start : start + block.nq] = cast(Pose, block).from_pose(G)
         start += block.nq
     return q
 

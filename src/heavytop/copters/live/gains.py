@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytop._arrays import Array, matrix, symbol, vector
 from heavytop.control.allocation import Limits
-from heavytop.control.energy import Block, PointBlock, default_blocks
+from heavytop.control.energy import EnergyBlock, PointBlock, default_blocks
 from heavytop.control.law import FeedbackLaw, Law
 from heavytop.control.laws import body_law, energy_law, particle_law
 from heavytop.control.prototype import DesiredDamping, DesiredInertia, Prototype, poles_of
@@ -304,7 +304,7 @@ def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits
     return (particle_law if kind == "particle" else body_law)(model, prototype, limits)
 
 
-def _moved(block: Block, prototype: Prototype) -> Block:
+def _moved(block: EnergyBlock, prototype: Prototype) -> EnergyBlock:
     if not isinstance(block, PointBlock) or not any(block.at):
         return block
     center = prototype.stiffness[block.a, block.b].center

@@ -53,7 +53,12 @@ _FULLY_ACTUATED = ("hover-roll", "level-loop")
 
 
 def suited(vehicle: Vehicle) -> tuple[str, ...]:
-    """Names of the maneuvers that a vehicle of this kind can be asked to fly."""
+    """Names of the maneuvers that a vehicle of this kind can be asked to fly.
+
+    >>> from heavytop.copters import quadcopter
+    >>> "flip" in suited(quadcopter()), "level-loop" in suited(quadcopter())
+    (True, False)
+    """
     if vehicle.airframe.load is not None:
         return _LOADED
     names = [name for name in MANEUVERS if name != "transport"]
@@ -71,7 +76,12 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
 
 
 def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
-    """The maneuver of that name for a vehicle; underscores may stand for hyphens. Options go to its function."""
+    """The maneuver of that name for a vehicle; underscores may stand for hyphens. Options go to its function.
+
+    >>> from heavytop.copters import quadcopter
+    >>> make("hover", quadcopter(), duration=2.0).duration
+    2.0
+    """
     key = name.strip().lower().replace("_", "-")
     if key not in MANEUVERS:
         raise unknown_name("maneuver", name, MANEUVERS)

@@ -41,7 +41,13 @@ def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str
 
 
 def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn: float = 3.4) -> Maneuver:
-    """Fly ahead and turn once about the direction of flight, on a helix that lies on its side."""
+    """Fly ahead and turn once about the direction of flight, on a helix that lies on its side.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = barrel_roll(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('barrel-roll', 6.4)
+    """
     ramp = 1.0
     duration = turn + 2 * ramp
     clock = eased(duration, ramp)
@@ -59,6 +65,11 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
     """One turn about a horizontal axis ("x" or "y") within ``turn`` seconds, from rest to rest.
 
     Rotors that push backwards bring the vehicle back to its place; otherwise it ends a little aside, at the same height.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = flip(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('flip', 3.9)
     """
     if turn + begin >= duration:
         raise ControlError(
@@ -85,6 +96,11 @@ def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: flo
     """Turn upside down, stay so (a fully actuated vehicle flies ahead), turn on.
 
     A vehicle with fixed rotors needs reversible thrust for it: limits below zero.
+
+    >>> from heavytop.copters import tricopter
+    >>> maneuver = inverted(tricopter())
+    >>> maneuver.name, maneuver.duration
+    ('inverted', 6.0)
     """
     begin = 0.8
     again = begin + turn + stay
@@ -112,6 +128,11 @@ def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: f
 
     A fully actuated vehicle flies ahead banked by 90 degrees; one with fixed rotors crosses the gap sideways in free fall, banked to one
     side and then to the other to brake.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = knife_edge(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('knife-edge', 5.300000000000001)
     """
     if vehicle.fully_actuated:
         begin, stay = 0.5, 3.0

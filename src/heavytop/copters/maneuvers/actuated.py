@@ -38,7 +38,13 @@ def turning(
 
 
 def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: float = 0.5) -> Maneuver:
-    """Turn once about a horizontal axis on the spot, within ``turn`` seconds."""
+    """Turn once about a horizontal axis on the spot, within ``turn`` seconds.
+
+    >>> from heavytop.copters import tricopter
+    >>> maneuver = hover_roll(tricopter())
+    >>> maneuver.name, maneuver.duration
+    ('hover-roll', 4.5)
+    """
     angle = lambda t: 2 * np.pi * smoothstep((t - begin) / turn)  # noqa: E731
     still = lambda t: vector(0.0 * t, 0.0 * t, 0.0 * t)  # noqa: E731
     marks = [(begin, "roll begins"), (begin + turn / 2, "upside down"), (begin + turn, "roll ends")]
@@ -46,7 +52,13 @@ def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: floa
 
 
 def level_loop(vehicle: Vehicle, radius: float = 1.5, turn: float = 8.0, begin: float = 0.0) -> Maneuver:
-    """A vertical loop with the hull level all the time."""
+    """A vertical loop with the hull level all the time.
+
+    >>> from heavytop.copters import tricopter
+    >>> maneuver = level_loop(tricopter())
+    >>> maneuver.name, maneuver.duration
+    ('level-loop', 9.0)
+    """
     require_full_actuation(vehicle, "level-loop")
 
     def pose(t: Array) -> Array:

@@ -21,6 +21,13 @@ class Maneuver(Reference):
     vehicle, name : whose motion, and what it is called.
     start : (q, v) where the flight begins; the reference itself unless given.
     moments : (time, label) worth a mark.
+
+    Examples
+    --------
+    >>> from heavytop.copters import maneuvers, quadcopter
+    >>> maneuver = maneuvers.hover(quadcopter(), duration=2.0)
+    >>> maneuver.duration
+    2.0
     """
 
     def __init__(

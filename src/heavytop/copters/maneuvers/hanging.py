@@ -6,13 +6,14 @@ if it is fully actuated; otherwise its thrust axis is along the force that hull 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, directional, flatten_columns, from_columns, scale, transpose
 from heavytop.control.curves import Curve
 from heavytop.control.reference import Reference
+from heavytop.coordinates import Pose
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
@@ -52,7 +53,7 @@ def hanging_reference(vehicle: Vehicle, curve: Curve, duration: float, side: Any
             force = float(masses["hull"].mass) * (twice(joint, t) - gravity)
             force = force + float(masses[load.body].mass) * (twice(center, t) - gravity)
             R = _frame(_unit(force), normal)
-        hull = joints["hull"].joint.coordinates.from_pose(se3.pose(R, joint - np.matvec(R, at)))
+        hull = cast(Pose, joints["hull"].joint.coordinates).from_pose(se3.pose(R, joint - np.matvec(R, at)))
         return concatenate(hull, flatten_columns(transpose(R) @ R_load))
 
     return Reference.from_function(model, configuration, duration=duration)

@@ -57,6 +57,13 @@ def along(
     Parameters
     ----------
     side : (3,) normal of the plane of the motion, or heading : (3,) where the nose points; default: heading e_x.
+
+    Examples
+    --------
+    >>> from heavytop.control import circle as curve
+    >>> from heavytop.copters import quadcopter
+    >>> along(quadcopter(), curve(1.0, 1.0), duration=6.0, heading=(1, 0, 0)).duration
+    6.0
     """
     if vehicle.airframe.load is not None:
         reference = hanging_reference(vehicle, curve, duration, side)
@@ -80,18 +87,36 @@ def _bicopter(vehicle: Vehicle, curve: Curve, duration: float, side: Any, headin
 
 
 def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) -> Maneuver:
-    """Stay in one place."""
+    """Stay in one place.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = hover(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('hover', 6.0)
+    """
     return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, at)), "hover", duration)
 
 
 def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> Maneuver:
-    """Fly to a place that is given all at once: the set point jumps by ``to`` (3,) at the start."""
+    """Fly to a place that is given all at once: the set point jumps by ``to`` (3,) at the start.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = step(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('step', 6.0)
+    """
     start = (_placed(vehicle, (0.0, 0.0, 0.0)), np.zeros(vehicle.model.nv))
     return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, to)), "step", duration, start)
 
 
 def recovery(vehicle: Vehicle, angle: float = np.deg2rad(170.0), axis: Any = "x", duration: float = 8.0) -> Maneuver:
-    """Return to hover from rest at any attitude: turned by ``angle`` (rad) about ``axis``."""
+    """Return to hover from rest at any attitude: turned by ``angle`` (rad) about ``axis``.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = recovery(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('recovery', 8.0)
+    """
     R = so3.exp(angle * np.asarray(so3.unit_axis(axis)))
     start = (pose_coordinates(vehicle.model, se3.pose(R, np.zeros(3))), np.zeros(vehicle.model.nv))
     return Maneuver(vehicle, Reference.set_point(vehicle.model), "recovery", duration, start)
@@ -112,6 +137,13 @@ def eight(
     Parameters
     ----------
     length, width : half lengths of the sides, m. rate : rad/s. laps : how often.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = eight(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('eight', 17.707963267948966)
     """
     first, second = _plane(plane)
     ramp = 2.0
@@ -127,7 +159,13 @@ def eight(
 
 
 def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int = 3) -> Maneuver:
-    """A level circle from rest to rest; radius in m, rate in rad/s."""
+    """A level circle from rest to rest; radius in m, rate in rad/s.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = circle(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('circle', 14.566370614359172)
+    """
     ramp = 2.0
     duration = 2 * np.pi * laps / rate + ramp
     clock = eased(duration, ramp)
@@ -140,7 +178,13 @@ def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int =
 
 
 def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float = 3.0, turns: int = 3) -> Maneuver:
-    """Climb on a helix; radius and climb in m, rate in rad/s."""
+    """Climb on a helix; radius and climb in m, rate in rad/s.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = helix(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('helix', 12.471975511965978)
+    """
     ramp = 2.0
     duration = 2 * np.pi * turns / rate + ramp
     clock, whole = eased(duration, ramp), 2 * np.pi * turns
@@ -158,7 +202,13 @@ def waypoints(
     times: Sequence[float] | None = None,
     speed: float = 1.5,
 ) -> Maneuver:
-    """Through points (m + 1, 3) with the least snap, at the given times or with a mean speed (m/s) on every leg."""
+    """Through points (m + 1, 3) with the least snap, at the given times or with a mean speed (m/s) on every leg.
+
+    >>> from heavytop.copters import quadcopter
+    >>> maneuver = waypoints(quadcopter())
+    >>> maneuver.name, maneuver.duration
+    ('waypoints', 7.02245917853894)
+    """
     places = np.asarray(points, dtype=float)
     legs = np.linalg.norm(np.diff(places, axis=0), axis=-1)
     even = np.concatenate([[0.0], np.cumsum(np.maximum(legs / speed, 0.3))])
@@ -180,6 +230,13 @@ def transport(
     Parameters
     ----------
     to : (3,) m. duration : of the transport, s. swing : angle of the load at the start, rad. settle : time afterwards, s.
+
+    Examples
+    --------
+    >>> from heavytop.copters import tricopter_with_load
+    >>> maneuver = transport(tricopter_with_load())
+    >>> maneuver.name, maneuver.duration
+    ('transport', 8.5)
     """
     if vehicle.airframe.load is None:
         raise ControlError(f"{vehicle.name!r} has no load to transport.")

@@ -22,23 +22,41 @@ def quaternion_to_xyzw(quat: Array) -> np.ndarray:
 
 
 def quaternion_from_xyzw(quat: Array) -> np.ndarray:
-    """Quaternions (..., 4) with the scalar first, from those with the scalar last."""
+    """Quaternions (..., 4) with the scalar first, from those with the scalar last.
+
+    >>> quaternion_from_xyzw([0.0, 0.0, 0.0, 1.0])
+    array([1., 0., 0., 0.])
+    """
     return np.roll(np.asarray(quat, dtype=float), 1, axis=-1)
 
 
 def twist_to_angular_first(twist: Array) -> np.ndarray:
-    """Twists or wrenches (..., 6) as (angular, linear), as spatial-vector texts, Drake and MuJoCo have them."""
+    """Twists or wrenches (..., 6) as (angular, linear), as spatial-vector texts, Drake and MuJoCo have them.
+
+    >>> twist_to_angular_first([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    array([4., 5., 6., 1., 2., 3.])
+    """
     twist = np.asarray(twist, dtype=float)
     return np.concatenate([twist[..., 3:], twist[..., :3]], axis=-1)
 
 
 def twist_from_angular_first(twist: Array) -> np.ndarray:
-    """Twists or wrenches (..., 6) as (linear, angular); the exchange is its own inverse."""
+    """Twists or wrenches (..., 6) as (linear, angular); the exchange is its own inverse.
+
+    >>> twist_from_angular_first([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    array([4., 5., 6., 1., 2., 3.])
+    """
     return twist_to_angular_first(twist)
 
 
 def pose_to_ned(pose: Array) -> np.ndarray:
-    """Poses (..., 4, 4) of a body (forward, left, up) in the world (east, north, up) as (forward, right, down) in (north, east, down)."""
+    """Poses (..., 4, 4) of a body (forward, left, up) in the world (east, north, up) as (forward, right, down) in (north, east, down).
+
+    >>> pose_to_ned(np.eye(4))[:3, :3]
+    array([[ 0., -1.,  0.],
+           [ 1.,  0.,  0.],
+           [ 0.,  0.,  1.]])
+    """
     G = np.array(pose, dtype=float)
     G[..., :3, :3] = NED @ G[..., :3, :3] @ FRD
     G[..., :3, 3] = G[..., :3, 3] @ NED.T
@@ -46,5 +64,12 @@ def pose_to_ned(pose: Array) -> np.ndarray:
 
 
 def pose_from_ned(pose: Array) -> np.ndarray:
-    """The inverse of :func:`pose_to_ned`, which is its own inverse."""
+    """The inverse of :func:`pose_to_ned`, which is its own inverse.
+
+    >>> pose_from_ned(pose_to_ned(np.eye(4)))
+    array([[1., 0., 0., 0.],
+           [0., 1., 0., 0.],
+           [0., 0., 1., 0.],
+           [0., 0., 0., 1.]])
+    """
     return pose_to_ned(pose)

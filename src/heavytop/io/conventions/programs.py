@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from heavytop.coordinates import Attitude
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.io.conventions.states import (
@@ -189,7 +190,7 @@ def _decode(model: Model, convention: Convention, edge: Edge, parts: Parts, plac
         return joint_parts(model, edge, convention.decode(parts))
     if isinstance(edge.joint, Spherical):
         R = convention.rotation(parts.q)
-        return Parts(edge.joint.coordinates.from_rotation_matrix(R), *parts[1:])
+        return Parts(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
     if isinstance(edge.joint, Revolute):
         q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
         return Parts(from_angle(edge, q), *parts[1:])
@@ -262,17 +263,35 @@ def to_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any 
 
 
 def from_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
-    """A state of ours from Pinocchio's."""
+    """A state of ours from Pinocchio's.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> from_pinocchio(model, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]).q[:3]
+    array([1., 2., 3.])
+    """
     return _from(model, PINOCCHIO, State(q, v, a, force), _pinocchio_places(model, peer))
 
 
 def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
-    """``qpos``, ``qvel``, ``qacc`` and ``qfrc`` of MuJoCo; with ``peer`` (a ``mujoco.MjModel``) in its order, zeros at its ``qpos0``."""
+    """``qpos``, ``qvel``, ``qacc`` and ``qfrc`` of MuJoCo; with ``peer`` (a ``mujoco.MjModel``) in its order, zeros at its ``qpos0``.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> to_mujoco(model, model.neutral()).q
+    array([0., 0., 0., 1., 0., 0., 0.])
+    """
     return _to(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
 
 
 def from_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
-    """A state of ours from MuJoCo's ``qpos``, ``qvel``, ``qacc`` and ``qfrc``."""
+    """A state of ours from MuJoCo's ``qpos``, ``qvel``, ``qacc`` and ``qfrc``.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> from_mujoco(model, [1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0]).q[:3]
+    array([1., 2., 3.])
+    """
     return _from(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
 
 
@@ -283,8 +302,14 @@ def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., S
     def back(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> State:
         return _from(model, convention, State(q, v, a, force), _in_order(model))
 
-    to.__doc__ = f"A state as {name} has it: {note}"
-    back.__doc__ = f"A state of ours from that of {name}: {note}"
+    word = name.split()[0].lower()
+    example = (
+        "\n\n>>> import heavytop as ht\n>>> model = ht.library.free_body().derive(native=False)"
+        f"\n>>> theirs = to_{word}(model, model.neutral())"
+        f"\n>>> bool((from_{word}(model, theirs.q).q == model.neutral()).all())\nTrue\n"
+    )
+    to.__doc__ = f"A state as {name} has it: {note}{example}"
+    back.__doc__ = f"A state of ours from that of {name}: {note}{example}"
     return to, back
 
 

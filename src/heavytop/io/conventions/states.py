@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from heavytop.coordinates import Circle
+from heavytop.coordinates import Circle, Pose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.system.description import at_defaults
@@ -16,7 +16,11 @@ from heavytop.system.model import Model
 
 
 class State(NamedTuple):
-    """Configuration, velocity, acceleration and generalised force; None where not given."""
+    """Configuration, velocity, acceleration and generalised force; None where not given.
+
+    >>> State(np.zeros(3)).v is None
+    True
+    """
 
     q: np.ndarray
     v: np.ndarray | None = None
@@ -88,7 +92,7 @@ def joint_parts(model: Model, edge: Edge, body: BodyState) -> Parts:
     relative = se3.inverse(_number(model, edge)) @ body.pose
     if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
         raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
-    q = joint.coordinates.from_pose(relative)
+    q = cast(Pose, joint.coordinates).from_pose(relative)
     if joint.velocity == "body":
         return Parts(q, *body[1:])
     R, rate = se3.rotation(relative), body.rate

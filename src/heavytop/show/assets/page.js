@@ -57,6 +57,11 @@ const main = async () => {
   const plots = report.panels.map((panel, k) => new Plot(panel, k, array, span, report.markers, palette, (t) => seek(t)));
   document.querySelector(".layout").classList.toggle("solo", !plots.length);
   byId("panels").append(...plots.map((plot) => plot.node));
+  if (report.sliders) {
+    byId("panels").append(new Sliders(report.sliders, stage).node);
+    document.querySelector(".layout").classList.remove("solo");
+    document.querySelector(".show").classList.add("still");
+  }
   const slider = byId("time");
   slider.min = span[0];
   slider.max = span[1];
@@ -185,7 +190,10 @@ const main = async () => {
     update();
     camera(close ? "follow" : "overview");
     state.ready = true;
-    if (!window.matchMedia("(prefers-reduced-motion: reduce)").matches) play(true);
+    const still = report.sliders || window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (!still) play(true);
+    // K3D finishes its objects a little later and does not draw again by itself
+    else for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); update(); }, wait);
   } catch (error) {
     byId("message").textContent = error.message;
     document.querySelector(".show").classList.add("flat");

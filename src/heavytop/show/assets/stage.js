@@ -294,7 +294,7 @@ class Stage {
       if (body.parent === undefined) {
         slerp(body.data, 7, at, quaternion);
         lerp(body.data, 7, 4, 3, at, position);
-        body.matrix = poseMatrix(quaternion, position);
+        body.matrix = this.given?.get(body.name) ?? poseMatrix(quaternion, position);
       }
     }
     for (const body of bodies) {

@@ -33,6 +33,12 @@ class Integrator(ABC):
         solved; a run in which it is large counts as failed.
     chooses_step : whether the method chooses the size of its steps: :class:`.ErrorControlled`.
     clock : name of the own quantity that is the time; None: all trajectories have the same time.
+
+    Examples
+    --------
+    >>> from heavytop.simulate import RKMK4
+    >>> isinstance(RKMK4(), Integrator)
+    True
     """
 
     name: ClassVar[str]

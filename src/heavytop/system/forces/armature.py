@@ -17,6 +17,13 @@ class Armature(JointElement):
     """T = 1/2 sum_i I_i n_i^2 w_i^2: a rotor that turns ``gear_ratio`` n times as fast as the joint, without a coordinate of its own.
 
     The gyroscopic effect of the fast rotor on the body that carries it is left out, as usual; model it with a body of its own.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(Armature("arm", rotor_inertia=0.01, gear_ratio=10.0))
+    >>> float(system.derive(native=False).mass_matrix([0.0])[0, 0])
+    2.0
     """
 
     joint: str

@@ -21,7 +21,11 @@ PIECES = ("energy", "energy_gradient", "dissipation", "resistance", "damping", "
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line to draw between the point ``at_a`` of frame a and ``at_b`` of frame b; ``look`` says as what."""
+    """A line to draw between the point ``at_a`` of frame a and ``at_b`` of frame b; ``look`` says as what.
+
+    >>> Line("hull", (0, 0, 0), "load", (0, 0, 0.5)).look
+    'cable'
+    """
 
     a: str
     at_a: Any
@@ -48,6 +52,10 @@ class ForceElement(ABC):
                               no energy or resistance accounts for is supplied
     ``inertia()``             constant matrix (n, n) of a kinetic energy 1/2 w^T I w; only in joints
     ========================= =====================================================================================================
+
+    >>> from heavytop.system.forces import Gravity
+    >>> issubclass(Gravity, ForceElement)
+    False
     """
 
     @property
@@ -228,7 +236,11 @@ class JointElement(ForceElement):
 
 
 class CoordinateElement(ForceElement):
-    """A force element on the whole system: ``x`` are all coordinates q, ``w`` the joints' own velocities v."""
+    """A force element on the whole system: ``x`` are all coordinates q, ``w`` the joints' own velocities v.
+
+    >>> issubclass(CoordinateElement, ForceElement)
+    True
+    """
 
     def name_of(self, piece: str) -> str:
         return f"{self.kind}(q)" if piece in ("energy", "energy_gradient", "damping") else f"{self.kind}(q, v)"

@@ -13,7 +13,16 @@ from heavytop.system.moments import Damping
 
 @dataclass(frozen=True, eq=False)
 class Damper(PairElement):
-    """Damping of body b in a fluid fixed to body a: R = 1/2 xi^T D xi (eq. 3.122)."""
+    """Damping of body b in a fluid fixed to body a: R = 1/2 xi^T D xi (eq. 3.122).
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(Damper("world", "arm", ht.Damping(0.5)))
+    >>> model = system.derive(native=False)
+    >>> float(model.acceleration([0.0], [2.0])[0])
+    0.0
+    """
 
     a: str
     b: str

@@ -11,7 +11,15 @@ from heavytop.system.forces.base import CoordinateElement
 
 @dataclass(frozen=True, eq=False)
 class Dissipation(CoordinateElement):
-    """R = function(q, v) in W; its force is -dR/dv."""
+    """R = function(q, v) in W; its force is -dR/dv.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(Dissipation(lambda q, v: 0.25 * v[0] ** 2))
+    >>> float(system.derive(native=False).acceleration([0.0], [2.0])[0])
+    -1.0
+    """
 
     function: Callable[[Array, Array], Array]
 

@@ -11,7 +11,16 @@ from heavytop.system.forces.base import CoordinateElement
 
 @dataclass(frozen=True, eq=False)
 class Force(CoordinateElement):
-    """f = function(q, v) on the joints' own velocities; its power is supplied."""
+    """f = function(q, v) on the joints' own velocities; its power is supplied.
+
+    >>> import numpy as np
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(Force(lambda q, v: 3.0 * np.cos(q)))
+    >>> float(system.derive(native=False).acceleration([0.0], [0.0])[0])
+    3.0
+    """
 
     function: Callable[[Array, Array], Array]
 

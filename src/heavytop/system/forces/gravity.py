@@ -20,6 +20,9 @@ class Gravity:
 
     It pulls in proportion to the inertia of each body, so it is a part of the system instead of an element between bodies: the
     recursions over a tree let the world accelerate by ``-acceleration`` instead.
+
+    >>> Gravity(np.array([0.0, 0.0, -9.81])).acceleration
+    array([ 0.  ,  0.  , -9.81])
     """
 
     acceleration: Array

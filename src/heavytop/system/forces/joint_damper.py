@@ -15,7 +15,15 @@ from heavytop.system.forces.ports import Port
 
 @dataclass(frozen=True, eq=False)
 class JointDamper(JointElement):
-    """R = 1/2 sum_i d_i w_i^2 with the joint's velocities relative to its parent."""
+    """R = 1/2 sum_i d_i w_i^2 with the joint's velocities relative to its parent.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(JointDamper("arm", 0.5))
+    >>> float(system.derive(native=False).acceleration([0.0], [2.0])[0])
+    -1.0
+    """
 
     joint: str
     viscosity: Any

@@ -22,6 +22,13 @@ class JointFriction(JointElement):
 
     F_C is the ``coulomb`` friction, F_S the ``static`` one, w_S the ``stribeck_speed``, w_0 the ``smoothing`` and d the ``viscous``
     coefficient. It never drives: w times the force is not negative. Being smooth it creeps instead of sticking.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(JointFriction("arm", coulomb=0.3))
+    >>> float(system.derive(native=False).acceleration([0.0], [2.0])[0].round(6))
+    -0.3
     """
 
     joint: str

@@ -18,6 +18,13 @@ class JointSpring(JointElement):
     """V = 1/2 sum_i k_i delta_i^2 with the displacement delta of the joint from ``rest``.
 
     For rotations delta is the rotation vector from the rest attitude, in axes of the moved body; at half a turn it jumps.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(JointSpring("arm", 4.0))
+    >>> float(system.derive(native=False).potential_energy([0.5]))
+    0.5
     """
 
     joint: str

@@ -22,6 +22,14 @@ class JointStop(JointElement):
 
     With the depth p beyond an end and u = min(max(p, 0), s) the force is k (u^2 / (2 s) + max(p, 0) - u): it sets in like a parabola
     over the ``smoothing`` s and goes on linearly, with continuous slope. The damper fades in over the same depth.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(JointStop("arm", lower=-1.0, upper=1.0, stiffness=100.0))
+    >>> model = system.derive(native=False)
+    >>> bool(model.acceleration([1.2], [0.0])[0] < -10), bool(abs(model.acceleration([0.0], [0.0])[0]) < 0.1)
+    (True, True)
     """
 
     joint: str

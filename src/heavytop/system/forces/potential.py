@@ -11,7 +11,15 @@ from heavytop.system.forces.base import CoordinateElement
 
 @dataclass(frozen=True, eq=False)
 class Potential(CoordinateElement):
-    """V = function(q) in J; its force is -A^T dV/dq."""
+    """V = function(q) in J; its force is -A^T dV/dq.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(Potential(lambda q: 2.0 * q[0] ** 2))
+    >>> float(system.derive(native=False).potential_energy([0.5]))
+    0.5
+    """
 
     function: Callable[[Array], Array]
 

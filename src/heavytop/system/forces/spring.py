@@ -17,6 +17,14 @@ class Spring(PairElement):
     """Stiffness of body b relative to body a; ``rest`` is the relaxed pose G_ab, None: that of the neutral configuration.
 
     V = 1/2 tr((G - G_R) K' (G - G_R)^T) + V_0 (eq. 3.118, erratum 0.43).
+
+    >>> import numpy as np
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(Spring("world", "arm", ht.Stiffness(10.0, (1, 0, 0))))
+    >>> float(system.derive(native=False).potential_energy([np.pi]))
+    20.0
     """
 
     a: str

@@ -17,6 +17,13 @@ class Strut(PairElement):
     """Spring and damper between the point ``at_a`` of body a and ``at_b`` of body b.
 
     V = k/2 (L - L_0)^2 and R = c/2 (dL/dt)^2 with the distance L of the points.
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.add(Strut("world", "arm", np.array([2.0, 0, 0]), np.array([1.0, 0, 0]), 10.0, 0.5, 0.0))
+    >>> float(system.derive(native=False).potential_energy([0.0]))
+    1.25
     """
 
     a: str

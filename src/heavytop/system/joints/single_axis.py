@@ -26,6 +26,14 @@ class Revolute(Joint):
     coordinates : "angle" (one unbounded angle, rad) or "circle" (cosine and sine; no wrap-around, no trigonometry).
 
     The velocity coordinate is the angular velocity about the axis, rad/s.
+
+    Examples
+    --------
+    >>> Revolute("z").pose(np.array([np.pi / 2])).round(12)[:2, :2]
+    array([[ 0., -1.],
+           [ 1.,  0.]])
+    >>> Revolute("z", coordinates="circle").coordinates.nq
+    2
     """
 
     def __init__(self, axis: Any = "z", coordinates: str = "angle") -> None:
@@ -63,7 +71,11 @@ class Revolute(Joint):
 
 
 class Prismatic(Joint):
-    """Translation along one axis; q is the displacement in m, v its rate."""
+    """Translation along one axis; q is the displacement in m, v its rate.
+
+    >>> Prismatic("x").pose(np.array([0.5]))[:3, 3]
+    array([0.5, 0. , 0. ])
+    """
 
     def __init__(self, axis: Any = "z") -> None:
         self.axis = unit_axis(axis, "Prismatic joint")
@@ -94,7 +106,11 @@ class Prismatic(Joint):
 
 
 class Cylindrical(Joint):
-    """Rotation about and translation along one axis; q = (angle, displacement), v = their rates."""
+    """Rotation about and translation along one axis; q = (angle, displacement), v = their rates.
+
+    >>> Cylindrical("z").coordinates.nq, Cylindrical("z").coordinates.nv
+    (2, 2)
+    """
 
     def __init__(self, axis: Any = "z") -> None:
         self.axis = unit_axis(axis, "Cylindrical joint")
@@ -128,6 +144,9 @@ class Universal(Joint):
     """Two rotations in succession: about ``axes[0]`` of the joint frame, then about ``axes[1]`` of the turned frame.
 
     q = the two angles, v = their rates. The map is singular nowhere: the two axes stay at the given angle to each other.
+
+    >>> Universal(("x", "y")).coordinates.nv
+    2
     """
 
     def __init__(self, axes: tuple[Any, Any] = ("x", "y")) -> None:

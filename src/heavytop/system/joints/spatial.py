@@ -37,12 +37,18 @@ class Free(Joint):
         singular at pitch +-90 degrees, for comparison only).
     velocity : "body" (linear and angular velocity in body axes), "mixed" (linear in world axes, angular in body axes) or
         "unified" (six velocities of points along directions, hexahedral set of document 002).
+
+    Examples
+    --------
+    >>> Free().coordinates.nq, Free("quaternion").coordinates.nq, Free().coordinates.nv
+    (12, 7, 6)
     """
 
     def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body") -> None:
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
-        self.attitude, self.velocity = attitude, velocity
+        self.attitude: AttitudeName = attitude
+        self.velocity = velocity
         self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
         self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
 
@@ -57,7 +63,7 @@ class Free(Joint):
         return self._pose_block.pose(q)
 
     def jacobian(self, q: Array) -> Array:
-        if self.velocity == "unified":
+        if isinstance(self._coordinates, UnifiedPose):
             return self._coordinates.inverse_matrix
         if self.velocity == "body":
             return np.eye(6)
@@ -75,6 +81,11 @@ class Spherical(Joint):
     ----------
     attitude : "matrix", "quaternion" or "euler".
     velocity : "relative" (angular velocity relative to the parent) or "absolute" (relative to the world), in axes of the moved body.
+
+    Examples
+    --------
+    >>> Spherical().coordinates.nq, Spherical("quaternion").coordinates.nq, Spherical().coordinates.nv
+    (9, 4, 3)
     """
 
     def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "relative") -> None:
@@ -108,7 +119,11 @@ class Spherical(Joint):
 
 
 class Planar(Joint):
-    """Motion in the x-y plane of the joint frame: q = (x, y, angle), v = (rates of x and y in the joint frame, angular velocity)."""
+    """Motion in the x-y plane of the joint frame: q = (x, y, angle), v = (rates of x and y in the joint frame, angular velocity).
+
+    >>> Planar().coordinates.nq, Planar().coordinates.nv
+    (3, 3)
+    """
 
     def __init__(self) -> None:
         self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
@@ -146,7 +161,11 @@ class Planar(Joint):
 
 
 class Fixed(Joint):
-    """No degree of freedom: the body is welded to its parent."""
+    """No degree of freedom: the body is welded to its parent.
+
+    >>> Fixed().coordinates.nq
+    0
+    """
 
     def __init__(self) -> None:
         self._coordinates = Vector(0)

@@ -1,0 +1,179 @@
+"""Write docs/api.md, the page of all public names, from the packages themselves.
+
+    python scripts/api_page.py            # write the page
+    python scripts/api_page.py --check    # exit code 1 if the page is out of date
+
+Public is what the ``__init__.py`` of a package offers by ``from ... import name as name``, or defines without an underscore. A module
+that is offered so (``heavytop.geometry.so3``) brings the functions and classes that it defines without an underscore.
+
+Each of them needs a docstring and an entry. What a package offers also needs an example that runs as a doctest, in its docstring or, of
+a class, in that of a method; exceptions and warnings need none, and in a module that is offered as a whole the examples are counted together.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "heavytop"
+PAGE = ROOT / "docs" / "api.md"
+INTRODUCTION = """# Public names
+
+All names that the packages offer, with the first sentence of what they say about themselves; `help(name)` in Python shows the rest, with
+shapes, units and an example that runs. This page is made by `python scripts/api_page.py`; a test compares it with the code.
+"""
+
+
+@dataclass(frozen=True)
+class Export:
+    """A public name: the module that offers it, and what it is."""
+
+    module: str
+    name: str
+    value: Any
+
+    @property
+    def path(self) -> str:
+        """``module.name``."""
+        return f"{self.module}.{self.name}"
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is a class or a function: something that can have a docstring of its own."""
+        return inspect.isclass(self.value) or inspect.isroutine(self.value) or hasattr(self.value, "__wrapped__")
+
+    @property
+    def docstring(self) -> str:
+        """Its own text; an inherited one does not count."""
+        return inspect.cleandoc(getattr(self.value, "__doc__", None) or "") if self.is_code else ""
+
+    @property
+    def is_exception(self) -> bool:
+        """Whether it is an error or a warning."""
+        return inspect.isclass(self.value) and issubclass(self.value, BaseException)
+
+    @property
+    def examples(self) -> int:
+        """Examples in its docstring or, of a class, in those of its methods."""
+        texts = [self.docstring]
+        if inspect.isclass(self.value):
+            texts += [getattr(member, "__doc__", None) or "" for member in vars(self.value).values()]
+        return sum(text.count(">>> ") for text in texts)
+
+
+def offered(module: ModuleType) -> list[str]:
+    """Public names of a package (what it re-exports or defines) or of a module (what it defines), in the order of the source."""
+    file = module.__file__
+    if file is None:
+        return []
+    names: list[str] = []
+    is_package = hasattr(module, "__path__")
+    for node in top_level(ast.parse(Path(file).read_text(encoding="utf-8")).body):
+        if isinstance(node, ast.ImportFrom) and is_package:
+            names += [alias.name for alias in node.names if alias.asname == alias.name]
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.append(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and is_package:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return list(dict.fromkeys(name for name in names if not name.startswith("_")))
+
+
+def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a module, also those under a condition."""
+    for node in body:
+        if isinstance(node, ast.If):
+            yield from top_level(node.body)
+            yield from top_level(node.orelse)
+        else:
+            yield node
+
+
+def exports_of(module: ModuleType) -> list[Export]:
+    """What a module offers, without the modules among it."""
+    found = [Export(module.__name__, name, getattr(module, name)) for name in offered(module)]
+    return [export for export in found if not inspect.ismodule(export.value)]
+
+
+def public_modules() -> list[ModuleType]:
+    """heavytop, its packages, and the modules that these offer."""
+    layers = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    modules = [importlib.import_module(name) for name in ("heavytop", *(f"heavytop.{layer}" for layer in layers))]
+    for module in list(modules):
+        values = [getattr(module, name) for name in offered(module)]
+        modules += [v for v in values if inspect.ismodule(v) and v.__name__.startswith("heavytop")]
+    return sorted({id(m): m for m in modules}.values(), key=lambda m: m.__name__)
+
+
+def first_sentence(text: str) -> str:
+    """The first paragraph up to its first full stop, on one line.
+
+    >>> first_sentence("A joint\\nof two bodies. More.")
+    'A joint of two bodies.'
+    """
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    end = paragraph.find(". ")
+    return paragraph if end < 0 else paragraph[: end + 1]
+
+
+def entry(export: Export) -> str:
+    """A row of the page."""
+    kind = "class" if inspect.isclass(export.value) else "function" if export.is_code else "constant"
+    text = first_sentence(export.docstring) if export.is_code else f"a {type(export.value).__name__}"
+    return f"| `{export.name}` | {kind} | {text.replace('|', chr(92) + '|')} |"
+
+
+def page(modules: list[ModuleType]) -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for module in modules:
+        exports = sorted(exports_of(module), key=lambda e: e.name.lower())
+        if exports:
+            rows = "\n".join(map(entry, exports))
+            about = first_sentence(inspect.cleandoc(module.__doc__ or ""))
+            parts.append(f"## {module.__name__}\n\n{about}\n\n| name | kind | |\n| --- | --- | --- |\n{rows}\n")
+    return "\n".join(parts)
+
+
+def faults(modules: list[ModuleType], text: str) -> list[str]:
+    """What is wrong with the public names: no docstring, no example, no entry on the page."""
+    found: list[str] = []
+    for module in modules:
+        if not (module.__doc__ or "").strip():
+            found.append(f"{module.__name__}: has no docstring")
+        start = text.find(f"## {module.__name__}\n")
+        section = text[start : text.find("\n## ", start + 1) % (len(text) + 1)] if start >= 0 else ""
+        exports = exports_of(module)
+        is_package = hasattr(module, "__path__")
+        if not is_package and not any(export.examples or export.is_exception for export in exports):
+            found.append(f"{module.__name__}: has no example that runs as a doctest")
+        for export in exports:
+            if export.is_code and not export.docstring:
+                found.append(f"{export.path}: has no docstring")
+            if is_package and export.is_code and not export.examples and not export.is_exception:
+                found.append(f"{export.path}: has no example that runs as a doctest")
+            if entry(export) not in section:
+                found.append(f"{export.path}: has no entry (or an old one) on the page; run python scripts/api_page.py")
+    return found
+
+
+def main() -> int:
+    """Write or check the page."""
+    sys.path.insert(0, str(PACKAGE.parent))
+    text = page(public_modules())
+    if "--check" in sys.argv[1:]:
+        return int(PAGE.read_text(encoding="utf-8") != text)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

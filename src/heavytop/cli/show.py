@@ -1,0 +1,30 @@
+"""``heavytop show``: a page of a system with sliders for its joints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
+from heavytop.cli.terminal import reported
+
+
+@reported
+def show(
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
+    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Write a page of a system at rest with a slider for every joint.
+
+    Examples: `heavytop show robot.urdf --open`, `heavytop show furuta --out furuta.html`
+    """
+    found = load_target(target, base)
+    page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
+    written = derived(found, native=False).show(page, limits=getattr(found, "limits", None))
+    typer.echo(f"wrote {written}")
+    if browse:
+        typer.launch(str(written))

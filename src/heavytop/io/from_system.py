@@ -1,0 +1,190 @@
+"""From a system back to the neutral description of a robot, for writers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import as_array
+from heavytop.geometry import se3
+from heavytop.io.elements import SharedForce
+from heavytop.io.import_report import TransferReport
+from heavytop.io.robot import (
+    FIXED,
+    FLOATING,
+    PLANAR,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    Actuator,
+    Closure,
+    Limits,
+    Link,
+    Mimic,
+    Robot,
+    RobotJoint,
+    Tendon,
+    Visual,
+)
+from heavytop.io.tendon import PathTendon
+from heavytop.system.description import Description, at_defaults
+from heavytop.system.forces import Armature, JointDamper, JointFriction, JointSpring, Strut
+from heavytop.system.graph import Step
+from heavytop.system.inputs import JointForce
+from heavytop.system.joints import Coupled, Fixed, Free, Joint, Planar, Prismatic, Revolute, Spherical
+from heavytop.system.names import WORLD
+
+
+class SystemReader:
+    """Reads a description; what a robot file cannot say is reported."""
+
+    def __init__(self, description: Description, limits: dict[str, Limits] | None = None) -> None:
+        self.description, self.limits = description, limits or {}
+        self.report = TransferReport()
+        gravity = self.number(description.gravity)
+        self.robot = Robot(description.name, description.name, self.report, tuple(gravity.tolist()))
+        self.robot.links[WORLD] = Link(WORLD, description.name)
+
+    @property
+    def where(self) -> str:
+        """Where losses are said to be."""
+        return self.description.name
+
+    def number(self, value: Any) -> np.ndarray:
+        """A value of the description with parameters at their defaults."""
+        return at_defaults(as_array(value), self.description.parameters)
+
+    def read(self) -> Robot:
+        """The whole description."""
+        for parameter in self.description.parameters:
+            self.report.changed("parameter", parameter.name, self.where, f"written as its value {parameter.value:g}")
+        for step in self.description.graph.spanning_tree():
+            self._link(step.frame)
+            self._joint(step)
+        for placed in self.description.shapes:
+            self.robot.links[placed.body].visuals.append(Visual(placed.shape, placed.at, placed.color))
+        for element in self.description.elements:
+            self._element(element)
+        self._inputs()
+        self._constraints()
+        return self.robot
+
+    def _link(self, name: str) -> None:
+        link = Link(name, self.where)
+        inertia = self.description.inertias.get(name)
+        if inertia is not None:
+            link.mass = float(self.number(inertia.total))
+            link.com, link.moment = self.number(inertia.center), self.number(inertia.moment_at_center)
+        self.robot.links[name] = link
+        self.report.represented("body" if inertia is not None else "frame", name, self.where)
+
+    def _joint(self, step: Step) -> None:
+        edge, joint, at = step.edge, step.edge.joint, self.number(step.edge.at)
+        made = RobotJoint(edge.label, self._kind(joint, edge.label), step.parent, step.frame, self.where, at=at)
+        inner = joint.joint if isinstance(joint, Coupled) else joint
+        if isinstance(inner, Revolute | Prismatic):
+            made.axis = self.number(inner.axis)
+        if isinstance(joint, Planar):
+            made.axis = np.array([0.0, 0.0, 1.0])
+        if isinstance(joint, Coupled):
+            made.mimic = Mimic(joint.source, float(self.number(joint.ratio)), float(self.number(joint.offset)))
+        if not step.forward:  # the child carries the parent in the system: G_ba = G(q)^-1 at^-1
+            if not isinstance(inner, Revolute | Prismatic | Fixed):
+                self.report.lost("joint", edge.label, self.where, "it hangs on its child, and is not of one axis")
+            made.axis, made.at, made.after = -made.axis, np.eye(4), se3.inverse(at)
+        made.limits = self.limits.get(edge.label, Limits())
+        self.robot.joints[edge.label] = made
+        if made.kind != FIXED:
+            self.report.represented("joint", edge.label, self.where)
+
+    def _kind(self, joint: Joint, label: str) -> str:
+        inner = joint.joint if isinstance(joint, Coupled) else joint
+        kinds = {
+            Fixed: FIXED,
+            Revolute: REVOLUTE,
+            Prismatic: PRISMATIC,
+            Free: FLOATING,
+            Planar: PLANAR,
+            Spherical: SPHERICAL,
+        }
+        if type(inner) in kinds:
+            return kinds[type(inner)]
+        self.report.lost(
+            "joint", label, self.where, f"{type(inner).__name__} joints have no counterpart; written as fixed"
+        )
+        return FIXED
+
+    def _element(self, element: Any) -> None:
+        joint = self.robot.joints.get(getattr(element, "joint", ""))
+        if isinstance(element, PathTendon):
+            tendon = Tendon(
+                f"tendon{len(self.robot.tendons) + 1}",
+                self.where,
+                element.stiffness,
+                element.viscosity,
+                (element.low, element.high),
+                path=element.path,
+            )
+            self.robot.tendons.append(tendon)
+            return
+        if isinstance(element, Strut):
+            rest = float(self.number(element.rest_length))
+            path = ((element.a, self.number(element.at_a)), (element.b, self.number(element.at_b)))
+            name = f"tendon{len(self.robot.tendons) + 1}"
+            numbers = float(self.number(element.stiffness)), float(self.number(element.viscosity))
+            self.robot.tendons.append(Tendon(name, self.where, *numbers, (rest, rest), path=path))
+            return
+        if joint is None or joint.kind not in (REVOLUTE, PRISMATIC) or not self._in_joint(element, joint):
+            self.report.lost(
+                "force element", getattr(element, "title", type(element).__name__), self.where, "no counterpart"
+            )
+
+    def _in_joint(self, element: Any, joint: RobotJoint) -> bool:
+        """Add an element to a joint of one axis; False if it has no counterpart."""
+        if isinstance(element, JointSpring) and joint.stiffness == 0:
+            joint.stiffness, joint.rest = self._one(element.stiffness), self._one(element.rest)
+        elif isinstance(element, JointDamper):
+            joint.damping += self._one(element.viscosity)
+        elif isinstance(element, Armature):
+            joint.armature += self._one(element.rotor_inertia) * self._one(element.gear_ratio) ** 2
+        elif isinstance(element, JointFriction):
+            joint.friction += self._one(element.coulomb)
+            self.report.changed("dry friction", joint.name, self.where, "only the Coulomb part")
+        else:
+            return False
+        return True
+
+    def _one(self, value: Any) -> float:
+        return float(np.reshape(self.number(value), -1)[0])
+
+    def _inputs(self) -> None:
+        for name, element in self.description.inputs.items():
+            if isinstance(element, JointForce):
+                terms = ((element.body, int(element.index), float(self.number(element.gear))),)
+            elif isinstance(element, SharedForce):
+                terms = element.terms
+            else:
+                self.report.lost("input", name, self.where, f"{type(element).__name__} has no counterpart")
+                continue
+            self.robot.actuators.append(Actuator(name, terms, self.where))
+            self.report.represented("input", name, self.where)
+
+    def _constraints(self) -> None:
+        for loop in self.description.loops:
+            kind = {Spherical: "connect", Fixed: "weld"}.get(type(loop.joint))
+            if kind is None:
+                note = f"a loop by a {type(loop.joint).__name__} joint has no counterpart"
+                self.report.lost("loop", loop.name, self.where, note)
+                continue
+            at_a, at_b = self.number(loop.at_a), self.number(loop.at_b)
+            self.robot.closures.append(Closure(loop.name, kind, loop.a, loop.b, at_a, at_b, self.where))
+        for constraint in self.description.constraints:
+            self.report.lost("constraint", constraint.name, self.where, "functions cannot be written")
+        if self.description.basis is not None or self.description.velocity is not None:
+            self.report.lost("velocities", "", self.where, "other velocity coordinates cannot be written")
+
+
+def robot_from(description: Description, limits: dict[str, Limits] | None = None) -> Robot:
+    """The neutral description of a system."""
+    return SystemReader(description, limits).read()

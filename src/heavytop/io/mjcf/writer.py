@@ -1,0 +1,216 @@
+"""Writing MJCF from the neutral description."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from heavytop.geometry import quaternion, se3
+from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Link, Robot, RobotJoint
+from heavytop.io.xml_text import Tag, numbers
+from heavytop.system.names import WORLD
+from heavytop.system.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
+
+TYPES = {REVOLUTE: "hinge", "continuous": "hinge", PRISMATIC: "slide", SPHERICAL: "ball", FLOATING: "free"}
+
+
+class MjcfWriter:
+    """Nests the links of a robot; frames without mass between joints become joints of one body."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self.children: dict[str, list[RobotJoint]] = {}
+        for joint in robot.joints.values():
+            self.children.setdefault(joint.parent, []).append(joint)
+        self.sites: dict[str, list[tuple[str, np.ndarray]]] = {}
+        self.meshes: dict[tuple[str, tuple[float, ...]], str] = {}
+        self.anchored = {name for loop in robot.closures for name in (loop.a, loop.b)}
+        self.anchored |= {link for tendon in robot.tendons for link, _ in tendon.path}
+
+    def text(self) -> str:
+        """The file as text; losses are added to the report of the robot."""
+        robot, root = self.robot, Tag("mujoco", model=self.robot.name)
+        root.add("compiler", angle="radian", autolimits="true")
+        root.add("option", gravity=numbers(robot.gravity))
+        asset, world = root.add("asset"), Tag("worldbody")
+        self._site_places()
+        self._contents(world, robot.links[WORLD])
+        stack = [(world, WORLD)]
+        while stack:
+            parent, name = stack.pop()
+            for joint in self.children.get(name, []):
+                stack.append(self._body(parent, joint))
+        root.children.append(world)
+        for (path, scale), label in self.meshes.items():
+            asset.add("mesh", name=label, file=path, scale=numbers(scale))
+        self._tendons(root)
+        self._equalities(root)
+        self._actuators(root)
+        return root.document()
+
+    def _body(self, parent: Tag, joint: RobotJoint) -> tuple[Tag, str]:
+        """The body at the end of a chain of joints through frames without mass; each joint is given in the frame of that body."""
+        chain = [joint]
+        while self._passes_on(chain[-1]):
+            chain.append(self.children[chain[-1].child][0])
+        rests = [j.at if j.after is None else j.at @ j.after for j in chain]
+        made = parent.add("body", name=chain[-1].child)
+        self._place(made, _product(rests))
+        for k, one in enumerate(chain):
+            after = np.eye(4) if one.after is None else one.after
+            self._joint(made, one, after @ _product(rests[k + 1 :]))
+        self._contents(made, self.robot.links[chain[-1].child])
+        return made, chain[-1].child
+
+    def _passes_on(self, joint: RobotJoint) -> bool:
+        link, below = self.robot.links[joint.child], self.children.get(joint.child, [])
+        plain = not link.mass and not link.visuals and link.name not in self.anchored
+        return plain and joint.kind not in (FIXED, FLOATING) and len(below) == 1 and below[0].kind != FLOATING
+
+    def _joint(self, body: Tag, joint: RobotJoint, to_body: np.ndarray) -> None:
+        """``to_body`` (4, 4) is the body frame in the frame of the joint, at rest."""
+        if joint.kind == FIXED:
+            return
+        R, place = to_body[:3, :3].T, se3.position(se3.inverse(to_body))
+        report = self.robot.report
+        if joint.kind == PLANAR:
+            z = joint.axis / np.linalg.norm(joint.axis)
+            x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
+            x = np.array([1.0, 0.0, 0.0]) if z[2] == 1 else x / np.linalg.norm(x)
+            for suffix, kind, axis in (("x", "slide", x), ("y", "slide", np.cross(z, x)), ("angle", "hinge", z)):
+                body.add("joint", name=f"{joint.name}.{suffix}", type=kind, axis=numbers(R @ axis), pos=numbers(place))
+            report.changed("joint", joint.name, joint.where, "two slides and a hinge")
+            return
+        made = body.add("joint", name=joint.name, type=TYPES[joint.kind])
+        if joint.kind == FLOATING:
+            return
+        made.attributes["pos"] = numbers(place)
+        if joint.kind != SPHERICAL:
+            made.attributes["axis"] = numbers(R @ joint.axis)
+            if joint.limits.lower is not None and joint.limits.upper is not None:
+                made.attributes["range"] = numbers([joint.limits.lower, joint.limits.upper])
+        named = {
+            "stiffness": joint.stiffness,
+            "springref": joint.rest,
+            "damping": joint.damping,
+            "armature": joint.armature,
+        }
+        named["frictionloss"] = joint.friction
+        made.attributes |= {key: numbers(value) for key, value in named.items() if value}
+
+    def _place(self, tag: Tag, pose: np.ndarray) -> None:
+        if not np.array_equal(pose, np.eye(4)):
+            tag.attributes["pos"] = numbers(pose[:3, 3])
+            tag.attributes["quat"] = numbers(quaternion.quaternion_from_rotation(pose[:3, :3]))
+
+    def _contents(self, body: Tag, link: Link) -> None:
+        if link.mass is not None and link.name != WORLD:
+            J = link.moment
+            full = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+            body.add("inertial", pos=numbers(link.com), mass=numbers(link.mass), fullinertia=full)
+        for visual in link.visuals:
+            geom = self._geom(visual.shape)
+            if geom is None:
+                self.robot.report.lost("shape", link.name, link.where, f"MJCF has no {type(visual.shape).__name__}")
+                continue
+            self._place(geom, visual.at)
+            geom.attributes |= {"contype": "0", "conaffinity": "0", "mass": "0"}
+            if visual.color is not None:
+                geom.attributes["rgba"] = numbers(visual.color)
+            body.children.append(geom)
+        for name, pose in self.sites.get(link.name, []):
+            self._place(body.add("site", name=name), pose)
+
+    def _geom(self, shape: object) -> Tag | None:
+        if isinstance(shape, Box):
+            return Tag("geom", type="box", size=numbers(np.array(shape.size) / 2))
+        if isinstance(shape, Sphere):
+            return Tag("geom", type="sphere", size=numbers(shape.radius))
+        if isinstance(shape, Ellipsoid):
+            return Tag("geom", type="ellipsoid", size=numbers(shape.radii))
+        if isinstance(shape, Cylinder | Capsule):
+            kind = "cylinder" if isinstance(shape, Cylinder) else "capsule"
+            return Tag("geom", type=kind, size=numbers([shape.radius, shape.length / 2]))
+        if isinstance(shape, Mesh):
+            key = (str(Path(shape.path).resolve()), shape.scale)
+            label = self.meshes.setdefault(key, f"mesh{len(self.meshes) + 1}")
+            return Tag("geom", type="mesh", mesh=label)
+        return None
+
+    # --- what connects bodies -----------------------------------------------------------------------------------------------
+
+    def _site_places(self) -> None:
+        for frame in self.robot.frames:
+            self.sites.setdefault(frame.link, []).append((frame.name, frame.at))
+        for tendon in self.robot.tendons:
+            for k, (link, point) in enumerate(tendon.path):
+                pose = se3.pose(np.eye(3), np.asarray(point, dtype=float))
+                self.sites.setdefault(link, []).append((f"{tendon.name}.{k}", pose))
+        for loop in self.robot.closures:
+            self.sites.setdefault(loop.a, []).append((f"{loop.name}.a", loop.at_a))
+            self.sites.setdefault(loop.b, []).append((f"{loop.name}.b", loop.at_b))
+
+    def _tendons(self, root: Tag) -> None:
+        shared = [actuator for actuator in self.robot.actuators if len(actuator.terms) > 1]
+        if not (self.robot.tendons or shared):
+            return
+        section = root.add("tendon")
+        for tendon in self.robot.tendons:
+            kind = "spatial" if tendon.path else "fixed"
+            made = section.add(
+                kind, name=tendon.name, stiffness=numbers(tendon.stiffness), damping=numbers(tendon.damping)
+            )
+            made.attributes["springlength"] = numbers(tendon.rest)
+            for k in range(len(tendon.path)):
+                made.add("site", site=f"{tendon.name}.{k}")
+            for joint, coefficient in tendon.terms:
+                made.add("joint", joint=joint, coef=numbers(coefficient))
+        for actuator in shared:
+            made = section.add("fixed", name=f"{actuator.name}.tendon")
+            for joint, _, gear in actuator.terms:
+                made.add("joint", joint=joint, coef=numbers(gear))
+
+    def _equalities(self, root: Tag) -> None:
+        mimics = [joint for joint in self.robot.joints.values() if joint.mimic is not None]
+        if not (self.robot.closures or mimics):
+            return
+        section = root.add("equality")
+        for loop in self.robot.closures:
+            section.add(loop.kind, name=loop.name, site1=f"{loop.name}.a", site2=f"{loop.name}.b")
+            self.robot.report.changed("loop", loop.name, loop.where, "a soft constraint there")
+        for joint in mimics:
+            m = joint.mimic
+            if m is not None:
+                section.add("joint", joint1=joint.name, joint2=m.source, polycoef=numbers([m.offset, m.ratio, 0, 0, 0]))
+                self.robot.report.changed(
+                    "joint", joint.name, joint.where, "follows another one by a soft constraint there"
+                )
+
+    def _actuators(self, root: Tag) -> None:
+        if not self.robot.actuators:
+            return
+        section = root.add("actuator")
+        for actuator in self.robot.actuators:
+            if len(actuator.terms) > 1:
+                section.add("motor", name=actuator.name, tendon=f"{actuator.name}.tendon")
+                continue
+            for joint, index, gear in actuator.terms:
+                kind = self.robot.joints[joint].kind
+                if kind in (FLOATING, PLANAR):
+                    self.robot.report.lost("input", actuator.name, actuator.where, f"it acts in a {kind} joint")
+                    continue
+                values = [0.0] * index + [gear] if kind == SPHERICAL else [gear]
+                section.add("motor", name=actuator.name, joint=joint, gear=numbers(values))
+
+
+def _product(poses: list[np.ndarray]) -> np.ndarray:
+    result = np.eye(4)
+    for pose in poses:
+        result = result @ pose
+    return result
+
+
+def mjcf_text(robot: Robot) -> str:
+    """The file as text; losses are added to the report of the robot."""
+    return MjcfWriter(robot).text()

@@ -1,0 +1,39 @@
+"""Writing systems as robot files: URDF and MJCF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from heavytop._files import write_whole
+from heavytop.io.from_system import robot_from
+from heavytop.io.import_report import TransferReport
+from heavytop.io.mjcf.writer import mjcf_text
+from heavytop.io.robot import Limits
+from heavytop.io.urdf.writer import urdf_text
+from heavytop.system.description import Description
+
+
+def save_urdf(
+    description: Description, path: str | Path, limits: Mapping[str, Limits] | None = None, strict: bool = False
+) -> TransferReport:
+    """Write a described system as URDF; the report says what the format cannot hold."""
+    return _save(urdf_text, description, path, limits, strict, "robot.urdf")
+
+
+def save_mjcf(
+    description: Description, path: str | Path, limits: Mapping[str, Limits] | None = None, strict: bool = False
+) -> TransferReport:
+    """Write a described system as MJCF; the report says what the format cannot hold."""
+    return _save(mjcf_text, description, path, limits, strict, "robot.xml")
+
+
+def _save(
+    writer: Any, description: Description, path: str | Path, limits: Any, strict: bool, example: str
+) -> TransferReport:
+    robot = robot_from(description, dict(limits or {}))
+    content = writer(robot)
+    robot.report.check(strict)
+    write_whole(path, content.encode("utf-8"), example)
+    return robot.report

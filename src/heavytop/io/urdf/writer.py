@@ -1,0 +1,140 @@
+"""Writing URDF from the neutral description."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from heavytop.geometry import se3, so3
+from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Limits, Link, Robot, RobotJoint
+from heavytop.io.xml_text import Tag, numbers
+from heavytop.system.names import WORLD
+from heavytop.system.shapes import Box, Capsule, Cylinder, Mesh, Sphere
+
+UNBOUNDED = 1e9
+"""Effort and speed of a joint without limits, which the format demands for revolute and prismatic joints."""
+
+
+def urdf_text(robot: Robot) -> str:
+    """The file as text; losses are added to the report of the robot."""
+    root = Tag("robot", name=robot.name)
+    skipped = _skipped_root(robot)
+    for link in robot.links.values():
+        if link.name != WORLD or not skipped:
+            _link(root, link, robot)
+    for joint in robot.joints.values():
+        if joint.name != skipped:
+            _joint(root, joint, robot)
+    for actuator in robot.actuators:
+        if len(actuator.terms) == 1 and actuator.terms[0][1] == 0:
+            made = root.add("transmission", name=actuator.name)
+            made.add("type").text = "transmission_interface/SimpleTransmission"
+            made.add("joint", name=actuator.terms[0][0])
+            made.add("actuator", name=actuator.name).add("mechanicalReduction").text = numbers(actuator.terms[0][2])
+        else:
+            robot.report.lost("input", actuator.name, actuator.where, "a transmission moves one joint of one axis")
+    _losses(robot)
+    return root.document()
+
+
+def _skipped_root(robot: Robot) -> str | None:
+    """The joint between the world and the only link on it, if that is welded or free: the file then begins with that link."""
+    below = [joint for joint in robot.joints.values() if joint.parent == WORLD]
+    if len(below) != 1 or robot.links[WORLD].visuals:
+        return None
+    (joint,) = below
+    at_origin = np.array_equal(joint.at, np.eye(4)) and joint.after is None
+    if joint.kind == FLOATING and at_origin:
+        robot.report.changed("joint", joint.name, joint.where, "the root link; load the file with base='free'")
+        return joint.name
+    return joint.name if joint.kind == FIXED and at_origin else None
+
+
+def _origin(parent: Tag, pose: np.ndarray) -> None:
+    if not np.array_equal(pose, np.eye(4)):
+        parent.add("origin", xyz=numbers(pose[:3, 3]), rpy=numbers(so3.to_roll_pitch_yaw(pose[:3, :3])))
+
+
+def _link(root: Tag, link: Link, robot: Robot) -> None:
+    made = root.add("link", name=link.name)
+    if link.mass is not None:
+        inertial, J = made.add("inertial"), link.moment
+        _origin(inertial, se3.pose(np.eye(3), link.com))
+        inertial.add("mass", value=numbers(link.mass))
+        entries = {"ixx": J[0, 0], "ixy": J[0, 1], "ixz": J[0, 2], "iyy": J[1, 1], "iyz": J[1, 2], "izz": J[2, 2]}
+        inertial.add("inertia", **{key: numbers(value) for key, value in entries.items()})
+    for k, visual in enumerate(link.visuals):
+        geometry = _geometry(visual.shape)
+        if geometry is None:
+            robot.report.lost("shape", link.name, link.where, f"URDF has no {type(visual.shape).__name__}")
+            continue
+        one = made.add("visual")
+        _origin(one, visual.at)
+        one.add("geometry").children.append(geometry)
+        if visual.color is not None:
+            one.add("material", name=f"{link.name} {k}").add("color", rgba=numbers(visual.color))
+
+
+def _geometry(shape: object) -> Tag | None:
+    if isinstance(shape, Box):
+        return Tag("box", size=numbers(shape.size))
+    if isinstance(shape, Cylinder):
+        return Tag("cylinder", radius=numbers(shape.radius), length=numbers(shape.length))
+    if isinstance(shape, Capsule):
+        return Tag("capsule", radius=numbers(shape.radius), length=numbers(shape.length))
+    if isinstance(shape, Sphere):
+        return Tag("sphere", radius=numbers(shape.radius))
+    if isinstance(shape, Mesh):
+        return Tag("mesh", filename=Path(shape.path).resolve().as_uri(), scale=numbers(shape.scale))
+    return None
+
+
+def _joint(root: Tag, joint: RobotJoint, robot: Robot) -> None:
+    kind, child = joint.kind, joint.child
+    if kind == SPHERICAL:
+        robot.report.changed("joint", joint.name, joint.where, "type 'spherical', which not every program reads")
+    if kind == REVOLUTE and (joint.limits.lower is None or joint.limits.upper is None):
+        kind = "continuous"
+    if joint.after is not None:
+        child = f"{joint.name}.moved"
+        root.add("link", name=child)
+        weld = root.add("joint", name=f"{joint.name}.after", type="fixed")
+        weld.add("parent", link=child)
+        weld.add("child", link=joint.child)
+        _origin(weld, joint.after)
+    made = root.add("joint", name=joint.name, type=kind)
+    made.add("parent", link=joint.parent)
+    made.add("child", link=child)
+    _origin(made, joint.at)
+    if joint.kind in (REVOLUTE, PRISMATIC, PLANAR):
+        made.add("axis", xyz=numbers(joint.axis))
+    _limits(made, kind, joint.limits)
+    if joint.damping or joint.friction:
+        made.add("dynamics", damping=numbers(joint.damping), friction=numbers(joint.friction))
+    if joint.mimic is not None:
+        m = joint.mimic
+        made.add("mimic", joint=m.source, multiplier=numbers(m.ratio), offset=numbers(m.offset))
+    for label in ("stiffness", "armature"):
+        if getattr(joint, label):
+            robot.report.lost(label, joint.name, joint.where, "URDF has none")
+
+
+def _limits(made: Tag, kind: str, limits: Limits) -> None:
+    if kind in (REVOLUTE, PRISMATIC):
+        lower = -UNBOUNDED if limits.lower is None else limits.lower
+        upper = UNBOUNDED if limits.upper is None else limits.upper
+        effort = UNBOUNDED if limits.effort is None else limits.effort
+        speed = UNBOUNDED if limits.velocity is None else limits.velocity
+        made.add("limit", lower=numbers(lower), upper=numbers(upper), effort=numbers(effort), velocity=numbers(speed))
+    elif limits.effort is not None or limits.velocity is not None:
+        made.add("limit", effort=numbers(limits.effort or UNBOUNDED), velocity=numbers(limits.velocity or UNBOUNDED))
+
+
+def _losses(robot: Robot) -> None:
+    for loop in robot.closures:
+        robot.report.lost("loop", loop.name, loop.where, "URDF has no loops")
+    for tendon in robot.tendons:
+        robot.report.lost("tendon", tendon.name, tendon.where, "URDF has none")
+    if not np.allclose(robot.gravity, (0.0, 0.0, -9.81)):
+        robot.report.lost("gravity", "", robot.file, f"URDF does not say it; it is {robot.gravity}")

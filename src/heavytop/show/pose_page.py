@@ -1,0 +1,103 @@
+"""A model at one configuration, with a slider for every joint of one axis: the page computes the poses itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytop.show.linkage import Linkage
+from heavytop.show.page import write_page
+from heavytop.show.scene import Report
+from heavytop.system import Coupled, Model, Prismatic, Revolute
+from heavytop.system.graph import Step
+from heavytop.system.names import WORLD
+
+MOST_SLIDERS = 120
+
+
+def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mapping[str, Any] | None = None) -> Path:
+    """Write a page of the model at ``q`` (default: neutral) with sliders; ``limits`` maps joints to bounds with lower and upper.
+
+    Models with loops are shown without sliders, as single joints of theirs cannot be moved alone.
+    """
+    if q is not None:
+        start = np.asarray(q, dtype=float)
+    else:
+        start = model.assemble()[0] if model.is_constrained else model.neutral()
+    linkage = Linkage(model, np.array([0.0, 1.0]), np.tile(start, (2, 1)), np.zeros((2, model.nu)))
+    scene = linkage.scene()
+    sliders = None if model.is_constrained else _Sliders(model, linkage, start, limits or {}).data(scene.bodies)
+    highlights = [
+        ("degrees of freedom", str(model.nv)),
+        ("mass", f"{sum(b.mass for b in linkage.masses.values()):.4g} kg"),
+    ]
+    title = model.name[:1].upper() + model.name[1:]
+    notes = linkage.notes()
+    if model.is_constrained:
+        notes.append("A system with loops or constraints is shown at one configuration, without sliders.")
+    return write_page(
+        Report(title, f"{model.nv} velocities", scene, highlights=highlights, notes=notes, sliders=sliders), path
+    )
+
+
+class _Sliders:
+    """What the page needs to move the bodies: the tree, the joints, the bodies on its frames."""
+
+    def __init__(self, model: Model, linkage: Linkage, q: np.ndarray, limits: Mapping[str, Any]) -> None:
+        self.model, self.linkage, self.q, self.limits = model, linkage, q, limits
+        self.sliders: dict[str, dict[str, Any]] = {}
+
+    def data(self, bodies: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The document's part, or None if nothing can be moved."""
+        steps = self.model.description.graph.spanning_tree()
+        for step in steps:
+            if isinstance(step.edge.joint, Revolute | Prismatic) and step.edge.joint.coordinates.nq == 1:
+                self._slider(step)
+        if not 0 < len(self.sliders) <= MOST_SLIDERS:
+            return None
+        frames = {name.replace("/", "\u2215"): name for name in self.model.description.graph.frames}
+        placed = {}
+        for name, body in bodies.items():
+            if name in frames and frames[name] != WORLD:
+                pose = self.linkage.poses[frames[name]][0]
+                placed[name] = {"frame": frames[name], "offset": _columns(np.linalg.inv(pose) @ body.motion[0])}
+        return {
+            "root": _columns(self.linkage.poses[WORLD][0]),
+            "edges": [self._edge(step) for step in steps],
+            "joints": list(self.sliders.values()),
+            "bodies": placed,
+        }
+
+    def _slider(self, step: Step) -> None:
+        label, sliding = step.edge.label, isinstance(step.edge.joint, Prismatic)
+        bounds = self.limits.get(label)
+        reach = 0.5 * self.linkage.scale if sliding else np.pi
+        low = getattr(bounds, "lower", None)
+        high = getattr(bounds, "upper", None)
+        value = float(self.q[self.model.coordinates.q_slice(label)][0])
+        low, high = -reach if low is None else float(low), reach if high is None else float(high)
+        ends = {"low": min(low, value), "high": max(high, value)}
+        self.sliders[label] = {"name": label, "unit": "m" if sliding else "rad", "value": value, **ends}
+
+    def _edge(self, step: Step) -> dict[str, Any]:
+        edge, joint = step.edge, step.edge.joint
+        at, labels = self.linkage.number(edge.at), list(self.sliders)
+        made: dict[str, Any] = {"frame": step.frame, "parent": step.parent, "forward": step.forward}
+        inner, source, ratio, offset = joint, edge.label, 1.0, 0.0
+        if isinstance(joint, Coupled):
+            inner, source = joint.joint, joint.source
+            ratio, offset = float(self.linkage.number(joint.ratio)), float(self.linkage.number(joint.offset))
+        if source in self.sliders and isinstance(inner, Revolute | Prismatic):
+            made |= {"joint": labels.index(source), "ratio": ratio, "offset": offset}
+            made |= {"axis": self.linkage.number(inner.axis).tolist(), "slides": isinstance(inner, Prismatic)}
+        elif joint.coordinates.nq:
+            at = at @ joint.pose(self.q[self.model.coordinates.q_slice(edge.label)])
+        return made | {"at": _columns(at)}
+
+
+def _columns(pose: np.ndarray) -> list[float]:
+    """A pose (4, 4) as 16 numbers column by column, as three.js stores matrices."""
+    return np.asarray(pose, dtype=float).T.reshape(-1).tolist()

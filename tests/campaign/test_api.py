@@ -1,0 +1,36 @@
+"""Every public callable with odd arguments, in processes that are watched for hangs and crashes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import environment
+
+SCRIPT = Path(__file__).with_name("fuzz_api.py")
+PROCESSES = 25
+
+
+@pytest.mark.parametrize("seed", range(PROCESSES))
+def test_every_public_callable(seed: int, tmp_path: Path, record, size) -> None:
+    calls = size(4400, 1500)
+    if size(1, 0) == 0 and seed:
+        pytest.skip("one process in the slice")
+    report = tmp_path / "report.json"
+    command = [sys.executable, str(SCRIPT), str(seed), str(calls), str(report)]
+    try:
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=1500)
+    except subprocess.TimeoutExpired:
+        record("calls of public functions", calls, [f"hang: {Path(f'{report}.now').read_text()}"])
+        return
+    if done.returncode:
+        now = Path(f"{report}.now").read_text() if Path(f"{report}.now").exists() else done.stderr[-500:]
+        record("calls of public functions", calls, [f"exit {done.returncode}: {now}"])
+        return
+    content = json.loads(report.read_text())
+    made = calls - content["counts"].get("no object", 0)
+    record("calls of public functions", made, [f"{f['failure']}: {f['call']}" for f in content["failures"]])
+    assert content["callables"] > 500

@@ -1,0 +1,116 @@
+"""Systems written as URDF and MJCF and read again are the same systems; what is lost is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import heavytop as ht
+from heavytop.geometry import se3, so3
+from heavytop.io.robot import Limits
+
+INERTIA = ht.Inertia(1.3, (0.1, -0.2, 0.15), [[0.3, 0.01, 0.02], [0.01, 0.4, -0.03], [0.02, -0.03, 0.35]])
+
+
+def pose(*phi: float) -> np.ndarray:
+    return se3.pose(so3.exp(np.array(phi)), np.array([0.3, -0.1, 0.5]))
+
+
+def arm() -> ht.System:
+    system = ht.System(name="arm & <hand>")
+    system.body("base", joint=ht.Fixed())
+    system.connect("base", "upper", ht.Revolute((0.6, 0, 0.8)), pose(0.3, 0.2, -0.5), name="shoulder")
+    system.body("upper", inertia=INERTIA)
+    system.body("lower", parent="upper", at=pose(-0.2, 0.4, 0.1), joint=ht.Prismatic("y"), inertia=INERTIA)
+    system.body("tool", parent="lower", at=pose(0.1, 0.1, 0.9), joint=ht.Fixed(), inertia=INERTIA)
+    system.frame("tip", "tool", (0.0, 0.0, 0.2))
+    system.body("finger", parent="tool", at=pose(0.0, 0.3, 0.0), joint=ht.Revolute("z"), inertia=INERTIA)
+    system.joint_damper("shoulder", damping=0.7)
+    system.input("motor", ht.JointForce("shoulder", gear=20.0))
+    system.shape("upper", ht.Box((0.1, 0.2, 0.3)), at=(0.1, 0.0, 0.0), color="#ff8800")
+    system.shape("tool", ht.Sphere(0.1))
+    return system
+
+
+def same(first: ht.Model, second: ht.Model, tolerance: float = 1e-12) -> None:
+    assert first.q_names == second.q_names
+    assert first.u_names == second.u_names
+    rng = np.random.default_rng(0)
+    q, v, u = first.random(rng), rng.standard_normal(first.nv), rng.standard_normal(first.nu)
+    assert_allclose(second.mass_matrix(q), first.mass_matrix(q), atol=tolerance)
+    assert_allclose(second.acceleration(q, v, u), first.acceleration(q, v, u), rtol=tolerance, atol=tolerance)
+    assert_allclose(second.kinetic_energy(q, v), first.kinetic_energy(q, v), rtol=tolerance)
+    common = set(first.description.graph.frames) & set(second.description.graph.frames)
+    for frame in sorted(common):
+        assert_allclose(second.pose("world", frame, q), first.pose("world", frame, q), atol=tolerance)
+
+
+def test_urdf(tmp_path: Path) -> None:
+    model = arm().derive(native=False)
+    report = model.to_urdf(tmp_path / "arm.urdf", limits={"shoulder": Limits(-1.0, 2.0, 3.0, 4.0)})
+    assert report.losses == ()
+    again = ht.load(tmp_path / "arm.urdf")
+    twin = again.derive(native=False)
+    assert twin.u_names == ("shoulder",)  # a transmission is named after its joint
+    assert again.limits["shoulder"] == Limits(-1.0, 2.0, 3.0, 4.0)
+    rng = np.random.default_rng(0)
+    q, v = model.random(rng), rng.standard_normal(model.nv)
+    assert model.q_names == twin.q_names
+    assert_allclose(twin.mass_matrix(q), model.mass_matrix(q), atol=1e-13)
+    assert_allclose(twin.acceleration(q, v, [0.3]), model.acceleration(q, v, [0.3]), rtol=1e-12)
+    assert_allclose(twin.pose("world", "tip", q), model.pose("world", "tip", q), atol=1e-14)
+    assert [type(s.shape).__name__ for s in twin.description.shapes] == ["Box", "Sphere"]
+    assert_allclose(twin.description.shapes[0].color, (1.0, 136 / 255, 0.0, 1.0))
+
+
+def test_mjcf(tmp_path: Path) -> None:
+    system = arm()
+    system.joint_spring("shoulder", stiffness=3.0, rest=0.4)
+    system.armature("finger", 0.01, gear_ratio=10.0)
+    system.strut(
+        "upper", "finger", at_a=(0.1, 0.2, 0.3), at_b=(0.0, 0.1, 0.0), stiffness=5.0, rest_length=0.2, damping=0.4
+    )
+    model = system.derive(native=False)
+    report = model.to_mjcf(tmp_path / "arm.xml")
+    assert report.losses == ()
+    same(model, ht.load(tmp_path / "arm.xml").derive(native=False))
+
+
+def test_free_spherical_and_several_joints_of_one_body(tmp_path: Path) -> None:
+    system = ht.System(gravity=(0.1, 0.2, -9.0), name="octopus")
+    system.body("hull", at=pose(0.3, -0.3, 0.2), joint=ht.Free(), inertia=INERTIA)
+    system.body("yaw", parent="hull", at=pose(0.1, 0.5, 0.3), joint=ht.Revolute("z"))
+    system.body("pitch", parent="yaw", at=pose(-0.4, 0.2, 0.3), joint=ht.Revolute((0.6, 0.8, 0.0)), inertia=INERTIA)
+    system.body("ball", parent="hull", at=pose(0.7, 0.1, 0.1), joint=ht.Spherical(), inertia=INERTIA)
+    model = system.derive(native=False)
+    report = model.to_mjcf(tmp_path / "octopus.xml", strict=True)
+    same(model, ht.load(tmp_path / "octopus.xml").derive(native=False))
+    assert report.losses == ()
+
+
+def test_losses_are_said(tmp_path: Path) -> None:
+    system = ht.System(gravity=(0, 0, -1.62))
+    system.body("a", joint=ht.Universal(), inertia=INERTIA)
+    system.potential(lambda q: q[0] ** 2)
+    model = system.derive(native=False)
+    report = model.to_urdf(tmp_path / "a.urdf")
+    assert [item.what for item in report.losses] == ["joint", "force element", "gravity"]
+    with pytest.raises(ht.errors.FileFormatError, match="strict=True, but 3 things cannot be represented"):
+        model.to_urdf(tmp_path / "b.urdf", strict=True)
+    assert not (tmp_path / "b.urdf").exists()
+
+
+def test_loops_become_soft_constraints_there_and_exact_ones_here(tmp_path: Path) -> None:
+    system = ht.System(name="four bar")
+    system.body("crank", joint=ht.Revolute("y"), inertia=INERTIA)
+    system.body("rocker", at=(1.0, 0.0, 0.0), joint=ht.Revolute("y"), inertia=INERTIA)
+    system.loop("crank", "rocker", ht.Spherical(), at_a=(0.5, 0.0, 1.0), at_b=(-0.5, 0.0, 1.0), name="pin")
+    model = system.derive(native=False)
+    assert model.to_mjcf(tmp_path / "bar.xml").losses == ()
+    again = ht.load(tmp_path / "bar.xml").derive(native=False)
+    assert again.constraint_names == ("pin",)
+    q = np.array([0.3, -0.2])
+    assert_allclose(again.constraint_jacobian(q), model.constraint_jacobian(q), atol=1e-14)
