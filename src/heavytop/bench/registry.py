@@ -23,6 +23,7 @@ BENCHMARKS = {
     "simulate": "heavytop.bench.simulate",
     "sweep": "heavytop.bench.sweep",
     "fly": "heavytop.bench.fly",
+    "plan": "heavytop.bench.plan",
 }
 
 

@@ -14,11 +14,12 @@ from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.fly import fly
+from heavytop.cli.plan import plan
 from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 from heavytop.cli.sweep import sweep
 
-COMMANDS = (fly, cockpit, derive, simulate, sweep, show, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",
