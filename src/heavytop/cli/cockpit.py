@@ -17,8 +17,12 @@ def cockpit(
     law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
     port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 serves the whole network.")
+        str, typer.Option("--host", help="Address to listen on; others than this machine need --network as well.")
     ] = "127.0.0.1",
+    network: Annotated[
+        bool,
+        typer.Option("--network", help="Let other machines in that know the address with its token; not encrypted."),
+    ] = False,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
 ) -> None:
     """Fly a vehicle in real time: push it, switch the wind, drag its set point, turn its gains, watch it recover.
@@ -27,7 +31,7 @@ def cockpit(
 
     Examples: `heavytop cockpit`, `heavytop cockpit --vehicle tricopter --law particle`
     """
-    fly_live(vehicle, law, port, host, open_browser)
+    fly_live(vehicle, law, port, host, open_browser, network=network)
 
 
 def fly_live(
@@ -37,6 +41,7 @@ def fly_live(
     host: str = "127.0.0.1",
     open_browser: bool = True,
     maneuver: str | None = None,
+    network: bool = False,
 ) -> None:
     """Serve the cockpit until Ctrl-C, beginning with a maneuver if one is named."""
     from heavytop.show.live import Cockpit, need_viser
@@ -44,7 +49,7 @@ def fly_live(
     need_viser()
     typer.echo(f"preparing {vehicle} ...")
     try:
-        made = Cockpit(vehicle, law, port, host)
+        made = Cockpit(vehicle, law, port, host, network=network)
         try:
             if maneuver is not None:
                 made.flight.fly(maneuver)

@@ -12,6 +12,7 @@ import numpy as np
 from heavytop.copters.live.flight import LiveFlight
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import HeavytopError
+from heavytop.show.live_guard import Guard, check_host, guarded_server
 from heavytop.show.live_levers import Levers
 from heavytop.show.live_view import View
 
@@ -45,15 +46,23 @@ class Cockpit:
     ----------
     vehicle, law : as for :class:`.LiveFlight`.
     port : to listen on; a free one near it is taken if it is in use.
-    host : address to listen on. The default serves this machine only.
+    host : address to listen on. The default serves this machine only; others need ``network=True``.
     """
 
     def __init__(
-        self, vehicle: str | Vehicle = "quadcopter", law: str = "energy", port: int = 8080, host: str = "127.0.0.1"
+        self,
+        vehicle: str | Vehicle = "quadcopter",
+        law: str = "energy",
+        port: int = 8080,
+        host: str = "127.0.0.1",
+        *,
+        network: bool = False,
     ) -> None:
+        check_host(host, network)
         viser = need_viser()
+        self._guard = Guard()
         self.flight = LiveFlight(vehicle, law)
-        self._server: Any = viser.ViserServer(host=host, port=port, label="heavytop", verbose=False)
+        self._server: Any = guarded_server(viser, self._guard, host=host, port=port, label="heavytop", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
         self._levers = Levers(self._server.gui, self.flight)
         self._view = View(self._server.scene, self._levers.dragged)
@@ -62,8 +71,8 @@ class Cockpit:
 
     @property
     def address(self) -> str:
-        """Where to point a browser."""
-        return f"http://localhost:{self._server.get_port()}"
+        """Where to point a browser; without the token in it nobody is let in."""
+        return f"http://localhost:{self._server.get_port()}/?token={self._guard.token}"
 
     def run(self, until: threading.Event | None = None) -> None:
         """Fly and draw until the event is set or Ctrl-C is pressed; then end server and flight."""

@@ -134,6 +134,8 @@ class LiveFlight:
     def set_point(self, position: Any, yaw: float | None = None) -> None:
         """Hold this place (3,) m and heading (rad); a maneuver that is being flown ends."""
         target = _triple(position, "set point")
+        if yaw is not None and not np.isfinite(yaw):
+            raise ShapeError(f"yaw must be finite, got {yaw!r}.")
 
         def command() -> None:
             self._maneuver = None
@@ -150,6 +152,8 @@ class LiveFlight:
 
     def wind(self, wind: Wind | None) -> None:
         """Let the air move: any wind of :mod:`heavytop.control.wind`; None: no air at all."""
+        if wind is not None and not np.all(np.isfinite(wind.at(np.linspace(0.0, 10.0, 101)))):
+            raise ShapeError("the velocity of the wind must be finite.")
 
         def command() -> None:
             self._wind = wind
@@ -160,6 +164,8 @@ class LiveFlight:
     def gains(self, values: Mapping[str, float]) -> None:
         """Turn gains of the present vehicle (see :class:`.Recipe`); the others stay. Impossible ones are refused with a note."""
         given = {name: float(value) for name, value in values.items()}
+        if not all(np.isfinite(value) for value in given.values()):
+            raise ShapeError(f"gains must be finite, got {given}.")
         self._queue.put(lambda: self._tune(given))
 
     def choose(self, vehicle: str | Vehicle | None = None, law: str | None = None) -> None:
