@@ -66,7 +66,7 @@ def _texts(value: Any, seen: dict[int, int]) -> Iterable[str]:
     if isinstance(value, Model) and value.description.fingerprint is not None:
         yield f"model {value.description.fingerprint}"
     elif type(value).__name__ == "Function" and hasattr(value, "serialize"):  # of CasADi
-        yield str(value.serialize())
+        yield str(value.serialize())  # pyright: ignore
     elif is_symbolic(value):
         yield _expression(value)
     elif isinstance(value, np.ndarray) and value.dtype.kind in "fiubU":
