@@ -315,7 +315,10 @@ def test_an_iteration_without_formulas_copies_only_its_start() -> None:
     "program",
     [
         pytest.param([Read(0, 0), apply("one", (0,), 1), Write((0, 1), (1, 1))], id="two places"),
-        pytest.param([Read(0, 0), apply("one", (0,), 1), Write((0,), (1,)), Write((1,), (1,))], id="read again later"),
+        pytest.param(
+            [Read(0, 0), apply("one", (0,), 1), Write((0,), (1,)), Formula(2, 1, 1, 0.5), Write((0,), (2,)), Write((1,), (1,))],
+            id="read again later",
+        ),
         pytest.param(
             [Read(0, 0), apply("one", (0,), 1), Formula(2, 0, 1, 0.0), Cut(), Write((1,), (2,)), Write((0,), (1,))],
             id="the old value is still read",
@@ -339,7 +342,7 @@ def test_an_iteration_without_formulas_copies_only_its_start() -> None:
             id="held results",
         ),
         pytest.param(
-            [Read(0, 0), Repeat(2, (0,), (1,), (apply("one", (1,), 2), Formula(3, 1, 2, 0.5)), (3, 2), (4, 5)),
+            [Read(0, 0), Repeat(2, (0,), (1,), (Read(6, 1), Formula(3, 1, 6, 0.5), apply("one", (1,), 2)), (3, 2), (4, 5)),
              Write((0, 1), (4, 5))],
             id="made in a loop",
         ),
