@@ -63,3 +63,8 @@ def test_first_draw_goes_on() -> None:
     whole = ht.sweep(lambda x: {"y": x}, over={"x": ht.normal()}, draws=10)
     rest = ht.sweep(lambda x: {"y": x}, over={"x": ht.normal()}, draws=4, first_draw=6)
     assert np.array_equal(whole.y.values[6:], rest.y.values)
+
+
+def test_a_boundary_without_other_dimensions_is_a_number() -> None:
+    edge = ht.sweep.refine(lambda x: {"ok": x < 0.7}, "x", [0.0, 1.0], "ok", 1e-3)
+    assert float(edge.data.inside) < 0.7 <= float(edge.data.outside) <= float(edge.data.inside) + 1e-3

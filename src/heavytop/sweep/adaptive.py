@@ -30,6 +30,12 @@ class Boundary:
     data : dataset with ``inside`` and ``outside``: the last value at which the condition holds and the first at which it does not, over the
         other dimensions; NaN where it never changes. ``edge`` is the middle.
     rounds, points : how many sweeps and points it took.
+
+    Examples
+    --------
+    >>> edge = refine(lambda x: {"ok": x < 0.7}, "x", [0.0, 1.0], "ok", 0.1)
+    >>> float(edge.data.inside), float(edge.data.outside), edge.rounds > 1
+    (0.6..., 0.7..., True)
     """
 
     data: xarray.Dataset
@@ -113,6 +119,12 @@ class Quantile:
     """A quantile with its confidence interval, and how many draws it took.
 
     ``reached`` tells whether the interval is as narrow as it was asked for; otherwise the draws ran out.
+
+    Examples
+    --------
+    >>> known = Quantile(value=1.0, low=0.99, high=1.01, draws=1000, reached=True)
+    >>> known.low < known.value < known.high
+    True
     """
 
     value: float

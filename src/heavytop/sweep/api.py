@@ -123,7 +123,14 @@ def make_study(
     batched: bool = False,
     **options: Any,
 ) -> Study:
-    """The study of :func:`sweep`, not yet run."""
+    """The study of :func:`sweep`, not yet run.
+
+    Examples
+    --------
+    >>> study = make_study(lambda x, y: {"sum": x + y}, {"x": [1.0, 2.0], "y": [10.0, 20.0, 30.0]})
+    >>> study.grid.shape
+    (2, 3)
+    """
     grid = make_grid({} if over is None else over, draws, seed, first_draw)
     if chunk is not None and (not isinstance(chunk, int | np.integer) or chunk < 1):
         raise SweepError(f"chunk must be None or 1, 2, ..., got {chunk!r}.")
@@ -172,7 +179,14 @@ def run_study(
     retry_failed: bool = False,
     progress: bool | None = None,
 ) -> Result:
-    """Work off a study; see :func:`sweep`."""
+    """Work off a study; see :func:`sweep`.
+
+    Examples
+    --------
+    >>> result = run_study(make_study(lambda x: {"square": x**2}, {"x": [1.0, 2.0, 3.0]}))
+    >>> result["square"].values
+    array([1., 4., 9.])
+    """
     if store is not None:
         return _into_store(study, Store(store), client, workers, retries, timeout, retry_failed, progress)
     chunks, layout = study.chunks, study.layout

@@ -86,7 +86,7 @@ class Grid:
             axes = tuple(s.stop - s.start if d in variable.dims else 1 for d, s in bounds.items())
             order = [variable.dims.index(d) for d in self.sizes if d in variable.dims]
             tail = range(len(order), own.ndim)
-            spread = np.transpose(own, [*order, *tail]).reshape(*axes, *variable.shape)
+            spread = np.transpose(own, [*order, *tail]).reshape((*axes, *variable.shape))
             found[name] = np.broadcast_to(spread, (*counts, *variable.shape)).reshape(-1, *variable.shape)
         return found
 

@@ -18,7 +18,13 @@ ONLY_ENDS = 10**9
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Values (trajectories, ...) with their unit, the names of further axes and the labels along these."""
+    """Values (trajectories, ...) with their unit, the names of further axes and the labels along these.
+
+    Examples
+    --------
+    >>> Measured(np.zeros((4, 3)), "m", dims=("axis",), labels={"axis": ("x", "y", "z")}).unit
+    'm'
+    """
 
     values: Any
     unit: str = ""
@@ -101,7 +107,16 @@ def _unit(run: Run, name: str) -> str:
 
 
 def final(run: Run) -> dict[str, Measured]:
-    """Configuration ``q`` and velocity ``v`` at the end of every trajectory."""
+    """Configuration ``q`` and velocity ``v`` at the end of every trajectory.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.load("pendulum").derive()
+    >>> run = ht.simulate(model, (np.zeros((5, 1)), np.ones((5, 1))), until=0.1, step=0.01)
+    >>> final(run)["q"].values.shape
+    (5, 1)
+    """
     return {
         name: Measured(
             _at_end(run, getattr(run, name), lambda o, n=name: getattr(o, n)),

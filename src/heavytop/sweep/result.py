@@ -28,6 +28,13 @@ class Result:
     study : what was done; None if a store was only opened.
 
     ``result["miss"]``, ``result.miss`` and the methods of the dataset (``sel``, ``mean``, ...) are those of ``data``.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> result = ht.sweep(lambda x: {"double": 2 * x}, over={"x": [1.0, 2.0]})
+    >>> result, result.outcomes()
+    (Result(x: 2), {'finished': 2})
     """
 
     def __init__(self, data: xarray.Dataset, study: Study | None = None, store: Path | None = None) -> None:
@@ -120,7 +127,15 @@ class Result:
 
 
 def open_result(path: str | Path, study: Study | None = None) -> Result:
-    """The result in a store, as far as it got; arrays are read when they are used."""
+    """The result in a store, as far as it got; arrays are read when they are used.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> _ = ht.sweep(lambda x: {"double": 2 * x}, over={"x": [1.0, 2.0]}, store="study.zarr")  # doctest: +SKIP
+    >>> open_result("study.zarr")["double"].values  # doctest: +SKIP
+    array([2., 4.])
+    """
     import xarray
 
     store = Store(path)

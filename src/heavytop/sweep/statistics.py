@@ -60,7 +60,7 @@ def quantile_interval(values: np.ndarray, q: float, confidence: float = 0.95) ->
     """A quantile with its confidence interval from order statistics (binomial, no assumption on the distribution).
 
     >>> quantile_interval(np.arange(1000.0), 0.5)
-    (499.5, 468.0, 530.0)
+    (499.5, 468.0, 531.0)
     """
     from scipy.stats import binom
 
@@ -69,8 +69,8 @@ def quantile_interval(values: np.ndarray, q: float, confidence: float = 0.95) ->
     if n == 0:
         return float("nan"), -float("inf"), float("inf")
     tail = (1 - confidence) / 2
-    low, high = int(binom.ppf(tail, n, q)) - 1, int(binom.ppf(1 - tail, n, q)) + 1 - 1
-    # fewer than all must lie below: without such a value the interval is open
+    # order statistics number ppf(tail) and ppf(1 - tail) + 1, counted from one; without such a value the interval is open
+    low, high = int(binom.ppf(tail, n, q)) - 1, int(binom.ppf(1 - tail, n, q))
     lower = x[low] if low >= 0 else -float("inf")
     upper = x[high] if high < n else float("inf")
     return float(np.quantile(x, q)), float(lower), float(upper)

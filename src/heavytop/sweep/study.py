@@ -40,6 +40,12 @@ class Study(Unchanging):
     ----------
     kept : positions along dimensions whose trajectories are kept; None: all, if the cases record trajectories.
     lines : what the study was made of, for comparison with a store.
+
+    Examples
+    --------
+    >>> from heavytop.sweep import make_study
+    >>> make_study(lambda x: {"double": 2 * x}, {"x": [1.0, 2.0]}).at(1)
+    {'x': array([2.])}
     """
 
     cases: Cases

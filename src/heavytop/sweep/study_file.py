@@ -183,7 +183,14 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
 
 
 def load_study(path: str | Path, chunk: int | None = None) -> StudyFile:
-    """The study of a TOML file."""
+    """The study of a TOML file.
+
+    Examples
+    --------
+    >>> load_study("missing.toml")
+    Traceback (most recent call last):
+    heavytop.errors.FileFormatError: cannot read the study 'missing.toml'...
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
