@@ -453,3 +453,16 @@ def test_element_terms_are_made_once() -> None:
     model = model_with("Spring", "universal")
     assert all(isinstance(t, ElementTerms) for t in model.expressions.dynamics.elements)
     assert model.expressions.dynamics.elements is model.expressions.dynamics.elements
+
+
+def test_armature_of_a_ball_joint_on_the_ground_is_a_moment_of_inertia() -> None:
+    """It turns with the body, gyroscopic effect included."""
+    models = []
+    for moments, rotor in (((1.0, 2.0, 2.5), (0.3, 0.1, 0.7)), ((1.3, 2.1, 3.2), None)):
+        system = ht.System(gravity=(0, 0, 0))
+        system.body("b", joint=ht.Spherical("quaternion"), inertia=ht.Inertia(1.0, moment_at_com=moments))
+        if rotor is not None:
+            system.armature("b", rotor)
+        models.append(system.derive(native=False))
+    v = [1.0, -2.0, 0.5]
+    assert_allclose(models[0].bias(models[0].neutral(), v), models[1].bias(models[1].neutral(), v), atol=1e-14)

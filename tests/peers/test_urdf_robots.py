@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import FileFormatError
+from heavytop.errors import ConfigurationError, FileFormatError
+from heavytop.io.build_system import build_system
+from heavytop.io.load_robot import read_robot
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 pin = pytest.importorskip("pinocchio")
@@ -22,14 +24,17 @@ NOT_LOADED = {
 TOLERANCE = 1e-10
 
 
+SINGULAR = ("romeo", "romeo_laas_small")
+"""Some of their joints carry no mass: there are no accelerations, there and here."""
+
+
 def loaded(file: Path) -> tuple[ht.System, bool]:
-    """The system, with a free base unless the root is the world itself."""
-    try:
-        return ht.load(file, base="free"), True
-    except FileFormatError as error:
-        if "the root link is 'world'" not in str(error):
-            raise
-        return ht.load(file), False
+    """The tree alone, as Pinocchio knows no damping and friction; with a free base unless the root is the world itself."""
+    robot = read_robot(file)
+    for joint in robot.joints.values():
+        joint.damping = joint.friction = 0.0
+    free = robot.links.get("world") is None
+    return build_system(robot, "free" if free else "fixed"), free
 
 
 def deviation(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -51,7 +56,11 @@ def test_robot_equals_pinocchio(file: Path) -> None:
     peer = pin.buildModelFromUrdf(str(file), *((pin.JointModelFreeFlyer(),) if free else ()))
     data, rng = peer.createData(), np.random.default_rng(0)
     q, v = model.random(rng, (3,)), rng.standard_normal((3, model.nv))
-    a, M, energy = model.acceleration(q, v), model.mass_matrix(q), model.energy(q, v)
+    M, energy = model.mass_matrix(q), model.energy(q, v)
+    if file.stem in SINGULAR:
+        with pytest.raises(ConfigurationError, match="moves no mass"):
+            model.acceleration(q, v)
+    a = None if file.stem in SINGULAR else model.acceleration(q, v)
     force = model.bias(q, v) + model.gravity_force(q)
     there = ht.conventions.to_pinocchio(model, q, v, peer=peer)
     unit = np.broadcast_to(q[0], (model.nv, model.nq))
@@ -62,10 +71,13 @@ def test_robot_equals_pinocchio(file: Path) -> None:
         effects = T.T @ pin.rnea(peer, data, there.q[k], there.v[k], np.zeros(peer.nv))
         assert deviation(M[k], theirs) < TOLERANCE
         assert deviation(force[k], effects) < TOLERANCE
-        if T.shape[0] == T.shape[1]:
+        if a is not None and T.shape[0] == T.shape[1]:
             direct = pin.aba(peer, data, there.q[k], there.v[k], np.zeros(peer.nv))
-            assert deviation(a[k], T.T @ direct) < TOLERANCE
-        assert deviation(a[k], np.linalg.solve(theirs, -effects)) < TOLERANCE
+            # rounding is amplified by the condition of M, which reaches 2e11 for one robot with tiny links
+            bound = max(TOLERANCE, np.finfo(float).eps * np.linalg.cond(theirs))
+            assert deviation(a[k], T.T @ direct) < bound
+        elif a is not None:
+            assert deviation(a[k], np.linalg.solve(theirs, -effects)) < TOLERANCE
         kinetic = pin.computeKineticEnergy(peer, data, there.q[k], there.v[k])
         potential = pin.computePotentialEnergy(peer, data, there.q[k])
         assert abs(energy[k] - kinetic - potential) < TOLERANCE * (abs(kinetic) + abs(potential))

@@ -187,9 +187,17 @@ def test_several_guesses_keep_the_best(sled: ht.Model) -> None:
 
 
 def test_infeasible_problems_say_what_is_missed(sled: ht.Model) -> None:
-    with pytest.raises(InfeasibleError, match=r"at t = .* by ") as caught:
+    """In T = 1 s from rest to rest |F| <= 4 N moves 2 kg by F T^2 / 4 m = 0.5 m."""
+    with pytest.raises(
+        InfeasibleError, match=r"misses the goal \(place along 'sled.v_x'\) at t = 1 s by 2.5\."
+    ) as caught:
         ht.plan(sled, [0.0], [3.0], 1.0, limits=(-4.0, 4.0), steps=10)
-    assert caught.value.misses
+    ((label, t, amount),) = caught.value.misses
+    assert label == "the goal (place along 'sled.v_x')"
+    assert (t, amount) == pytest.approx((1.0, 2.5), abs=1e-5)
+    halves = [Phase(0.5, 0.5, 6, end=(Point("sled", (1, 0, 0)),)), Phase(0.5, 0.5, 6)]
+    with pytest.raises(InfeasibleError, match=r"misses point of 'sled' at \(1, 0, 0\) at t = 0.5 s by 0.875") as caught:
+        ht.plan(sled, [0.0], [0.0], phases=halves, limits=(-4.0, 4.0), guess="straight")
 
 
 def test_interrupt_returns_the_best_motion(cart: ht.Model) -> None:

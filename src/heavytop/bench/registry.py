@@ -22,6 +22,7 @@ BENCHMARKS = {
     "free-body": "heavytop.bench.free_body",
     "simulate": "heavytop.bench.simulate",
     "fly": "heavytop.bench.fly",
+    "plan": "heavytop.bench.plan",
 }
 
 

@@ -14,10 +14,11 @@ from heavytop.cli.derive import derive
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.fly import fly
+from heavytop.cli.plan import plan
 from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 
-COMMANDS = (fly, cockpit, derive, simulate, show, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, plan, show, export, bench, doctor)
 
 app = typer.Typer(
     name="heavytop",

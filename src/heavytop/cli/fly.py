@@ -25,7 +25,9 @@ def fly(
     vehicle: Annotated[
         str, typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.")
     ] = "quadcopter",
-    maneuver: Annotated[str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver.")] = None,
+    maneuver: Annotated[
+        str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver, or a TOML file to plan.")
+    ] = None,
     law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Keep the limits of the rotors.")] = True,
     wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.", min=0.0)] = 0.0,
@@ -79,7 +81,10 @@ def fly(
 
         tell(f"describing {vehicle}")
         craft = catalogue.load(vehicle)
-        name = maneuver or default_maneuver(craft)
+        name: Any = maneuver or default_maneuver(craft)
+        if str(name).endswith(".toml"):
+            tell(f"planning {name}")
+            name = _planned(craft, Path(name))
         flight = fly_vehicle(
             craft,
             name,
@@ -111,6 +116,18 @@ def fly(
         raise fail(f"the vehicle is lost: {flight.position_error[-1]:.3g} m from the reference at the end.", FAILURE)
     if not flight.run.outcome.ok:
         raise fail(f"the flight ended early: {flight.run.outcome}", FAILURE)
+
+
+def _planned(craft: Any, path: Path) -> Any:
+    """The maneuver that a study describes, planned for a vehicle."""
+    from heavytop.copters.maneuvers import Maneuver
+    from heavytop.plan.study import read_study
+
+    if not path.is_file():
+        raise fail(f"the file {str(path)!r} does not exist.")
+    found = read_study(path, craft.model).plan()
+    moments = [(float(t), f"gate {i + 1}") for i, t in enumerate(found.phase_times[:-1])]
+    return Maneuver(craft, found.reference, path.stem, duration=found.duration + 2.0, moments=moments)
 
 
 def default_maneuver(vehicle: Any) -> str:

@@ -8,6 +8,7 @@ from inspect import signature
 from types import ModuleType
 
 from heavytop._gate import gate as _gate
+from heavytop.plan import problems as problems
 from heavytop.plan.api import plan as plan
 from heavytop.plan.constraints import AtPose as AtPose
 from heavytop.plan.constraints import Between as Between

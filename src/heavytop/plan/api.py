@@ -12,6 +12,7 @@ from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
 from heavytop.plan.describe import Duration, describe
 from heavytop.plan.guess import as_guess
+from heavytop.plan.infeasible import InfeasibleError
 from heavytop.plan.problem import Phase
 from heavytop.plan.result import Plan
 from heavytop.plan.several import best_of
@@ -19,6 +20,9 @@ from heavytop.plan.solve import solve
 from heavytop.plan.solvers import Solver, default_solver
 from heavytop.simulate.progress import Progress
 from heavytop.system.model import Model
+
+RETRIES = 4
+"""Random guesses after a straight one that leads nowhere."""
 
 
 def plan(
@@ -57,7 +61,8 @@ def plan(
     path : constraints all the way (:class:`KeepOut`, :class:`Box`, :class:`Cone`, ...) and gates in order (:class:`Gate`).
     cost : what is made least; default: time with a little effort if the duration is free, otherwise effort.
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
-    guesses : number of random guesses that are tried beside the first one; the best plan is kept.
+    guesses : number of random guesses that are tried beside the first one; the best plan is kept. If no guess is given and the straight
+        one leads nowhere, four random ones are tried in any case.
     steps : number of intervals in which an input is held (or linear).
     phases : instead of duration and gates: parts with their own durations and constraints.
     inputs : "held" or "linear" between the nodes.
@@ -91,5 +96,14 @@ def plan(
     with Progress(f"plan of {model.name}", progress) as bar:
         tell = lambda iteration, cost, violation: bar.update(1.0 - 0.98**iteration)  # noqa: E731
         if guesses:
-            return best_of(problem, first, guesses, seed, solver, tolerance, iterations)
-        return solve(problem, first, solver, tolerance, iterations, tell)
+            return best_of(problem, [first], guesses, seed, solver, tolerance, iterations)
+        try:
+            return solve(problem, first, solver, tolerance, iterations, tell)
+        except InfeasibleError as error:
+            if guess is not None:
+                raise
+            # a straight guess may be a dead end, where no small change helps: bent ones leave it
+            try:
+                return best_of(problem, [], RETRIES, seed, solver, tolerance, iterations)
+            except InfeasibleError:
+                raise error from None

@@ -1,15 +1,21 @@
-"""Why no motion was found: which constraint at which time is missed, and by how much."""
+"""Why no motion was found: the same problem with goals and constraints that may be missed, at the least sum of misses.
+
+Dynamics and limits of inputs and velocities stay as they are; every row of a goal or constraint gets two slacks, whose sum is the cost. What
+remains of them at the optimum is what cannot be met, where, and by how much.
+"""
 
 from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.plan.build import Functions
-from heavytop.plan.solvers import Solution, Solver
+from heavytop.plan.solvers import Solution, Solver, Status
 from heavytop.plan.transcription import Transcription
 
-SHOWN = 3
+SHOWN, MET = 3, 1e-6
 
 
 class InfeasibleError(PlanError):
@@ -25,28 +31,122 @@ class InfeasibleError(PlanError):
         self.misses = misses
 
 
-def explain(functions: Functions, program: Transcription, solution: Solution, solver: Solver) -> InfeasibleError:
+class Elastic:
+    """A transcription whose goal and constraints may be missed: the program of least misses. Variables: those, then both slacks."""
+
+    def __init__(self, inner: Transcription) -> None:
+        self.inner, n = inner, inner.variables
+        layout, goal = inner.layout, inner.problem.goal
+        self._blocks = np.arange(inner.offsets["block0"], inner.rows) if inner.constraints else np.zeros(0, dtype=int)
+        last = inner.count * inner.size + np.arange(layout.nx)
+        self._goal = last if goal is not None else last[:0]
+        self._target = np.zeros(0) if goal is None else np.concatenate([np.zeros(layout.ne), goal.v])
+        self.soft = len(self._blocks) + len(self._goal)
+        lower, upper = inner.lower.copy(), inner.upper.copy()
+        if goal is not None:
+            speeds = inner.problem.bounds.v
+            lower[last] = np.concatenate([np.full(layout.ne, -np.inf), speeds[0]])
+            upper[last] = np.concatenate([np.full(layout.ne, np.inf), speeds[1]])
+        self.lower = np.concatenate([lower, np.zeros(2 * self.soft)])
+        self.upper = np.concatenate([upper, np.full(2 * self.soft, np.inf)])
+        self._n = n
+
+    @cached_property
+    def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the rows; those of the goal are last."""
+        return tuple(np.concatenate([side, self._target]) for side in self.inner.row_bounds)  # pyright: ignore
+
+    @property
+    def _soft_rows(self) -> np.ndarray:
+        return np.concatenate([self._blocks, self.inner.rows + np.arange(len(self._goal))])
+
+    def objective(self, x: np.ndarray) -> float:
+        """Sum of the slacks."""
+        return float(x[self._n :].sum())
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """Ones."""
+        return np.concatenate([np.zeros(self._n), np.ones(2 * self.soft)])
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """Rows less what they are over, plus what they are under."""
+        rows = np.concatenate([self.inner.values(x[: self._n]), x[self._goal]])
+        over, under = np.split(x[self._n :], 2)
+        rows[self._soft_rows] += under - over
+        return rows
+
+    @cached_property
+    def slope_places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Jacobian."""
+        r, c = self.inner.slope_places
+        goal = self.inner.rows + np.arange(len(self._goal))
+        slack = self._n + np.arange(2 * self.soft)
+        rows = np.concatenate([r, goal, self._soft_rows, self._soft_rows])
+        return rows.astype(np.int32), np.concatenate([c, self._goal, slack]).astype(np.int32)
+
+    def slopes(self, x: np.ndarray) -> np.ndarray:
+        """Entries of the Jacobian."""
+        ones = np.ones(self.soft)
+        return np.concatenate([self.inner.slopes(x[: self._n]), np.ones(len(self._goal)), -ones, ones])
+
+    @property
+    def curve_places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Hessian."""
+        return self.inner.curve_places
+
+    def curves(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
+        """Entries of the Hessian: only rows are curved."""
+        return self.inner.curves(x[: self._n], lam[: self.inner.rows], 0.0)
+
+    def misses(self, x: np.ndarray) -> list[tuple[str, float, float]]:
+        """(label, time, amount) of everything that is missed, worst first, each label once."""
+        inner, slack = self.inner, np.abs(np.subtract(*np.split(x[self._n :], 2)))
+        times = np.concatenate([[0.0], np.cumsum(inner.lengths(x[: self._n]))])
+        model = inner.problem.model
+        names = [*(f"place along {name!r}" for name in model.coordinates.v_names), *map(repr, model.v_names)]
+        found: dict[str, tuple[str, float, float]] = {}
+        for k in np.argsort(-slack, kind="stable"):
+            if slack[k] <= MET:
+                break
+            if k < len(self._blocks):
+                row = inner.row(int(self._blocks[k]))
+                label, t = row.label, times[row.node]
+            else:
+                label, t = f"the goal ({names[k - len(self._blocks)]})", times[-1]
+            found.setdefault(label, (label, float(t), float(slack[k])))
+        return list(found.values())
+
+
+def least_misses(
+    program: Transcription, x: np.ndarray, solver: Solver
+) -> tuple[Solution, list[tuple[str, float, float]]]:
+    """The motion that misses goal and constraints least, from the variables x of the problem, and what it misses."""
+    elastic: Any = Elastic(program)
+    if not elastic.soft:
+        return Solution(x, x, x, x, np.inf, 0, Status.FAILED, "nothing can be missed"), []
+    inside = np.clip(x, elastic.lower[: len(x)], elastic.upper[: len(x)])
+    rows = np.concatenate([program.values(inside), inside[elastic._goal]])[elastic._soft_rows]
+    low, high = (side[elastic._soft_rows] for side in elastic.row_bounds)
+    slacks = np.concatenate([np.maximum(rows - high, 0.0), np.maximum(low - rows, 0.0)])
+    solution = solver.solve(elastic, np.concatenate([inside, slacks + 1e-3]), tolerance=1e-7, iterations=500)
+    misses = elastic.misses(solution.x)
+    solution.x = solution.x[: len(x)]
+    return solution, misses
+
+
+def explain(program: Transcription, solution: Solution, misses: list[tuple[str, float, float]]) -> InfeasibleError:
     """The error that says what could not be met."""
-    values, (lower, upper) = program.values(solution.x), program.row_bounds
-    outside = np.maximum(np.maximum(lower - values, values - upper), 0.0)
-    times = np.concatenate([[0.0], np.cumsum(program.lengths(solution.x))])
-    misses: dict[str, tuple[str, float, float]] = {}
-    for index in np.argsort(-outside)[:200]:
-        if outside[index] <= 1e-6:
-            break
-        row = program.row(int(index))
-        misses.setdefault(row.label, (row.label, float(times[row.node]), float(outside[index])))
-    found = list(misses.values())[:SHOWN]
-    told = "; ".join(f"{label} at t = {t:.4g} s by {amount:.3g}" for label, t, amount in found)
-    name = functions.problem.model.name
-    if not found:
+    name = program.problem.model.name
+    if not misses:
         return InfeasibleError(
-            f"no plan of {name!r} was found: the solver stopped after {solution.iterations} iterations ({solution.message}). All "
-            "constraints are met there, but it is no optimum. Another guess, a smoother cost or more iterations may help.",
+            f"no plan of {name!r} was found: the solver stopped after {solution.iterations} iterations ({solution.message}). A motion that "
+            "meets all constraints may exist, but no optimum was found. Another guess (guess=..., guesses=8), a smoother cost or more "
+            "iterations may help.",
             [],
         )
+    told = "; ".join(f"{label} at t = {t:.4g} s by {amount:.3g}" for label, t, amount in misses[:SHOWN])
     return InfeasibleError(
-        f"no plan of {name!r} was found ({solution.message}): missed is {told}. Allow more time or input, move the constraint, or "
-        "give another guess (guess=..., guesses=8).",
-        found,
+        f"no plan of {name!r} was found: the motion that comes nearest misses {told}. Allow more time or input, move the constraint, "
+        "or give another guess (guess=..., guesses=8).",
+        misses,
     )

@@ -14,6 +14,7 @@ from heavytop.control.reference import Reference
 from heavytop.control.shooting import Layout, Shooting
 from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
+from heavytop.simulate import Run, simulate
 from heavytop.simulate.integrators.tableaus import Tableau
 
 
@@ -112,6 +113,10 @@ class Plan:
         k = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.times) - 2)
         return k, np.clip(t, 0.0, self.duration) - self.times[k]
 
+    def _after(self, t: np.ndarray) -> np.ndarray:
+        """Which times (n, 1) lie after the end, beyond rounding."""
+        return (t > self.duration * (1 + 1e-9))[:, None]
+
     def inputs(self, t: Any) -> np.ndarray:
         """Inputs (..., nu) at the times t (...); after the end those that hold the last configuration best."""
         times = np.asarray(t, dtype=float)
@@ -120,7 +125,7 @@ class Plan:
         if self.linear:
             length = np.diff(self.times)[k]
             u = u + (tau / length)[:, None] * (self.u[k + 1] - u)
-        u = np.where((times.reshape(-1) > self.duration)[:, None], self._rest, u)
+        u = np.where(self._after(times.reshape(-1)), self._rest, u)
         return u.reshape(*times.shape, self.model.nu)
 
     @cached_property
@@ -153,8 +158,32 @@ class Plan:
         v = ends[:, rates.ne :]
         parameters = dict(zip(model.parameter_names, p, strict=True))
         a = model.evaluate("acceleration", q, v, self.inputs(t), parameters=parameters)
-        after = (t > self.duration)[:, None]
+        after = self._after(t)
         return q, np.where(after, 0.0, v), np.where(after, 0.0, a)
+
+    def run(self, samples: int = 400, record_every: int = 10) -> Run:
+        """The planned motion as a run, to be drawn and saved: the inputs of the plan from its start, without feedback.
+
+        A motion that is unstable without feedback leaves the plan by rounding and the defects of the intervals; ``reference`` does not.
+        """
+        # nodes of phases with other lengths do not lie on one grid: each step takes the mean input, which keeps its impulse
+        count = record_every * samples
+        grid = np.linspace(0.0, self.duration, count + 1)
+        mean = np.diff(self._impulse(grid), axis=0) / np.diff(grid)[:, None]
+        parameters = dict(zip(self.model.parameter_names, self.problem.parameters, strict=True))
+        return simulate(
+            self.model, (self.q[0], self.v[0]), self.duration, self.duration / count, inputs=mean, parameters=parameters,
+            record_every=record_every, progress=False,
+        )  # fmt: skip
+
+    def _impulse(self, t: np.ndarray) -> np.ndarray:
+        """Integral of the inputs (n, nu) from the start to the times t (n,)."""
+        h = np.diff(self.times)[:, None]
+        ends = self.u[1:] if self.linear else self.u[:-1]
+        whole = np.concatenate([np.zeros((1, self.model.nu)), np.cumsum(0.5 * h * (self.u[:-1] + ends), axis=0)])
+        k, tau = self._interval(t)
+        part = tau[:, None]
+        return whole[k] + part * self.u[k] + 0.5 * part**2 * ((ends - self.u[:-1]) / h)[k]
 
     def report(self) -> str:
         """A short text: what came out and what held it."""

@@ -18,17 +18,17 @@ from heavytop.plan.solvers import Solver
 
 
 def best_of(
-    problem: Problem, first: Guess, count: int, seed: int, solver: Solver, tolerance: float, iterations: int
+    problem: Problem, first: list[Guess], count: int, seed: int, solver: Solver, tolerance: float, iterations: int
 ) -> Plan:
-    """The plan of least cost from the first guess and ``count`` random ones.
+    """The plan of least cost from the first guesses and ``count`` random ones.
 
     Guess i depends on the seed and i only, so that more guesses never make the result worse.
     """
-    trials = [first, *(random(problem, np.random.default_rng([seed, i])) for i in range(count))]
+    trials = [*first, *(random(problem, np.random.default_rng([seed, i])) for i in range(count))]
     costs = _costs(problem, trials, solver, iterations)
     ranked = [k for k in np.argsort(costs, kind="stable") if np.isfinite(costs[k])]
     if not ranked:
-        return solve(problem, first, solver, tolerance, iterations)  # tells why
+        return solve(problem, trials[0], solver, tolerance, iterations)  # tells why
     error: InfeasibleError | None = None
     for k in ranked:
         try:

@@ -12,7 +12,7 @@ from heavytop.control.shooting import Shooting
 from heavytop.errors import PlanError
 from heavytop.plan.build import Functions
 from heavytop.plan.guess import Guess
-from heavytop.plan.infeasible import explain
+from heavytop.plan.infeasible import explain, least_misses
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Active, Attempt, Plan
 from heavytop.plan.solvers import Solution, Solver, Status
@@ -53,11 +53,17 @@ def solve(
     functions, method = Functions(problem), METHODS[0]
     attempts: list[Attempt] = []
     warm: Solution | None = None
+    rescued = False
     while True:
         program, solution = _solve_centred(functions, guess, method, solver, iterations, warm, tell)
         problem = functions.problem
         if solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT):
-            raise explain(functions, program, solution, solver)
+            nearest, misses = least_misses(program, solution.x, solver)
+            if misses or rescued or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
+                raise explain(program, solution, misses)
+            # there is a motion within all constraints: begin from it
+            guess, warm, rescued = motion_of(program, nearest.x), None, True
+            continue
         guess = motion_of(program, solution.x)
         defects = _defects(functions, guess)
         defect = defects[method]
@@ -223,11 +229,15 @@ def _active(program: Transcription, solution: Solution, times: np.ndarray, least
     found: list[Active] = []
     low, high = program.nodes(solution.lower_lam), program.nodes(solution.upper_lam)
     lower, upper = program.nodes(program.lower), program.nodes(program.upper)
+    Y = program.nodes(solution.x)
     for names, place in ((model.u_names, layout.u), (model.v_names, layout.v)):
         for name, column in zip(names, range(place.start, place.stop), strict=True):
             open_ = lower[:, column] < upper[:, column]
             for side, lam, bound in (("lower", low, lower), ("upper", high, upper)):
-                nodes = np.nonzero(open_ & (lam[:, column] > least))[0]
+                gap = np.abs(
+                    Y[:, column] - bound[:, column]
+                )  # away from a bound the multiplier is what the barrier leaves
+                nodes = np.nonzero(open_ & (lam[:, column] > np.maximum(least, gap)))[0]
                 if len(nodes):
                     label = f"{side} limit {bound[nodes[0], column]:.4g} of {name!r}"
                     found.append(Active(label, times[nodes], lam[nodes, column]))

@@ -211,12 +211,12 @@ class _Run:
                     (n, None if warm is None else warm.upper_lam),
                 )
             )
-            cost, begin = _REAL(0.0), time.perf_counter()
+            cost, begin, cpu = _REAL(0.0), time.perf_counter(), time.process_time()
             rows = np.zeros(m)
             code = lib.IpoptSolve(
                 handle, _pointer(x), _pointer(rows), ct.byref(cost), _pointer(lam), _pointer(low), _pointer(high), None
             )
-            seconds = time.perf_counter() - begin
+            seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         finally:
             lib.FreeIpoptProblem(handle)
         status, message = _ENDINGS.get(code, (Status.FAILED, f"code {code}"))
@@ -227,7 +227,8 @@ class _Run:
         if status is Status.STOPPED and self.best is not None:
             x = self.best[2]
         value = float(program.objective(x))
-        return Solution(x, lam, low, high, value, self.iterations, status, message, seconds, self.callback_seconds)
+        inside = self.callback_seconds
+        return Solution(x, lam, low, high, value, self.iterations, status, message, seconds, inside, cpu)
 
 
 def _set(lib: Any, handle: Any, name: str, value: Any) -> None:

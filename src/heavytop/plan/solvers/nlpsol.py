@@ -57,9 +57,9 @@ class Nlpsol:
         except RuntimeError as error:
             raise PlanError(f"CasADi has no solver {self.plugin!r} here: {error}") from None
         row_lower, row_upper = program.row_bounds
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         result = solver(x0=x, lbx=program.lower, ubx=program.upper, lbg=row_lower, ubg=row_upper)
-        seconds = time.perf_counter() - begin
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         stats = solver.stats()
         text = str(stats.get("return_status", stats.get("unified_return_status", "")))
         status = Status.SOLVED if stats.get("success") else _ending(text)
@@ -69,6 +69,7 @@ class Nlpsol:
         return Solution(
             found["x"], found["lam_g"], np.maximum(-lam, 0.0), np.maximum(lam, 0.0), float(result["f"]),
             int(stats.get("iter_count", 0)), status, text, seconds, float(inside),
+            cpu,
         )  # fmt: skip
 
 

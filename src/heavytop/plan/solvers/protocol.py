@@ -70,7 +70,8 @@ class Solution:
     Attributes
     ----------
     x : variables. lam : multipliers of the rows. lower_lam, upper_lam : of the bounds of the variables.
-    cost, iterations, status, message : what they say. seconds : time in the solver; callback_seconds : of it in the functions.
+    cost, iterations, status, message : what they say. seconds : time in the solver; callback_seconds : of it in the functions; cpu_seconds :
+        time of the processor in the solver.
     """
 
     x: np.ndarray
@@ -83,6 +84,7 @@ class Solution:
     message: str
     seconds: float = 0.0
     callback_seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 Tell = Callable[[int, float, float], None]

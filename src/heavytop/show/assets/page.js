@@ -190,7 +190,10 @@ const main = async () => {
     update();
     camera(close ? "follow" : "overview");
     state.ready = true;
-    if (!report.sliders && !window.matchMedia("(prefers-reduced-motion: reduce)").matches) play(true);
+    const still = report.sliders || window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (!still) play(true);
+    // K3D finishes its objects a little later and does not draw again by itself
+    else for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); update(); }, wait);
   } catch (error) {
     byId("message").textContent = error.message;
     document.querySelector(".show").classList.add("flat");

@@ -1,0 +1,59 @@
+"""``heavytop plan``: an optimal motion from a study or a ready-made problem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heavytop.cli.terminal import FAILURE, fail, reported
+
+
+@reported
+def plan(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY.toml|PROBLEM", help="A TOML file, or a ready-made problem.")
+    ] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page with the motion (html).")] = None,
+    save: Annotated[Path | None, typer.Option("--save", help="Write the motion as netCDF.")] = None,
+    tolerance: Annotated[float | None, typer.Option("--tolerance", help="Largest defect of an interval.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the ready-made problems.")] = False,
+) -> None:
+    """Plan an optimal motion and report its duration, cost, accuracy and what limits it.
+
+    Examples: `heavytop plan gates --out gates.html`, `heavytop plan my_study.toml --save motion.nc`, `heavytop plan --list`
+    """
+    from heavytop.plan import problems
+    from heavytop.plan.infeasible import InfeasibleError
+    from heavytop.plan.study import read_study
+
+    if listed or not study:
+        for name, make in problems.PROBLEMS.items():
+            typer.echo(f"{name:12} {(make.__doc__ or '').strip().splitlines()[0]}")
+        return
+    for path in (out, save):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise fail(f"the folder {str(path.parent)!r} does not exist.")
+    if study.endswith(".toml"):
+        if not Path(study).is_file():
+            raise fail(f"the file {study!r} does not exist.")
+        task = read_study(study)
+    else:
+        task = problems.load(study)
+    try:
+        found = task.plan(**({} if tolerance is None else {"tolerance": tolerance}))
+    except InfeasibleError as error:
+        raise fail(str(error), FAILURE) from None
+    typer.echo(found.report())
+    if save is not None:
+        found.run().save(save)
+        typer.echo(f"wrote {save}")
+    if out is not None:
+        from heavytop.show.page import write_page
+        from heavytop.show.plan_report import plan_report
+
+        write_page(plan_report(found), out)
+        typer.echo(f"wrote {out}")
+    if not found.converged:
+        raise typer.Exit(FAILURE)
