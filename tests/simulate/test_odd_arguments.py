@@ -60,7 +60,7 @@ def test_starts(rod: ht.Model, start: Any, message: str) -> None:
 
 def test_a_truth_value_is_no_event(rod: ht.Model) -> None:
     for fired in (lambda t, q, v: q[0] < 0, lambda t, q, v: np.logical_and(q[0] < 0, v[0] < 0)):
-        with pytest.raises(HeavytopError, match="give a number that crosses zero"):
+        with pytest.raises(HeavytopError, match="return a number that crosses zero"):
             ht.simulate(rod, ([0.1], [0.0]), 1.0, 0.01, events=fired)
 
 

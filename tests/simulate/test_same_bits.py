@@ -43,9 +43,19 @@ def check(name: str, integrator: str, sizes: tuple[int, ...], **options: Any) ->
             for threads in (1, 2):
                 batch = run(order, threads)
                 for place, k in enumerate(order):
-                    np.testing.assert_array_equal(batch.q[:, place], alone[k].q)
-                    np.testing.assert_array_equal(batch.v[:, place], alone[k].v)
-                    np.testing.assert_array_equal(batch.u[:, place], alone[k].u)
+                    same_records(batch, place, alone[k])
+
+
+def same_records(batch: ht.Run, place: int, alone: ht.Run) -> None:
+    """Equal to the last bit; a run that fails ends there alone, and is not finite any more in a batch."""
+    n = len(alone.t)
+    np.testing.assert_array_equal(batch.q[:n, place], alone.q)
+    np.testing.assert_array_equal(batch.v[:n, place], alone.v)
+    np.testing.assert_array_equal(batch.u[:n, place], alone.u)
+    if n < len(batch.t):
+        assert not alone.outcome.ok
+        rest = np.concatenate([batch.q[n:, place], batch.v[n:, place]], axis=-1)
+        assert not np.isfinite(rest).all(axis=-1).any()
 
 
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
@@ -65,6 +75,27 @@ def test_trajectories_have_the_same_bits_alone_and_in_a_batch(name: str, integra
 def test_closed_loops_have_the_same_bits_alone_and_in_a_batch(hold: str) -> None:
     law = ht.Feedback(lambda t, q, v: ht.vector(1e-3 * (np.sin(t) - np.sin(q[0]) * v[1] - v[0])), ("t", "q", "v"))
     check("furuta", "rkmk4", (3,), control=law, hold=hold)
+
+
+@pytest.mark.parametrize(
+    "integrator",
+    ["rkmk4", *(pytest.param(x, marks=pytest.mark.slow) for x in ("rkmk8", "rkmk45", "projected_rk4", "variational"))],
+)
+def test_the_balance_does_not_change_the_motion(integrator: str) -> None:
+    """It is the default of single runs only, which therefore agree with batches nevertheless."""
+    system = ht.System(name="driven")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    top = ht.Inertia(1.0, com=(0.1, 0, -0.5), moment_at_com=(1, 2, 3))
+    system.body("top", parent="rod", joint=ht.Spherical(), inertia=top)
+    system.input("motor", ht.JointForce("rod"))
+    system.joint_damper("rod", damping=0.3)
+    driven = system.derive()
+    q, v = driven.random(np.random.default_rng(0), (2,)), np.linspace(-1, 1, driven.nv)
+    batch = ht.simulate(driven, (q, v), 0.1, 0.01, integrator, inputs=[0.5])
+    alone = ht.simulate(driven, (q[1], v), 0.1, 0.01, integrator, inputs=[0.5])
+    assert batch.work is None
+    assert alone.work is not None
+    same_records(batch, 1, alone)
 
 
 @pytest.mark.slow

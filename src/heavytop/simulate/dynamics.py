@@ -192,11 +192,8 @@ class ModelDynamics(Dynamics):
         return self.model.traced("project") if self.model.is_constrained else None
 
     def energies(self) -> Traced:
-        e = self.model.expressions
-        d = e.dynamics
-        return self._make(
-            "energies", ("q", "v"), {"kinetic": d.kinetic_energy, "potential": d.gravity_energy + d.stiffness_energy}
-        )
+        energies = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
+        return self._make("energies", ("q", "v"), energies)
 
     def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
         self.model.check_branches(q, {name: p[..., i] for i, name in enumerate(self.parameter_names)})
@@ -208,8 +205,7 @@ class ModelDynamics(Dynamics):
     def force(self) -> Traced | None:
         if self._terms.is_conservative:
             return None
-        d = self._terms
-        force = d.input_force(self.model.expressions.u) + d.supplied_force - d.dissipation_force
+        force = self._terms.nonpotential_force(self.model.expressions.u)
         return self._make("force", ("q", "v", "u"), {"force": force})
 
     def power(self) -> Traced | None:
@@ -352,12 +348,7 @@ def as_dynamics(subject: Any) -> Dynamics:
     # a law and a reference have a model too, but it would move without them
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
-        known = vars(model).get("_dynamics")
-        if known is None:
-            # Kept in the model, so that its native code is found again and goes with it: a WeakKeyDictionary would never let
-            # go, because the dynamics and the laws it remembers refer to the model.
-            known = vars(model)["_dynamics"] = ModelDynamics(model)
-        return known
+        return model.companion(ModelDynamics)
     hint = ""
     if hasattr(subject, "derive"):
         hint = " Call .derive() first."

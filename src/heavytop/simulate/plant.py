@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, vector
+from heavytop._arrays import Array, as_array, shape, vector
 from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
@@ -223,8 +223,8 @@ class Plant:
         flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
         self.method = type(method).__name__
-        self.carried = {name: make(name, shape) for name, shape in method.carries(self).items()}
-        self.given = {name: make(name, shape) for name, shape in method.given().items()}
+        self.carried = {name: make(name, size) for name, size in method.carries(self).items()}
+        self.given = {name: make(name, size) for name, size in method.given().items()}
         self.clock = self.time if method.clock is None else self.carried[method.clock]
         self.signals: dict[float, Slot] = {}
         self._rests: dict[Slot, Slot] = {}
@@ -282,6 +282,15 @@ class Plant:
             raise SimulationError(
                 f"rates of {self.name!r} need a part for each of its flat parts; {missing[0]!r} is missing."
             )
+        if others := [slot.role for slot in flats if slot not in self.flats]:
+            raise SimulationError(
+                f"rates of {self.name!r} were given a part for {others[0]!r}, but {others[0]!r} is no flat part; "
+                f"these are {', '.join(repr(flat.role) for flat in self.flats)}."
+            )
+        sizes = [("w", w, (self.nw,)), *((flat.role, flats[flat], flat.shape) for flat in self.flats)]
+        for role, part, size in sizes:
+            if shape(part) != size:
+                raise SimulationError(f"the rate of {role} of {self.name!r} must have shape {size}, got {shape(part)}.")
         values = {flat: self.tape.value(flats[flat], f"{flat.role} rate") for flat in self.flats}
         return Rates(self, self.tape.value(w, "w"), values)
 
@@ -290,9 +299,16 @@ class Plant:
         used = [(a, k) for a, k in zip(weights, rates, strict=False) if not (isinstance(a, int | float) and a == 0)]
         if not used:
             raise SimulationError("a sum of rates needs at least one weight that is not zero.")
+        self._check_own(*(k for _, k in used))
         factors, terms = [a for a, _ in used], [k for _, k in used]
         flats = {flat: weighted(factors, [k.of(flat) for k in terms]) for flat in self.flats}
         return self.rates(weighted(factors, [k.w for k in terms]), flats)
+
+    def _check_own(self, *rates: Rates) -> None:
+        for k in rates:
+            if not isinstance(k, Rates) or k.plant is not self:
+                found = "rates of another plant" if isinstance(k, Rates) else repr(k)
+                raise SimulationError(f"a step of {self.name!r} moves along rates of its own plant, got {found}.")
 
     def displacement(self, h: Array, weights: Sequence[float], rates: Sequence[Rates]) -> Rates:
         """``h sum(weights rates)``: a line of a tableau."""
@@ -313,6 +329,7 @@ class Plant:
 
     def moved(self, state: State, q: Array, delta: Rates) -> State:
         """The state with another configuration, its flat parts moved by ``delta``."""
+        self._check_own(delta)
         place = self.tape.value(q, "q")
         flats = {flat: self.tape.value(state.of(flat) + delta.of(flat), flat.role) for flat in self.flats}
         return State(self, place, flats, state._own, state.rests)
@@ -323,6 +340,7 @@ class Plant:
         Kahan's summation of the flat parts. The differences of sum and summand are a function of their own, as they are to be
         computed, not simplified.
         """
+        self._check_own(delta)
         tape, read = self.tape, self.slots.read
         moved = self.need_group().retract(state.q, delta.w) if q is None else q
         end = tape.value(moved, "q")

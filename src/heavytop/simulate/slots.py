@@ -168,7 +168,7 @@ class Value:
     def slot(self) -> Slot:
         """The slot of this value; the section that computed it writes it there."""
         if self._slot is None:
-            self._slot = self._tape.slots.make(self._role, shape(self.expression))
+            self._slot = self._tape.temporary(self._role, shape(self.expression))
             self._section.add(self._slot, self.expression, self._rank)
         return self._slot
 
@@ -181,7 +181,14 @@ class Tape:
         self.section = _Section()
         self._entries: list[_Entry] = [self.section]
         self._rank = 0
+        self._temporary: set[Slot] = set()
         self._moved: dict[Slot, Slot] = {}
+
+    def temporary(self, role: str, shape: Shape) -> Slot:
+        """A new slot that nobody reads but this tape."""
+        slot = self.slots.make(role, shape)
+        self._temporary.add(slot)
+        return slot
 
     def next_rank(self) -> int:
         """Numbers in rising order."""
@@ -211,7 +218,7 @@ class Tape:
         names = tuple(function.inputs)
         sources = tuple(self._in_slot(x, role) for x, role in zip(inputs, names, strict=True))
         if outputs is None:
-            outputs = [self.slots.make(name, tuple(size)) for name, size in function.outputs.items()]
+            outputs = [self.temporary(name, tuple(size)) for name, size in function.outputs.items()]
         self._entries.append(_Evaluation(function, sources, tuple(outputs), every))
         self.cut()
         return tuple(self.slots.read(slot) for slot in outputs)
@@ -236,13 +243,22 @@ class Tape:
         results = list(body(*(self.slots.read(slot) for slot in carried)))
         if len(results) < len(carried):
             raise SimulationError(f"the body of a repetition must return {len(carried)} arrays, got {len(results)}.")
-        values = [self.value(x, role) for x, role in zip(results, [*roles, *["last"] * len(results)], strict=False)]
-        last = [value.slot for value in values[len(carried) :]]
-        self.write(carried, values[: len(carried)])
+        values = [self.value(x, role) for x, role in zip(results, roles, strict=False)]
+        last = [self._kept(x) for x in results[len(carried) :]]
+        self.write(carried, values)
         inner, self._entries = self._entries, outer
         self._entries.append(_Loop(inner, times))
         self.cut()
         return tuple(self.slots.read(slot) for slot in (*carried, *last))
+
+    def _kept(self, x: Array) -> Slot:
+        """A slot that goes on holding what is computed here, whatever else is written."""
+        slot = self.value(x, "last").slot
+        if slot in self._temporary:
+            return slot
+        copy = self.temporary("last", slot.shape)
+        self.section.add(copy, x, self.next_rank())
+        return copy
 
     def write(self, targets: Sequence[Slot], values: Sequence[Value]) -> None:
         """Write values to slots at the end of the tape, all at the same time.
@@ -304,7 +320,10 @@ class Tape:
     def _may_move(self, before: Sequence[_Entry], section: _Section, source: Slot, target: Slot) -> bool:
         """Whether ``source`` is made before a section, read by nobody else behind it, while nobody needs ``target``."""
         makers = [k for k, entry in enumerate(before) if source in self._writes(entry)]
-        if len(makers) != 1 or isinstance(before[makers[0]], _Loop) or source in self._moved:
+        if source not in self._temporary or source in self._moved or len(makers) != 1:
+            return False
+        maker = before[makers[0]]
+        if isinstance(maker, _Loop) or target in self._writes(maker):
             return False
         between = before[makers[0] + 1 :]
         others = [e for slot, e in section.outputs.items() if slot is not target]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from heavytop.compile import Schedule, Stepper, Traced, trace
-from heavytop.errors import SimulationError
+from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Control, Plant, State
@@ -161,7 +161,11 @@ class _Assembly:
         return [*values, *([memory] if memory is not None and memory not in values else [])]
 
     def _record(self, state: list[Slot]) -> list[Slot]:
-        plant, own = self.plant, [self.plant.carried[name] for name in self.integrator.records]
+        plant = self.plant
+        for name in self.integrator.records:
+            if name not in plant.carried:
+                raise unknown_name("entry of carries to record", name, plant.carried)
+        own = [plant.carried[name] for name in self.integrator.records]
         if self.integrator.chooses_step:
             return own
         parts = (plant.q, plant.v, plant.u, plant.memory, plant.work, *own, *self.channels.values())

@@ -184,6 +184,11 @@ class EquationTerms:
         """f^K: the gradient of the energy that the elements store (eq. 3.125d, erratum 0.45)."""
         return self._total((t.port, t.stiffness) for t in self.elements)
 
+    @property
+    def potential_energy(self) -> Array:
+        """V = V^G + V^K."""
+        return self.gravity_energy + self.stiffness_energy
+
     # --- dissipation, forces, inputs -----------------------------------------------------------------------------------------
 
     @cached_property
@@ -255,6 +260,10 @@ class EquationTerms:
     def supplied_force(self) -> Array:
         """Forces (nv,) that are neither inputs, nor resistances, nor gradients: of elements and of nonideal constraints."""
         return self.applied_force if self.description.basis is not None else self.applied_force + self.nonideal_force
+
+    def nonpotential_force(self, u: Array) -> Array:
+        """All forces (nv,) that are no gradient of an energy: inputs, supplied forces, resistances."""
+        return self.input_force(u) + self.supplied_force - self.dissipation_force
 
     def power(self, u: Array) -> dict[str, Array]:
         """Power of the inputs, of what resists and of all other forces."""

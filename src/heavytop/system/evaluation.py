@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 
 Parameters = Mapping[str, Any] | None
+Made = TypeVar("Made")
 
 NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "linearization")
 """Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
@@ -37,6 +38,23 @@ class Evaluation(Unchanging):
         self.native = native
         self._inertia_checked = False
         self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
+        self._companions: dict[Callable[..., Any], Any] = {}
+
+    def companion(self, make: Callable[[Self], Made]) -> Made:
+        """What another layer makes of this model, ``make(model)``: made once, and let go together with the model.
+
+        A dictionary of that layer with weak keys would never let go, because what is made refers to the model.
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia(2.0, moment_at_com=(1, 1, 1)))
+        >>> model = system.derive()
+        >>> model.companion(repr) is model.companion(repr)
+        True
+        """
+        if make not in self._companions:
+            self._companions[make] = make(self)
+        return self._companions[make]
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 

@@ -127,7 +127,7 @@ class Expressions:
             "input_matrix": (("q",), d("input_matrix")),
             "poses": (("q",), self._poses),
             "kinetic_energy": (("q", "v"), d("kinetic_energy")),
-            "potential_energy": (("q",), lambda: self.dynamics.gravity_energy + self.dynamics.stiffness_energy),
+            "potential_energy": (("q",), d("potential_energy")),
             "energy": (("q", "v"), self._energy),
             "acceleration_energy": (("q", "v", "a"), lambda: self.dynamics.acceleration_energy(self.a)),
             "center_of_mass": (("q",), d("center_of_mass")),
@@ -210,7 +210,7 @@ class Expressions:
         return jacobian(self._joint_velocity(), self.v)
 
     def _energy(self) -> Array:
-        return self.dynamics.kinetic_energy + self.dynamics.gravity_energy + self.dynamics.stiffness_energy
+        return self.dynamics.kinetic_energy + self.dynamics.potential_energy
 
     def traced(self, name: str) -> Traced:
         """The traced function of that name; poses and Jacobians are named ``pose:a:b`` and ``jacobian:a:b``."""
