@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._files import whole_file
+from heavytop._memory import available_memory
 from heavytop.errors import FileFormatError
 from heavytop.io.sealed import check_seal, seal
 from heavytop.simulate.events import Occurrence
@@ -121,6 +122,12 @@ def save(run: Run, path: str | Path) -> None:
     ...
     True
     """
+    needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
+    if needed > room:
+        raise FileFormatError(
+            f"cannot write {str(path)!r}: its {needed / 1e9:.3g} GB are made in memory first, and {room / 1e9:.3g} GB can be had. "
+            "Save parts of it, or record less with record_every."
+        )
     made = _netcdf(to_xarray(run))
     with whole_file(path, "run.nc") as temporary, open(temporary, "wb") as file:
         file.write(made)

@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from heavytop._memory import available_memory
 from heavytop.compile import Steps
 from heavytop.errors import SimulationError
 from heavytop.simulate.events import EventLog, Reached, crossings
@@ -19,8 +20,8 @@ from heavytop.simulate.recording import Problem, Recording, Records
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
-MOST_ENTRIES = 4e9
-"""Numbers in a record: 32 GB."""
+SHARE = 0.8
+"""Of the memory that can still be had, what a record may take."""
 
 
 class FixedStep:
@@ -30,10 +31,13 @@ class FixedStep:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         every = problem.record_every
         entries = (problem.steps / every + 2) * max(problem.count, 1) * (problem.q.shape[-1] + problem.v.shape[-1])
-        if entries > MOST_ENTRIES:
+        room = SHARE * available_memory()
+        if 8 * entries > room:
+            least = max(every + 1, int(np.ceil(every * 8 * entries / room))) if room > 0 else problem.steps
             raise SimulationError(
-                f"the record would hold about {entries:.2g} numbers ({8 * entries / 1e9:.3g} GB): {problem.steps:,} steps, "
-                f"{problem.count:,} trajectories. Raise record_every (now {every}), or run fewer trajectories at once."
+                f"the record would hold about {entries:.2g} numbers ({8 * entries / 1e9:.3g} GB), but {room / 1e9:.3g} GB of memory can be "
+                f"had: {problem.steps:,} steps, {problem.count:,} trajectories. Raise record_every (now {every}) to {least} or more, or run "
+                "fewer trajectories at once, for example with a sweep into a store."
             )
         self.numbers = problem.recorded
         self.records: Records | None = None
