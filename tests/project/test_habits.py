@@ -54,7 +54,7 @@ def test_extras_are_used() -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
     strings = "".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
-    for extra in set(project()["optional-dependencies"]) - {"test", "docs", "peers", "cluster"}:
+    for extra in set(project()["optional-dependencies"]) - {"test", "docs", "peers"}:
         for line in project()["optional-dependencies"][extra]:
             name = re.split(r"[ >=\[]", line)[0]
             assert name in imported or f'"{name}"' in strings, (

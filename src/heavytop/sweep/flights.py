@@ -200,7 +200,7 @@ class FlightCases(ModelCases):
         )
         return {
             "model": plant,
-            "control": Loop(tracking, vehicle, conditions, settings, (q, v), plant if rotors else None),
+            "control": FlightLoop(tracking, vehicle, conditions, settings, (q, v), plant if rotors else None),
             "until": float(maneuver.horizon if settings["until"] is None else settings["until"]),
             "step": step,
             "integrator": settings["integrator"],
@@ -279,7 +279,7 @@ def _turn(own: Any, q: np.ndarray, values: Values) -> None:
         q[:, place] = block.from_rotation_matrix(R @ so3.exp(tilt[:, None] * axis))
 
 
-class Loop:
+class FlightLoop:
     """The controller of a flight before its start is known: a delay begins with what is seen there."""
 
     def __init__(

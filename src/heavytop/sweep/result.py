@@ -12,7 +12,7 @@ from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.store import DONE, GIVEN_UP, Store, coordinates
-from heavytop.sweep.study import Entry, Study
+from heavytop.sweep.study import StoredVariable, Study
 
 if TYPE_CHECKING:
     import xarray
@@ -151,7 +151,7 @@ def open_result(path: str | Path, study: Study | None = None) -> Result:
     return Result(data.assign_attrs(attributes), study, store.path)
 
 
-def in_memory(study: Study, arrays: Mapping[str, np.ndarray], layout: Mapping[str, Entry]) -> Result:
+def in_memory(study: Study, arrays: Mapping[str, np.ndarray], layout: Mapping[str, StoredVariable]) -> Result:
     """The result of a sweep without a store."""
     import xarray
 

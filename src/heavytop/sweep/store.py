@@ -17,7 +17,7 @@ from heavytop.sweep.cases import Output, missing
 from heavytop.sweep.describe import difference
 from heavytop.sweep.grid import Chunks
 from heavytop.sweep.measure import OUTCOMES
-from heavytop.sweep.study import Entry, Study, write_into
+from heavytop.sweep.study import StoredVariable, Study, write_into
 
 FORMAT = "heavytop sweep 1"
 OPEN, DONE, GIVEN_UP = 0, 1, 2
@@ -79,10 +79,10 @@ class Store:
         return dict(self.group.arrays())
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, StoredVariable]:
         """Variables of the result."""
         return {
-            n: Entry(tuple(e["dims"]), tuple(e["shape"]), e["dtype"], e["unit"])
+            n: StoredVariable(tuple(e["dims"]), tuple(e["shape"]), e["dtype"], e["unit"])
             for n, e in self.group.attrs["layout"].items()
         }
 
@@ -106,10 +106,10 @@ class Store:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def _fill(self, group: Any, study: Study, chunks: Chunks, layout: Mapping[str, Entry]) -> None:
+    def _fill(self, group: Any, study: Study, chunks: Chunks, layout: Mapping[str, StoredVariable]) -> None:
         dims = tuple(study.grid.sizes)
 
-        def array(name: str, entry: Entry, dtype: Any, fill: Any, **attributes: Any) -> None:
+        def array(name: str, entry: StoredVariable, dtype: Any, fill: Any, **attributes: Any) -> None:
             group.create_array(
                 name,
                 shape=(*chunks.shape, *entry.shape),
@@ -120,18 +120,18 @@ class Store:
                 attributes={"units": entry.unit, **attributes} if entry.unit else attributes,
             )
 
-        plain = Entry((), (), "", "")
+        plain = StoredVariable((), (), "", "")
         for name, entry in layout.items():
             array(name, entry, entry.dtype, missing(np.dtype(entry.dtype)).item())
         array("outcome", plain, "i1", -1, meaning=list(OUTCOMES))
-        array("end_time", Entry((), (), "", "s"), "f8", float("nan"))
+        array("end_time", StoredVariable((), (), "", "s"), "f8", float("nan"))
         array("cause", plain, str, "")
         count = len(chunks)
         group.create_array("done", shape=(count,), chunks=(1,), dtype="u1", fill_value=OPEN, dimension_names=("chunk",))
         self._coordinates(group, study, layout)
 
     @staticmethod
-    def _coordinates(group: Any, study: Study, layout: Mapping[str, Entry]) -> None:
+    def _coordinates(group: Any, study: Study, layout: Mapping[str, StoredVariable]) -> None:
         """Values of what varies, and labels; random values are written with the chunks, as they may be many."""
         for name, values, dims, unit in coordinates(study, layout):
             made = group.create_array(
@@ -209,7 +209,9 @@ def _attributes(study: Study) -> dict[str, Any]:
     }
 
 
-def coordinates(study: Study, layout: Mapping[str, Entry]) -> Iterator[tuple[str, np.ndarray, tuple[str, ...], str]]:
+def coordinates(
+    study: Study, layout: Mapping[str, StoredVariable]
+) -> Iterator[tuple[str, np.ndarray, tuple[str, ...], str]]:
     """Name, values, dimensions and unit of every coordinate but the random ones."""
     taken = set()
     for name, variable in study.grid.variables.items():

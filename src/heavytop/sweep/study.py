@@ -22,7 +22,7 @@ TRIED = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class StoredVariable:
     """A variable of the result: dimensions after those of the sweep with their sizes, type, unit, labels."""
 
     dims: tuple[str, ...]
@@ -55,7 +55,7 @@ class Study(Unchanging):
     kept: Mapping[str, tuple[int, ...]] | None = None
 
     @cached_property
-    def layout(self) -> dict[str, Entry]:
+    def layout(self) -> dict[str, StoredVariable]:
         """Variables of the result, from trying a few points."""
         error = ""
         for index in range(min(TRIED, self.grid.points)):
@@ -108,9 +108,9 @@ class Study(Unchanging):
                 )
 
 
-def _entry(value: Measured) -> Entry:
+def _entry(value: Measured) -> StoredVariable:
     array = np.asarray(value.values)
-    return Entry(value.dims, array.shape[1:], array.dtype.str, value.unit, dict(value.labels or {}))
+    return StoredVariable(value.dims, array.shape[1:], array.dtype.str, value.unit, dict(value.labels or {}))
 
 
 def describe(make: Any, options: Mapping[str, Any], measure: Any, grid: Grid, trajectories: Any) -> tuple[str, ...]:
@@ -131,7 +131,9 @@ def describe(make: Any, options: Mapping[str, Any], measure: Any, grid: Grid, tr
     return tuple(lines)
 
 
-def write_into(arrays: Mapping[str, Any], region: Sequence[slice], output: Output, layout: Mapping[str, Entry]) -> None:
+def write_into(
+    arrays: Mapping[str, Any], region: Sequence[slice], output: Output, layout: Mapping[str, StoredVariable]
+) -> None:
     """Put the results of a region into arrays of the whole sweep."""
     counts = tuple(s.stop - s.start for s in region)
     place = tuple(region)
