@@ -29,6 +29,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Numbers: TypeAlias = ArrayLike
 """What becomes :data:`Floats` when it comes in: numbers, sequences of numbers, arrays."""
 
+Seed: TypeAlias = np.random.Generator | int | None
+"""Where random numbers come from: a generator, a seed, or None for new ones every time."""
+
 
 def is_symbolic(*values: object) -> bool:
     """Whether any value is a CasADi symbolic array (without importing CasADi)."""

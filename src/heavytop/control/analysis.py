@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
+from heavytop._arrays import Array, Seed, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
 from heavytop.compile import Traced, trace_of
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
@@ -244,7 +244,7 @@ class Attraction:
 def random_states(
     model: Model,
     count: int,
-    rng: Any = 0,
+    rng: Seed = 0,
     distance: float = 5.0,
     angle: float = np.deg2rad(179.9),
     speed: float = 3.0,

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from heavytop._arrays import Numbers
 from heavytop._travel import Unchanging
 from heavytop.compile import Traced
 from heavytop.errors import ControlError
@@ -56,7 +57,7 @@ class BaseController(Unchanging, ABC):
         """Length of the memory z."""
         return 0
 
-    def signal(self, times: Any) -> np.ndarray:
+    def signal(self, times: Numbers) -> np.ndarray:
         """Samples (n, *batch, signal_size) of the signal at the times (n,)."""
         return np.zeros((*np.shape(times), 0))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, directional, is_symbolic, scale, shape, symbol, vector
+from heavytop._arrays import Array, Numbers, as_array, directional, is_symbolic, scale, shape, symbol, vector
 from heavytop.compile import Traced, trace_of
 from heavytop.errors import ControlError, wrong_shape
 
@@ -127,7 +127,7 @@ def _horner(x: Array, coefficients: Sequence[Array]) -> Array:
     return total
 
 
-def minimum_snap(points: Any, times: Any) -> PiecewisePolynomial:
+def minimum_snap(points: Numbers, times: Numbers) -> PiecewisePolynomial:
     """The curve through ``points`` (m + 1, n) at ``times`` (m + 1,) with the least integral of the squared snap.
 
     It starts and ends at rest (velocity, acceleration and jerk vanish); inside it is smooth up to the sixth derivative, which is what

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, split, symbol
+from heavytop._arrays import Array, Numbers, concatenate, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.base import BaseController
@@ -72,7 +72,7 @@ class LinearQuadratic(BaseController):
         """q_R, v_R, u_R and K side by side."""
         return sum(self._sizes)
 
-    def signal(self, times: Any) -> np.ndarray:
+    def signal(self, times: Numbers) -> np.ndarray:
         """Samples (..., signal_size)."""
         t = np.asarray(times, dtype=float)
         flat = t.reshape(-1)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
+from heavytop._arrays import Array, Numbers, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Pose
@@ -134,7 +134,7 @@ class Reference(Unchanging):
             raise ControlError("this reference is not traced.")
         return Kernel(self.traced)
 
-    def signal(self, times: Any) -> np.ndarray:
+    def signal(self, times: Numbers) -> np.ndarray:
         """q_R, v_R, a_R side by side (..., nq + 2 nv)."""
         return np.concatenate(self(times), axis=-1)
 

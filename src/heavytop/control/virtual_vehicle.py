@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, split, symbol
+from heavytop._arrays import Array, Numbers, concatenate, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import BaseController
 from heavytop.control.closed_loop import ClosedLoop
@@ -72,7 +72,7 @@ class VirtualVehicle(BaseController):
             )
         return self
 
-    def signal(self, times: Any) -> np.ndarray:
+    def signal(self, times: Numbers) -> np.ndarray:
         """Samples of the outer reference."""
         return self._inner.signal(times)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, split, symbol
+from heavytop._arrays import Array, Numbers, concatenate, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import REFERENCE, BaseController
 from heavytop.errors import ControlError
@@ -255,7 +255,7 @@ class Wrapper(BaseController):
         """As the inner controller."""
         return bool(getattr(self.controller, "needs_reference", False))
 
-    def signal(self, times: Any) -> np.ndarray:
+    def signal(self, times: Numbers) -> np.ndarray:
         """The inner signal, then the own one."""
         times = np.asarray(times, dtype=float)
         flat = np.atleast_1d(times)

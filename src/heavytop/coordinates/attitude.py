@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from heavytop._arrays import (
     Array,
+    Seed,
     components,
     concatenate,
     flatten_columns,
@@ -69,7 +70,7 @@ class Attitude(Coordinates):
     def neutral(self) -> np.ndarray:
         return self.from_rotation_matrix(np.eye(3))
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return self.from_rotation_matrix(so3.random(np.random.default_rng(rng), shape))
 
     def retract(self, q: Array, delta: Array) -> Array:
@@ -191,7 +192,7 @@ class Quaternion(Attitude):
     def constraints(self, q: Array) -> Array:
         return vector(np.vecdot(q, q) - 1)
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return self.project(np.random.default_rng(rng).standard_normal((*shape, 4)))
 
     def retract(self, q: Array, delta: Array) -> Array:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, jacobian, numbers, scale
+from heavytop._arrays import Array, Seed, is_symbolic, jacobian, numbers, scale
 from heavytop._travel import Unchanging
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
@@ -81,7 +80,7 @@ class Coordinates(Unchanging, ABC):
         """The configuration of no displacement (nq,)."""
 
     @abstractmethod
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Random configurations (*shape, nq) on the manifold; ``rng`` is a generator or a seed. Numbers only."""
 
     @abstractmethod

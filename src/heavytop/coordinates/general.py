@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, column, from_columns, transpose
+from heavytop._arrays import Array, Seed, as_array, column, from_columns, transpose
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
@@ -93,7 +93,7 @@ class GeneralCoordinates(Coordinates):
     def neutral(self) -> np.ndarray:
         return self._neutral.copy()
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Standard normal points around the neutral one, brought to the manifold."""
         rng = np.random.default_rng(rng)
         q = self._attempt(self._neutral + rng.standard_normal((*shape, self.nq)))

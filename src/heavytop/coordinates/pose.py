@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, block, concatenate, part, scale, transpose
+from heavytop._arrays import Array, Seed, block, concatenate, part, scale, transpose
 from heavytop.coordinates.attitude import LEVI_CIVITA, Attitude, EulerAngles, Quaternion, Rotation
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
@@ -107,7 +107,7 @@ class Pose(Coordinates):
     def neutral(self) -> np.ndarray:
         return concatenate(np.zeros(3), self.attitude_block.neutral())
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         rng = np.random.default_rng(rng)
         return concatenate(rng.standard_normal((*shape, 3)), self.attitude_block.random(rng, shape))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, block, concatenate, is_symbolic, split
+from heavytop._arrays import Array, Seed, block, concatenate, is_symbolic, split
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ModelError, unknown_name
 
@@ -98,7 +98,7 @@ class Product(Coordinates):
     def neutral(self) -> np.ndarray:
         return _join([b.neutral() for b in self.blocks])
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         rng = np.random.default_rng(rng)
         return _join([b.random(rng, shape) for b in self.blocks], shape)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, block, concatenate, entry, from_columns, part, scale, transpose, vector
+from heavytop._arrays import Array, Seed, block, concatenate, entry, from_columns, part, scale, transpose, vector
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ConfigurationError
 from heavytop.geometry import quaternion, so3
@@ -72,7 +71,7 @@ class ScalablePose(Coordinates):
     def neutral(self) -> np.ndarray:
         return np.array([0.0, 0, 0, 1, 0, 0, 0])
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         rng = np.random.default_rng(rng)
         attitude = quaternion.normalize(rng.standard_normal((*shape, 4)))
         return concatenate(rng.standard_normal((*shape, 3)), scale(rng.uniform(0.8, 1.6, shape), attitude, 1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, block, transpose
+from heavytop._arrays import Array, Seed, block, transpose
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
 from heavytop.coordinates.pose import Pose
@@ -100,7 +100,7 @@ class LinearVelocities(Coordinates):
     def neutral(self) -> np.ndarray:
         return self._base.neutral()
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return self._base.random(rng, shape)
 
     def kinematics_matrix(self, q: Array) -> Array:

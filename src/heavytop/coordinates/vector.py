@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, components, from_columns, is_symbolic, scale, transpose, vector
+from heavytop._arrays import Array, Seed, components, from_columns, is_symbolic, scale, transpose, vector
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
 from heavytop.errors import ModelError
@@ -92,7 +91,7 @@ class Vector(_Flat):
     def v_units(self) -> tuple[str, ...]:
         return ("m/s",) * self.nv
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.random.default_rng(rng).standard_normal((*shape, self.n))
 
 
@@ -122,7 +121,7 @@ class Angle(_Flat):
     def v_units(self) -> tuple[str, ...]:
         return ("rad/s",)
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.random.default_rng(rng).uniform(-np.pi, np.pi, (*shape, 1))
 
 
@@ -155,7 +154,7 @@ class Circle(Coordinates):
     def neutral(self) -> np.ndarray:
         return np.array([1.0, 0.0])
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         angle = np.random.default_rng(rng).uniform(-np.pi, np.pi, shape)
         return vector(np.cos(angle), np.sin(angle))
 

@@ -8,11 +8,10 @@ not be put into the Lagrangian before it is differentiated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array
+from heavytop._arrays import Array, Seed, as_array
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.mechanics.functions import Function
@@ -83,7 +82,7 @@ class QuasiCoordinates(Coordinates):
     def neutral(self) -> np.ndarray:
         return np.zeros(self.nq)
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Not defined: the manifold is not known."""
         raise ModelError(f"{self!r} knows no manifold, so it has no random configurations.")
 

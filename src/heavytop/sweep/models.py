@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import Numbers
 from heavytop.coordinates import Pose, Product
 from heavytop.coordinates.attitude import Attitude
 from heavytop.errors import SweepError, unknown_name
@@ -308,7 +309,7 @@ class Stacked:
             self.memo[key] = self.controllers[0].traced(model)
         return self.memo[key]
 
-    def signal(self, times: Any) -> np.ndarray:
+    def signal(self, times: Numbers) -> np.ndarray:
         """Samples (n, batch, m)."""
         if not self.signal_size:
             return np.zeros((len(np.asarray(times)), 0))

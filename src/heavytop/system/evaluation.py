@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, numbers
+from heavytop._arrays import Array, Seed, is_symbolic, numbers
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
@@ -141,7 +141,7 @@ class Evaluation(Unchanging):
         """The configuration of no displacement (nq,)."""
         return self.coordinates.neutral()
 
-    def random(self, rng: Any = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Random configurations (*shape, nq); ``rng`` is a generator or a seed."""
         return self.coordinates.random(rng, shape)
 
