@@ -29,8 +29,11 @@ Floats: TypeAlias = NDArray[np.float64]
 Numbers: TypeAlias = ArrayLike
 """What becomes :data:`Floats` when it comes in: numbers, sequences of numbers, arrays."""
 
-Seed: TypeAlias = np.random.Generator | int | None
-"""Where random numbers come from: a generator, a seed, or None for new ones every time."""
+if TYPE_CHECKING:
+    Seed: TypeAlias = np.random.Generator | int | None
+    """Where random numbers come from: a generator, a seed, or None for new ones every time."""
+else:
+    Seed = Any  # numpy.random is loaded by those who draw
 
 
 def is_symbolic(*values: object) -> bool:
