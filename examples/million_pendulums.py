@@ -25,7 +25,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=None)
     given = parser.parse_args()
     angles = np.linspace(-3.1, 3.1, given.size)
-    first, second = np.meshgrid(angles, angles, indexing="ij")
 
     def start(angle_1: np.ndarray, angle_2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.stack([angle_1, angle_2 - angle_1], axis=-1), np.zeros(2)
@@ -43,20 +42,16 @@ def main() -> None:
         workers=given.workers,
     )
     print(result.outcomes())
-    draw(first, second, np.where(result.outcome == 1, result.end_time, np.nan), given.out / "million_pendulums.png")
+    draw(angles, np.where(result.outcome == 1, result.end_time, np.nan), given.out / "million_pendulums.png")
 
 
-def draw(first: np.ndarray, second: np.ndarray, time: np.ndarray, path: Path) -> None:
+def draw(angles: np.ndarray, time: np.ndarray, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
-    image = axis.pcolormesh(first, second, np.log10(time), cmap="twilight_shifted", shading="nearest")
-    axis.set(
-        xlabel="angle of the upper rod / rad",
-        ylabel="angle of the lower rod / rad",
-        aspect="equal",
-        title="When a rod first turns over",
-    )
+    image = axis.pcolormesh(angles, angles, np.log10(time).T, cmap="twilight_shifted", shading="nearest")
+    axis.set(xlabel="angle of the upper rod / rad", ylabel="angle of the lower rod / rad", aspect="equal")
+    axis.set_title("When a rod first turns over")
     figure.colorbar(image, ax=axis, label="log10 of the time / s; white: not within 10 s")
     figure.savefig(path, dpi=130)
 

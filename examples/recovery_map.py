@@ -17,9 +17,7 @@ from heavytop.copters import quadcopter
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path.cwd())
-    parser.add_argument(
-        "--size", type=int, default=4, help="delays and lags; 12 makes the picture of the documentation"
-    )
+    parser.add_argument("--size", type=int, default=4, help="delays and lags; 12 for the picture of the documentation")
     parser.add_argument("--draws", type=int, default=40)
     parser.add_argument("--workers", type=int, default=None)
     given = parser.parse_args()
@@ -50,12 +48,9 @@ def draw(share, path: Path) -> None:
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
     for axis, law in zip(axes, share.law.values, strict=True):
-        image = axis.pcolormesh(
-            1e3 * share.lag, 1e3 * share.delay, share.sel(law=law), vmin=0, vmax=1, shading="nearest"
-        )
-        axis.set(
-            title=f"{law} law", xlabel="time constant of the propellers / ms", ylabel="delay of the measurements / ms"
-        )
+        chosen = share.sel(law=law)
+        image = axis.pcolormesh(1e3 * share.lag, 1e3 * share.delay, chosen, vmin=0, vmax=1, shading="nearest")
+        axis.set(title=f"{law} law", xlabel="time constant of the propellers / ms", ylabel="delay of measurements / ms")
     figure.colorbar(image, ax=axes, label="share that ends the looping on its path")
     figure.savefig(path, dpi=130)
 

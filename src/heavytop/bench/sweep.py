@@ -6,12 +6,14 @@ import os
 import resource
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heavytop.bench.measure import BenchEffort
+from heavytop.bench.peers import Peer
 from heavytop.bench.report import BenchReport
 from heavytop.control import energy_law
 from heavytop.copters import quadcopter
@@ -128,8 +130,8 @@ def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> 
     return spent, wall
 
 
-def run(effort: BenchEffort) -> BenchReport:
-    """Bare, in one process, with one worker and with two."""
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
+    """Bare, in one process, with one worker and with two. No peer takes part."""
     report = BenchReport("sweep", TITLE, notes=list(NOTES))
     count = 64 if effort.seconds == 0 else COUNT
     study = study_of(count)
