@@ -396,3 +396,18 @@ def test_gains_make_no_law_that_another_shares() -> None:
     assert law.limits.inertia is vehicle.prototype.inertia
     assert vehicle.limits.inertia is None
     assert numbers_of(vehicle.prototype) == before
+
+
+def test_a_flight_interrupted_while_its_thread_starts_can_be_stopped(
+    flight: LiveFlight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            flight.start()
+    flight.stop()
+    flight.start()  # and be started again
+    flight.stop()

@@ -227,9 +227,10 @@ class LiveFlight:
     def stop(self) -> None:
         """End the thread."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5.0)
-            self._thread = None
+        thread, self._thread = self._thread, None
+        # one that was interrupted while it started is not alive yet: it will end by itself
+        if thread is not None and thread.is_alive():
+            thread.join(timeout=5.0)
 
     def _keep_going(self, rate: float) -> None:
         last = time.perf_counter()
