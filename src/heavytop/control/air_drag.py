@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, components, part, scale, transpose
+from heavytop._arrays import Array, components, scale, transpose
 from heavytop.control.hull import UP, Hull, HullMotion
 from heavytop.errors import ControlError, wrong_shape
-
-ALONG_Z = np.array([0.0, 0.0, 1.0])
+from heavytop.geometry import so3
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class AirDrag:
 
     def at_rotor(self, speed: Array, local: Array, axis: Array) -> Array:
         """Force (3,) on a rotor of that speed whose velocity through the air is ``local``, all in body axes."""
-        x, y, z = components(local)
+        x, y, _ = components(local)
         turning = scale(-speed, np.array([self.rotor, self.rotor, self.inflow]) * local, 1)
         return turning + scale(self.lift * (x * x + y * y), axis + 0.0 * local, 1)
 
@@ -78,7 +77,7 @@ class AirDrag:
         total = self.at_frame(air)
         spin = components(speeds) if len(self.at) else ()
         for k, place in enumerate(self.at):
-            axis = ALONG_Z if not len(self.axes) else np.asarray(self.axes[k], dtype=float)
+            axis = UP if not len(self.axes) else np.asarray(self.axes[k], dtype=float)
             local = air + np.cross(omega, np.asarray(place, dtype=float))
             total = total + self.at_rotor(spin[k], local, axis)
         return total
@@ -97,8 +96,6 @@ def turning(b: Array, c: Array) -> Array:
     >>> turning(np.array([1.0, 0, 0]), np.array([0.0, 1, 0])) @ np.array([1.0, 0, 0])
     array([0., 1., 0.])
     """
-    from heavytop.geometry import so3
-
     S = so3.wed(np.cross(b, c))
     return np.eye(3) + S + scale(1 / (1 + np.vecdot(b, c)), S @ S, 2)
 
@@ -110,8 +107,3 @@ def leaned(R: Array, specific: Array) -> Array:
     size = np.sqrt(np.vecdot(specific, specific) + 1e-18)
     c = scale(np.where(along >= 0, 1.0, -1.0) / size, specific, 1)
     return turning(b, c) @ R
-
-
-def up_part(x: Array) -> Array:
-    """The entry along z of (3,)."""
-    return part(x, 2, 3)

@@ -13,7 +13,7 @@ from heavytop.control.hull import Hull, HullMotion
 from heavytop.control.reference import Motion3, Reference
 from heavytop.geometry import so3
 
-ITERATIONS = 6
+ITERATIONS = 12
 STENCIL = 4e-3
 """Distance (s) of the five times from which the rates of the attitude are made."""
 

@@ -27,7 +27,7 @@ class Governed(Informed):
     Parameters
     ----------
     controller : a law that has no reference yet. model : of the vehicle.
-    distance : m. velocity : m/s. speed : m/s with which the vehicle comes home. rate : 1/s, speed per distance beyond ``distance``.
+    distance : m. velocity : m/s. speed : m/s with which the vehicle comes home. homing : 1/s, speed per distance beyond ``distance``.
 
     Examples
     --------
@@ -46,16 +46,16 @@ class Governed(Informed):
         distance: float | None = None,
         velocity: float | None = None,
         speed: float = 4.0,
-        rate: float = 1.0,
+        homing: float = 1.0,
     ) -> None:
         super().__init__(controller)
         self.model, self.hull = model, Hull.of(model)
         own = gentle(self.law) if distance is None or velocity is None else (distance, velocity)
         self.distance = own[0] if distance is None else float(distance)
         self.velocity = own[1] if velocity is None else float(velocity)
-        self.speed, self.rate = float(speed), float(rate)
-        if not (self.distance > 0 and self.velocity > 0 and self.speed > 0 and self.rate > 0):
-            raise ControlError("distance, velocity, speed and rate of a governor must be positive.")
+        self.speed, self.homing = float(speed), float(homing)
+        if not (self.distance > 0 and self.velocity > 0 and self.speed > 0 and self.homing > 0):
+            raise ControlError("distance, velocity, speed and homing of a governor must be positive.")
 
     def changes(self, at: Seen) -> Mapping[str, Array]:
         """The governed reference."""
@@ -64,7 +64,7 @@ class Governed(Informed):
         wanted, acceleration, turn = hull.reference(*at.reference)
         off = wanted.r - motion.r
         far = np.sqrt(np.vecdot(off, off) + 1e-18)
-        home = np.minimum(self.speed, self.rate * np.maximum(far - self.distance, 0.0)) / far
+        home = np.minimum(self.speed, self.homing * np.maximum(far - self.distance, 0.0)) / far
         velocity = motion.velocity + limited(wanted.velocity + home * off - motion.velocity, self.velocity)
         place = motion.r + limited(off, self.distance)
         q, v, a = hull.coordinates(HullMotion(place, wanted.R, velocity, wanted.omega), acceleration, turn)

@@ -78,8 +78,10 @@ class Hull:
         for unit in np.eye(model.nu):
             pushed = model.acceleration(q, rest, unit) - still
             columns.append(np.concatenate([mass * pushed[:3], moment @ pushed[3:]]))
-        gravity = np.asarray(model.description.gravity, dtype=float)
-        return cls(model, float(mass), moment, np.array(columns).T, gravity)
+        wrenches = np.array(columns).T
+        wrenches[np.abs(wrenches) < 1e-12 * np.max(np.abs(wrenches))] = 0.0  # rounding
+        moment = np.where(np.abs(moment) < 1e-12 * np.max(np.abs(moment)), 0.0, moment)
+        return cls(model, float(mass), moment, wrenches, np.asarray(model.description.gravity, dtype=float))
 
     @property
     def joint(self) -> Any:

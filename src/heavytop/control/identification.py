@@ -57,7 +57,11 @@ class Identified(Informed):
     ) -> None:
         super().__init__(controller)
         self.model, self.actuators, self.delay, self.longest = model, actuators, delay, longest
-        self.lags, self.memory, self.hull = tuple(lags), memory, Hull.of(model)
+        self.memory, self.hull = memory, Hull.of(model)
+        # the assumed lag takes the place of the one nearest to it
+        guess = float(np.mean(actuators.time_constant))
+        nearest = min(lags, key=lambda lag: abs(np.log(lag / guess)))
+        self.lags = tuple(guess if lag == nearest else lag for lag in lags)
 
     @property
     def depends_on_period(self) -> bool:

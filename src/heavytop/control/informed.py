@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, part, vector
+from heavytop._arrays import Array, concatenate, part
 from heavytop.control.wrapper import PartialPlant, Seen, Wrapper
 from heavytop.errors import ControlError
 
@@ -114,13 +114,3 @@ def limited(x: Array, largest: float | Array) -> Array:
 def within(x: Array, low: float | np.ndarray, high: float | np.ndarray) -> Array:
     """Numbers kept between two others."""
     return np.minimum(np.maximum(x, low), high)
-
-
-def each(x: Array, count: int) -> list[Array]:
-    """The entries of a vector."""
-    return [x[i] for i in range(count)]
-
-
-def filled(value: Array, count: int) -> Array:
-    """A vector of equal entries."""
-    return vector(*(value for _ in range(count)))

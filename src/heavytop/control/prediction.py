@@ -11,16 +11,15 @@ from heavytop._arrays import Array
 from heavytop.control.actuators import Propellers
 from heavytop.control.air_drag import AirDrag
 from heavytop.control.commands import sent, timing, units
-from heavytop.control.hull import UP, Hull, HullMotion
+from heavytop.control.hull import Hull, HullMotion
 from heavytop.control.informed import Informed, knows, reading, state_of
-from heavytop.control.reference import Reference
 from heavytop.control.wrapper import Seen
 from heavytop.geometry import so3
 from heavytop.system.model import Model
 
 
 class _Known(NamedTuple):
-    """What is known beside the model: disturbing acceleration and angular acceleration, scale of the thrust."""
+    """What acts beside the thrust: acceleration in world axes, angular acceleration; and the scale of the thrust."""
 
     force: Array
     moment: Array
@@ -83,8 +82,13 @@ class Predicted(Informed):
             return at.shared["predicted"]
         nu, act, step = self.model.nu, self.actuators, units(at.period)
         motion, levels = self.hull.motion(*state_of(at, self.model.nv)), reading(at, "levels", "Predicted")
+        force = self.hull.gravity
+        if knows(at, "force"):
+            force = force + reading(at, "force", "Predicted")
+        if self.drag is not None:  # changes little during the delay
+            force = force + np.matvec(motion.R, self.drag.acceleration(self.hull, motion, levels))
         known = _Known(
-            reading(at, "force", "Predicted") if knows(at, "force") else np.zeros(3),
+            force,
             reading(at, "moment", "Predicted") if knows(at, "moment") else np.zeros(3),
             reading(at, "thrust_scale", "Predicted")[0] if knows(at, "thrust_scale") else 1.0,
         )
@@ -99,7 +103,7 @@ class Predicted(Informed):
         for i in range(deepest, 0, -1):
             parts = [sent(at, nu, (i - 1) * step + k + 1) for k in range(step)]
             target = sum(parts[1:], start=parts[0]) / step
-            after = self._moved(motion, act.mean(levels, target, ratio), levels, known, unit)
+            after = self._moved(motion, act.mean(levels, target, ratio), known, unit)
             later = target + (levels - target) * kept
             if fixed:
                 motion, levels = after, later
@@ -107,24 +111,20 @@ class Predicted(Informed):
             old = delay > (i - 0.5) * unit
             motion = HullMotion(*(np.where(old, new, same) for new, same in zip(after, motion, strict=True)))
             levels = np.where(old, later, levels)
-        motion = self._moved(motion, act.output(levels), levels, known, self._beyond(at.period, lag))
+        motion = self._moved(motion, act.output(levels), known, self._beyond(at.period, lag))
         at.shared["predicted"] = (motion, levels)
         return motion, levels
 
-    def _moved(self, m: HullMotion, thrusts: Array, levels: Array, known: _Known, h: Any) -> HullMotion:
+    def _moved(self, m: HullMotion, thrusts: Array, known: _Known, h: Any) -> HullMotion:
         """The motion h later: constant thrusts, attitude in the middle for their direction."""
         hull = self.hull
         force, moment = hull.forces(thrusts)
         spin = hull.angular_acceleration(m.omega, moment) + known.moment
-        mean = m.omega + 0.5 * h * spin
-        middle = m.R @ so3.cayley(0.5 * h * mean)
-        push = known.scale * force / hull.mass
-        if self.drag is not None:
-            push = push + self.drag.acceleration(hull, m, levels)
-        a = np.matvec(middle, push) + hull.gravity + known.force
-        return HullMotion(
-            m.r + h * m.velocity + 0.5 * h * h * a, m.R @ so3.cayley(h * mean), m.velocity + h * a, m.omega + h * spin
-        )
+        turn = h * (m.omega + 0.5 * h * spin)
+        push = known.scale / hull.mass * force
+        a = np.matvec(m.R, turned(0.5 * turn, push)) + known.force
+        velocity = m.velocity + h * a
+        return HullMotion(m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(turn), velocity, m.omega + h * spin)
 
     def tells(self, at: Seen) -> Mapping[str, Array]:
         """The levels now."""
@@ -133,4 +133,30 @@ class Predicted(Informed):
     def changes(self, at: Seen) -> Mapping[str, Array]:
         """The state when the command acts."""
         q, v, _ = self.hull.coordinates(self._predicted(at)[0])
-        return {"q": q, "v": v}
+        changed = {"q": q, "v": v}
+        if self.needs_reference and knows(at, "lag") and self.ahead is None:
+            changed |= self._moved_reference(at)
+        return changed
+
+    def _moved_reference(self, at: Seen) -> Mapping[str, Array]:
+        """The reference, which came for the assumed lag, when the command acts with the identified one."""
+        hull = self.hull
+        h = self._beyond(at.period, timing(at, "lag", 0.0)) - self.lead_time
+        m, acceleration, turn = hull.reference(*at.reference)
+        spin = m.omega + 0.5 * h * turn
+        velocity = m.velocity + h * acceleration
+        moved = HullMotion(
+            m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(h * spin), velocity, m.omega + h * turn
+        )
+        q, v, a = hull.coordinates(moved, acceleration, turn)
+        return {"q_R": q, "v_R": v, "a_R": a}
+
+
+def turned(phi: Array, x: Array) -> Array:
+    """cayley(phi) x (3,), without the matrix.
+
+    >>> turned(np.array([0.0, 0.0, 2.0]), np.array([1.0, 0.0, 0.0]))
+    array([0., 1., 0.])
+    """
+    factor, across = 4.0 / (4.0 + np.vecdot(phi, phi)), np.cross(phi, x)
+    return x + factor * (across + 0.5 * np.cross(phi, across))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, part, split, transpose, unflatten_columns, flatten_columns
+from heavytop._arrays import Array, concatenate, flatten_columns, part, split, transpose, unflatten_columns
 from heavytop.control.hull import Hull, HullMotion
 from heavytop.control.informed import Informed, MeasuredPlant
 from heavytop.control.measurements import Stream
@@ -258,7 +258,10 @@ class Sensed(Informed):
             deepest, varies = int(np.max(samples)), samples.ndim > 0
             sizes = [self._value_size(n) for n in names]
             now = concatenate(*(values[n] for n in names))
-            slots = [part(at.z, place + varies + k * sum(sizes), place + varies + (k + 1) * sum(sizes)) for k in range(deepest)]
+            slots = [
+                part(at.z, place + varies + k * sum(sizes), place + varies + (k + 1) * sum(sizes))
+                for k in range(deepest)
+            ]
             late = slots[-1]
             if varies:  # the first slot is one sample old
                 number, late = at.z[place], now

@@ -152,9 +152,7 @@ class RotorPlant(UserDynamics):
             wrench = wrench + concatenate(force, np.cross(rotor.at, force) + torque)
         if given is not None:
             # m (a + omega x v - R^T g) = f and Theta omega' + omega x Theta omega = m: factors of mass and moments divide the wrench
-            wrench = concatenate(
-                part(wrench, 0, 3) / given["mass_factor"], part(wrench, 3, 6) / given["moment_factor"]
-            )
+            wrench = concatenate(part(wrench, 0, 3) / given["mass_factor"], part(wrench, 3, 6) / given["moment_factor"])
         inputs = concatenate(np.zeros(self.passive.nu - 6), wrench)
         parameters = self.passive.parameter_vector()
         (a,) = self.passive.traced("acceleration").expressions(pose_q, part(v, 0, model.nv), inputs, parameters)
