@@ -104,7 +104,7 @@ class Derivatives:
         return self._kernel("second")
 
 
-class Rates:
+class ChartRates:
     """The rates of a model in charts, kept with the model.
 
     Attributes
@@ -124,7 +124,7 @@ class Rates:
         self.link = Derivatives("link", self._link, mark)
 
     @classmethod
-    def of(cls, model: Model) -> Rates:
+    def of(cls, model: Model) -> ChartRates:
         """The rates of a model; the same object for the same model."""
         known = vars(model).get("_chart_rates")
         if known is None:
