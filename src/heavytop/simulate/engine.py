@@ -20,10 +20,10 @@ from heavytop.simulate.recording import Recording, Records, RunProblem
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
-SMALL_BYTES = 1e6
-"""A record below has room."""
 SHARE = 0.8
 """Of the memory that can still be had, what a record may take."""
+SMALL = 16e6
+"""Bytes of a record for which nobody asks how much memory is left: the question costs as much as a short run."""
 
 
 class FixedStep:
@@ -33,7 +33,7 @@ class FixedStep:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         every = problem.record_every
         entries = (problem.steps / every + 2) * max(problem.count, 1) * (problem.q.shape[-1] + problem.v.shape[-1])
-        room = SHARE * available_memory() if 8 * entries > SMALL_BYTES else np.inf
+        room = SHARE * available_memory() if 8 * entries > SMALL else np.inf
         if 8 * entries > room:
             least = max(every + 1, int(np.ceil(every * 8 * entries / room))) if room > 0 else problem.steps
             raise SimulationError(
