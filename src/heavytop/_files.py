@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -110,7 +109,7 @@ def _sweep_once(folder: Path) -> None:
 
 def _hidden(name: str, suffix: str = "") -> str:
     """A new temporary name for a file or folder."""
-    return f".{name[:_MARK]}.{secrets.token_hex(6)}{_PART}{suffix[:_MARK]}"
+    return f".{name[:_MARK]}.{os.urandom(6).hex()}{_PART}{suffix[:_MARK]}"
 
 
 @contextmanager
