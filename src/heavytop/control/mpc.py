@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
+from heavytop._travel import Portable
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.charts import chart, miss, place
@@ -28,7 +29,7 @@ from heavytop.errors import ControlError, unknown_name
 from heavytop.system.model import Model
 
 
-class Predictive:
+class Predictive(Portable):
     """A predictive controller; a function of (t, q, v) for ``simulate(..., inputs=controller, control_step=controller.step)``.
 
     Made by :func:`mpc`. It remembers the motion it expects between calls; :meth:`reset` forgets it.

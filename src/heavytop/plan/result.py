@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
@@ -46,7 +47,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Unchanging):
     """An optimal motion within its limits.
 
     Attributes
