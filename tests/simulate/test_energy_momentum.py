@@ -8,7 +8,7 @@ import pytest
 import heavytop as ht
 from heavytop.errors import SimulationError
 from heavytop.library import mechanisms, nonholonomic
-from heavytop.simulate import EnergyMomentum, Ending, UserDynamics
+from heavytop.simulate import Ending, EnergyMomentum, UserDynamics
 
 RADIUS = 0.3
 

@@ -187,7 +187,9 @@ class Schedule:
             known |= set(call.outputs)
         for name in flags((*self.sample, *self.observe, *self.advance)):
             if self._shape(name) != ():
-                raise ModelError(f"the buffer {name!r} that ends a repetition must be one number, got shape {self._shape(name)}.")
+                raise ModelError(
+                    f"the buffer {name!r} that ends a repetition must be one number, got shape {self._shape(name)}."
+                )
 
     def _shape(self, name: str) -> Shape:
         if name in (TIME, STEP):

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ from heavytop.geometry import se3, series, so3
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, relative_size
 from heavytop.simulate.integrators.newton import LIFT, newton_correction
-from heavytop.simulate.plant import Plant, State
+from heavytop.simulate.plant import Plant, PlantState
 from heavytop.system.elimination import row_scales
 
 REST = 1e-14
@@ -110,7 +111,7 @@ class EnergyMomentum(Integrator):
         kinetic, potential = problem.dynamics.kernel("energies")(problem.q, problem.v, problem.p)
         return {"energy": kinetic + potential}
 
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         f = plant.dynamics.steppers.recall(_Equations, lambda: _Equations(plant.dynamics))
         begin = (state.q, state.v, h, plant.p)
         follows = plant.control.kind == "continuous"
@@ -137,9 +138,7 @@ class EnergyMomentum(Integrator):
         (guess,) = plant.call(f.guess, *begin, state.own["change"])
         z0 = [] if memory is None else [state.of(memory)]
         # nobody else's rounds change a solved step, nor what is computed from it
-        done, x, size, *z = plant.repeat(
-            self.iterations, iterate, as_array(0.0), guess, as_array(1.0), *z0, ends=True
-        )
+        done, x, size, *z = plant.repeat(self.iterations, iterate, as_array(0.0), guess, as_array(1.0), *z0, ends=True)
         u, z_half = middle(x, z)
         q, v, energy, change, powers = plant.call(f.finish, *begin, x, u, state.own["energy"])
         end = state.replaced(q=q, v=v)
@@ -188,7 +187,7 @@ class _Equations:
             "s": 1,
         }
         stops = np.cumsum([0, *sizes.values()])
-        self.at = {name: (int(a), int(b)) for name, a, b in zip(sizes, stops, stops[1:], strict=False)}
+        self.at = {name: (int(a), int(b)) for name, (a, b) in zip(sizes, pairwise(stops), strict=True)}
         self.x = symbol("x", int(stops[-1]))
         at_rest = self._energy_at(self.s["q"], np.zeros(self.nv))[0]
         # a basis with drift: the energy that moves at v = 0 is of whoever drives it, and there is no energy to hold
@@ -243,7 +242,11 @@ class _Equations:
     def guess(self) -> Traced:
         """(q, v, h, p, change) -> x: the velocity goes on changing as it did in the last step."""
         v = self.s["v"] + self.change
-        parts = [*([self.s["q"]] if self.is_implicit else []), v, *([self.s["v"] + 0.5 * self.change] if self.held else [])]
+        parts = [
+            *([self.s["q"]] if self.is_implicit else []),
+            v,
+            *([self.s["v"] + 0.5 * self.change] if self.held else []),
+        ]
         rest = np.zeros(self.rows_count + len(self.held) + 1)
         return trace_of("guess", {**self.s, "change": self.change}, {"x": concatenate(*parts, rest)})
 
@@ -341,12 +344,14 @@ def cayley(coordinates: Coordinates, delta: Array, mass: Array | None = None) ->
     """
     if isinstance(coordinates, Product):
         stops = np.cumsum([0, *(block.nv for block in coordinates.blocks)])
-        own = [None if mass is None else mass[a:b, a:b] for a, b in zip(stops, stops[1:], strict=False)]
+        own = [None if mass is None else mass[a:b, a:b] for a, b in pairwise(stops)]
         parts = zip(coordinates.blocks, coordinates.split_v(delta), own, strict=True)
         return concatenate(*(cayley(block, d, m) for block, d, m in parts))
     if isinstance(coordinates, LinearVelocities):
         d = coordinates.matrix
-        turned = cayley(coordinates.base, np.matvec(coordinates.inverse_matrix, delta), None if mass is None else d.T @ mass @ d)
+        turned = cayley(
+            coordinates.base, np.matvec(coordinates.inverse_matrix, delta), None if mass is None else d.T @ mass @ d
+        )
         return np.matvec(d, turned)
     if isinstance(coordinates, Attitude) and not (
         isinstance(coordinates, EulerAngles) and coordinates.velocity == "rates"
