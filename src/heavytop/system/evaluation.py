@@ -204,8 +204,11 @@ class Evaluation(Inside, Unchanging):
         if is_symbolic(*arguments, p) or not self.native:
             results = self.traced(name)(*arguments, p)
         else:
-            results = self.compiled(name)(*arguments, p)
+            kernel = self._kernels.get((name, None, 1)) or self.compiled(name)
+            results = kernel(*arguments, p)
         return results[0] if len(results) == 1 else results
+
+    _raw_evaluate = evaluate
 
     @cached_property
     def _default_parameters(self) -> np.ndarray:
@@ -260,8 +263,12 @@ class Evaluation(Inside, Unchanging):
         self._configurations_seen += 1
         if self._configurations_seen <= QUICK_FROM or not self.native:
             return False
-        (phi,) = self.compiled("constraints")(q, self._default_parameters)
+        (phi,) = self._manifold(q, self._default_parameters)
         return phi.dot(phi) <= MANIFOLD_TOLERANCE**2
+
+    @cached_property
+    def _manifold(self) -> Kernel:
+        return self.compiled("constraints")
 
     @cached_property
     def _equations_of_q(self) -> int:

@@ -233,7 +233,7 @@ class Model(Answers):
             self._vector(v, self.nv, "velocity v"),
             self._inputs(u),
         )
-        a = self.evaluate("acceleration", q, v, u, parameters=parameters)
+        a = self._raw_evaluate("acceleration", q, v, u, parameters=parameters)
         if not is_symbolic(a) and not is_finite(a):
             raise ConfigurationError(
                 f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity "
