@@ -56,6 +56,19 @@ class Informed(Wrapper):
     """A wrapper that uses or adds what is known beside the state.
 
     Override ``adds`` (name -> size) and :meth:`tells` (name -> values) to tell those inside, :meth:`changes` for q, v and the reference.
+
+    Examples
+    --------
+    A thermometer:
+
+    >>> import heavytop as ht
+    >>> class Thermometer(Informed):
+    ...     adds = {"temperature": 1}
+    ...     def tells(self, at):
+    ...         return {"temperature": np.array([21.0])}
+    >>> model = ht.library.pendulum().derive()
+    >>> Thermometer(ht.Feedback(lambda v: 0 * v[:0], ("v",))).plant(model).told
+    (('temperature', 1, 1),)
     """
 
     adds: Mapping[str, int] = {}
