@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, is_symbolic, numbers
+from heavytop._arrays import Array, Floats, Seed, is_symbolic, numbers
 from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
@@ -140,11 +140,11 @@ class Evaluation(Inside, Unchanging):
         rows = self.expressions.constrained.rows
         return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         """The configuration of no displacement (nq,)."""
         return self.coordinates.neutral()
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         """Random configurations (*shape, nq); ``rng`` is a generator or a seed."""
         return self.coordinates.random(rng, shape)
 
@@ -184,7 +184,7 @@ class Evaluation(Inside, Unchanging):
             results = self.compiled(name)(*arguments, p)
         return results[0] if len(results) == 1 else results
 
-    def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
+    def parameter_vector(self, parameters: Parameters = None) -> Floats:
         """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
         values = self.description.parameter_values()
         if not parameters:
@@ -225,7 +225,7 @@ class Evaluation(Inside, Unchanging):
             self._check_closed(q, parameters)
         return q
 
-    def _check_closed(self, q: np.ndarray, parameters: Parameters) -> None:
+    def _check_closed(self, q: Floats, parameters: Parameters) -> None:
         miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
         if miss > CLOSED_TOLERANCE:
             raise ConfigurationError(
@@ -234,7 +234,7 @@ class Evaluation(Inside, Unchanging):
             )
         self.check_branches(q, parameters)
 
-    def check_branches(self, q: np.ndarray, parameters: Parameters = None) -> None:
+    def check_branches(self, q: Floats, parameters: Parameters = None) -> None:
         """Raise a ConfigurationError where a loop closes with a joint turned by half a turn, which its equations cannot tell apart."""
         if not self.is_constrained or not self.expressions.branch_names:
             return
