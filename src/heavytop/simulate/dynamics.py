@@ -101,8 +101,18 @@ class Dynamics(Unchanging, ABC):
         """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
         return None
 
-    def projection(self) -> Traced | None:
-        """(q, v, p) -> (q, v) nearest to them on the loops and constraints; None if there are none to enforce."""
+    def stage(self) -> tuple[Traced, Traced] | None:
+        """The motion where loops or constraints act, in two functions; None if there are none.
+
+        (q, v, u, p) -> (w, a, near), and (q, v, u, p, w, a, near) -> (w, a), which is called where ``near`` is not zero.
+        """
+        return None
+
+    def projection(self) -> tuple[Traced, Traced] | None:
+        """What takes a state back to loops and constraints, in two functions; None if there are none to enforce.
+
+        (q, v, p) -> (q, v, near) least away, and (q, v before, p, v, near) -> v, which is called where ``near`` is not zero.
+        """
         return None
 
     def force(self) -> Traced | None:
@@ -188,8 +198,22 @@ class ModelDynamics(Dynamics):
     def motion(self) -> Traced:
         return self.model.traced("motion")
 
-    def projection(self) -> Traced | None:
-        return self.model.traced("project") if self.model.is_constrained else None
+    def stage(self) -> tuple[Traced, Traced] | None:
+        if not self.model.is_constrained:
+            return None
+        e = self.model.expressions
+        first = self._make("motion", ("q", "v", "u"), e.stage())
+        given = {label: symbol(label, *size) for label, size in first.outputs.items()}
+        more = {"w": given["w"], "a": given["a"], "near": given["near"]}
+        return first, self._make("motion near", ("q", "v", "u"), e.stage_near_singular(**more), more)
+
+    def projection(self) -> tuple[Traced, Traced] | None:
+        if not self.model.is_constrained:
+            return None
+        e = self.model.expressions
+        more = {"projected": symbol("projected", self.nv), "near": symbol("near")}
+        second = self._make("project near", ("q", "v"), e.projection_near_singular(**more), more)
+        return self._make("project", ("q", "v"), e.projection()), second
 
     def energies(self) -> Traced:
         energies = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
@@ -225,9 +249,11 @@ class ModelDynamics(Dynamics):
     def momentum(self) -> Traced:
         return self._make("momentum", ("q", "v"), {"momentum": concatenate(*self._terms.momentum)})
 
-    def _make(self, name: str, inputs: tuple[str, ...], outputs: Mapping[str, Array]) -> Traced:
+    def _make(
+        self, name: str, inputs: tuple[str, ...], outputs: Mapping[str, Array], more: Mapping[str, Array] | None = None
+    ) -> Traced:
         e = self.model.expressions
-        return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")}, outputs)
+        return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")} | dict(more or {}), outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         return self.model.parameter_vector(parameters)

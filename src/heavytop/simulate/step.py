@@ -66,7 +66,8 @@ class _Assembly:
         self.channels: dict[str, Slot] = {}
         if law is not None and not integrator.chooses_step:
             self.channels |= {label: make(label, tuple(size)) for label, size in law.channels.items()}
-        self.extra = dict(list(plant.motion.outputs.items())[2:]) if not integrator.chooses_step else {}
+        told = not integrator.chooses_step and plant.stage is None
+        self.extra = dict(list(plant.motion.outputs.items())[2:]) if told else {}
         self.channels |= {label: make(label, tuple(size)) for label, size in self.extra.items()}
         self.memory_next = make("z next", plant.memory.shape) if self.sampled and plant.memory is not None else None
         self.event_values = make("events", next(iter(events.outputs.values()))) if events is not None else None
@@ -136,7 +137,7 @@ class _Assembly:
 
     def _advance(self, tape: Tape) -> list[Slot]:
         """The integrator's step, then back onto the manifold and the constraints; the slots that last."""
-        plant, method = self.plant, self.integrator
+        plant, method, slots = self.plant, self.integrator, self.plant.slots
         memory, following = plant.memory, self.memory_next
         if memory is not None and following is not None:  # with the step, so that it may be sampled twice
             remember = trace(lambda z: {"z": z + 0}, {"z": memory.shape}, name="remember")
@@ -156,8 +157,9 @@ class _Assembly:
         if method.project_every and plant.coordinates.constraint_names:  # rounding
             project = trace(lambda q: {"q": plant.coordinates.project(q)}, {"q": (plant.nq,)}, name="project")
             tape.call(project, (plant.q,), (plant.q,), method.project_every)
-        if plant.projection is not None:  # back onto loops and constraints, least in the metric of the mass matrix
-            tape.call(plant.projection, (plant.q, plant.v, plant.parameters), (plant.q, plant.v))
+        if plant.projection is not None:  # back onto loops and constraints
+            ends = plant.project(slots.read(plant.q), slots.read(plant.v))
+            tape.write([plant.q, plant.v], [tape.value(x, "end") for x in ends])
         return [*values, *([memory] if memory is not None and memory not in values else [])]
 
     def _record(self, state: list[Slot]) -> list[Slot]:

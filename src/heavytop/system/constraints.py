@@ -42,10 +42,6 @@ from heavytop.system.kinematics import Kinematics
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
-NEAR = 1e-2
-"""Share of its scale below which a pivot tells that the configuration is nearly singular."""
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of one constraint at (q, v): Phi (m, nv), drift b (m,), bias d/dt(Phi) v + d/dt(b) (m,), phi (m,) or None.
@@ -206,10 +202,10 @@ class ConstrainedDynamics:
         return SparseLDL(self.Phi @ self._released, self.groups)
 
     def near_singular(self) -> Array:
-        """Whether a row of Phi nearly depends on the others: errors of positions and velocities then grow in the accelerations."""
+        """1 where a row of Phi nearly depends on the others, else 0: errors of positions and velocities then grow in the accelerations."""
         import casadi
 
-        return casadi.ArrayInterface(casadi.densify(self._compliance.nearness), 0) < NEAR
+        return casadi.ArrayInterface(casadi.densify(self._compliance.near), 0)
 
     def free_acceleration(self, u: Array) -> Array:
         """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""
