@@ -15,6 +15,7 @@ from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recently_used import Recent
+from heavytop.system import singular
 
 if TYPE_CHECKING:
     from heavytop.system import Model
@@ -127,7 +128,15 @@ class Dynamics(Unchanging, ABC):
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
 
-    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
+    def kept(self) -> Traced | None:
+        """(q, v, p) -> (kinetic energy, potential energy, residuals, branches of loops) to be watched; None if nothing is likely to jump."""
+        return None
+
+    def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
+        """What is nearly singular at ``q`` but not at ``start``, told in words; None if nothing is."""
+        return None
+
+    def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
         """Raise a ConfigurationError for a start that satisfies all equations and is wrong nevertheless."""
         return
 
@@ -219,8 +228,28 @@ class ModelDynamics(Dynamics):
         energies = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
         return self._make("energies", ("q", "v"), energies)
 
-    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
-        self.model.check_branches(q, {name: p[..., i] for i, name in enumerate(self.parameter_names)})
+    def kept(self) -> Traced | None:
+        e, d = self.model.expressions, self.model.description
+        if not (d.loops or d.constraints):
+            return None
+        outputs = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
+        if e.has_drift:  # constraints that move do work, so the energy is not kept
+            outputs = {"kinetic": np.zeros(()), "potential": np.zeros(())}
+        outputs |= {"miss": np.zeros(0), "branches": np.zeros(0)}
+        if e.is_constrained:
+            c = e.constrained
+            outputs |= {"miss": concatenate(c.position_residual, c.velocity_residual), "branches": c.branches}
+        return self._make("kept", ("q", "v"), outputs)
+
+    def _parameters(self, p: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: p[..., i] for i, name in enumerate(self.parameter_names)}
+
+    def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
+        return singular.weak_constraint(self.model, q, start, self._parameters(p))
+
+    def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+        self.model.check_branches(q, self._parameters(p))
+        singular.check_start(self.model, q, v, self._parameters(p))
 
     @property
     def _terms(self) -> EquationTerms:

@@ -24,6 +24,7 @@ from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
+from heavytop.simulate import watch
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.slots import Slot, Slots, Tape, Value
@@ -198,7 +199,7 @@ class Plant:
     ----------
     coordinates : where ``q`` lives. nq, nv, nw : sizes of q, of v, and of the velocities of the coordinates' blocks.
     dynamics, control : what moves, and what drives it.
-    q, v, u, memory, work, size : slots of the state, the input and the size of the step; None for parts that are not there.
+    q, v, u, memory, work, watch, size : slots of the state, the input and the size of the step; None for parts that are not there.
     flats : the flat parts of the state, ``v`` first.
     carried, given : name -> slot of what the integrator carries along, and of what the time loop gives it.
     signals : stage time (fraction of the step) -> slot of the sample of the reference.
@@ -221,6 +222,9 @@ class Plant:
         law = control.law
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
         self.work = make("work", (2,)) if balance and self.power is not None else None
+        kept = dynamics.kept() if method.carries_velocity else None
+        self.watched = kept if self.power is None or self.work is not None else None
+        self.watch = make("watch", (watch.size(dynamics),)) if self.watched is not None else None
         flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
         self.method = type(method).__name__

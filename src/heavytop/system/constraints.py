@@ -42,6 +42,7 @@ from heavytop.system.kinematics import Kinematics
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of one constraint at (q, v): Phi (m, nv), drift b (m,), bias d/dt(Phi) v + d/dt(b) (m,), phi (m,) or None.
@@ -222,6 +223,12 @@ class ConstrainedDynamics:
     def acceleration(self, u: Array) -> Array:
         """a = a0 + M^-1 Phi^T lam."""
         return self.free_acceleration(u) + np.matvec(self._released, self.multipliers(u))
+
+    def acceleration_check(self, u: Array) -> dict[str, Array]:
+        """The acceleration, what it leaves of Phi a + d/dt(Phi) v + d/dt(b) (m,), and the size of these terms (m,)."""
+        a, bias = self.acceleration(u), concatenate(*(rows.bias for rows in self.rows))
+        free = np.matvec(self.Phi, self.free_acceleration(u))
+        return {"a": a, "missed": np.matvec(self.Phi, a) + bias, "size": np.abs(free) + np.abs(bias)}
 
     def reactions(self, u: Array) -> dict[str, Array]:
         """Name -> reaction: for a loop the wrench (6,) on b in its joint frame, else the generalised force (nv,)."""

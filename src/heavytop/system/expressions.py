@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, directional, jacobian, shape, substitute, symbol
+from heavytop._arrays import Array, concatenate, directional, is_symbolic, jacobian, shape, substitute, symbol, to_sx
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
@@ -64,6 +64,13 @@ class Expressions:
     def is_constrained(self) -> bool:
         """Whether constraints act that the velocity coordinates do not already satisfy."""
         return bool(self.description.loops or self.description.constraints) and self.description.basis is None
+
+    @cached_property
+    def has_drift(self) -> bool:
+        """Whether constraints drive the system: they demand Phi v = -b with b that is not zero."""
+        at_rest = substitute(self._joint_velocity(), self.v, np.zeros(self.nv))
+        drifts = [at_rest] if not self.is_constrained else [at_rest, *(rows.drift for rows in self.constrained.rows)]
+        return any(is_symbolic(drift) and not to_sx(drift).is_zero() for drift in drifts)
 
     @cached_property
     def constrained(self) -> ConstrainedDynamics:
@@ -146,6 +153,7 @@ class Expressions:
             "loop_branches": (("q",), lambda: self.constrained.branches),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
             "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
+            "constraint_acceleration": (("q", "v", "u"), lambda: self.constrained.acceleration_check(self.u)),
             "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
             "motion": (
                 ("q", "v", "u"),
@@ -200,8 +208,7 @@ class Expressions:
         q, v = self._projected_q(), self.v + self.constrained.velocity_correction()
         moved = (substitute(substitute(rate, self.v, v), self.q, q) for rate in self._motion())
         return {
-            label: np.where(near != 0.0, new, old)
-            for label, new, old in zip(("w", "a"), moved, (w, a), strict=True)
+            label: np.where(near != 0.0, new, old) for label, new, old in zip(("w", "a"), moved, (w, a), strict=True)
         }
 
     def projection(self) -> dict[str, Array]:
