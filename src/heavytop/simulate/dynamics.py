@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
+from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recently_used import Recent
-from heavytop.system import singular
 
 if TYPE_CHECKING:
     from heavytop.system import Model
     from heavytop.system.equation_terms import EquationTerms
 
 
-class Dynamics(Unchanging, ABC):
+class Dynamics(Inside, Unchanging, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -150,6 +150,8 @@ class Dynamics(Unchanging, ABC):
             self._kernels[name] = self._compile(name)
         return self._kernels[name]
 
+    _raw_kernel = kernel
+
     @cached_property
     def steppers(self) -> Recent:
         """Native code of the latest kinds of runs, by their options."""
@@ -245,9 +247,13 @@ class ModelDynamics(Dynamics):
         return {name: p[..., i] for i, name in enumerate(self.parameter_names)}
 
     def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
+        from heavytop.system import singular
+
         return singular.weak_constraint(self.model, q, start, self._parameters(p))
 
     def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+        from heavytop.system import singular
+
         self.model.check_branches(q, self._parameters(p))
         singular.check_start(self.model, q, v, self._parameters(p))
 
@@ -285,7 +291,9 @@ class ModelDynamics(Dynamics):
         return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")} | dict(more or {}), outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
-        return self.model.parameter_vector(parameters)
+        if not parameters and not self.parameter_names:
+            return np.zeros(0)
+        return self.model._raw_parameter_vector(parameters)
 
 
 class UserDynamics(Dynamics):
@@ -403,7 +411,7 @@ def as_dynamics(subject: Any) -> Dynamics:
     # a law and a reference have a model too, but it would move without them
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
-        return model.companion(ModelDynamics)
+        return model._raw_companion(ModelDynamics)
     hint = ""
     if hasattr(subject, "derive"):
         hint = " Call .derive() first."

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import Ending, Outcome, summary
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
 from heavytop.simulate.watch import OPEN, Watched
 
@@ -19,7 +19,7 @@ UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
 
 
-def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
+def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
     """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
     _mark_unsolved(problem, recording)
     outcomes, outcome = _outcomes(problem, recording)
@@ -56,7 +56,7 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
     )
 
 
-def _mark_unsolved(problem: Problem, recording: Recording) -> None:
+def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
     """Implicit steps that were not solved count as failures from there on."""
     residual = recording.records.residual
     if residual is None or not len(residual):
@@ -66,7 +66,7 @@ def _mark_unsolved(problem: Problem, recording: Recording) -> None:
     recording.failed[...] = np.fmin(recording.failed, since)
 
 
-def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outcome]:
+def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Outcome]:
     """How each trajectory ended (*batch), and their summary."""
     usual = _usual_outcome(recording)
     outcomes = np.full(problem.batch, usual, dtype=object)
@@ -94,7 +94,9 @@ def _usual_outcome(recording: Recording) -> Outcome:
     return Outcome(Ending.finished, f"reached t = {reached:.6g} s", reached)
 
 
-def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...], event: str, told: bool) -> Outcome:
+def _early_outcome(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, told: bool
+) -> Outcome:
     """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
@@ -124,7 +126,7 @@ def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     return bad[0] if bad else None
 
 
-def _watched(problem: Problem, recording: Recording, index: tuple[int, ...]) -> Watched | None:
+def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Watched | None:
     """What the watch saw of this trajectory if it ended it, else None."""
     if recording.watched is None:
         return None
@@ -133,7 +135,7 @@ def _watched(problem: Problem, recording: Recording, index: tuple[int, ...]) -> 
     return watched if watched.raised else None
 
 
-def jump(problem: Problem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
+def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
     """What jumped, where, and what to do."""
     method, h = problem.integrator.name, problem.step
     if watched.branch < 0:
@@ -162,7 +164,9 @@ def jump(problem: Problem, recording: Recording, index: tuple[int, ...], watched
     )
 
 
-def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...], residual: float | None = None) -> str:
+def likely_cause(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], residual: float | None = None
+) -> str:
     """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew.
 
     ``residual`` is that of the implicit step that was not solved, if this is what happened.
@@ -206,7 +210,7 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
     return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
 
 
-def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, Records]:
+def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records]:
     """Remove what lies behind the end of each trajectory."""
     t, records = recording.t, recording.records
     if not np.isfinite(recording.failed).any() and not np.isfinite(recording.stopped).any():
