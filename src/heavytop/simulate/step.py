@@ -160,7 +160,7 @@ class _Assembly:
         if method.project_every and plant.coordinates.constraint_names:  # rounding
             project = trace(lambda q: {"q": plant.coordinates.project(q)}, {"q": (plant.nq,)}, name="project")
             tape.call(project, (plant.q,), (plant.q,), method.project_every)
-        if plant.projection is not None:  # back onto loops and constraints
+        if plant.projection is not None and not method.enforces_constraints:  # back onto them
             ends = plant.project(slots.read(plant.q), slots.read(plant.v))
             tape.write([plant.q, plant.v], [tape.value(x, "end") for x in ends])
         lasting = [slot for slot in (memory, self._watch(tape)) if slot is not None and slot not in values]
@@ -209,6 +209,7 @@ class _Assembly:
             own={label: name(slot) for label, slot in plant.carried.items()},
             given={label: name(slot) for label, slot in plant.given.items()},
             signals=tuple((c, name(slot)) for c, slot in plant.signals.items()),
-            channels={label: name(slot) for label, slot in self.channels.items()},
+            channels={label: name(slot) for label, slot in self.channels.items()}
+            | {label: name(plant.carried[label]) for label in self.integrator.records if label == "unsolved"},
         )
         return asdict(terminals)
