@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, to_sx
+from heavytop._arrays import Array, Floats, is_symbolic, to_sx
 
 RANK_TOLERANCE = 1e-10
 """A pivot of S = Phi M^-1 Phi^T below this share of the scale of its row counts as zero: in the metric M^-1 the row of Phi then lies within
@@ -32,7 +32,7 @@ def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
     return [totals[group] for group in groups]
 
 
-def independent_rows(Phi: np.ndarray, M: np.ndarray, groups: Sequence[int]) -> int:
+def independent_rows(Phi: Floats, M: Floats, groups: Sequence[int]) -> int:
     """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
     S = Phi @ np.linalg.solve(M, Phi.T)
     size = np.sqrt(row_scales(np.diag(S).tolist(), groups))
