@@ -13,6 +13,7 @@ from heavytop.control.commands import CommandMemory, RotorState
 from heavytop.control.compensation import Compensated
 from heavytop.control.governor import Governed
 from heavytop.control.identification import Identified
+from heavytop.control.informed import Informed
 from heavytop.control.lag_inverse import LagInverse
 from heavytop.control.law import FeedbackLaw
 from heavytop.control.measurements import OnPart
@@ -30,7 +31,7 @@ LONGEST = 0.04
 
 
 def robust(
-    law: FeedbackLaw,
+    law: FeedbackLaw | Informed,
     sensors: Sensors | None = None,
     actuators: Propellers | None = None,
     *,
@@ -54,7 +55,7 @@ def robust(
 
     Parameters
     ----------
-    law : of a single free body. sensors : of the vehicle; None: the state is seen as it is.
+    law : of a single free body, or something around one that uses measurements itself. sensors : of the vehicle; None: the state is seen as it is.
     actuators : of the vehicle; None: the inputs act at once.
     drag : as far as it is known. delay : of the measurements in s, if it is known; None: zero, or identified.
     identify : whether delay and lag are identified; None: where the speeds of the rotors are measured and no delay is told.
@@ -69,8 +70,9 @@ def robust(
     >>> flown.needs_reference
     True
     """
-    model, measured = law.model, () if sensors is None else sensors.names
-    controller: Any = Compensated(OnPart(law, model), model, drag, actuators)
+    model, measured = law.law.model, () if sensors is None else sensors.names
+    heart = law if isinstance(law, Informed) else OnPart(law, model)
+    controller: Any = Compensated(heart, model, drag, actuators)
     if governor:
         controller = Governed(controller, model)
     if actuators is not None:
