@@ -109,6 +109,7 @@ class Recovered:
     within_3_m: float
     median_end: float
     worst_end: float
+    farthest: float
     drop: float
 
 
@@ -241,6 +242,7 @@ def _judged(run: Run, cases: Sequence[Case], count: int, start: np.ndarray) -> l
                 float(np.mean(distance[:, own].max(axis=0) < 3.0)),
                 float(np.median(end[own])),
                 float(np.max(end[own])),
+                float(np.max(distance[:, own])),
                 float(np.max(drop[own])),
             )
         )

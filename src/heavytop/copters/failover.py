@@ -21,7 +21,7 @@ EXPECTED_TIME = 0.1
 """Time constant (s) of the expected speed: slower than any motor, so that a slow one is not taken for a dead one."""
 SLOW, TURNING = 0.35, 0.6
 """Shares of the hovering speed: a rotor below the first that should be above the second is suspicious."""
-DWELL = 0.08
+DWELL = 0.05
 """Time (s) of suspicion after which it is dead."""
 
 
