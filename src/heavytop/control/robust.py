@@ -59,7 +59,7 @@ def robust(
     actuators : of the vehicle; None: the inputs act at once.
     drag : as far as it is known. delay : of the measurements in s, if it is known; None: zero, or identified.
     identify : whether delay and lag are identified; None: where the speeds of the rotors are measured and no delay is told.
-    governor : whether far errors are limited. members : batch axes whose members have measurement noise of their own.
+    governor : whether far errors are limited, for a law with a prototype. members : batch axes whose members have measurement noise of their own.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def robust(
     model, measured = law.law.model, () if sensors is None else sensors.names
     heart = law if isinstance(law, Informed) else OnPart(law, model)
     controller: Any = Compensated(heart, model, drag, actuators)
-    if governor:
+    if governor and getattr(law.law, "prototype", None) is not None:
         controller = Governed(controller, model)
     if actuators is not None:
         controller = LagInverse(controller, actuators, LAG_LEFT)

@@ -32,9 +32,9 @@ IDLE = 0.2
 """Thrust of the rotor opposite to the dead one at a fast spin, per weight."""
 DIRECTION, RATE, EFFORT = 60.0, 1.0, 1.8e-3
 """Weights of the direction, of p and q, and of the angular acceleration by the inputs."""
-STIFFNESS, DAMPING = 1.6, 2.6
+STIFFNESS, DAMPING = 1.6, 3.2
 """Position loop, 1/s^2 and 1/s."""
-REACH, FAST, LEAN = 1.5, 2.0, 0.6
+REACH, FAST, LEAN = 1.5, 2.0, 0.8
 """Largest error of position (m) and of velocity (m/s) that is answered, and the largest tangent of the tilt."""
 
 

@@ -17,11 +17,12 @@ from heavytop.copters.propulsion import typical_propulsion
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
-EXPECTED_TIME = 0.1
-"""Time constant (s) of the expected speed: slower than any motor, so that a slow one is not taken for a dead one."""
+EXPECTED_TIME = 0.2
+"""Time constant (s) with which the expected speed rises: slower than any motor, so that a slow one is not taken for a dead one. It falls
+at once."""
 SLOW, TURNING = 0.35, 0.6
 """Shares of the hovering speed: a rotor below the first that should be above the second is suspicious."""
-DWELL = 0.05
+DWELL = 0.04
 """Time (s) of suspicion after which it is dead."""
 
 
@@ -92,7 +93,7 @@ class Failover(Informed):
         nu = self.vehicle.model.nu
         expected, kept = part(at.z, 0, nu), float(np.exp(-at.period / EXPECTED_TIME))
         target = self.actuators.target(self.acted(at, u))
-        return concatenate(target + (expected - target) * kept, self._suspicion(at))
+        return concatenate(np.minimum(target, target + (expected - target) * kept), self._suspicion(at))
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
         """Which rotors are given up."""
