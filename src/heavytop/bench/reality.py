@@ -18,6 +18,9 @@ from heavytop.control.sensors import Sensors
 from heavytop.copters.catalogue import load
 from heavytop.copters.dead_rotor import DeadRotorLaw
 from heavytop.copters.failover import Failover
+from heavytop.copters.maneuvers import make
+from heavytop.copters.multicopter import hexacopter
+from heavytop.copters.remaining import without_rotors
 from heavytop.copters.robust import ATTITUDE, POSITION, TORQUE_PRIORITY, agile_law, robust_controller
 from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.copters.vehicle import Vehicle
@@ -353,6 +356,28 @@ def race(course: Course, knows_drag: bool, noise: float = 1.0, delay: float = 0.
     return _rms(np.linalg.norm(run.q[:, :3] - reference(run.t)[0][:, :3], axis=-1))
 
 
-def two_dead(count: int, cases: Sequence[Case]) -> list[Recovered]:
-    """Two opposite rotors dead, told."""
-    return recover(cases, count, spread=None, seconds=20.0, law=DeadRotorLaw(vehicle(), (0, 2)))
+def two_dead(count: int) -> tuple[Recovered, Recovered]:
+    """Two opposite rotors dead, which the controller is told: in still air, and in wind of 3 +- 3 m/s."""
+    law = DeadRotorLaw(vehicle(), (0, 2))
+    cases = (Case("two opposite dead rotors", dead=(0, 2)),), (Case("the same in 3 +- 3 m/s", wind=0.5, dead=(0, 2)),)
+    still, windy = (recover(case, count, spread=None, seconds=20.0, law=law)[0] for case in cases)
+    return still, windy
+
+
+def hexacopter_eight() -> float:
+    """RMS (m) of a hexacopter that flies its eight while a rotor stands still, which its law knows."""
+    craft = hexacopter()
+    course = make("eight", craft)
+    truth = RotorPlant(craft, uncertain=True)
+    flown = robust_controller(craft, Sensors(), law=without_rotors(craft, 0)).with_reference(course)
+    run = simulate(
+        truth,
+        truth.start(*course.start),
+        course.horizon,
+        STEP,
+        control=flown,
+        parameters={"rotor0_health": 0.0},
+        balance=False,
+        progress=False,
+    )
+    return _rms(np.linalg.norm(run.q[:, :3] - course(run.t)[0][:, :3], axis=-1))

@@ -46,6 +46,8 @@ from heavytop.control.laws import energy_law as energy_law
 from heavytop.control.laws import particle_law as particle_law
 from heavytop.control.lqr import LinearQuadratic as LinearQuadratic
 from heavytop.control.lqr import lqr as lqr
+from heavytop.control.margins import Margins as Margins
+from heavytop.control.margins import margins as margins
 from heavytop.control.measurements import Delayed as Delayed
 from heavytop.control.measurements import Noisy as Noisy
 from heavytop.control.measurements import OnPart as OnPart

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, part, vector
-from heavytop.control.commands import hover_levels
+from heavytop._arrays import Array, concatenate, vector
+from heavytop.control.commands import hover_levels, timing
 from heavytop.control.hull import Hull
-from heavytop.control.informed import Informed, reading, state_of, within
+from heavytop.control.informed import Informed, reading, state_of
 from heavytop.control.wrapper import Seen
 from heavytop.copters.dead_rotor import dead_rotor_law
 from heavytop.copters.propulsion import typical_propulsion
@@ -17,13 +17,12 @@ from heavytop.copters.propulsion import typical_propulsion
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
-EXPECTED_TIME = 0.2
-"""Time constant (s) with which the expected speed rises: slower than any motor, so that a slow one is not taken for a dead one. It falls
-at once."""
-SLOW, TURNING = 0.35, 0.6
-"""Shares of the hovering speed: a rotor below the first that should be above the second is suspicious."""
-DWELL = 0.04
-"""Time (s) of suspicion after which it is dead."""
+STILL, ALIVE, TOLD = 0.15, 0.35, 0.6
+"""Shares of the hovering speed: a rotor below the first that is told to turn above the third is suspicious, one above the second is alive."""
+DWELL = 0.03
+"""Time (s) of suspicion, beyond delay and lag, after which a rotor is dead."""
+LATCHED = 1e3
+"""Suspicion that never ends."""
 
 
 class Failover(Informed):
@@ -53,31 +52,38 @@ class Failover(Informed):
         self.own_state_size = 2 * vehicle.model.nu
 
     def first(self) -> np.ndarray:
-        """Expected speeds of hovering, no suspicion."""
+        """Told to hover, no suspicion."""
         return np.concatenate([hover_levels(self.hull, self.actuators), np.zeros(self.vehicle.model.nu)])
 
-    def _suspicion(self, at: Seen) -> Array:
-        """Seconds (nu,) of suspicion; at :data:`DWELL` they stay."""
-        nu = self.vehicle.model.nu
-        hover = hover_levels(self.hull, self.actuators)
-        expected, before = part(at.z, 0, nu), part(at.z, nu, 2 * nu)
-        speed = reading(at, "rotor_speeds", "Failover")
-        odd = np.where(speed < SLOW * hover, 1.0, 0.0) * np.where(expected > TURNING * hover, 1.0, 0.0)
-        counted = within(before + at.period * (2 * odd - 1), 0.0, DWELL)
-        # one dead rotor is what the law can bear: the first one stays the only one
-        found = np.where(before >= DWELL, 1.0, 0.0)
-        any_found = sum((found[k] for k in range(nu)), start=0.0)
-        return np.where(found > 0.5, DWELL, np.where(any_found > 0.5, 0.0, counted))
+    def _suspicion(self, at: Seen) -> list[Array]:
+        """Seconds of suspicion of every rotor."""
+        if "suspicion" in at.shared:
+            return at.shared["suspicion"]
+        nu, speed = self.vehicle.model.nu, reading(at, "rotor_speeds", "Failover")
+        hover, lag = hover_levels(self.hull, self.actuators), float(np.mean(self.actuators.time_constant))
+        patience = DWELL + timing(at, "delay", 0.0) + 0.5 * timing(at, "lag", lag)
+        before = [at.z[nu + k] for k in range(nu)]
+        taken = sum((np.where(b > 0.5 * LATCHED, 1.0, 0.0) for b in before), start=0.0)
+        counted = []
+        for k in range(nu):
+            odd = np.where(speed[k] < STILL * hover[k], 1.0, 0.0) * np.where(at.z[k] > TOLD * hover[k], 1.0, 0.0)
+            count = np.where(speed[k] > ALIVE * hover[k], 0.0, before[k] + at.period * odd)
+            # one dead rotor is what the law can bear: the first one stays the only one
+            new = np.where(count > patience, 1.0, 0.0) * np.where(taken > 0.5, 0.0, 1.0)
+            counted.append(
+                np.where(
+                    before[k] > 0.5 * LATCHED,
+                    LATCHED,
+                    np.where(new > 0.5, LATCHED, count * (1 - np.minimum(taken, 1.0))),
+                )
+            )
+            taken = taken + new
+        at.shared["suspicion"] = counted
+        return counted
 
     def dead(self, at: Seen) -> Array:
         """1 for the rotor that is given up (nu,)."""
-        suspicion, nu = self._suspicion(at), self.vehicle.model.nu
-        flags, taken = [], 0.0
-        for k in range(nu):
-            flag = np.where(suspicion[k] >= DWELL, 1.0, 0.0) * (1.0 - taken)
-            taken = taken + flag
-            flags.append(flag)
-        return vector(*flags)
+        return vector(*(np.where(count > 0.5 * LATCHED, 1.0, 0.0) for count in self._suspicion(at)))
 
     def acted(self, at: Seen, u: Array) -> Array:
         """The inputs of the law that holds."""
@@ -89,11 +95,8 @@ class Failover(Informed):
         return u
 
     def following(self, at: Seen, u: Array) -> Array:
-        """Expected speeds and suspicion."""
-        nu = self.vehicle.model.nu
-        expected, kept = part(at.z, 0, nu), float(np.exp(-at.period / EXPECTED_TIME))
-        target = self.actuators.target(self.acted(at, u))
-        return concatenate(np.minimum(target, target + (expected - target) * kept), self._suspicion(at))
+        """What the rotors were told, and the suspicion."""
+        return concatenate(self.actuators.target(self.acted(at, u)), vector(*self._suspicion(at)))
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
         """Which rotors are given up."""
