@@ -149,7 +149,7 @@ class DeadRotorLaw(FeedbackLaw):
         state = [p - p0, q_rate - q0, reach * h[0] - h1, reach * h[1] - h2]
         asked = [-sum((k * x for k, x in zip(row, state, strict=True)), start=0.0) for row in self._gain(r)]
         axis = np.matvec(m.R, UP)[2]
-        lift = within(hull.mass * up / np.maximum(axis, 0.3), 0.3 * weight, 3.0 * weight)
+        lift = within(hull.mass * up / np.maximum(axis, 0.7), 0.3 * weight, 3.0 * weight)
         total = np.where(axis < 0.2, 0.25 * weight, lift)
         opposite = 0.0 if two else within(self._idle(r) + asked[0], 0.0, 1.2 * weight)
         difference = within(asked[-1], -2.2 * weight, 2.2 * weight)

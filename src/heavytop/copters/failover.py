@@ -17,9 +17,9 @@ from heavytop.copters.propulsion import typical_propulsion
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
-STILL, ALIVE, TOLD = 0.15, 0.35, 0.6
+STILL, ALIVE, TOLD = 0.15, 0.35, 0.4
 """Shares of the hovering speed: a rotor below the first that is told to turn above the third is suspicious, one above the second is alive."""
-DWELL = 0.03
+DWELL = 0.025
 """Time (s) of suspicion, beyond delay and lag, after which a rotor is dead."""
 LATCHED = 1e3
 """Suspicion that never ends."""
