@@ -229,7 +229,7 @@ def recover(
 
 
 def _judged(run: Run, cases: Sequence[Case], count: int, start: np.ndarray) -> list[Recovered]:
-    finite = np.isfinite(run.q).all(axis=-1)
+    finite = np.asarray(np.isfinite(run.q).all(axis=-1))
     place = np.where(finite[..., None], run.q[..., :3], np.inf)
     distance = np.where(finite, np.linalg.norm(np.where(finite[..., None], run.q[..., :3], 0.0), axis=-1), np.inf)
     end = distance[run.t >= run.t[-1] - 1.0].max(axis=0)
