@@ -120,15 +120,18 @@ class Records:
         pairs = [(a, b) for a, b in zip(own, theirs, strict=True) if a is not None]
         return pairs + [(array, other.channels.get(name)) for name, array in self.channels.items()]
 
-    def with_last(self, moment: Records) -> Records:
-        """One more record; what the moment does not tell is held."""
+    def with_last(self, moment: Records, n: int) -> Records:
+        """The first ``n`` records and one more; what the moment does not tell is held. Where there is a record behind, it is overwritten."""
         last = {id(array): row for array, row in self.pairs(moment)}
 
         def join(array: np.ndarray) -> np.ndarray:
             row = last[id(array)]
             if row is None:
-                row = array[-1] if len(array) else np.full(array.shape[1:], np.nan)
-            return np.concatenate([array, np.asarray(row)[None]])
+                row = array[n - 1] if n else np.full(array.shape[1:], np.nan)
+            if len(array) == n:
+                return np.concatenate([array, np.asarray(row)[None]])
+            array[n] = row
+            return array[: n + 1]
 
         return self.each(join)
 

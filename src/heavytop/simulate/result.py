@@ -172,20 +172,15 @@ def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, Records]:
     end = np.where(np.isfinite(recording.failed), recording.failed, np.inf)
     stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)
     if not problem.batch:
-        keep = (t < end) & (t <= stop)
-        if not np.all(keep):
-            t, records = t[keep], records.each(lambda array: array[keep])
-        if not end <= stop and np.isfinite(stop) and (not len(t) or stop > t[-1]):
-            t, records = np.append(t, stop), records.with_last(recording.events.endings[()])
-        return t, records
+        n = int(np.count_nonzero((t < end) & (t <= stop)))
+        if not end <= stop and np.isfinite(stop) and (not n or stop > t[n - 1]):
+            return np.append(t[:n], stop), records.with_last(recording.events.endings[()], n)
+        return t[:n], records.each(lambda array: array[:n])
     late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)
-    if np.any(late):
-        kept = ~np.all(late, axis=tuple(range(1, late.ndim)))
+    n = int(np.count_nonzero(~np.all(late, axis=tuple(range(1, late.ndim)))))
 
-        def ended(array: np.ndarray) -> np.ndarray:
-            array = array.copy()
-            array[late] = np.nan
-            return array[kept]
+    def ended(array: np.ndarray) -> np.ndarray:  # in place, as another copy may not fit into the memory
+        array[late] = np.nan
+        return array[:n]
 
-        t, records = t[kept], records.each(ended)
-    return t, records
+    return t[:n], records.each(ended)
