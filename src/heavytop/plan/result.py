@@ -12,6 +12,7 @@ from heavytop.control.charts import chart
 from heavytop.control.rates import Rates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import Layout, Shooting
+from heavytop.errors import PlanError
 from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
 from heavytop.simulate import Run, simulate
@@ -83,6 +84,10 @@ class Plan:
     substeps: int
     violation: tuple[str, float] = ("", 0.0)
     solution: Solution | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.problem, Problem):
+            raise PlanError(f"a plan belongs to a Problem, got {type(self.problem).__name__}. ht.plan(...) makes both.")
 
     @property
     def model(self) -> Any:

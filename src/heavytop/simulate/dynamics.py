@@ -117,6 +117,10 @@ class Dynamics(Unchanging, ABC):
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
 
+    def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+        """Why the motion is not finite at a state, in words."""
+        return "the motion is not finite."
+
     def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
         """Raise a ConfigurationError for a start that satisfies all equations and is wrong nevertheless."""
         return
@@ -194,6 +198,11 @@ class ModelDynamics(Dynamics):
     def energies(self) -> Traced:
         energies = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
         return self._make("energies", ("q", "v"), energies)
+
+    def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+        from heavytop.system.checks import why_not_finite
+
+        return why_not_finite(self.model, q, v, p)
 
     def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
         self.model.check_branches(q, {name: p[..., i] for i, name in enumerate(self.parameter_names)})

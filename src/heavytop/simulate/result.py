@@ -125,6 +125,9 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...],
 
     ``residual`` is that of the implicit step that was not solved, if this is what happened.
     """
+    known = _no_number(problem, recording, index)
+    if known:
+        return known
     h, limit = problem.step, problem.integrator.stable_up_to
     u = np.zeros(problem.dynamics.nu) if recording.records.u is None else recording.records.u[(0, *index)]
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
@@ -149,6 +152,27 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...],
     )
     blame = "the control law or its sample time" if law is not None else "a force without bound, a singular mass matrix"
     return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
+
+
+def _no_number(problem: Problem, recording: Recording, index: tuple[int, ...]) -> str:
+    """Where the equations or the law themselves give no number at the last good record; empty if they do."""
+    records, dynamics = recording.records, problem.dynamics
+    here = (slice(None), *index)
+    good = np.isfinite(records.q[here]).all(axis=-1) & np.isfinite(records.v[here]).all(axis=-1)
+    good &= recording.t < recording.failed[index]
+    if not good.any():
+        return ""
+    k = int(np.flatnonzero(good)[-1])
+    q, v = records.q[(k, *index)], records.v[(k, *index)]
+    u = np.zeros(dynamics.nu) if records.u is None else records.u[(k, *index)]
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    wrong = [name for name, value in zip(dynamics.u_names, u, strict=True) if not isfinite(value)]
+    if wrong:
+        return f"the law gives no finite number for {', '.join(map(repr, wrong))} at t = {recording.t[k]:.6g} s."
+    motion = dynamics.kernel("motion")
+    if motion is None or all(np.isfinite(rate).all() for rate in motion(q, v, u, p)[:2]):
+        return ""
+    return f"at t = {recording.t[k]:.6g} s {dynamics.why_not_finite(q, v, p)}"
 
 
 def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray, p: np.ndarray) -> float:

@@ -13,7 +13,7 @@ from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.system.checks import check_inertia
+from heavytop.system.checks import check_inertia, why_not_finite
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 
@@ -180,6 +180,16 @@ class Evaluation(Unchanging):
         else:
             results = self.compiled(name)(*arguments, p)
         return results[0] if len(results) == 1 else results
+
+    def _finite(self, name: str, *state: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at a checked state (q, v, ...); what is not finite there raises an error that tells why."""
+        results = self.evaluate(name, *state, parameters=parameters)
+        for result in results if isinstance(results, tuple) else (results,):
+            if not is_symbolic(result) and not np.all(np.isfinite(result)):
+                v = state[1] if len(state) > 1 else np.zeros(self.nv)
+                why = why_not_finite(self, state[0], v, self.parameter_vector(parameters))
+                raise ConfigurationError(f"the {name.replace('_', ' ')} of {self.name!r} is not finite: {why}")
+        return results
 
     def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
         """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
