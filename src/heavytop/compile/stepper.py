@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._gate import Inside
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, native_code
 from heavytop.compile.driver import HEAD, driver_module
@@ -74,7 +75,7 @@ class _Job:
         return prod(self.batch)
 
 
-class Stepper:
+class Stepper(Inside):
     """A schedule as native code.
 
     Parameters
@@ -193,6 +194,8 @@ class Stepper:
             recorded,
             job.failed.reshape(job.batch),
         )
+
+    _raw_run = run
 
     def _job(
         self,

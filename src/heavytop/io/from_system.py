@@ -19,11 +19,11 @@ from heavytop.io.robot import (
     SPHERICAL,
     Actuator,
     Closure,
-    Limits,
-    Link,
+    JointLimits,
     Mimic,
     Robot,
     RobotJoint,
+    RobotLink,
     Tendon,
     Visual,
 )
@@ -39,12 +39,12 @@ from heavytop.system.names import WORLD
 class SystemReader:
     """Reads a description; what a robot file cannot say is reported."""
 
-    def __init__(self, description: Description, limits: dict[str, Limits] | None = None) -> None:
+    def __init__(self, description: Description, limits: dict[str, JointLimits] | None = None) -> None:
         self.description, self.limits = description, limits or {}
         self.report = TransferReport()
         gravity = self.number(description.gravity)
         self.robot = Robot(description.name, description.name, self.report, tuple(gravity.tolist()))
-        self.robot.links[WORLD] = Link(WORLD, description.name)
+        self.robot.links[WORLD] = RobotLink(WORLD, description.name)
 
     @property
     def where(self) -> str:
@@ -71,7 +71,7 @@ class SystemReader:
         return self.robot
 
     def _link(self, name: str) -> None:
-        link = Link(name, self.where)
+        link = RobotLink(name, self.where)
         inertia = self.description.inertias.get(name)
         if inertia is not None:
             link.mass = float(self.number(inertia.total))
@@ -93,7 +93,7 @@ class SystemReader:
             if not isinstance(inner, Revolute | Prismatic | Fixed):
                 self.report.lost("joint", edge.label, self.where, "it hangs on its child, and is not of one axis")
             made.axis, made.at, made.after = -made.axis, np.eye(4), se3.inverse(at)
-        made.limits = self.limits.get(edge.label, Limits())
+        made.limits = self.limits.get(edge.label, JointLimits())
         self.robot.joints[edge.label] = made
         if made.kind != FIXED:
             self.report.represented("joint", edge.label, self.where)
@@ -185,6 +185,6 @@ class SystemReader:
             self.report.lost("velocities", "", self.where, "other velocity coordinates cannot be written")
 
 
-def robot_from(description: Description, limits: dict[str, Limits] | None = None) -> Robot:
+def robot_from(description: Description, limits: dict[str, JointLimits] | None = None) -> Robot:
     """The neutral description of a system."""
     return SystemReader(description, limits).read()

@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytop._arrays import as_array
 from heavytop.show.airframes import airframe
-from heavytop.show.meshes import Floats, Mesh, cylinder, disc, frame_along, propeller, sphere, tube
+from heavytop.show.meshes import Floats, Surface, cylinder, disc, frame_along, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.shape_meshes import shape_meshes
 from heavytop.show.solids import MassProperties, equivalent_solid
@@ -173,10 +173,10 @@ class Linkage:
     # --- meshes -------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def meshes(self) -> dict[str, list[Mesh]]:
+    def meshes(self) -> dict[str, list[Surface]]:
         """Frame -> its look."""
         thickness = 0.016 * self.scale
-        parts: dict[str, list[Mesh]] = {frame: [] for frame in self.links}
+        parts: dict[str, list[Surface]] = {frame: [] for frame in self.links}
         for name, look in self.shapes[0].items():
             parts[name] += look
         for name in self._bare:
@@ -194,7 +194,7 @@ class Linkage:
         return parts
 
     @cached_property
-    def shapes(self) -> tuple[dict[str, list[Mesh]], list[str]]:
+    def shapes(self) -> tuple[dict[str, list[Surface]], list[str]]:
         """Frame -> meshes of the shapes that it was given, and what could not be drawn."""
         return shape_meshes(self._description.shapes)
 
@@ -215,7 +215,7 @@ class Linkage:
             )
         return notes
 
-    def _solid(self, name: str) -> list[Mesh]:
+    def _solid(self, name: str) -> list[Surface]:
         rotors = self._rotors(name)
         if len(rotors) >= ROTORS:
             center = self.masses[name].center
@@ -230,7 +230,7 @@ class Linkage:
         widest = 0.3 * max(reach, default=0.0)
         return equivalent_solid(body, point, role, along, widest if widest > 0 else np.inf)
 
-    def _arms(self, name: str, thickness: float) -> list[Mesh]:
+    def _arms(self, name: str, thickness: float) -> list[Surface]:
         """Tubes from the joint of the body to its centre of mass and to the joints that it carries."""
         points, center = self.links[name], self.masses[name].center
         held = any(edge.b == name for edge in self._hinges)
@@ -238,7 +238,7 @@ class Linkage:
         ends = [center, *points]
         return [tube(start, p, thickness, "body") for p in ends if np.linalg.norm(p - start) > thickness]
 
-    def _rail(self, edge: Edge, thickness: float) -> list[Mesh]:
+    def _rail(self, edge: Edge, thickness: float) -> list[Surface]:
         inside = self._relative(edge)
         axis = self.number(edge.at)[:3, :3] @ self.number(edge.joint.axis)  # pyright: ignore[reportAttributeAccessIssue]
         travel = (inside - inside[0]) @ axis
@@ -256,7 +256,7 @@ class Linkage:
         gaps = np.linalg.norm(rotors[:, None] - rotors, axis=-1)[~np.eye(len(rotors), dtype=bool)]
         return 0.45 * float(np.min(gaps, initial=self.scale))
 
-    def _propeller(self, thruster: Thruster, thickness: float) -> list[Mesh]:
+    def _propeller(self, thruster: Thruster, thickness: float) -> list[Surface]:
         at, axis = self.number(thruster.at), self.number(unit_axis(thruster.axis, "thruster"))
         clockwise = float(self.number(thruster.drag_ratio)) > 0
         pose = np.eye(4)
@@ -395,7 +395,7 @@ def _shown(name: str) -> str:
     return name.replace("/", "\u2215")
 
 
-def _centred(meshes: list[Mesh], poses: Floats) -> Body:
+def _centred(meshes: list[Surface], poses: Floats) -> Body:
     """A body whose frame is moved to the middle of its meshes, which is where the camera looks for it."""
     vertices = np.concatenate([mesh.vertices for mesh in meshes])
     middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
@@ -404,7 +404,7 @@ def _centred(meshes: list[Mesh], poses: Floats) -> Body:
     return Body([mesh.moved(at=-middle) for mesh in meshes], moved)
 
 
-def _pin(joint: object, at: Floats, thickness: float) -> Mesh:
+def _pin(joint: object, at: Floats, thickness: float) -> Surface:
     """The look of a joint at a pose: a pin along its axis, or a ball."""
     pose = np.array(at, dtype=float)
     if not isinstance(joint, Revolute):

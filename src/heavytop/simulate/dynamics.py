@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
+from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from heavytop.system.equation_terms import EquationTerms
 
 
-class Dynamics(Unchanging, ABC):
+class Dynamics(Inside, Unchanging, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -135,6 +136,8 @@ class Dynamics(Unchanging, ABC):
             self._kernels[name] = self._compile(name)
         return self._kernels[name]
 
+    _raw_kernel = kernel
+
     @cached_property
     def steppers(self) -> Recent:
         """Native code of the latest kinds of runs, by their options."""
@@ -239,7 +242,9 @@ class ModelDynamics(Dynamics):
         return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")}, outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
-        return self.model.parameter_vector(parameters)
+        if not parameters and not self.parameter_names:
+            return np.zeros(0)
+        return self.model._raw_parameter_vector(parameters)
 
 
 class UserDynamics(Dynamics):
@@ -357,7 +362,7 @@ def as_dynamics(subject: Any) -> Dynamics:
     # a law and a reference have a model too, but it would move without them
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
-        return model.companion(ModelDynamics)
+        return model._raw_companion(ModelDynamics)
     hint = ""
     if hasattr(subject, "derive"):
         hint = " Call .derive() first."

@@ -15,7 +15,7 @@ from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.room import check_room
 
 BLOCK_SECONDS = 0.2
@@ -27,7 +27,7 @@ OPERATIONS_PER_SECOND = 5e8
 class FixedStep:
     """One run with a fixed step."""
 
-    def __init__(self, problem: Problem, code: Native) -> None:
+    def __init__(self, problem: RunProblem, code: Native) -> None:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         layout = code.stepper.layout
         check_room(problem, sum(layout.size(name) for name in layout.record))
@@ -141,7 +141,7 @@ class FixedStep:
         every = problem.record_every if length % problem.record_every == 0 else length
         if problem.events or problem.plan.callback is not None:
             every = 1
-        return self.stepper.run(
+        return self.stepper._raw_run(
             state,
             self.constants,
             self.tables,

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import Ending, Outcome, summary
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
 
 MOST_CAUSES = 100
@@ -18,7 +18,7 @@ UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
 
 
-def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
+def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
     """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
     _mark_unsolved(problem, recording)
     outcomes, outcome = _outcomes(problem, recording)
@@ -55,7 +55,7 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
     )
 
 
-def _mark_unsolved(problem: Problem, recording: Recording) -> None:
+def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
     """Implicit steps that were not solved count as failures from there on."""
     residual = recording.records.residual
     if residual is None or not len(residual):
@@ -65,7 +65,7 @@ def _mark_unsolved(problem: Problem, recording: Recording) -> None:
     recording.failed[...] = np.fmin(recording.failed, since)
 
 
-def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outcome]:
+def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Outcome]:
     """How each trajectory ended (*batch), and their summary."""
     usual = _usual_outcome(recording)
     outcomes = np.full(problem.batch, usual, dtype=object)
@@ -93,7 +93,9 @@ def _usual_outcome(recording: Recording) -> Outcome:
     return Outcome(Ending.finished, f"reached t = {reached:.6g} s", reached)
 
 
-def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...], event: str, told: bool) -> Outcome:
+def _early_outcome(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, told: bool
+) -> Outcome:
     """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
@@ -120,7 +122,9 @@ def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     return bad[0] if bad else None
 
 
-def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...], residual: float | None = None) -> str:
+def likely_cause(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], residual: float | None = None
+) -> str:
     """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew.
 
     ``residual`` is that of the implicit step that was not solved, if this is what happened.
@@ -154,7 +158,7 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...],
     return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
 
 
-def _no_number(problem: Problem, recording: Recording, index: tuple[int, ...]) -> str:
+def _no_number(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> str:
     """Where the equations or the law themselves give no number at the last good record; empty if they do."""
     records, dynamics = recording.records, problem.dynamics
     here = (slice(None), *index)
@@ -188,7 +192,7 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
     return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
 
 
-def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, Records]:
+def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records]:
     """Remove what lies behind the end of each trajectory."""
     t, records = recording.t, recording.records
     if not np.isfinite(recording.failed).any() and not np.isfinite(recording.stopped).any():

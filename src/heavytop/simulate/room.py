@@ -6,17 +6,20 @@ from math import ceil
 
 from heavytop._memory import available_memory
 from heavytop.errors import SimulationError
-from heavytop.simulate.recording import Problem
+from heavytop.simulate.recording import RunProblem
 
 SHARE = 0.8
 """Of the memory that can still be had, what a record may take."""
+SMALL = 16e6
+"""Bytes of a record for which nobody asks how much memory is left: the question costs as much as a short run."""
 
 
-def check_room(problem: Problem, entries: int) -> None:
+def check_room(problem: RunProblem, entries: int) -> None:
     """Raise a SimulationError with the numbers and the remedies if the records, each with so many ``entries``, need more memory than can be had."""
     every, count = problem.record_every, max(problem.count, 1)
     record = 8.0 * (entries * count + 2)  # with the time and the number of the step
-    needed, room = (problem.steps / every + 2) * record, SHARE * available_memory()
+    needed = (problem.steps / every + 2) * record
+    room = SHARE * available_memory() if needed > SMALL else needed
     if needed <= room:
         return
     least = max(every + 1, ceil(problem.steps / (room / record - 2))) if room > 3 * record else problem.steps

@@ -9,7 +9,7 @@ from heavytop.compile import Schedule, Stepper, Traced, trace
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.plant import Control, Plant, State
+from heavytop.simulate.plant import Control, Plant, PlantState
 from heavytop.simulate.slots import Slot, Tape
 
 
@@ -144,7 +144,7 @@ class _Assembly:
         self._velocity(tape)
         plant.tape = tape
         end = method.step(plant, plant.state(), plant.h)
-        if not isinstance(end, State) or end.plant is not plant:
+        if not isinstance(end, PlantState) or end.plant is not plant:
             raise SimulationError(
                 f"step of {type(method).__name__} must return the state at the end of the step, as plant.advance and "
                 f"plant.retract make it, got {end!r}."

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from heavytop._arrays import Array, Seed, is_symbolic, numbers
+from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
@@ -28,7 +29,7 @@ CLOSED_TOLERANCE = 1e-6
 """Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
 
-class Evaluation(Unchanging):
+class Evaluation(Inside, Unchanging):
     """The functions of a described system, evaluated on numbers or symbols."""
 
     def __init__(self, description: Description, native: bool = True) -> None:
@@ -55,6 +56,8 @@ class Evaluation(Unchanging):
         if make not in self._companions:
             self._companions[make] = make(self)
         return self._companions[make]
+
+    _raw_companion = companion
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 
@@ -213,6 +216,8 @@ class Evaluation(Unchanging):
         except ValueError:
             got = ", ".join(f"{p.name} {c.shape}" for p, c in zip(self.description.parameters, columns, strict=True))
             raise ShapeError(f"the parameters of {self.name!r} do not broadcast: {got}.") from None
+
+    _raw_parameter_vector = parameter_vector
 
     def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
         if is_symbolic(q):

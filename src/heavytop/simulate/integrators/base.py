@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._gate import Inside
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError
-from heavytop.simulate.plant import Plant, State
+from heavytop.simulate.plant import Plant, PlantState
 
 PROJECT_EVERY = 16
 """Steps between projections onto the manifold: rounding stays below 1e-14, the order of the method is untouched."""
@@ -19,7 +20,7 @@ SLOW = 1e-6
 """Speed (m/s or rad/s) below which changes of an iteration are not judged relative to the speed."""
 
 
-class Integrator(ABC):
+class Integrator(Inside, ABC):
     """One method.
 
     Attributes
@@ -51,7 +52,7 @@ class Integrator(ABC):
     clock: ClassVar[str | None] = None
 
     @abstractmethod
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         """The state one step of size ``h`` later."""
 
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
@@ -66,7 +67,9 @@ class Integrator(ABC):
         """The own quantities at the start of a run; those not told are zero."""
         return {}
 
-    def velocity(self, plant: Plant, state: State) -> Array:
+    _raw_start = start
+
+    def velocity(self, plant: Plant, state: PlantState) -> Array:
         """``v`` (nv,) of a state, for integrators that carry something else instead."""
         return state.v
 

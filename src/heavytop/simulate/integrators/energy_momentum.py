@@ -32,7 +32,7 @@ from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Produ
 from heavytop.errors import SimulationError
 from heavytop.geometry import se3, series
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
-from heavytop.simulate.plant import Plant, State
+from heavytop.simulate.plant import Plant, PlantState
 
 REST = 1e-12
 """Fraction of the energy scale below which kinetic energy counts as none: nothing to correct along."""
@@ -67,16 +67,16 @@ class EnergyMomentum(Integrator):
         total = kinetic + potential
         return {"energy": total, "scale": np.maximum(np.abs(kinetic), np.abs(total))}
 
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         need_unconstrained(plant, "EnergyMomentum")
         energy, move = _energy_with_slope(plant), _displacement(plant)
 
-        def at(q_m: Array, half: State, whole: State) -> tuple[State, State]:
+        def at(q_m: Array, half: PlantState, whole: PlantState) -> tuple[PlantState, PlantState]:
             """Middle and end; the displacement belongs to the mean velocity of the same iterate."""
             q_m, q_1 = plant.call(move, state.q, q_m, half.v, h, plant.p)
             return half.replaced(q=q_m), whole.replaced(q=q_1)
 
-        def iterate(middle: State, end: State) -> Sequence[State | Array]:
+        def iterate(middle: PlantState, end: PlantState) -> Sequence[PlantState | Array]:
             stage = plant.at(middle, 0.5)
             rates = stage.rates
             _, slope = plant.call(energy, middle.q, middle.v, plant.p)
