@@ -35,8 +35,8 @@ from heavytop.io.conventions.states import (
     rotation_from,
     rotation_of,
 )
+from heavytop.io.robot import FLOATING, REVOLUTE, SPHERICAL
 from heavytop.system.graph import Edge
-from heavytop.system.joints import Coupled, Free, Revolute, Spherical
 from heavytop.system.model import Model
 
 
@@ -139,24 +139,24 @@ def _to(model: Model, convention: Convention, state: ModelState, places: dict[st
 def _follow(model: Model, state: ModelState, places: dict[str, Place], result: list[np.ndarray | None]) -> None:
     """Joints that follow others here and stand for themselves there; forces on them are not ours to give."""
     for edge in model.description.graph.edges:
-        if not isinstance(edge.joint, Coupled) or edge.label not in places:
+        if edge.joint.follows is None or edge.label not in places:
             continue
-        place, parts = places[edge.label], of_joint(model, state, edge.joint.source)
-        q = edge.joint.ratio * parts.q + edge.joint.offset
+        place, parts = places[edge.label], of_joint(model, state, edge.joint.follows)
+        q, _ = edge.joint.follow(parts.q, np.zeros(1))
         if result[0] is not None:
             turned = np.concatenate([np.cos(q), np.sin(q)], axis=-1) if place.nq == 2 else q
             result[0][..., place.q : place.q + place.nq] = turned
         for target, value in zip(result[1:3], parts[1:3], strict=True):
             if target is not None and value is not None:
-                target[..., place.v : place.v + 1] = edge.joint.ratio * value
+                target[..., place.v : place.v + 1] = edge.joint.follow(parts.q, value)[1]
 
 
 def _encode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
-    if isinstance(edge.joint, Free):
+    if edge.joint.kind == FLOATING:
         return convention.encode(body_state(model, edge, parts))
-    if isinstance(edge.joint, Spherical):
+    if edge.joint.kind == SPHERICAL:
         return JointState(convention.quat(rotation_of(edge.joint, parts.q)), *parts[1:])
-    if isinstance(edge.joint, Revolute):
+    if edge.joint.kind == REVOLUTE:
         angle = angle_of(edge, parts.q)
         if place.nq == 2:
             return JointState(np.concatenate([np.cos(angle), np.sin(angle)], axis=-1), *parts[1:])
@@ -186,12 +186,12 @@ def _from(model: Model, convention: Convention, state: ModelState, places: dict[
 
 
 def _decode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
-    if isinstance(edge.joint, Free):
+    if edge.joint.kind == FLOATING:
         return joint_parts(model, edge, convention.decode(parts))
-    if isinstance(edge.joint, Spherical):
+    if edge.joint.kind == SPHERICAL:
         R = convention.rotation(parts.q)
         return JointState(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
-    if isinstance(edge.joint, Revolute):
+    if edge.joint.kind == REVOLUTE:
         q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
         return JointState(from_angle(edge, q), *parts[1:])
     return JointState(parts.q - place.zero, *parts[1:])
@@ -205,7 +205,7 @@ def _in_order(model: Model) -> dict[str, Place]:
     places, q, v = {}, 0, 0
     for edge in model.description.joints:
         block = edge.joint.coordinates
-        nq = 7 if isinstance(edge.joint, Free) else 4 if isinstance(edge.joint, Spherical) else block.nq
+        nq = {FLOATING: 7, SPHERICAL: 4}.get(edge.joint.kind, block.nq)
         places[edge.label] = Place(q, nq, v, block.nv)
         q, v = q + nq, v + block.nv
     return places
@@ -215,13 +215,13 @@ def _pinocchio_places(model: Model, peer: Any) -> dict[str, Place]:
     if peer is None:
         return _in_order(model)
     places, names = {}, list(peer.names)
-    followers = [e for e in model.description.graph.edges if isinstance(e.joint, Coupled)]
+    followers = [e for e in model.description.graph.edges if e.joint.follows is not None]
     for edge in followers:
         joint = peer.joints[names.index(edge.label)] if edge.label in names else None
         if joint is not None and joint.nv:
             places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv)
     for edge in model.description.joints:
-        name = edge.label if edge.label in names or not isinstance(edge.joint, Free) else "root_joint"
+        name = edge.label if edge.label in names or edge.joint.kind != FLOATING else "root_joint"
         if name not in names:
             raise ModelError(f"the Pinocchio model has no joint {name!r}; it has {', '.join(names[1:9])}, ...")
         joint = peer.joints[names.index(name)]

@@ -11,7 +11,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.system.description import at_defaults
 from heavytop.system.graph import Edge
-from heavytop.system.joints import Free, Spherical
+from heavytop.system.joints import Free, Joint
 from heavytop.system.model import Model
 
 
@@ -101,7 +101,7 @@ def joint_parts(model: Model, edge: Edge, body: BodyState) -> JointState:
     return JointState(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
 
 
-def rotation_of(joint: Spherical, q: np.ndarray) -> np.ndarray:
+def rotation_of(joint: Joint, q: np.ndarray) -> np.ndarray:
     """Rotation matrices (..., 3, 3) of a spherical joint."""
     return se3.rotation(joint.pose(q))
 
