@@ -142,7 +142,7 @@ class ChosenSteps:
         if not changing:
             return [(self.problem.start_time, self.end)]
         knots = self.problem.start_time + self.problem.step * np.arange(0, self.problem.steps, plan.every)
-        return zip(knots, np.append(knots[1:], self.end), strict=True)
+        return ((float(a), float(b)) for a, b in zip(knots, np.append(knots[1:], self.end), strict=True))
 
     def _sample(self, t: float) -> np.ndarray | None:
         """The input (count, nu) held from ``t`` on; None if the law is continuous."""

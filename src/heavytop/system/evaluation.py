@@ -184,13 +184,13 @@ class Evaluation(Inside, Unchanging):
             results = self.compiled(name)(*arguments, p)
         return results[0] if len(results) == 1 else results
 
-    def _finite(self, name: str, *state: Array, parameters: Parameters = None) -> Any:
+    def _finite(self, name: str, q: Array, *further: Array, parameters: Parameters = None) -> Any:
         """The function of that name at a checked state (q, v, ...); what is not finite there raises an error that tells why."""
-        results = self.evaluate(name, *state, parameters=parameters)
+        results = self.evaluate(name, q, *further, parameters=parameters)
         for result in results if isinstance(results, tuple) else (results,):
             if not is_symbolic(result) and not np.all(np.isfinite(result)):
-                v = state[1] if len(state) > 1 else np.zeros(self.nv)
-                why = why_not_finite(self, state[0], v, self.parameter_vector(parameters))
+                v = further[0] if further else np.zeros(self.nv)
+                why = why_not_finite(self, q, v, self.parameter_vector(parameters))
                 raise ConfigurationError(f"the {name.replace('_', ' ')} of {self.name!r} is not finite: {why}")
         return results
 
