@@ -16,8 +16,7 @@ from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled, dense_curve
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Recording, Records, RunProblem
-from heavytop.simulate.room import check_room
+from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
 
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""

@@ -15,8 +15,7 @@ from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Recording, Records, RunProblem
-from heavytop.simulate.room import check_room
+from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
@@ -106,7 +105,7 @@ class FixedStep:
         problem = self.problem
         if problem.plan.callback is not None:
             return problem.plan.every
-        operations = max(self.stepper.stats().instructions * max(problem.count, 1), 1)
+        operations = max(self.stepper.operations * max(problem.count, 1), 1)
         return max(min(1024, self.limit, int(BLOCK_SECONDS * OPERATIONS_PER_SECOND / operations)), 1)
 
     @cached_property
