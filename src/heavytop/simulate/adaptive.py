@@ -47,7 +47,7 @@ class ChosenSteps:
         self.sizes = (problem.v.shape[-1], memory, 2 if self.at.work is not None else 0)
         law = problem.plan.control.law
         outputs = 0 if law is None else sum(prod(shape) for shape in law.traced.outputs.values())
-        check_room(problem, problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
+        check_room(problem, lambda: problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
         self.q = _unfilled(n, (self.count, problem.q.shape[-1]))
         self.flats = _unfilled(n, (self.count, sum(self.sizes)))
         self.u = _unfilled(n, (self.count, problem.dynamics.nu))

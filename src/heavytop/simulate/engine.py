@@ -19,8 +19,8 @@ from heavytop.simulate.recording import Recording, Records, RunProblem, check_ro
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
-OPERATIONS_PER_SECOND = 5e8
-"""Lane operations of one thread, at least, of which the length of the first block is guessed."""
+FIRST_OPERATIONS = 4e9
+"""Lane operations of the first block, at most: about a second."""
 
 
 class FixedStep:
@@ -29,7 +29,7 @@ class FixedStep:
     def __init__(self, problem: RunProblem, code: Native) -> None:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         layout = code.stepper.layout
-        check_room(problem, sum(layout.size(name) for name in layout.record))
+        check_room(problem, lambda: sum(layout.size(name) for name in layout.record))
         self.numbers = problem.recorded
         self.records: Records | None = None
         self.failed = np.full(problem.batch, np.nan)
@@ -105,8 +105,10 @@ class FixedStep:
         problem = self.problem
         if problem.plan.callback is not None:
             return problem.plan.every
-        operations = max(self.stepper.operations * max(problem.count, 1), 1)
-        return max(min(1024, self.limit, int(BLOCK_SECONDS * OPERATIONS_PER_SECOND / operations)), 1)
+        first = min(1024, self.limit)
+        if problem.count > 1:  # many steps of many trajectories would keep Ctrl-C waiting
+            first = min(first, int(FIRST_OPERATIONS / max(self.stepper.operations * problem.count, 1)))
+        return max(first, 1)
 
     @cached_property
     def limit(self) -> int:

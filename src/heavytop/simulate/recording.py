@@ -67,12 +67,16 @@ class RunProblem:
         return np.broadcast_to(array, (*self.batch, array.shape[-1])).reshape(self.count, array.shape[-1])
 
 
-def check_room(problem: RunProblem, entries: int) -> None:
+def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:
     """Raise a SimulationError with the numbers and the remedies if the records, each with so many ``entries``, need more memory than can be had."""
     every, count = problem.record_every, max(problem.count, 1)
-    record = 8.0 * (entries * count + 2)  # with the time and the number of the step
-    needed = (problem.steps / every + 2) * record
-    room = SHARE * available_memory() if needed > SMALL else needed
+    records = problem.steps / every + 2
+    if (
+        32.0 * records * count * (problem.q.shape[-1] + problem.v.shape[-1]) < SMALL
+    ):  # with all that is recorded beside q and v
+        return
+    record = 8.0 * (entries() * count + 2)  # with the time and the number of the step
+    needed, room = records * record, SHARE * available_memory()
     if needed <= room:
         return
     least = max(every + 1, ceil(problem.steps / (room / record - 2))) if room > 3 * record else problem.steps
