@@ -108,10 +108,12 @@ class PlantState(Parts):
             self.rests,
         )
 
-    def replaced(self, q: Array | None = None, v: Array | None = None, work: Array | None = None) -> PlantState:
+    def replaced(
+        self, q: Array | None = None, v: Array | None = None, work: Array | None = None, memory: Array | None = None
+    ) -> PlantState:
         """The same state with some parts replaced."""
         plant, tape = self.plant, self.plant.tape
-        parts = {plant.v: v, plant.work: work}
+        parts = {plant.v: v, plant.work: work, plant.memory: memory}
         flats = self._flats | {s: tape.value(x, s.role) for s, x in parts.items() if s is not None and x is not None}
         return PlantState(plant, self._first if q is None else tape.value(q, "q"), flats, self._own, self.rests)
 
@@ -384,11 +386,16 @@ class Plant:
         return [self.slots.read(slot) for slot in slots]
 
     def repeat(
-        self, times: int, body: Callable[..., Sequence[PlantState | Array]], *start: PlantState | Array
+        self,
+        times: int,
+        body: Callable[..., Sequence[PlantState | Array]],
+        *start: PlantState | Array,
+        ends: bool = False,
     ) -> list[Any]:
         """Apply ``body`` several times to states and arrays, which it takes and returns in the same order.
 
-        What the body returns beyond that are arrays that are wanted of the last round.
+        What the body returns beyond that are arrays that are wanted of the last round. If it ``ends`` by itself, the first array is a number
+        that is not zero once it has: the body must then leave everything as it is (:meth:`.Tape.repeat`).
         """
         kinds = [len(x.parts) if isinstance(x, PlantState) else 0 for x in start]
         own = next((x._own for x in start if isinstance(x, PlantState)), {})
@@ -405,7 +412,8 @@ class Plant:
             return items + rest
 
         roles = [role for n in kinds for role in (parts if n else ["iterated"])]
-        return unpack(self.tape.repeat(times, lambda *arrays: pack(body(*unpack(arrays))), pack(start), roles))
+        packed = self.tape.repeat(times, lambda *arrays: pack(body(*unpack(arrays))), pack(start), roles, ends=ends)
+        return unpack(packed)
 
     def _state_of(self, parts: Sequence[Array], own: Mapping[str, Value]) -> PlantState:
         values = [self.tape.value(x, "part") for x in parts]

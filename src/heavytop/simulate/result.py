@@ -16,6 +16,8 @@ MOST_CAUSES = 100
 """Trajectories of a batch whose divergence is looked into."""
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
+UNSOLVED_STEP = "unsolved"
+"""Channel of methods that tell by themselves which step was the first that they could not solve; 0: none."""
 
 
 def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
@@ -24,7 +26,7 @@ def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
     outcomes, outcome = _outcomes(problem, recording)
     t, records = _cut(problem, recording)
     dynamics = problem.dynamics
-    channels = dict(records.channels)
+    channels = {name: array for name, array in records.channels.items() if name != UNSOLVED_STEP}
     if records.memory is not None:
         channels["z"] = records.memory
     if records.residual is not None:
@@ -57,8 +59,12 @@ def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
 
 def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
     """Implicit steps that were not solved count as failures from there on."""
-    residual = recording.records.residual
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
     if residual is None or not len(residual):
+        return
+    if numbers is not None:
+        since = np.where(numbers[-1] > 0, problem.start_time + problem.step * numbers[-1], np.nan)
+        recording.failed[...] = np.fmin(recording.failed, since)
         return
     bad = ~(residual < UNSOLVED)
     since = np.where(np.any(bad, axis=0), recording.t[np.argmax(bad, axis=0)], np.nan)
@@ -104,7 +110,9 @@ def _early_outcome(
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
-        what = f"a step before t = {failed:.6g} s{where} was not solved"
+        number = round((failed - problem.start_time) / problem.step)
+        which = "a step before" if UNSOLVED_STEP not in recording.records.channels else f"step {number}, the one before"
+        what = f"{which} t = {failed:.6g} s{where} was not solved"
     cause = (
         likely_cause(problem, recording, index, residual)
         if told
@@ -115,9 +123,12 @@ def _early_outcome(
 
 def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     """The last relative change of an implicit step of this trajectory that was not solved; None if all were."""
-    residual = recording.records.residual
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
     if residual is None:
         return None
+    if numbers is not None:
+        told = numbers[(slice(None), *index)] > 0
+        return float(residual[(slice(None), *index)][told][0]) if told.any() else None
     bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
     return bad[0] if bad else None
 

@@ -156,7 +156,7 @@ class _Assembly:
         if method.project_every and plant.coordinates.constraint_names:  # rounding
             project = trace(lambda q: {"q": plant.coordinates.project(q)}, {"q": (plant.nq,)}, name="project")
             tape.call(project, (plant.q,), (plant.q,), method.project_every)
-        if plant.projection is not None:  # back onto loops and constraints, least in the metric of the mass matrix
+        if plant.projection is not None and not method.enforces_constraints:  # back onto them, least in the metric of M
             tape.call(plant.projection, (plant.q, plant.v, plant.parameters), (plant.q, plant.v))
         return [*values, *([memory] if memory is not None and memory not in values else [])]
 
@@ -190,6 +190,7 @@ class _Assembly:
             own={label: name(slot) for label, slot in plant.carried.items()},
             given={label: name(slot) for label, slot in plant.given.items()},
             signals=tuple((c, name(slot)) for c, slot in plant.signals.items()),
-            channels={label: name(slot) for label, slot in self.channels.items()},
+            channels={label: name(slot) for label, slot in self.channels.items()}
+            | {label: name(plant.carried[label]) for label in self.integrator.records if label == "unsolved"},
         )
         return asdict(terminals)

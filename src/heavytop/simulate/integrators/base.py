@@ -32,6 +32,7 @@ class Integrator(Inside, ABC):
     carries_velocity : whether ``v`` lasts from step to step; otherwise :meth:`velocity` computes it.
     records : which of the integrator's own quantities are recorded. ``residual`` tells how well the equations of an implicit step were
         solved; a run in which it is large counts as failed.
+    enforces_constraints : whether its steps end on loops and constraints by themselves; otherwise they are projected back.
     chooses_step : whether the method chooses the size of its steps: :class:`.ErrorControlled`.
     clock : name of the own quantity that is the time; None: all trajectories have the same time.
 
@@ -48,6 +49,7 @@ class Integrator(Inside, ABC):
     project_every: ClassVar[int] = PROJECT_EVERY
     carries_velocity: ClassVar[bool] = True
     records: ClassVar[tuple[str, ...]] = ()
+    enforces_constraints: ClassVar[bool] = False
     chooses_step: ClassVar[bool] = False
     clock: ClassVar[str | None] = None
 
