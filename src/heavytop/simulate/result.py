@@ -14,6 +14,8 @@ from heavytop.simulate.run import Run, Settings, Timing
 
 MOST_CAUSES = 100
 """Trajectories of a batch whose divergence is looked into."""
+BLOWN_UP = 1e15
+"""Coordinates and velocities beyond which it is no wonder that forces are not finite."""
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
 UNSOLVED_STEP = "unsolved"
@@ -140,9 +142,6 @@ def likely_cause(
 
     ``residual`` is that of the implicit step that was not solved, if this is what happened.
     """
-    known = _no_number(problem, recording, index)
-    if known:
-        return known
     h, limit = problem.step, problem.integrator.stable_up_to
     u = np.zeros(problem.dynamics.nu) if recording.records.u is None else recording.records.u[(0, *index)]
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
@@ -160,6 +159,9 @@ def likely_cause(
             f"|lambda| = {fastest:.4g} 1/s: take a step below {0.3 / max(fastest, 1e-300):.2g} s, or more iterations "
             f"({type(problem.integrator).__name__}(iterations=...))."
         )
+    known = _no_number(problem, recording, index)
+    if known:
+        return known
     speed = np.max(np.abs(recording.records.v[(slice(None), *index)]), axis=-1, initial=0.0)
     good = np.flatnonzero(np.isfinite(speed))
     grown = (
@@ -173,9 +175,9 @@ def _no_number(problem: RunProblem, recording: Recording, index: tuple[int, ...]
     """Where the equations or the law themselves give no number at the last good record; empty if they do."""
     records, dynamics = recording.records, problem.dynamics
     here = (slice(None), *index)
-    good = np.isfinite(records.q[here]).all(axis=-1) & np.isfinite(records.v[here]).all(axis=-1)
+    good = (np.abs(records.q[here]) < BLOWN_UP).all(axis=-1) & (np.abs(records.v[here]) < BLOWN_UP).all(axis=-1)
     good &= recording.t < recording.failed[index]
-    if not good.any():
+    if not good.any() or np.any(~good[recording.t < recording.failed[index]]):
         return ""
     k = int(np.flatnonzero(good)[-1])
     q, v = records.q[(k, *index)], records.v[(k, *index)]
