@@ -21,8 +21,8 @@ from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.charts import chart, miss, place
 from heavytop.control.lqr import linearized_steps, settle
-from heavytop.control.mpc_qp import Program, solver
-from heavytop.control.rates import Rates
+from heavytop.control.mpc_qp import QuadraticProgram, solver
+from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.weights import Weights
 from heavytop.errors import ControlError, unknown_name
@@ -59,13 +59,13 @@ class Predictive(Portable):
         iterations: int,
     ) -> None:
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
-        self.iterations, self.rates = iterations, Rates.of(model)
+        self.iterations, self.rates = iterations, ChartRates.of(model)
         self._p = self.rates.parameters()
         free = np.full(model.nu, np.inf)
         self._limits = (-free, free) if limits is None else limits
         self._weights = weights.vectors(model)
         final = self._final_cost(weights)
-        self._program = Program(
+        self._program = QuadraticProgram(
             horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits,
             (speeds[0], speeds[1], self.rates.ne),
         )  # fmt: skip

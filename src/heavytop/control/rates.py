@@ -105,7 +105,7 @@ class Derivatives(Unchanging):
         return self._kernel("second")
 
 
-class Rates(Unchanging):
+class ChartRates(Unchanging):
     """The rates of a model in charts, kept with the model.
 
     Attributes
@@ -125,7 +125,7 @@ class Rates(Unchanging):
         self.link = Derivatives("link", self._link, mark)
 
     @classmethod
-    def of(cls, model: Model) -> Rates:
+    def of(cls, model: Model) -> ChartRates:
         """The rates of a model; the same object for the same model."""
         known = vars(model).get("_chart_rates")
         if known is None:

@@ -16,7 +16,7 @@ from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
@@ -29,7 +29,7 @@ SMALL = 16e6
 class FixedStep:
     """One run with a fixed step."""
 
-    def __init__(self, problem: Problem, code: Native) -> None:
+    def __init__(self, problem: RunProblem, code: Native) -> None:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         every = problem.record_every
         entries = (problem.steps / every + 2) * max(problem.count, 1) * (problem.q.shape[-1] + problem.v.shape[-1])
@@ -88,6 +88,7 @@ class FixedStep:
             records,
             self.failed,
             self.events,
+            None if self.at.watch is None else state[self.at.watch],
             problem.start_time + problem.step * done,
             interrupted,
             wall_seconds=time.perf_counter() - begin,
@@ -149,7 +150,7 @@ class FixedStep:
         every = problem.record_every if length % problem.record_every == 0 else length
         if problem.events or problem.plan.callback is not None:
             every = 1
-        return self.stepper.run(
+        return self.stepper._raw_run(
             state,
             self.constants,
             self.tables,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._arrays import Floats
 from heavytop.errors import ConfigurationError, unknown_name
 from heavytop.geometry import linalg
 from heavytop.system.elimination import RANK_TOLERANCE
@@ -20,8 +21,8 @@ LONGEST_STEP = 0.5
 
 
 def assemble(
-    model: Model, q: np.ndarray, v: np.ndarray, fixed: tuple[str, ...], parameters: Any, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
+    model: Model, q: Floats, v: Floats, fixed: tuple[str, ...], parameters: Any, tolerance: float
+) -> tuple[Floats, Floats]:
     """Gauss-Newton with rank-revealing steps from the guess (q, v); joints in ``fixed`` keep their configuration and velocity."""
     free = np.ones(model.nv, dtype=bool)
     labels = tuple(model.coordinates.names or ())
@@ -54,7 +55,7 @@ def assemble(
 
 def _least_step(
     model: Model, q: np.ndarray, right: np.ndarray, free: np.ndarray, parameters: Any, count: int
-) -> np.ndarray:
+) -> Floats:
     """Shortest displacement (nv,) of the free joints that solves the first ``count`` rows to first order."""
     rows = model.evaluate("constraint_jacobian", q, parameters=parameters)
     holonomic = rows[model.holonomic_rows][:count]
