@@ -273,7 +273,7 @@ def connected(client: Any, workers: int | None) -> Iterator[Any]:
     if client == "local":
         import logging
 
-        import dask
+        from dask import config
 
         options: Any = {
             "threads_per_worker": 1,
@@ -281,7 +281,7 @@ def connected(client: Any, workers: int | None) -> Iterator[Any]:
             "dashboard_address": None,
             "silence_logs": logging.CRITICAL,
         }
-        with dask.config.set(CALM), LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
+        with config.set(CALM), LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
             yield made
         return
     try:
