@@ -24,6 +24,7 @@ html_static_path = [str(HERE / "static")]
 html_css_files = ["heavytop.css"]
 html_show_sourcelink = False
 html_copy_source = False
+smartquotes = False  # e'' is a second derivative
 html_theme_options = {"navbar_align": "left", "show_toc_level": 2, "header_links_before_dropdown": 8, "footer_end": []}
 html_sidebars = {"index": [], "gallery/index": []}
 
