@@ -27,7 +27,7 @@ def write(target: Path, kept: Path) -> None:
         picture = next(iter(sorted(media.glob("*.png"))), None)
         image = f'<img src="../_static/gallery/{script.stem}/{picture.name}" alt="">' if picture else ""
         cards.append(f'<a href="{script.stem}.html">{image}<p>{_title(script)}</p></a>')
-    text = "# Gallery\n\nEach of these is a short program in the folder `examples`.\n\n```{raw} html\n<div class=\"gallery\">\n"
+    text = '# Gallery\n\nEach of these is a short program in the folder `examples`.\n\n```{raw} html\n<div class="gallery">\n'
     text += "\n".join(cards) + "\n</div>\n```\n\n```{toctree}\n---\nhidden:\n---\n" + "\n".join(pages) + "\n```\n"
     (target / "index.md").write_text(text, encoding="utf-8")
 
