@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from heavytop.compile import Call, Schedule, Stepper, trace
+from heavytop.compile import Call, Repeat, Schedule, Stepper, trace
 from heavytop.errors import ModelError, ShapeError, UnknownNameError
 
 
@@ -255,3 +255,68 @@ def test_observers_see_every_record():
             constants=plan.constants,
             tables=plan.tables,
         )
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_call_is_skipped_where_no_lane_asks_for_it(monkeypatch, lanes):
+    """A counter of what was asked, lane by lane; the same with and without native code, alone and in a batch."""
+    ask = trace(lambda x, n: np.where(np.abs(x) > 1.0, 1.0, 0.0) + 0 * n, {"x": (), "n": ()}, name="ask")
+    turn = trace(
+        lambda x, n, asked: (np.where(asked != 0.0, -0.5 * x, x), np.where(asked != 0.0, n + 1, n)),
+        {"x": (), "n": (), "asked": ()},
+        name="turn",
+    )
+    grow = trace(lambda x: 1.25 * x, {"x": ()}, name="grow")
+    calls = [
+        Call("grow", ("x",), ("x",)),
+        Call("ask", ("x", "n"), ("asked",)),
+        Call("turn", ("x", "n", "asked"), ("x", "n"), when=2),
+    ]
+    functions, buffers = {"ask": ask, "turn": turn, "grow": grow}, {"x": (), "n": (), "asked": ()}
+    schedule = Schedule(functions, buffers, ("x", "n"), calls)
+    x = np.linspace(0.01, 1.9, 11)
+    native = Stepper(schedule, lanes).run({"x": x, "n": np.zeros(11)}, steps=40)
+    alone = [Stepper(schedule, 1).run({"x": x[k], "n": 0.0}, steps=40).state["x"] for k in (0, 10)]
+    monkeypatch.setenv("HEAVYTOP_NATIVE", "0")
+    slow = Stepper(schedule).run({"x": x, "n": np.zeros(11)}, steps=40)
+    np.testing.assert_array_equal(native.state["n"], slow.state["n"])
+    np.testing.assert_allclose(native.state["x"], slow.state["x"], rtol=1e-13)
+    np.testing.assert_array_equal(native.state["x"][[0, 10]], alone)
+    assert 0 < np.min(native.state["n"]) < np.max(native.state["n"])
+    with pytest.raises(ModelError, match="may be skipped, so it must read what it writes"):
+        Schedule(functions, buffers | {"y": ()}, ("x", "n"), [Call("turn", ("x", "n", "n"), ("x", "y"), when=2)])
+
+
+def roots(times: int) -> Schedule:
+    """Newton's iteration for the square root of ``a``: trajectories need different numbers of rounds."""
+    improve = trace(
+        lambda x, a, done, n: {
+            "x": np.where(done, x, 0.5 * (x + a / x)),
+            "done": np.where(np.abs(x * x - a) <= 1e-15 * a, 1.0, 0.0),
+            "n": n + np.where(done, 0.0, 1.0),
+        },
+        {"x": (), "a": (), "done": (), "n": ()},
+        name="improve",
+    )
+    begin = trace(lambda a: {"x": a, "done": 0.0 * a}, {"a": ()}, name="begin")
+    loop = Repeat((Call("improve", ("x", "a", "done", "n"), ("x", "done", "n")),), times, "done")
+    buffers = {"x": (), "a": (), "done": (), "n": ()}
+    return Schedule(
+        {"begin": begin, "improve": improve}, buffers, ("x", "done", "n"), [Call("begin", ("a",), ("x", "done")), loop],
+        constants=("a",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_repetitions_end_when_all_trajectories_are_done(lanes: int) -> None:
+    a = np.array([2.0, 1e6, 1.0, 1e12, 3.0, 0.25, 7.0])
+    state = {"x": a, "done": np.zeros(7), "n": np.zeros(7)}
+    together = Stepper(roots(100), lanes).run(state, {"a": a}, steps=1).state
+    np.testing.assert_allclose(together["x"], np.sqrt(a), rtol=1e-15)
+    assert len(set(together["n"])) > 3
+    assert together["n"].max() < 40
+    for k in range(7):
+        alone = Stepper(roots(100), lanes).run({name: x[k] for name, x in state.items()}, {"a": a[k]}, steps=1).state
+        assert all(alone[name] == together[name][k] for name in state)
+    few = Stepper(roots(3), lanes).run(state, {"a": a}, steps=1).state
+    assert few["n"].max() == 3

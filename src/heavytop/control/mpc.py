@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._travel import Portable
 from heavytop.control.allocation import Limits
 from heavytop.control.charts import is_turn
+from heavytop.control.horizon_motion import Linear, Prediction
 from heavytop.control.lqr import linearized_steps, settle
-from heavytop.control.mpc_qp import Program, solver
-from heavytop.control.prediction import Linear, Prediction
-from heavytop.control.rates import Rates
+from heavytop.control.mpc_qp import QuadraticProgram, solver
+from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.weights import Weights
 from heavytop.errors import ControlError, unknown_name
@@ -35,7 +36,7 @@ HOPELESS_GAP = 100.0
 """Gap of attitudes (2 tan of half the angle) that no linearisation closes."""
 
 
-class Predictive:
+class Predictive(Portable):
     """A predictive controller; a function of (t, q, v) for ``simulate(..., inputs=controller, control_step=controller.step)``.
 
     Made by :func:`mpc`. It remembers the motion it expects between calls; :meth:`reset` forgets it.
@@ -66,14 +67,14 @@ class Predictive:
         iterations: int,
     ) -> None:
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
-        self.iterations, self.rates = iterations, Rates.of(model)
+        self.iterations, self.rates = iterations, ChartRates.of(model)
         self._ahead = Prediction(self.rates, step)
         self._turns = np.nonzero(is_turn(model.coordinates))[0]
         free = np.full(model.nu, np.inf)
         self._limits = (-free, free) if limits is None else limits
         self._weights = weights.vectors(model)
         final = self._final_cost(weights)
-        self._program = Program(
+        self._program = QuadraticProgram(
             horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits,
             (speeds[0], speeds[1], self.rates.ne),
         )  # fmt: skip

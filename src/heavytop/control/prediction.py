@@ -1,116 +1,162 @@
-"""The motion over a horizon, move by move: its gaps and their slopes, and how far it is from a reference.
-
-Moves are Runge-Kutta steps of order 4 in the chart around the node where they begin. All moves of a horizon are one native batch.
-"""
+"""The state at the time the command will act, from late measurements and the commands that were sent since."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
-from heavytop.compile import Kernel, Traced, trace_of
-from heavytop.control.charts import chart, miss, place
-from heavytop.control.rates import Rates
+from heavytop._arrays import Array
+from heavytop.control.actuators import Propellers
+from heavytop.control.air_drag import AirDrag
+from heavytop.control.commands import sent, timing, units
+from heavytop.control.hull import Hull, HullMotion
+from heavytop.control.informed import Informed, knows, reading, state_of
+from heavytop.control.wrapper import Seen
+from heavytop.geometry import so3
+from heavytop.system.model import Model
 
 
-class Linear(NamedTuple):
-    """All moves to first order.
+class _Known(NamedTuple):
+    """What acts beside the thrust: acceleration in world axes, angular acceleration; and the scale of the thrust."""
 
-    Attributes
-    ----------
-    defect : (N, nx) by how much moves miss the next node. A, B : (N, nx, nx), (N, nx, nu) its slopes.
-    away : (N, nx) deviation from the reference at the nodes 1 to N. turn : (N, nx, nx) its slope.
-    """
-
-    defect: np.ndarray
-    A: np.ndarray
-    B: np.ndarray
-    away: np.ndarray
-    turn: np.ndarray
+    force: Array
+    moment: Array
+    scale: Array
 
 
-class Prediction:
-    """Moves of a fixed length.
+class Predicted(Informed):
+    """A controller that sees the state as it will be: now, and ``ahead`` s later, when its command acts in the mean.
+
+    Over the delay the model is driven by the commands that were sent, with the disturbances that observers tell; the reference is looked at
+    as much ahead. The levels of the actuators are told as they are now.
 
     Parameters
     ----------
-    rates : of the model in charts. step : length of a move in s.
+    controller : inside. model, actuators : of the vehicle. delay : of the measurements, s, unless it is identified.
+    ahead : s beyond now; None: half a sample and the lag that is left, at most ``lag_left``.
+    drag : known drag.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.control import Propellers
+    >>> from heavytop.copters import quadcopter
+    >>> Predicted(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model, Propellers(0.02), delay=0.02).delay
+    0.02
     """
 
-    def __init__(self, rates: Rates, step: float) -> None:
-        self.rates, self.step = rates, step
-        self._p = rates.parameters()
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        actuators: Propellers,
+        delay: float = 0.0,
+        ahead: float | None = None,
+        lag_left: float = 0.01,
+        drag: AirDrag | None = None,
+    ) -> None:
+        super().__init__(controller)
+        self.model, self.actuators, self.delay, self.ahead = model, actuators, float(delay), ahead
+        self.lag_left, self.drag, self.hull = lag_left, drag, Hull.of(model)
 
-    def _trace_linear(self) -> Traced:
-        """(q, v, u, q_1, v_1, q_R, v_R, h, p) -> the fields of :class:`Linear`."""
-        r, c = self.rates, self.rates.model.coordinates
-        nq, nv = r.model.nq, r.nv
-        sizes = {"q": nq, "v": nv, "u": r.nu, "q_1": nq, "v_1": nv, "q_R": nq, "v_R": nv}
-        s = {name: symbol(name, size) for name, size in sizes.items()} | {"h": symbol("h")}
-        p = symbol("p", len(self._p))
-        y = symbol("y", r.nx + r.nu)
-        e, dv, du = split(y, (r.ne, r.nv, r.nu))
-        rho, h = r.rho.traced_value, s["h"]
-        x: Array = concatenate(e, s["v"] + dv)
-        u = s["u"] + du
-        rate = lambda x: rho.expressions(concatenate(x, u), s["q"], p)[0]  # noqa: E731
-        k1 = rate(x)
-        k2 = rate(x + 0.5 * h * k1)
-        k3 = rate(x + 0.5 * h * k2)
-        k4 = rate(x + h * k3)
-        end = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        defect = concatenate(miss(c, s["q_1"], chart(c, s["q"], end[: r.ne])), end[r.ne :] - s["v_1"])
-        moved = symbol("moved", r.nx)
-        away = concatenate(place(c, s["q_R"], chart(c, s["q_1"], moved[: r.ne])), s["v_1"] + moved[r.ne :] - s["v_R"])
-        zero = lambda expression, variables: substitute(expression, variables, np.zeros(variables.shape))  # noqa: E731
-        slope = zero(jacobian(defect, y), y)
-        outputs = {
-            "defect": zero(defect, y), "A": slope[:, : r.nx], "B": slope[:, r.nx :],
-            "away": zero(away, moved), "turn": zero(jacobian(away, moved), moved),
-        }  # fmt: skip
-        return trace_of("prediction", {**s, "p": p}, outputs)
+    @property
+    def depends_on_period(self) -> bool:
+        """Delays are counted in samples."""
+        return True
 
-    def _trace_straight(self) -> Traced:
-        """(q, q_R, left, before, h) -> the place where the part ``left`` of the way from q to q_R is left, and the velocity there."""
-        c, nq = self.rates.model.coordinates, self.rates.model.nq
-        s = {"q": symbol("q", nq), "q_R": symbol("q_R", nq)} | {name: symbol(name) for name in ("left", "before", "h")}
-        away = place(c, s["q_R"], s["q"])
-        here, last = (chart(c, s["q_R"], s[name] * away) for name in ("left", "before"))
-        return trace_of("straight", s, {"q_1": c.project(here), "w": c.difference(last, here) / s["h"]})
+    @property
+    def lead_time(self) -> float:
+        """How far ahead the reference is looked at, s: with the lag as it is assumed, since a reference is a table."""
+        return super().lead_time + self._beyond(self.sample_time or 0.0, float(np.mean(self.actuators.time_constant)))
 
-    def _kernel(self, name: str, build: Callable[[], Traced]) -> Kernel:
-        mark = self.rates.model.description.fingerprint
-        return Kernel(build()) if mark is None else Kernel.cached(f"{mark} {name}", build)
+    def _beyond(self, period: float, lag: Any) -> Any:
+        if self.ahead is not None:
+            return self.ahead
+        return 0.5 * period + np.minimum(lag, self.lag_left)
 
-    @cached_property
-    def _linear(self) -> Kernel:
-        return self._kernel("prediction", self._trace_linear)
+    def _predicted(self, at: Seen) -> tuple[HullMotion, Array]:
+        """The motion when the command acts, and the levels now."""
+        if "predicted" in at.shared:
+            return at.shared["predicted"]
+        nu, act, step = self.model.nu, self.actuators, units(at.period)
+        motion, levels = self.hull.motion(*state_of(at, self.model.nv)), reading(at, "levels", "Predicted")
+        force = self.hull.gravity
+        if knows(at, "force"):
+            force = force + reading(at, "force", "Predicted")
+        if self.drag is not None:  # changes little during the delay
+            force = force + np.matvec(motion.R, self.drag.acceleration(self.hull, motion, levels))
+        known = _Known(
+            force,
+            reading(at, "moment", "Predicted") if knows(at, "moment") else np.zeros(3),
+            reading(at, "thrust_scale", "Predicted")[0] if knows(at, "thrust_scale") else 1.0,
+        )
+        lag, delay = timing(at, "lag", float(np.mean(act.time_constant))), timing(at, "delay", self.delay)
+        unit = step * at.period
+        deepest = (reading(at, "commands", "Predicted").shape[-1] // nu - 1) // step
+        fixed = isinstance(delay, float)
+        if fixed:
+            deepest = min(deepest, round(delay / unit))
+        ratio = unit / lag
+        kept = np.exp(-ratio)
+        for i in range(deepest, 0, -1):
+            parts = [sent(at, nu, (i - 1) * step + k + 1) for k in range(step)]
+            target = sum(parts[1:], start=parts[0]) / step
+            after = self._moved(motion, act.mean(levels, target, ratio), known, unit)
+            later = target + (levels - target) * kept
+            if fixed:
+                motion, levels = after, later
+                continue
+            old = delay > (i - 0.5) * unit
+            motion = HullMotion(*(np.where(old, new, same) for new, same in zip(after, motion, strict=True)))
+            levels = np.where(old, later, levels)
+        motion = self._moved(motion, act.output(levels), known, self._beyond(at.period, lag))
+        at.shared["predicted"] = (motion, levels)
+        return motion, levels
 
-    @cached_property
-    def _straight(self) -> Kernel:
-        return self._kernel("straight", self._trace_straight)
+    def _moved(self, m: HullMotion, thrusts: Array, known: _Known, h: Any) -> HullMotion:
+        """The motion h later: constant thrusts, attitude in the middle for their direction."""
+        hull = self.hull
+        force, moment = hull.forces(thrusts)
+        spin = hull.angular_acceleration(m.omega, moment) + known.moment
+        turn = h * (m.omega + 0.5 * h * spin)
+        push = known.scale / hull.mass * force
+        a = np.matvec(m.R, turned(0.5 * turn, push)) + known.force
+        velocity = m.velocity + h * a
+        return HullMotion(m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(turn), velocity, m.omega + h * spin)
 
-    @cached_property
-    def _moved(self) -> Kernel:
-        """(q, e) -> chart(q, e), projected on the manifold."""
-        c = self.rates.model.coordinates
-        q, e = symbol("q", self.rates.model.nq), symbol("e", self.rates.ne)
-        return self._kernel("move", lambda: trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))}))
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """The levels now."""
+        return {"levels": self._predicted(at)[1]}
 
-    def linear(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, q_R: np.ndarray, v_R: np.ndarray) -> Linear:
-        """All moves between the nodes q (N + 1, nq), v (N + 1, nv) with the inputs u (N, nu) to first order."""
-        return Linear(*self._linear(q[:-1], v[:-1], u, q[1:], v[1:], q_R, v_R, self.step, self._p))
+    def changes(self, at: Seen) -> Mapping[str, Array]:
+        """The state when the command acts."""
+        q, v, _ = self.hull.coordinates(self._predicted(at)[0])
+        changed = {"q": q, "v": v}
+        if self.needs_reference and knows(at, "lag") and self.ahead is None:
+            changed |= self._moved_reference(at)
+        return changed
 
-    def moved(self, q: np.ndarray, e: np.ndarray) -> np.ndarray:
-        """Configurations (..., nq) at the places e (..., ne) of the charts around q (..., nq)."""
-        return self._moved(q, e)[0]
+    def _moved_reference(self, at: Seen) -> Mapping[str, Array]:
+        """The reference, which came for the assumed lag, when the command acts with the identified one."""
+        hull = self.hull
+        h = self._beyond(at.period, timing(at, "lag", 0.0)) - self.lead_time
+        m, acceleration, turn = hull.reference(*at.reference)
+        spin = m.omega + 0.5 * h * turn
+        velocity = m.velocity + h * acceleration
+        moved = HullMotion(
+            m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(h * spin), velocity, m.omega + h * turn
+        )
+        q, v, a = hull.coordinates(moved, acceleration, turn)
+        return {"q_R": q, "v_R": v, "a_R": a}
 
-    def straight(self, q: np.ndarray, q_R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes (N, nq) and joint velocities (N, nv) on the straight way from q (nq,) to q_R (N, nq), which ends after N / 2 moves."""
-        left = np.maximum(1.0 - np.arange(len(q_R) + 1) / max(len(q_R) // 2, 1), 0.0)
-        nodes, speeds = self._straight(q, q_R, left[1:], left[:-1], self.step)
-        return nodes, speeds
+
+def turned(phi: Array, x: Array) -> Array:
+    """cayley(phi) x (3,), without the matrix.
+
+    >>> turned(np.array([0.0, 0.0, 2.0]), np.array([1.0, 0.0, 0.0]))
+    array([0., 1., 0.])
+    """
+    factor, across = 4.0 / (4.0 + np.vecdot(phi, phi)), np.cross(phi, x)
+    return x + factor * (across + 0.5 * np.cross(phi, across))

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, is_symbolic, jacobian, numbers, scale
+from heavytop._arrays import Array, Floats, Seed, is_symbolic, jacobian, numbers, scale
+from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
@@ -15,7 +16,7 @@ from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 from heavytop.geometry import linalg
 
 
-class Coordinates(Unchanging, ABC):
+class Coordinates(Inside, Unchanging, ABC):
     """Configurations ``q`` (nq) with constraints ``phi(q) = 0`` and velocities ``v`` (nv) with ``q' = A(q) v``.
 
     Immutable. All methods take NumPy arrays with leading batch axes or symbols, unless they say "numbers only".
@@ -76,11 +77,11 @@ class Coordinates(Unchanging, ABC):
         return len(self.v_names)
 
     @abstractmethod
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         """The configuration of no displacement (nq,)."""
 
     @abstractmethod
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         """Random configurations (*shape, nq) on the manifold; ``rng`` is a generator or a seed. Numbers only."""
 
     @abstractmethod
@@ -98,6 +99,8 @@ class Coordinates(Unchanging, ABC):
     def constraints(self, q: Array) -> Array:
         """``phi(q)`` (..., m), zero on the manifold (eq. 2.1)."""
         return np.zeros(0) if is_symbolic(q) else np.zeros((*np.shape(q)[:-1], 0))
+
+    _raw_constraints = constraints
 
     @abstractmethod
     def retract(self, q: Array, delta: Array) -> Array:
@@ -166,7 +169,7 @@ class Coordinates(Unchanging, ABC):
 
         return trace(coefficients, {"q": (self.nq,)}, name="commutation")
 
-    def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> np.ndarray:
+    def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> Floats:
         """Return ``q`` as a float array if it is on the manifold; raise what is wrong otherwise. Numbers only.
 
         Raises
@@ -180,7 +183,9 @@ class Coordinates(Unchanging, ABC):
         self._check_constraints(q, where, tolerance)
         return q
 
-    def _check_entries(self, q: Array, where: str) -> np.ndarray:
+    _raw_check = check
+
+    def _check_entries(self, q: Array, where: str) -> Floats:
         """``q`` as a float array of the right shape with finite entries."""
         q = numbers(q, where)
         if q.ndim == 0 or q.shape[-1] != self.nq:
@@ -193,10 +198,10 @@ class Coordinates(Unchanging, ABC):
             )
         return q
 
-    def _check_constraints(self, q: np.ndarray, where: str, tolerance: float) -> None:
+    def _check_constraints(self, q: Floats, where: str, tolerance: float) -> None:
         if not self.constraint_names:
             return
-        phi = np.abs(self.constraints(q))
+        phi = np.abs(self._raw_constraints(q))
         if phi.size == 0 or phi.max() <= tolerance:
             return
         index = tuple(int(i) for i in np.unravel_index(np.argmax(phi), phi.shape))
@@ -205,7 +210,7 @@ class Coordinates(Unchanging, ABC):
             f"{float(self.constraints(q)[index]):.3g}, allowed is {tolerance:g}. {self._remedy(q[index[:-1]])}"
         )
 
-    def _remedy(self, q: np.ndarray) -> str:
+    def _remedy(self, q: Floats) -> str:
         return "Call project(q) if this is rounding or drift."
 
 

@@ -19,7 +19,7 @@ from heavytop.simulate.events import as_events
 from heavytop.simulate.inputs import InputPlan, plan_inputs
 from heavytop.simulate.integrators import as_integrator
 from heavytop.simulate.native import native
-from heavytop.simulate.recording import Problem
+from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
 
@@ -69,7 +69,8 @@ def simulate(
     hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
-    balance : whether to integrate the work of inputs and dissipation along; None: for single trajectories.
+    balance : whether to integrate the work of inputs and dissipation along; None: for single trajectories, and where there are loops
+        or constraints, whose energy is watched (see :mod:`heavytop.simulate.watch`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of telling so in
         the outcome.
@@ -118,7 +119,7 @@ def simulate(
     _check_constraints(dynamics, q, v, p)
     memory = plan.control.law.initial_state() if plan.control.law is not None else np.zeros(0)
     batch = _batch(q, v, p, memory, plan.table, _signal_axes(plan, float(start_time)))
-    problem = Problem(
+    problem = RunProblem(
         dynamics=dynamics,
         integrator=method,
         plan=plan,
@@ -132,7 +133,7 @@ def simulate(
         steps=steps,
         record_every=int(record_every),
         events=as_events(events),
-        balance=(not batch) if balance is None else bool(balance),
+        balance=(not batch or dynamics.kernel("kept") is not None) if balance is None else bool(balance),
         threads=threads,
         progress=progress,
     )
@@ -202,7 +203,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     """Check q0 and v0."""
     if not isinstance(start, tuple | list) or len(start) != 2:
         raise SimulationError("start must be a pair (q0, v0).")
-    q = dynamics.coordinates.check(start[0], f"start q of {dynamics.name!r}")
+    q = dynamics.coordinates._raw_check(start[0], f"start q of {dynamics.name!r}")
     v = numbers(start[1], f"start v of {dynamics.name!r}")
     if v.ndim == 0 or v.shape[-1] != dynamics.nv:
         hint = f"The velocity coordinates are {', '.join(dynamics.v_names)}."
@@ -214,7 +215,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
     """Loops must be closed and velocities admissible at the start."""
-    kernel = dynamics.kernel("residual")
+    kernel = dynamics._raw_kernel("residual")
     if kernel is None:
         return
     for what, residual in zip(("configuration q", "velocity v"), kernel(q, v, p), strict=True):
@@ -224,7 +225,7 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
                 f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
                 "model.assemble(q, v) gives a consistent start near a guess."
             )
-    dynamics.check_start(q, p)
+    dynamics.check_start(q, v, p)
 
 
 def _signal_axes(plan: InputPlan, start_time: float) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
+from heavytop.simulate import watch
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.slots import Slot, Slots, Tape, Value
@@ -64,7 +65,7 @@ class Parts:
         return self._flats[flat].get()
 
 
-class State(Parts):
+class PlantState(Parts):
     """A state of the plant.
 
     Attributes
@@ -94,13 +95,13 @@ class State(Parts):
         """What the integrator carries along."""
         return {name: value.get() for name, value in self._own.items()}
 
-    def keeping(self, **own: Array) -> State:
+    def keeping(self, **own: Array) -> PlantState:
         """The same state with new values of what the integrator carries along."""
         tape = self.plant.tape
         for name in own:
             if name not in self.plant.carried:
                 raise unknown_name("entry of carries", name, self.plant.carried)
-        return State(
+        return PlantState(
             self.plant,
             self._first,
             self._flats,
@@ -108,12 +109,14 @@ class State(Parts):
             self.rests,
         )
 
-    def replaced(self, q: Array | None = None, v: Array | None = None, work: Array | None = None) -> State:
+    def replaced(
+        self, q: Array | None = None, v: Array | None = None, work: Array | None = None, memory: Array | None = None
+    ) -> PlantState:
         """The same state with some parts replaced."""
         plant, tape = self.plant, self.plant.tape
-        parts = {plant.v: v, plant.work: work}
+        parts = {plant.v: v, plant.work: work, plant.memory: memory}
         flats = self._flats | {s: tape.value(x, s.role) for s, x in parts.items() if s is not None and x is not None}
-        return State(plant, self._first if q is None else tape.value(q, "q"), flats, self._own, self.rests)
+        return PlantState(plant, self._first if q is None else tape.value(q, "q"), flats, self._own, self.rests)
 
     def values(self) -> dict[Slot, Value]:
         """Slot -> new value of everything that lasts from step to step."""
@@ -156,7 +159,7 @@ class Rates(Parts):
 class Stage:
     """The plant at a state and a time within the step; what is not asked for is not computed."""
 
-    def __init__(self, plant: Plant, state: State, c: float) -> None:
+    def __init__(self, plant: Plant, state: PlantState, c: float) -> None:
         self.plant, self.state, self.c = plant, state, c
 
     @property
@@ -173,7 +176,7 @@ class Stage:
         """Rates of the state."""
         plant, state = self.plant, self.state
         u, z_rate = self._input
-        w, a, *_ = plant.call(plant.motion, state.q, state.v, u, plant.p)
+        w, a = plant.motion_at(state.q, state.v, u)
         flats = {plant.v: a}
         if plant.memory is not None and z_rate is not None:
             flats[plant.memory] = z_rate
@@ -198,7 +201,7 @@ class Plant:
     ----------
     coordinates : where ``q`` lives. nq, nv, nw : sizes of q, of v, and of the velocities of the coordinates' blocks.
     dynamics, control : what moves, and what drives it.
-    q, v, u, memory, work, size : slots of the state, the input and the size of the step; None for parts that are not there.
+    q, v, u, memory, work, watch, size : slots of the state, the input and the size of the step; None for parts that are not there.
     flats : the flat parts of the state, ``v`` first.
     carried, given : name -> slot of what the integrator carries along, and of what the time loop gives it.
     signals : stage time (fraction of the step) -> slot of the sample of the reference.
@@ -211,7 +214,8 @@ class Plant:
         self.dynamics, self.control, self.name = dynamics, control, dynamics.name
         self.coordinates: Coordinates = dynamics.coordinates
         self.nq, self.nv, self.nw = dynamics.nq, dynamics.nv, dynamics.coordinates.nv
-        self.motion: Traced = dynamics.motion()
+        self.stage = dynamics.stage()
+        self.motion: Traced = dynamics.motion() if self.stage is None else self.stage[0]
         self.projection = dynamics.projection()
         self.power = dynamics.power()
         self.q, self.v = make("q", (self.nq,)), make("v", (self.nv,))
@@ -220,6 +224,9 @@ class Plant:
         law = control.law
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
         self.work = make("work", (2,)) if balance and self.power is not None else None
+        kept = dynamics.kept() if method.carries_velocity else None
+        self.watched = kept if self.power is None or self.work is not None else None
+        self.watch = make("watch", (watch.size(dynamics),)) if self.watched is not None else None
         flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
         self.method = type(method).__name__
@@ -265,14 +272,14 @@ class Plant:
 
     # --- states and rates -------------------------------------------------------------------------------------------------
 
-    def state(self) -> State:
+    def state(self) -> PlantState:
         """The state at the start of the step."""
         tape, read = self.tape, self.slots.read
         flats = {flat: tape.value(read(flat), flat.role) for flat in self.flats}
         own = {name: tape.value(read(slot), name) for name, slot in self.carried.items()}
-        return State(self, tape.value(read(self.q), "q"), flats, own)
+        return PlantState(self, tape.value(read(self.q), "q"), flats, own)
 
-    def at(self, state: State, c: float) -> Stage:
+    def at(self, state: PlantState, c: float) -> Stage:
         """The plant at a state, ``c`` of the step after its start: a law and a reference see that time."""
         return Stage(self, state, float(c))
 
@@ -323,18 +330,18 @@ class Plant:
         inverse = c.tangent_inverse if exact else c.tangent_inverse_truncated
         return self.rates(inverse(theta.w, rates.w), {flat: rates.of(flat) for flat in self.flats})
 
-    def retract(self, state: State, delta: Rates) -> State:
+    def retract(self, state: PlantState, delta: Rates) -> PlantState:
         """The state moved by ``delta``: ``q o exp(delta)``, flat parts by addition."""
         return self.moved(state, self.need_group().retract(state.q, delta.w), delta)
 
-    def moved(self, state: State, q: Array, delta: Rates) -> State:
+    def moved(self, state: PlantState, q: Array, delta: Rates) -> PlantState:
         """The state with another configuration, its flat parts moved by ``delta``."""
         self._check_own(delta)
         place = self.tape.value(q, "q")
         flats = {flat: self.tape.value(state.of(flat) + delta.of(flat), flat.role) for flat in self.flats}
-        return State(self, place, flats, state._own, state.rests)
+        return PlantState(self, place, flats, state._own, state.rests)
 
-    def advance(self, state: State, delta: Rates, q: Array | None = None) -> State:
+    def advance(self, state: PlantState, delta: Rates, q: Array | None = None) -> PlantState:
         """The end of the step: ``state`` moved by ``delta``, and what rounding cuts off the sums is kept for the next step.
 
         Kahan's summation of the flat parts. The differences of sum and summand are a function of their own, as they are to be
@@ -352,13 +359,13 @@ class Plant:
             sums[flat] = tape.value(whole, flat.role)
         tape.cut()
         rests = {flat: sums[flat].get() - (news[flat].get() - state.of(flat)) for flat in self.flats}
-        return State(self, end, news, state._own, {flat: tape.value(x, flat.role) for flat, x in rests.items()})
+        return PlantState(self, end, news, state._own, {flat: tape.value(x, flat.role) for flat, x in rests.items()})
 
-    def chosen(self, condition: Array, one: State, other: State) -> State:
+    def chosen(self, condition: Array, one: PlantState, other: PlantState) -> PlantState:
         """``one`` where the condition holds, else ``other``."""
         pairs = {flat: np.where(condition, one.of(flat), other.of(flat)) for flat in self.flats}
         flats = {flat: self.tape.value(x, flat.role) for flat, x in pairs.items()}
-        return State(self, self.tape.value(np.where(condition, one.q, other.q), "q"), flats, one._own, one.rests)
+        return PlantState(self, self.tape.value(np.where(condition, one.q, other.q), "q"), flats, one._own, one.rests)
 
     def rest(self, flat: Slot) -> Slot:
         """Where the rest of the sums of a flat part is kept."""
@@ -372,6 +379,26 @@ class Plant:
         """Call a traced function; code of the same function is shared by all calls."""
         return self.tape.call(function, arguments)
 
+    def changed(self, function: Traced, changed: Sequence[Array], *arguments: Array) -> tuple[Array, ...]:
+        """Call a function that gives results of an earlier call new values where its last argument, ``near``, is not zero."""
+        outputs = [slot for x in changed if (slot := self.slots.slot_of(x)) is not None]
+        return self.tape.call(function, arguments, outputs, when=len(arguments) - 1)
+
+    def motion_at(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """Velocities of the coordinates' blocks and accelerations."""
+        w, a, *more = self.call(self.motion, q, v, u, self.p)
+        if self.stage is not None:
+            w, a = self.changed(self.stage[1], (w, a), q, v, u, self.p, w, a, more[0])
+        return w, a
+
+    def project(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """The state nearest to loops and constraints, least in the metric of the mass matrix."""
+        if self.projection is None:
+            return q, v
+        q_new, v_new, near = self.call(self.projection[0], q, v, self.p)
+        (v_new,) = self.changed(self.projection[1], (v_new,), q_new, v, self.p, v_new, near)
+        return q_new, v_new
+
     def cut(self) -> None:
         """End the function that collects the formulas: what follows is another one, and reads what was computed so far."""
         self.tape.cut()
@@ -383,17 +410,24 @@ class Plant:
         self.tape.cut()
         return [self.slots.read(slot) for slot in slots]
 
-    def repeat(self, times: int, body: Callable[..., Sequence[State | Array]], *start: State | Array) -> list[Any]:
+    def repeat(
+        self,
+        times: int,
+        body: Callable[..., Sequence[PlantState | Array]],
+        *start: PlantState | Array,
+        ends: bool = False,
+    ) -> list[Any]:
         """Apply ``body`` several times to states and arrays, which it takes and returns in the same order.
 
-        What the body returns beyond that are arrays that are wanted of the last round.
+        What the body returns beyond that are arrays that are wanted of the last round. If it ``ends`` by itself, the first array is a number
+        that is not zero once it has: the body must then leave everything as it is (:meth:`.Tape.repeat`).
         """
-        kinds = [len(x.parts) if isinstance(x, State) else 0 for x in start]
-        own = next((x._own for x in start if isinstance(x, State)), {})
+        kinds = [len(x.parts) if isinstance(x, PlantState) else 0 for x in start]
+        own = next((x._own for x in start if isinstance(x, PlantState)), {})
         parts = ["q", *(flat.role for flat in self.flats)]
 
-        def pack(items: Sequence[State | Array]) -> list[Array]:
-            return [part for x in items for part in (x.parts if isinstance(x, State) else [x])]
+        def pack(items: Sequence[PlantState | Array]) -> list[Array]:
+            return [part for x in items for part in (x.parts if isinstance(x, PlantState) else [x])]
 
         def unpack(arrays: Sequence[Array]) -> list[Any]:
             rest, items = list(arrays), []
@@ -403,15 +437,16 @@ class Plant:
             return items + rest
 
         roles = [role for n in kinds for role in (parts if n else ["iterated"])]
-        return unpack(self.tape.repeat(times, lambda *arrays: pack(body(*unpack(arrays))), pack(start), roles))
+        packed = self.tape.repeat(times, lambda *arrays: pack(body(*unpack(arrays))), pack(start), roles, ends=ends)
+        return unpack(packed)
 
-    def _state_of(self, parts: Sequence[Array], own: Mapping[str, Value]) -> State:
+    def _state_of(self, parts: Sequence[Array], own: Mapping[str, Value]) -> PlantState:
         values = [self.tape.value(x, "part") for x in parts]
-        return State(self, values[0], dict(zip(self.flats, values[1:], strict=True)), own)
+        return PlantState(self, values[0], dict(zip(self.flats, values[1:], strict=True)), own)
 
     # --- inputs -----------------------------------------------------------------------------------------------------------
 
-    def input_at(self, state: State, c: float) -> tuple[Array, Array | None]:
+    def input_at(self, state: PlantState, c: float) -> tuple[Array, Array | None]:
         """The input at a stage, and the rate of the law's memory if it has one."""
         law = self.control.law
         if law is None or self.control.kind != "continuous":
@@ -420,7 +455,7 @@ class Plant:
         outputs = dict(zip(law.traced.outputs, results, strict=True))
         return outputs["u"], outputs.get("z_rate")
 
-    def _arguments(self, law: BoundLaw, state: State, c: float) -> list[Array]:
+    def _arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:
         sources: dict[str, Callable[[], Array]] = {
             "t": lambda: self._time(c),
             "q": lambda: state.q,

@@ -9,22 +9,27 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import Ending, Outcome, summary
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
+from heavytop.simulate.watch import OPEN, Watched
 
 MOST_CAUSES = 100
 """Trajectories of a batch whose divergence is looked into."""
+BLOWN_UP = 1e15
+"""Coordinates and velocities beyond which it is no wonder that forces are not finite."""
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
+UNSOLVED_STEP = "unsolved"
+"""Channel of methods that tell by themselves which step was the first that they could not solve; 0: none."""
 
 
-def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
+def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
     """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
     _mark_unsolved(problem, recording)
     outcomes, outcome = _outcomes(problem, recording)
     t, records = _cut(problem, recording)
     dynamics = problem.dynamics
-    channels = dict(records.channels)
+    channels = {name: array for name, array in records.channels.items() if name != UNSOLVED_STEP}
     if records.memory is not None:
         channels["z"] = records.memory
     if records.residual is not None:
@@ -55,17 +60,21 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
     )
 
 
-def _mark_unsolved(problem: Problem, recording: Recording) -> None:
+def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
     """Implicit steps that were not solved count as failures from there on."""
-    residual = recording.records.residual
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
     if residual is None or not len(residual):
+        return
+    if numbers is not None:
+        since = np.where(numbers[-1] > 0, problem.start_time + problem.step * numbers[-1], np.nan)
+        recording.failed[...] = np.fmin(recording.failed, since)
         return
     bad = ~(residual < UNSOLVED)
     since = np.where(np.any(bad, axis=0), recording.t[np.argmax(bad, axis=0)], np.nan)
     recording.failed[...] = np.fmin(recording.failed, since)
 
 
-def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outcome]:
+def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Outcome]:
     """How each trajectory ended (*batch), and their summary."""
     usual = _usual_outcome(recording)
     outcomes = np.full(problem.batch, usual, dtype=object)
@@ -93,16 +102,23 @@ def _usual_outcome(recording: Recording) -> Outcome:
     return Outcome(Ending.finished, f"reached t = {reached:.6g} s", reached)
 
 
-def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...], event: str, told: bool) -> Outcome:
+def _early_outcome(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, told: bool
+) -> Outcome:
     """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
     if isfinite(stopped) and not failed <= stopped:
         return Outcome(Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index)
+    if (watched := _watched(problem, recording, index)) is not None:
+        text = jump(problem, recording, index, watched, told)
+        return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
-        what = f"a step before t = {failed:.6g} s{where} was not solved"
+        number = round((failed - problem.start_time) / problem.step)
+        which = "a step before" if UNSOLVED_STEP not in recording.records.channels else f"step {number}, the one before"
+        what = f"{which} t = {failed:.6g} s{where} was not solved"
     cause = (
         likely_cause(problem, recording, index, residual)
         if told
@@ -113,14 +129,57 @@ def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...
 
 def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     """The last relative change of an implicit step of this trajectory that was not solved; None if all were."""
-    residual = recording.records.residual
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
     if residual is None:
         return None
+    if numbers is not None:
+        told = numbers[(slice(None), *index)] > 0
+        return float(residual[(slice(None), *index)][told][0]) if told.any() else None
     bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
     return bad[0] if bad else None
 
 
-def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...], residual: float | None = None) -> str:
+def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Watched | None:
+    """What the watch saw of this trajectory if it ended it, else None."""
+    if recording.watched is None:
+        return None
+    rows = np.broadcast_to(recording.watched, (*problem.batch, recording.watched.shape[-1]))
+    watched = Watched.of(rows[index])
+    return watched if watched.raised else None
+
+
+def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
+    """What jumped, where, and what to do."""
+    method, h = problem.integrator.name, problem.step
+    if watched.branch < 0:
+        what = "a loop flipped to the other side of its joint"
+    elif watched.miss > OPEN:
+        what = f"loops and constraints are missed by {watched.miss:.2g}"
+    else:
+        what = (
+            f"the balance of energy was missed by {100 * watched.loss:.2g} % of the largest kinetic energy within steps that each miss more "
+            f"than the error of {method} explains"
+        )
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if told else None
+    if weak is None:
+        cause = (
+            likely_cause(problem, recording, index) if told else f"only the first {MOST_CAUSES} causes are analysed."
+        )
+        return f"{what}. No loop or constraint is nearly singular there: {cause}"
+    place = ", ".join(f"{x:.4g}" for x in watched.q[:8]) + (", ..." if len(watched.q) > 8 else "")
+    smaller = (
+        "a tighter rtol" if problem.integrator.chooses_step else f"a smaller step (now {h:g} s) or integrator='rkmk45'"
+    )
+    return (
+        f"{what}. At q = ({place}) {weak}: branches of motion come close to each other. Take {smaller}, or lengths and a start with which it "
+        "passes exactly or at a distance."
+    )
+
+
+def likely_cause(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], residual: float | None = None
+) -> str:
     """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew.
 
     ``residual`` is that of the implicit step that was not solved, if this is what happened.
@@ -142,6 +201,9 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...],
             f"|lambda| = {fastest:.4g} 1/s: take a step below {0.3 / max(fastest, 1e-300):.2g} s, or more iterations "
             f"({type(problem.integrator).__name__}(iterations=...))."
         )
+    known = _no_number(problem, recording, index)
+    if known:
+        return known
     speed = np.max(np.abs(recording.records.v[(slice(None), *index)]), axis=-1, initial=0.0)
     good = np.flatnonzero(np.isfinite(speed))
     grown = (
@@ -149,6 +211,27 @@ def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...],
     )
     blame = "the control law or its sample time" if law is not None else "a force without bound, a singular mass matrix"
     return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
+
+
+def _no_number(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> str:
+    """Where the equations or the law themselves give no number at the last good record; empty if they do."""
+    records, dynamics = recording.records, problem.dynamics
+    here = (slice(None), *index)
+    good = (np.abs(records.q[here]) < BLOWN_UP).all(axis=-1) & (np.abs(records.v[here]) < BLOWN_UP).all(axis=-1)
+    good &= recording.t < recording.failed[index]
+    if not good.any() or np.any(~good[recording.t < recording.failed[index]]):
+        return ""
+    k = int(np.flatnonzero(good)[-1])
+    q, v = records.q[(k, *index)], records.v[(k, *index)]
+    u = np.zeros(dynamics.nu) if records.u is None else records.u[(k, *index)]
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    wrong = [name for name, value in zip(dynamics.u_names, u, strict=True) if not isfinite(value)]
+    if wrong:
+        return f"the law gives no finite number for {', '.join(map(repr, wrong))} at t = {recording.t[k]:.6g} s."
+    motion = dynamics.kernel("motion")
+    if motion is None or all(np.isfinite(rate).all() for rate in motion(q, v, u, p)[:2]):
+        return ""
+    return f"at t = {recording.t[k]:.6g} s {dynamics.why_not_finite(q, v, p)}"
 
 
 def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray, p: np.ndarray) -> float:
@@ -164,7 +247,7 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
     return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
 
 
-def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, Records]:
+def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records]:
     """Remove what lies behind the end of each trajectory."""
     t, records = recording.t, recording.records
     if not np.isfinite(recording.failed).any() and not np.isfinite(recording.stopped).any():
@@ -172,20 +255,15 @@ def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, Records]:
     end = np.where(np.isfinite(recording.failed), recording.failed, np.inf)
     stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)
     if not problem.batch:
-        keep = (t < end) & (t <= stop)
-        if not np.all(keep):
-            t, records = t[keep], records.each(lambda array: array[keep])
-        if not end <= stop and np.isfinite(stop) and (not len(t) or stop > t[-1]):
-            t, records = np.append(t, stop), records.with_last(recording.events.endings[()])
-        return t, records
+        n = int(np.count_nonzero((t < end) & (t <= stop)))
+        if not end <= stop and np.isfinite(stop) and (not n or stop > t[n - 1]):
+            return np.append(t[:n], stop), records.with_last(recording.events.endings[()], n)
+        return t[:n], records.each(lambda array: array[:n])
     late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)
-    if np.any(late):
-        kept = ~np.all(late, axis=tuple(range(1, late.ndim)))
+    n = int(np.count_nonzero(~np.all(late, axis=tuple(range(1, late.ndim)))))
 
-        def ended(array: np.ndarray) -> np.ndarray:
-            array = array.copy()
-            array[late] = np.nan
-            return array[kept]
+    def ended(array: np.ndarray) -> np.ndarray:  # in place, as another copy may not fit into the memory
+        array[late] = np.nan
+        return array[:n]
 
-        t, records = t[kept], records.each(ended)
-    return t, records
+    return t[:n], records.each(ended)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,11 +22,20 @@ from heavytop.sweep.measure import FAILED
 from heavytop.sweep.store import Store
 from heavytop.sweep.study import Study
 
-AHEAD = 2
-"""Chunks per thread of the cluster that are handed out: one in work, one waiting. More would only fill memory."""
+AHEAD = 3
+"""Chunks per thread of the cluster that are handed out: one in work, one being written, one waiting. More would only fill memory."""
 PATIENCE, LEAST_PATIENCE = 20.0, 60.0
 """A worker is taken for hanging after so many times the slowest chunk so far, and so many seconds."""
 POLL = 1.0
+CALM = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1},
+}
+"""Settings of Dask for workers on this machine: by default every process looks at itself a hundred times a second and hands memory back
+that it needs again at once, which costs some percent of a processor each."""
 
 Region = Sequence[slice]
 Keep = Callable[[int, Output], None]
@@ -47,23 +57,45 @@ def _count(region: Region) -> int:
 
 
 def in_process(study: Study, regions: dict[int, Region], keep: Keep, give_up: Keep, bar: Bar) -> Tally:
-    """Chunk after chunk, here."""
-    tally = Tally()
-    for index, region in regions.items():
-        begun = time.process_time()
-        try:
-            output = study.compute(region)
-        except (KeyboardInterrupt, SweepError):
-            raise
-        except Exception as error:
-            output = Output.failed(_count(region), reason(error))
-            give_up(index, output)
-            tally.given_up += 1
-        else:
-            keep(index, output)
-        tally.seconds += time.process_time() - begun
-        _tell(tally, bar, _count(region), int(np.sum(output.outcome == FAILED)))
+    """Chunk after chunk, here; while one is computed, the one before it is written."""
+    tally, begun = Tally(), time.process_time()
+    with _Behind() as behind:
+        for index, region in regions.items():
+            try:
+                output, end = study.compute(region), keep
+            except (KeyboardInterrupt, SweepError):
+                raise
+            except Exception as error:
+                output, end = Output.failed(_count(region), reason(error)), give_up
+                tally.given_up += 1
+            behind.call(end, index, output)
+            _tell(tally, bar, _count(region), int(np.sum(output.outcome == FAILED)))
+    tally.seconds = time.process_time() - begun
     return tally
+
+
+class _Behind:
+    """Calls in another thread, one at a time: a call waits for the one before it, and raises what that one raised.
+
+    At the end, also at that by an error or Ctrl-C, the last call is waited for: what was computed is kept.
+    """
+
+    def __init__(self) -> None:
+        self._thread, self._last = ThreadPoolExecutor(1, "sweep-writer"), None
+
+    def __enter__(self) -> _Behind:
+        return self
+
+    def call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Begin a call."""
+        if self._last is not None:
+            self._last.result()
+        self._last = self._thread.submit(function, *arguments)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._thread.shutdown(wait=True)
+        if self._last is not None and kind is None:
+            self._last.result()
 
 
 def _tell(tally: Tally, bar: Bar, points: int, failed: int) -> None:
@@ -95,8 +127,16 @@ def work(
     failed = int(np.sum(output.outcome == FAILED))
     if path is None:
         return output, failed, time.process_time() - begun
+    _let_next_begin()
     _store(path).write(index, output, study)
     return None, failed, time.process_time() - begun
+
+
+def _let_next_begin() -> None:
+    """The worker computes the next chunk while this thread waits for the disk."""
+    from distributed import secede
+
+    secede()
 
 
 @dataclass
@@ -233,13 +273,15 @@ def connected(client: Any, workers: int | None) -> Iterator[Any]:
     if client == "local":
         import logging
 
+        from dask import config
+
         options: Any = {
             "threads_per_worker": 1,
             "processes": True,
             "dashboard_address": None,
             "silence_logs": logging.CRITICAL,
         }
-        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
+        with config.set(CALM), LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
             yield made
         return
     try:

@@ -34,16 +34,13 @@ from heavytop.compile import trace_of
 from heavytop.compile.trace import holds_nan
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.system.description import Constraint, Loop
+from heavytop.system.description import FunctionConstraint, Loop
 from heavytop.system.elimination import SparseLDL
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
-
-NEAR = 1e-2
-"""Share of its scale below which a pivot tells that the configuration is nearly singular."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +84,7 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
     return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H, branch)
 
 
-def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: Array) -> Rows:
+def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Array, v: Array) -> Rows:
     """Rows of a constraint given by a function of q, or of q and v."""
     if constraint.holonomic:
         phi = _vector(constraint.function(q), constraint.name)
@@ -148,7 +145,9 @@ def _reacts_with_forces(wrench_map: Array) -> list[bool]:
 class ConstrainedDynamics:
     """Accelerations and reactions of a system whose tree is closed by loops or restrained by further constraints."""
 
-    def __init__(self, dynamics: EquationTerms, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
+    def __init__(
+        self, dynamics: EquationTerms, loops: tuple[Loop, ...], constraints: tuple[FunctionConstraint, ...]
+    ) -> None:
         self.dynamics, self.kinematics = dynamics, dynamics.kinematics
         self.q, self.v = dynamics.q, dynamics.v
         self.rows = [loop_rows(loop, self.kinematics) for loop in loops]
@@ -206,10 +205,10 @@ class ConstrainedDynamics:
         return SparseLDL(self.Phi @ self._released, self.groups)
 
     def near_singular(self) -> Array:
-        """Whether a row of Phi nearly depends on the others: errors of positions and velocities then grow in the accelerations."""
+        """1 where a row of Phi nearly depends on the others, else 0: errors of positions and velocities then grow in the accelerations."""
         import casadi
 
-        return casadi.ArrayInterface(casadi.densify(self._compliance.nearness), 0) < NEAR
+        return casadi.ArrayInterface(casadi.densify(self._compliance.near), 0)
 
     def free_acceleration(self, u: Array) -> Array:
         """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""
@@ -226,6 +225,12 @@ class ConstrainedDynamics:
     def acceleration(self, u: Array) -> Array:
         """a = a0 + M^-1 Phi^T lam."""
         return self.free_acceleration(u) + np.matvec(self._released, self.multipliers(u))
+
+    def acceleration_check(self, u: Array) -> dict[str, Array]:
+        """The acceleration, what it leaves of Phi a + d/dt(Phi) v + d/dt(b) (m,), and the size of these terms (m,)."""
+        a, bias = self.acceleration(u), concatenate(*(rows.bias for rows in self.rows))
+        free = np.matvec(self.Phi, self.free_acceleration(u))
+        return {"a": a, "missed": np.matvec(self.Phi, a) + bias, "size": np.abs(free) + np.abs(bias)}
 
     def reactions(self, u: Array) -> dict[str, Array]:
         """Name -> reaction: for a loop the wrench (6,) on b in its joint frame, else the generalised force (nv,)."""

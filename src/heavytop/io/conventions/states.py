@@ -6,47 +6,54 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from heavytop._arrays import Floats, Numbers, numbers
 from heavytop.coordinates import Circle, Pose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.system.description import at_defaults
 from heavytop.system.graph import Edge
-from heavytop.system.joints import Free, Spherical
+from heavytop.system.joints import Free, Joint
 from heavytop.system.model import Model
 
 
-class State(NamedTuple):
+class ModelState(NamedTuple):
     """Configuration, velocity, acceleration and generalised force; None where not given.
 
-    >>> State(np.zeros(3)).v is None
+    >>> ModelState(np.zeros(3)).v is None
     True
     """
 
-    q: np.ndarray
-    v: np.ndarray | None = None
-    a: np.ndarray | None = None
-    force: np.ndarray | None = None
+    q: Floats
+    v: Floats | None = None
+    a: Floats | None = None
+    force: Floats | None = None
 
 
-class Parts(NamedTuple):
+class JointState(NamedTuple):
     """The entries of one joint in q, v, a and force; None where not given."""
 
-    q: np.ndarray
-    v: np.ndarray | None
-    a: np.ndarray | None
-    force: np.ndarray | None
+    q: Floats
+    v: Floats | None
+    a: Floats | None
+    force: Floats | None
 
 
 class BodyState(NamedTuple):
     """A free body: pose in the world, then body twist, its rate and the body wrench, each (..., 6) (linear, angular), or None."""
 
-    pose: np.ndarray
-    twist: np.ndarray | None
-    rate: np.ndarray | None
-    wrench: np.ndarray | None
+    pose: Floats
+    twist: Floats | None
+    rate: Floats | None
+    wrench: Floats | None
 
 
-def check(model: Model, state: State) -> State:
+def given(q: Numbers, v: Numbers | None, a: Numbers | None, force: Numbers | None) -> ModelState:
+    """A state of whatever numbers were given."""
+    rest = (None if x is None else numbers(x, name) for name, x in (("v", v), ("a", a), ("force", force)))
+    return ModelState(numbers(q, "q"), *rest)
+
+
+def check(model: Model, state: ModelState) -> ModelState:
     """The state as float arrays of the right sizes."""
     sizes = {"q": model.nq, "v": model.nv, "a": model.nv, "force": model.nv}
     parts = {}
@@ -61,16 +68,16 @@ def check(model: Model, state: State) -> State:
         raise ModelError(
             f"{model.name!r} has velocity coordinates of the user's choice; convert a model in joint velocities."
         )
-    return State(**parts)
+    return ModelState(**parts)
 
 
-def of_joint(model: Model, state: State, label: str) -> Parts:
+def of_joint(model: Model, state: ModelState, label: str) -> JointState:
     """The entries of one joint."""
     q, v = model.coordinates.q_slice(label), model.coordinates.v_slice(label)
-    return Parts(state.q[..., q], *(None if x is None else x[..., v] for x in state[1:]))
+    return JointState(state.q[..., q], *(None if x is None else x[..., v] for x in state[1:]))
 
 
-def body_state(model: Model, edge: Edge, parts: Parts) -> BodyState:
+def body_state(model: Model, edge: Edge, parts: JointState) -> BodyState:
     """The motion of a body on a free joint in the world, from the joint's coordinates."""
     joint = edge.joint
     if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
@@ -86,7 +93,7 @@ def body_state(model: Model, edge: Edge, parts: Parts) -> BodyState:
     return BodyState(pose, twist, rate, wrench)
 
 
-def joint_parts(model: Model, edge: Edge, body: BodyState) -> Parts:
+def joint_parts(model: Model, edge: Edge, body: BodyState) -> JointState:
     """The inverse of :func:`body_state`."""
     joint = edge.joint
     relative = se3.inverse(_number(model, edge)) @ body.pose
@@ -94,45 +101,45 @@ def joint_parts(model: Model, edge: Edge, body: BodyState) -> Parts:
         raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
     q = cast(Pose, joint.coordinates).from_pose(relative)
     if joint.velocity == "body":
-        return Parts(q, *body[1:])
+        return JointState(q, *body[1:])
     R, rate = se3.rotation(relative), body.rate
     if rate is not None and body.twist is not None:
         rate = _with_linear(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
-    return Parts(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
+    return JointState(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
 
 
-def rotation_of(joint: Spherical, q: np.ndarray) -> np.ndarray:
+def rotation_of(joint: Joint, q: Floats) -> Floats:
     """Rotation matrices (..., 3, 3) of a spherical joint."""
     return se3.rotation(joint.pose(q))
 
 
-def angle_of(edge: Edge, q: np.ndarray) -> np.ndarray:
+def angle_of(edge: Edge, q: Floats) -> Floats:
     """The angle (..., 1) of a revolute joint, also where its coordinates are cosine and sine."""
     if isinstance(edge.joint.coordinates, Circle):
         return np.arctan2(q[..., 1:], q[..., :1])
     return q
 
 
-def from_angle(edge: Edge, angle: np.ndarray) -> np.ndarray:
+def from_angle(edge: Edge, angle: Floats) -> Floats:
     """The coordinates of a revolute joint at an angle (..., 1)."""
     if isinstance(edge.joint.coordinates, Circle):
         return np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
     return angle
 
 
-def rotation_from(quat: np.ndarray) -> np.ndarray:
+def rotation_from(quat: Floats) -> Floats:
     """Rotation matrices from quaternions wxyz of any length but zero."""
     return quaternion.rotation_from_quaternion(quaternion.normalize(quat))
 
 
-def _number(model: Model, edge: Edge) -> np.ndarray:
+def _number(model: Model, edge: Edge) -> Floats:
     return at_defaults(edge.at, model.description.parameters)
 
 
-def _turned(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _turned(R: Floats, x: Floats) -> Floats:
     """The linear part turned by R, the angular part as it is."""
     return np.concatenate([np.matvec(R, x[..., :3]), x[..., 3:]], axis=-1)
 
 
-def _with_linear(x: np.ndarray, more: np.ndarray) -> np.ndarray:
+def _with_linear(x: Floats, more: Floats) -> Floats:
     return np.concatenate([x[..., :3] + more, x[..., 3:]], axis=-1)

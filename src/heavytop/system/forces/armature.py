@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, as_array
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.joint_damper import diagonal
@@ -27,8 +27,8 @@ class Armature(JointElement):
     """
 
     joint: str
-    rotor_inertia: Any
-    gear_ratio: Any = 1.0
+    rotor_inertia: Array
+    gear_ratio: Array = 1.0
 
     def resolved(self, port: Port) -> Armature:
         inertia = spread(self.rotor_inertia, port.size, f"inertia of {self.title}")
@@ -40,3 +40,6 @@ class Armature(JointElement):
 
     def inertia(self) -> Array:
         return diagonal(self.rotor_inertia * self.gear_ratio**2)
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        return {"armature": as_array(self.rotor_inertia) * as_array(self.gear_ratio) ** 2}

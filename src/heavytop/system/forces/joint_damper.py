@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class JointDamper(JointElement):
     """
 
     joint: str
-    viscosity: Any
+    viscosity: Array
 
     def resolved(self, port: Port) -> JointDamper:
         return replace(self, viscosity=spread(self.viscosity, port.size, f"damping of {self.title}"))
@@ -39,6 +39,9 @@ class JointDamper(JointElement):
 
     def damping(self, q: Array, /) -> Array:
         return diagonal(self.viscosity)
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        return {"damping": self.viscosity}
 
 
 def diagonal(values: Array) -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -32,11 +32,11 @@ class JointFriction(JointElement):
     """
 
     joint: str
-    coulomb: Any
-    viscous: Any = 0.0
-    static: Any = None
-    stribeck_speed: Any = 0.1
-    smoothing: Any = 0.01
+    coulomb: Array
+    viscous: Array = 0.0
+    static: Array | None = None
+    stribeck_speed: Array = 0.1
+    smoothing: Array = 0.01
 
     def resolved(self, port: Port) -> JointFriction:
         def each(name: str) -> Array:
@@ -60,3 +60,6 @@ class JointFriction(JointElement):
 
     def damping(self, q: Array, /) -> Array:
         return diagonal(self.viscous)
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        return {"friction": self.coulomb}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +28,8 @@ class JointSpring(JointElement):
     """
 
     joint: str
-    stiffness: Any
-    rest: Any = 0.0
+    stiffness: Array
+    rest: Array = 0.0
     displacement: Displacement | None = field(default=None, repr=False)
 
     def resolved(self, port: Port) -> JointSpring:
@@ -46,6 +46,9 @@ class JointSpring(JointElement):
         """T(delta)^T K delta."""
         delta = self._displacement.of(q)
         return self._displacement.pulled_back(delta, self.stiffness * delta)
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        return {"stiffness": self.stiffness, "rest": self.rest}
 
     @property
     def _displacement(self) -> Displacement:
