@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from heavytop.control.prediction import Linear
+from heavytop.control.horizon_motion import Linear
 from heavytop.errors import ControlError
 
 SOFT = 8
