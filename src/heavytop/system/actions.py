@@ -8,6 +8,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, transpose
 from heavytop.geometry import se3
+from heavytop.system.joints import Coupled
 from heavytop.system.kinematics import Kinematics
 from heavytop.system.names import WORLD
 
@@ -18,6 +19,7 @@ class Actions:
     def __init__(self, kinematics: Kinematics) -> None:
         self.kinematics = kinematics
         self._edges = {edge.label: edge for edge in kinematics.edges if edge.joint.coordinates.nv}
+        self._coupled = {e.label: e.joint for e in kinematics.edges if isinstance(e.joint, Coupled)}
         self.wrenches: dict[str, Array] = defaultdict(lambda: np.zeros(6))
         self.joints: dict[str, Array] = {k: np.zeros(e.joint.coordinates.nv) for k, e in self._edges.items()}
         self.rotors: dict[str, Array] = {}
@@ -29,8 +31,19 @@ class Actions:
             Ad = se3.Ad(self.kinematics.pose(b, a))
             self.wrenches[a] = self.wrenches[a] - np.matvec(transpose(Ad), wrench)
 
+    def size(self, label: str) -> int:
+        """Number of velocities of a joint; a coupled one has one."""
+        return 1 if label in self._coupled else len(self.joints[label])
+
     def joint(self, label: str, force: Array) -> None:
-        """A force conjugate to the parent-relative velocities of a joint; with an absolute velocity a moment between its bodies."""
+        """A force conjugate to the parent-relative velocities of a joint; with an absolute velocity a moment between its bodies.
+
+        On a coupled joint it is felt by the joint that this one follows.
+        """
+        if label in self._coupled:
+            coupled = self._coupled[label]
+            self.joint(coupled.source, coupled.ratio * force)
+            return
         edge = self._edges[label]
         if edge.joint.velocity_frame == "absolute":
             self.wrench(edge.a, edge.b, concatenate(np.zeros(3), force))
