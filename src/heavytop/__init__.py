@@ -6,24 +6,11 @@ from typing import TYPE_CHECKING, Any
 from heavytop import coordinates as coordinates
 from heavytop import errors as errors
 from heavytop import geometry as geometry
-from heavytop import library as library
 from heavytop import system as system
 from heavytop._arrays import matrix as matrix
 from heavytop._arrays import vector as vector
 from heavytop._machine import refuse_unsupported as _refuse_unsupported
 from heavytop._version import __version__ as __version__
-from heavytop.simulate import RKMK4 as RKMK4
-from heavytop.simulate import RKMK6 as RKMK6
-from heavytop.simulate import RKMK8 as RKMK8
-from heavytop.simulate import RKMK45 as RKMK45
-from heavytop.simulate import EnergyMomentum as EnergyMomentum
-from heavytop.simulate import Event as Event
-from heavytop.simulate import Feedback as Feedback
-from heavytop.simulate import ProjectedRK4 as ProjectedRK4
-from heavytop.simulate import Run as Run
-from heavytop.simulate import UserDynamics as UserDynamics
-from heavytop.simulate import Variational as Variational
-from heavytop.simulate import simulate_dynamics as simulate_dynamics
 from heavytop.system import Box as Box
 from heavytop.system import Capsule as Capsule
 from heavytop.system import Coupled as Coupled
@@ -53,22 +40,31 @@ from heavytop.system import Universal as Universal
 from heavytop.system import Wrench as Wrench
 
 if TYPE_CHECKING:
-    from heavytop.simulate import simulate as simulate
-else:
-    from heavytop import simulate as simulate  # the package, which can be called like its function
-
-if TYPE_CHECKING:
     from heavytop import compile as compile
     from heavytop import control as control
     from heavytop import copters as copters
     from heavytop import equations as equations
     from heavytop import io as io
+    from heavytop import library as library
     from heavytop import mechanics as mechanics
     from heavytop import plan as plan
     from heavytop import show as show
     from heavytop.copters import maneuvers as maneuvers
     from heavytop.io import conventions as conventions
     from heavytop.io.load_robot import load as load
+    from heavytop.simulate import RKMK4 as RKMK4
+    from heavytop.simulate import RKMK6 as RKMK6
+    from heavytop.simulate import RKMK8 as RKMK8
+    from heavytop.simulate import RKMK45 as RKMK45
+    from heavytop.simulate import EnergyMomentum as EnergyMomentum
+    from heavytop.simulate import Event as Event
+    from heavytop.simulate import Feedback as Feedback
+    from heavytop.simulate import ProjectedRK4 as ProjectedRK4
+    from heavytop.simulate import Run as Run
+    from heavytop.simulate import UserDynamics as UserDynamics
+    from heavytop.simulate import Variational as Variational
+    from heavytop.simulate import simulate as simulate
+    from heavytop.simulate import simulate_dynamics as simulate_dynamics
     from heavytop.sweep import attitude as attitude
     from heavytop.sweep import choice as choice
     from heavytop.sweep import normal as normal
@@ -77,29 +73,42 @@ if TYPE_CHECKING:
 
 _refuse_unsupported()
 
-_ON_DEMAND = ("compile", "control", "copters", "equations", "io", "maneuvers", "mechanics", "plan", "show", "sweep")
-"""Layers that are imported when first used, so that ``import heavytop`` stays quick."""
-_DISTRIBUTIONS = ("attitude", "choice", "normal", "uniform")
-"""Functions of the layer ``sweep`` that have a short name here."""
+_MODULES = {"maneuvers": "heavytop.copters.maneuvers", "conventions": "heavytop.io.conventions"} | {
+    layer: f"heavytop.{layer}"
+    for layer in (
+        "compile",
+        "control",
+        "copters",
+        "equations",
+        "io",
+        "library",
+        "mechanics",
+        "plan",
+        "show",
+        "simulate",
+        "sweep",
+    )
+}
+_INTEGRATORS = ("RKMK4", "RKMK6", "RKMK8", "RKMK45", "EnergyMomentum", "ProjectedRK4", "Variational")
+_ON_DEMAND = (
+    _MODULES
+    | dict.fromkeys(_INTEGRATORS, "heavytop.simulate")
+    | dict.fromkeys(("Event", "Feedback", "Run", "UserDynamics", "simulate_dynamics"), "heavytop.simulate")
+    | dict.fromkeys(("attitude", "choice", "normal", "uniform"), "heavytop.sweep")
+    | {"load": "heavytop.io.load_robot"}
+)
+"""Where the names lie that are imported when first used, so that ``import heavytop`` stays quick."""
 
 
 if not TYPE_CHECKING:  # a type checker shall see only the names declared above, so that it finds misspelled ones
 
     def __getattr__(name: str) -> Any:
-        if name == "maneuvers":
-            return import_module("heavytop.copters.maneuvers")
-        if name in _DISTRIBUTIONS:
-            return getattr(import_module("heavytop.sweep.distributions"), name)
-        if name == "conventions":
-            return import_module("heavytop.io.conventions")
-        if name == "load":
-            return import_module("heavytop.io.load_robot").load
-        if name in _ON_DEMAND:
-            return import_module(f"heavytop.{name}")
-        raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
+        if name not in _ON_DEMAND:
+            raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
+        found = import_module(_ON_DEMAND[name])
+        value = globals()[name] = found if name in _MODULES else getattr(found, name)
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {*globals(), *_ON_DEMAND, *_DISTRIBUTIONS, "conventions", "load"} - {"Any", "TYPE_CHECKING", "import_module"}
-    )
+    return sorted({*globals(), *_ON_DEMAND} - {"Any", "TYPE_CHECKING", "import_module"})

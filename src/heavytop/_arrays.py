@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -38,7 +39,10 @@ else:
 
 def is_symbolic(*values: object) -> bool:
     """Whether any value is a CasADi symbolic array (without importing CasADi)."""
-    return any(map(_is_symbol, values))
+    for value in values:  # noqa: SIM110 (a generator would cost as much as all the checks)
+        if type(value) is not np.ndarray and _is_symbol(value):
+            return True
+    return False
 
 
 def _is_symbol(value: object) -> bool:
@@ -71,6 +75,15 @@ def numbers(value: Any, what: str = "a value") -> np.ndarray:
         shown = repr(value)
         shown = shown if len(shown) < 60 else shown[:57] + "..."
         raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.") from None
+
+
+def is_finite(array: np.ndarray) -> bool:
+    """Whether all entries are finite; for short vectors several times faster than ``np.isfinite(array).all()``.
+
+    >>> is_finite(np.array([1.0, 2.0])), is_finite(np.array([1.0, np.nan])), is_finite(np.array([1e308, 1e308]))
+    (True, False, True)
+    """
+    return (array.ndim == 1 and array.size < 64 and isfinite(sum(array.tolist()))) or bool(np.isfinite(array).all())
 
 
 def finite_matrix(value: Any, what: str) -> np.ndarray:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -110,7 +109,7 @@ def _sweep_once(folder: Path) -> None:
 
 def _hidden(name: str, suffix: str = "") -> str:
     """A new temporary name for a file or folder."""
-    return f".{name[:_MARK]}.{secrets.token_hex(6)}{_PART}{suffix[:_MARK]}"
+    return f".{name[:_MARK]}.{os.urandom(6).hex()}{_PART}{suffix[:_MARK]}"
 
 
 @contextmanager
@@ -180,7 +179,7 @@ def _abandoned(entry: Path) -> bool:
 
 
 @contextmanager
-def _work_folder(beside: Path, label: str) -> Iterator[Path]:
+def work_folder(beside: Path, label: str) -> Iterator[Path]:
     """A locked temporary folder in ``beside``."""
     work = beside / _hidden(label)
     work.mkdir()
@@ -206,7 +205,7 @@ def _fill(folder: Path, files: Mapping[str, str]) -> None:
 
 def _replace_folder(target: Path, files: Mapping[str, str]) -> bool:
     """Put a new folder in the place of the target, in one step; False where the operating system has no such step."""
-    with _work_folder(target.parent, target.name) as work:
+    with work_folder(target.parent, target.name) as work:
         _fill(work, files)
         if target.exists():
             work.chmod(stat.S_IMODE(target.stat().st_mode))
@@ -231,7 +230,7 @@ def _replace_files(target: Path, files: Mapping[str, str], last: str) -> None:
     """Replace file after file; an error puts the old ones back."""
     target.mkdir(exist_ok=True)
     _sweep_once(target)
-    with _work_folder(target, "set") as work:
+    with work_folder(target, "set") as work:
         _fill(work, files)
         old = work / "old"
         old.mkdir()

@@ -4,6 +4,10 @@ Functions check what they must know beforehand (shapes, signs, finiteness) thems
 object of a wrong class, fails somewhere inside with an AttributeError or the like. The gate looks at the arguments then, and only
 then: it compares them with the annotations of the function and names the one that does not fit. Errors of functions that the user
 has given pass unchanged, and the new error is also one of the old kind, so that code that expects it goes on working.
+
+The gate stands where users enter. What is called often from inside goes past it: such a method has a second name that was bound before,
+``_raw_run = run`` in the class (:class:`Inside` where subclasses override it), and constructors that only store what they are given have
+no gate.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import inspect
 import sys
 import sysconfig
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import cache, wraps
 from pathlib import Path
 from types import FunctionType, ModuleType, TracebackType
@@ -40,6 +45,25 @@ _RAW = (
 _OWN = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], "<frozen ", "<__array_function__")
 _INSTALLED = ("site-packages", "dist-packages")
 _MARK = "__heavytop_gated__"
+
+
+class Inside:
+    """Base of classes with overridden methods that the library calls often: a method with a name ``_raw_NAME`` keeps both in step.
+
+    >>> class Shape(Inside):
+    ...     def area(self): return 0.0
+    ...     _raw_area = area
+    >>> class Square(Shape):
+    ...     def area(self): return 1.0
+    >>> Square()._raw_area()
+    1.0
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, member in list(vars(cls).items()):
+            if hasattr(cls, f"_raw_{name}"):
+                setattr(cls, f"_raw_{name}", member)
 
 
 def gate(package: str, *modules: str, whole: bool = False) -> None:
@@ -100,12 +124,19 @@ def _guard_class(kind: type) -> None:
         if not base.__module__.startswith("heavytop"):
             continue
         for name, member in list(vars(base).items()):
-            if name.startswith("_") and name != "__init__":
+            if name.startswith("_") and (name != "__init__" or _only_stores(base)):
                 continue
             if isinstance(member, FunctionType) and not getattr(member, _MARK, False):
                 setattr(base, name, gated(member))
             elif isinstance(member, staticmethod | classmethod) and not getattr(member.__func__, _MARK, False):
                 setattr(base, name, type(member)(gated(member.__func__)))
+
+
+def _only_stores(kind: type) -> bool:
+    """Whether the constructor was generated and nothing follows it: it fails only for missing or unknown arguments, as Python tells."""
+    if not is_dataclass(kind) or hasattr(kind, "__post_init__"):
+        return False
+    return getattr(kind.__init__, "__code__", _only_stores.__code__).co_filename == "<string>"
 
 
 def _translated(

@@ -5,7 +5,6 @@ One function makes them, always distinct from each other and from what the targe
 
 from __future__ import annotations
 
-import html
 import keyword
 import re
 from collections.abc import Iterable
@@ -87,7 +86,9 @@ def safe_name(name: str, target: Target, taken: Iterable[str] = ()) -> str:
 
 def _text(name: str, target: Target) -> str:
     if target == "html":
-        return html.escape("".join(c for c in name if c.isprintable() or c in "\n\t"))
+        from html import escape
+
+        return escape("".join(c for c in name if c.isprintable() or c in "\n\t"))
     if target == "latex":
         return "".join(_LATEX.get(c, c) for c in name if c.isprintable())
     if target == "file":

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from heavytop.compile import Call, Schedule, Stepper, trace
+from heavytop.compile import Call, Repeat, Schedule, Stepper, trace
 from heavytop.errors import ModelError, ShapeError, UnknownNameError
 
 
@@ -255,3 +255,38 @@ def test_observers_see_every_record():
             constants=plan.constants,
             tables=plan.tables,
         )
+
+
+def roots(times: int) -> Schedule:
+    """Newton's iteration for the square root of ``a``: trajectories need different numbers of rounds."""
+    improve = trace(
+        lambda x, a, done, n: {
+            "x": np.where(done, x, 0.5 * (x + a / x)),
+            "done": np.where(np.abs(x * x - a) <= 1e-15 * a, 1.0, 0.0),
+            "n": n + np.where(done, 0.0, 1.0),
+        },
+        {"x": (), "a": (), "done": (), "n": ()},
+        name="improve",
+    )
+    begin = trace(lambda a: {"x": a, "done": 0.0 * a}, {"a": ()}, name="begin")
+    loop = Repeat((Call("improve", ("x", "a", "done", "n"), ("x", "done", "n")),), times, "done")
+    buffers = {"x": (), "a": (), "done": (), "n": ()}
+    return Schedule(
+        {"begin": begin, "improve": improve}, buffers, ("x", "done", "n"), [Call("begin", ("a",), ("x", "done")), loop],
+        constants=("a",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_repetitions_end_when_all_trajectories_are_done(lanes: int) -> None:
+    a = np.array([2.0, 1e6, 1.0, 1e12, 3.0, 0.25, 7.0])
+    state = {"x": a, "done": np.zeros(7), "n": np.zeros(7)}
+    together = Stepper(roots(100), lanes).run(state, {"a": a}, steps=1).state
+    np.testing.assert_allclose(together["x"], np.sqrt(a), rtol=1e-15)
+    assert len(set(together["n"])) > 3
+    assert together["n"].max() < 40
+    for k in range(7):
+        alone = Stepper(roots(100), lanes).run({name: x[k] for name, x in state.items()}, {"a": a[k]}, steps=1).state
+        assert all(alone[name] == together[name][k] for name in state)
+    few = Stepper(roots(3), lanes).run(state, {"a": a}, steps=1).state
+    assert few["n"].max() == 3

@@ -10,7 +10,7 @@ from compile.chain import chain
 
 from heavytop.compile import Kernel, Program, trace
 from heavytop.compile.buffers import place_buffers
-from heavytop.compile.schedule import Call, Schedule
+from heavytop.compile.schedule import Call, Schedule, in_order
 from heavytop.compile.stepper import Stepper
 from heavytop.compile.tiles import TILE, TILE_ABOVE
 
@@ -132,7 +132,7 @@ def test_buffers_share_places_only_when_they_never_meet():
     pairs = [("x", "a"), ("a", "b"), ("b", "c"), ("c", "d"), ("d", "x")]
     calls = [Call("one", (source,), (target,)) for source, target in pairs]
     schedule = Schedule({"one": one}, dict.fromkeys(("x", *names), 3), ("x",), calls)
-    offsets, size = place_buffers(schedule.layout, schedule.calls)
+    offsets, size = place_buffers(schedule.layout, in_order(schedule.items, 2))
     assert size == 9  # the state, and two buffers in turn
     for (_, first), (_, second) in pairwise(pairs):
         assert abs(offsets[first] - offsets[second]) >= 3

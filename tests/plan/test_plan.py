@@ -8,12 +8,12 @@ import pytest
 import heavytop as ht
 from heavytop.errors import PlanError, ShapeError, UnknownNameError
 from heavytop.plan import (
-    Box,
     Distance,
     Effort,
     InfeasibleError,
     Ipopt,
     Jerk,
+    KeepIn,
     KeepOut,
     Nlpsol,
     Own,
@@ -134,7 +134,7 @@ def test_goals_and_constraints_of_points(cart: ht.Model) -> None:
         [Point("cart", (1.0, 0.0, 0.0)), Rest()],
         2.0,
         limits={"F": (-10, 10), "theta.rate": (-2.0, 2.0), "x.x": (-0.5, 1.2)},
-        path=[Box((-np.inf,) * 3, (1.05, np.inf, np.inf), "cart")],
+        path=[KeepIn((-np.inf,) * 3, (1.05, np.inf, np.inf), "cart")],
         steps=20,
         tolerance=1e-3,
     )

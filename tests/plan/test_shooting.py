@@ -8,8 +8,8 @@ import pytest
 import heavytop as ht
 from heavytop._arrays import symbol
 from heavytop.control.charts import chart, chart_rate, is_turn, miss, place
-from heavytop.control.rates import Derivatives, Rates
-from heavytop.control.shooting import Layout, Shooting
+from heavytop.control.rates import ChartRates, Derivatives
+from heavytop.control.shooting import NodeLayout, Shooting
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4
 
 
@@ -71,7 +71,7 @@ def test_turns_are_attitudes(model: ht.Model) -> None:
     assert is_turn(model.coordinates).tolist() == [False] * 3 + [True] * 3 + [True] * 3 + [False] * 2
 
 
-def own_cost(rates: Rates) -> Derivatives:
+def own_cost(rates: ChartRates) -> Derivatives:
     def build():
         y = symbol("y", rates.nx + rates.nu)
         return np.reshape(np.vecdot(y, y) + np.sin(y[0]) * y[rates.nx], (1,)), y, rates.symbols()
@@ -82,8 +82,8 @@ def own_cost(rates: Rates) -> Derivatives:
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("free", [False, True])
 def test_derivatives_of_steps(small: ht.Model, linear: bool, free: bool) -> None:
-    rates, rng, count = Rates.of(small), np.random.default_rng(3), 3
-    layout = Layout(rates.ne, rates.nv, rates.nu, linear, free)
+    rates, rng, count = ChartRates.of(small), np.random.default_rng(3), 3
+    layout = NodeLayout(rates.ne, rates.nv, rates.nu, linear, free)
     shooting = Shooting(rates, layout, BUTCHER6 if linear else RK4, 2, own_cost(rates))
     y = 0.3 * rng.standard_normal((count, layout.size))
     weights = rng.uniform(0.05, 0.1, count)
@@ -111,8 +111,8 @@ def test_derivatives_of_steps(small: ht.Model, linear: bool, free: bool) -> None
 
 def test_steps_are_those_of_the_simulation(small: ht.Model) -> None:
     """Around its own state a step is one of a Munthe-Kaas method: both converge to the same motion."""
-    rates, rng = Rates.of(small), np.random.default_rng(4)
-    layout = Layout(rates.ne, rates.nv, rates.nu)
+    rates, rng = ChartRates.of(small), np.random.default_rng(4)
+    layout = NodeLayout(rates.ne, rates.nv, rates.nu)
     q, v, u = small.random(rng), 0.5 * rng.standard_normal(small.nv), np.array([1.0, 5.0])
     run = ht.simulate(small, (q, v), until=0.2, step=0.001, inputs=u, integrator="rkmk8")
     for tableau, order in ((RK4, 4), (BUTCHER6, 6), (COOPER_VERNER8, 8)):
@@ -129,4 +129,4 @@ def test_steps_are_those_of_the_simulation(small: ht.Model) -> None:
 
 def test_a_model_without_inputs_is_refused() -> None:
     with pytest.raises(ht.errors.ControlError, match="no inputs"):
-        Rates.of(ht.library.double_pendulum().derive())
+        ChartRates.of(ht.library.double_pendulum().derive())

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import heavytop as ht
 from heavytop.cli import app
 from heavytop.errors import FileFormatError
-from heavytop.plan import Box, Cone, Gate
+from heavytop.plan import Cone, Gate, KeepIn
 from heavytop.plan.study import read_study
 
 STUDY = """\
@@ -56,7 +56,7 @@ def write(folder: Path, text: str) -> Path:
 def test_study_is_read(tmp_path: Path) -> None:
     model = ht.library.quadcopter().derive()
     task = read_study(write(tmp_path, GATES), model)
-    assert [type(c) for c in task.options["path"]] == [Gate, Box, Cone]
+    assert [type(c) for c in task.options["path"]] == [Gate, KeepIn, Cone]
     assert task.options["duration"] == (0.5, 4.0)
     np.testing.assert_array_equal(task.goal[0][:3], [4.0, 0.0, 1.0])
     np.testing.assert_array_equal(task.start[0], model.neutral())

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 import heavytop as ht
-from heavytop.plan import Between, Box, Cone, Effort, Gate, KeepOut, Own, Point, Speed, Time
+from heavytop.plan import Between, Cone, Effort, Gate, KeepIn, KeepOut, Own, Point, Speed, Time
 from heavytop.plan.build import Functions
 from heavytop.plan.describe import describe
 from heavytop.plan.guess import straight
@@ -43,7 +43,7 @@ def gates(model: ht.Model) -> tuple[Transcription, np.ndarray]:
         Gate("hull", (1, 0, 0)),
         Cone("hull", 1.0),
         KeepOut((1, 1, 0), 0.2, "hull"),
-        Box((-9,) * 3, (9,) * 3, "hull"),
+        KeepIn((-9,) * 3, (9,) * 3, "hull"),
     ]
     path += [Between("F_1", 0.1, 5.0), Own(lambda q, v, u: v[0] * q[0] + u[1], -9, 9)]
     cost = Time() + 0.1 * Effort(about=2.0) + 0.2 * Speed()

@@ -25,10 +25,10 @@ def model(request) -> ht.Model:
     return system.derive(native=False)
 
 
-def state_of(model: ht.Model) -> ht.conventions.State:
+def state_of(model: ht.Model) -> ht.conventions.ModelState:
     rng = np.random.default_rng(3)
     v, a, force = rng.standard_normal((3, 5, model.nv))
-    return ht.conventions.State(model.random(rng, (5,)), v, a, force)
+    return ht.conventions.ModelState(model.random(rng, (5,)), v, a, force)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

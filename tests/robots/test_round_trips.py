@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import heavytop as ht
 from heavytop.geometry import se3, so3
-from heavytop.io.robot import Limits
+from heavytop.io.robot import JointLimits
 
 INERTIA = ht.Inertia(1.3, (0.1, -0.2, 0.15), [[0.3, 0.01, 0.02], [0.01, 0.4, -0.03], [0.02, -0.03, 0.35]])
 
@@ -50,12 +50,12 @@ def same(first: ht.Model, second: ht.Model, tolerance: float = 1e-12) -> None:
 
 def test_urdf(tmp_path: Path) -> None:
     model = arm().derive(native=False)
-    report = model.to_urdf(tmp_path / "arm.urdf", limits={"shoulder": Limits(-1.0, 2.0, 3.0, 4.0)})
+    report = model.to_urdf(tmp_path / "arm.urdf", limits={"shoulder": JointLimits(-1.0, 2.0, 3.0, 4.0)})
     assert report.losses == ()
     again = ht.load(tmp_path / "arm.urdf")
     twin = again.derive(native=False)
     assert twin.u_names == ("shoulder",)  # a transmission is named after its joint
-    assert again.limits["shoulder"] == Limits(-1.0, 2.0, 3.0, 4.0)
+    assert again.limits["shoulder"] == JointLimits(-1.0, 2.0, 3.0, 4.0)
     rng = np.random.default_rng(0)
     q, v = model.random(rng), rng.standard_normal(model.nv)
     assert model.q_names == twin.q_names

@@ -8,7 +8,7 @@ import pytest
 from heavytop.errors import ModelError, ShapeError, UnknownNameError
 from heavytop.show.airframes import airframe, slung_load
 from heavytop.show.meshes import (
-    Mesh,
+    Surface,
     box,
     cone,
     cylinder,
@@ -23,13 +23,13 @@ from heavytop.show.meshes import (
 )
 
 
-def volume(mesh: Mesh) -> float:
+def volume(mesh: Surface) -> float:
     """Volume by the divergence theorem: one sixth of the sum of det(a, b, c) over the triangles."""
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     return float(np.sum(np.cross(a, b) * c) / 6)
 
 
-def face_normals(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
+def face_normals(mesh: Surface) -> tuple[np.ndarray, np.ndarray]:
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     normal = np.cross(b - a, c - a)
     area = np.linalg.norm(normal, axis=-1)
@@ -48,7 +48,7 @@ def face_normals(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
         (tube((1.0, 0.0, 0.0), (1.0, 3.0, 4.0), 0.1, sides=200), np.pi * 0.01 * 5, 1e-3),
     ],
 )
-def test_volume_is_that_of_the_solid(mesh: Mesh, expected: float, tolerance: float) -> None:
+def test_volume_is_that_of_the_solid(mesh: Surface, expected: float, tolerance: float) -> None:
     assert volume(mesh) == pytest.approx(expected, rel=tolerance)
 
 
@@ -64,7 +64,7 @@ def test_volume_is_that_of_the_solid(mesh: Mesh, expected: float, tolerance: flo
         tube((0, 0, 0), (1, 1, 1), 0.1),
     ],
 )
-def test_vertex_normals_are_units_and_agree_with_the_faces(mesh: Mesh) -> None:
+def test_vertex_normals_are_units_and_agree_with_the_faces(mesh: Surface) -> None:
     np.testing.assert_allclose(np.linalg.norm(mesh.normals, axis=-1), 1.0, atol=1e-9)
     across, real = face_normals(mesh)
     mean = mesh.normals[mesh.faces[real]].mean(axis=1)
@@ -156,6 +156,6 @@ def test_bad_meshes_say_what_is_wrong() -> None:
     with pytest.raises(ModelError, match=r"a tube must join two different points"):
         tube((0, 0, 0), (0, 0, 0), 0.1)
     with pytest.raises(ModelError, match=r"name vertices 0 to 2, got 3"):
-        Mesh(np.zeros((3, 3)), np.ones((3, 3)), np.array([[0, 1, 3]]))
+        Surface(np.zeros((3, 3)), np.ones((3, 3)), np.array([[0, 1, 3]]))
     with pytest.raises(ShapeError, match=r"points of a curve must have shape \(n >= 2, 3\), got \(1, 3\)"):
         sweep(np.zeros((1, 3)), 0.1)

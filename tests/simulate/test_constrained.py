@@ -139,7 +139,7 @@ def test_governor_settles_on_stiff_struts():
     np.testing.assert_allclose(length[5:], 0.5, rtol=2e-3)
 
 
-def test_structure_preserving_methods_refuse_constraints():
+def test_the_variational_method_refuses_constraints():
     model = mechanisms.bricard().derive()
-    with pytest.raises(SimulationError, match=r"EnergyMomentum keeps the structure.*'bricard' has loops"):
-        ht.simulate(model, model.assemble(), until=0.1, step=1e-2, integrator="energy_momentum")
+    with pytest.raises(SimulationError, match=r"Variational keeps the structure.*'bricard' has loops"):
+        ht.simulate(model, model.assemble(), until=0.1, step=1e-2, integrator="variational")

@@ -13,7 +13,7 @@ import heavytop as ht
 from heavytop._arrays import symbol
 from heavytop.errors import HeavytopError, SimulationError, UnknownNameError
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.plant import Control, Plant, State
+from heavytop.simulate.plant import Control, Plant, PlantState
 
 
 @cache
@@ -34,7 +34,7 @@ def run(integrator: Any) -> ht.Run:
     return ht.simulate(driven_arm(), ([0.3], [0.1]), 0.02, 0.01, integrator, inputs=[0.5])
 
 
-def euler(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+def euler(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
     return plant.advance(state, plant.at(state, 0.0).rates * h)
 
 
@@ -50,19 +50,19 @@ def test_a_complete_one_runs() -> None:
 # --- steps that do not return their end ---------------------------------------------------------------------------------------
 
 
-def returns_nothing(self: Integrator, plant: Plant, state: State, h: Any) -> None:
+def returns_nothing(self: Integrator, plant: Plant, state: PlantState, h: Any) -> None:
     plant.advance(state, plant.at(state, 0.0).rates * h)
 
 
-def returns_arrays(self: Integrator, plant: Plant, state: State, h: Any) -> Any:
+def returns_arrays(self: Integrator, plant: Plant, state: PlantState, h: Any) -> Any:
     return state.q, state.v
 
 
-def returns_rates(self: Integrator, plant: Plant, state: State, h: Any) -> Any:
+def returns_rates(self: Integrator, plant: Plant, state: PlantState, h: Any) -> Any:
     return plant.at(state, 0.0).rates
 
 
-def returns_a_foreign_state(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+def returns_a_foreign_state(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
     return Plant(plant.dynamics, Control("table"), True, self).state()
 
 
@@ -75,7 +75,7 @@ def test_a_step_must_return_a_state_of_its_plant(step: Callable[..., Any]) -> No
 # --- parts, names, symbols ----------------------------------------------------------------------------------------------------
 
 
-def without_a_part(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+def without_a_part(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
     rates = plant.at(state, 0.0).rates
     return plant.advance(state, plant.rates(rates.w, {plant.v: rates.v}) * h)
 
@@ -86,7 +86,7 @@ def test_rates_need_every_part() -> None:
 
 
 def test_rates_have_no_other_parts() -> None:
-    def with_another(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def with_another(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         rates = plant.at(state, 0.0).rates
         flats = {flat: rates.of(flat) for flat in plant.flats}
         return plant.advance(state, plant.rates(rates.w, flats | {plant.q: rates.v}) * h)
@@ -97,7 +97,7 @@ def test_rates_have_no_other_parts() -> None:
 
 @pytest.mark.parametrize("name", ["w", "v"])
 def test_rates_have_the_shape_of_their_part(name: str) -> None:
-    def with_a_wrong_shape(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def with_a_wrong_shape(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         rates = plant.at(state, 0.0).rates
         flats = {flat: rates.of(flat) for flat in plant.flats}
         if name == "v":
@@ -124,7 +124,7 @@ def test_an_integrator_needs_a_step() -> None:
 
 @pytest.mark.parametrize("factor", ["symbol", "array"])
 def test_a_symbol_does_not_multiply_rates_from_the_left(factor: str) -> None:
-    def reversed_product(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def reversed_product(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         rates = plant.at(state, 0.0).rates
         return plant.advance(state, h * rates if factor == "symbol" else state.v * rates)
 
@@ -135,7 +135,7 @@ def test_a_symbol_does_not_multiply_rates_from_the_left(factor: str) -> None:
 
 
 def test_a_number_multiplies_rates_from_either_side() -> None:
-    def scaled(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def scaled(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         rates = plant.at(state, 0.0).rates
         return plant.advance(state, (np.float64(0.25) * rates + 0.5 * rates + rates * 0.25) * h)
 
@@ -147,7 +147,7 @@ def carries(self: Integrator, plant: Plant) -> Mapping[str, tuple[int, ...]]:
 
 
 def test_only_what_is_carried_can_be_kept() -> None:
-    def misspelled(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def misspelled(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         return euler(self, plant, state, h).keeping(lost=h)
 
     with pytest.raises(UnknownNameError, match="'lost'"):
@@ -155,7 +155,7 @@ def test_only_what_is_carried_can_be_kept() -> None:
 
 
 def test_what_is_kept_has_the_shape_that_was_told() -> None:
-    def of_another_shape(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def of_another_shape(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         return euler(self, plant, state, h).keeping(last=state.v)
 
     with pytest.raises(SimulationError, match=r"last has shape \(\), but the step gives it shape \(1,\)"):
@@ -168,7 +168,7 @@ def test_only_what_is_carried_can_be_recorded() -> None:
 
 
 def test_a_step_computes_with_its_own_symbols_only() -> None:
-    def with_a_foreign_symbol(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def with_a_foreign_symbol(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         return euler(self, plant, state, h * symbol("guess"))
 
     with pytest.raises(SimulationError, match="a symbol that is no value of this step"):
@@ -176,7 +176,7 @@ def test_a_step_computes_with_its_own_symbols_only() -> None:
 
 
 def test_a_step_does_not_compute_with_another_plant() -> None:
-    def with_values_of_another(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def with_values_of_another(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         other = Plant(plant.dynamics, Control("table"), True, self)
         return euler(self, plant, state, other.h)
 
@@ -185,7 +185,7 @@ def test_a_step_does_not_compute_with_another_plant() -> None:
 
 
 def test_rates_of_another_plant_do_not_move_a_state() -> None:
-    def with_rates_of_another(self: Integrator, plant: Plant, state: State, h: Any) -> State:
+    def with_rates_of_another(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         other = Plant(plant.dynamics, Control("table"), True, self)
         return plant.advance(state, other.at(other.state(), 0.0).rates * h)
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from heavytop.compile import Call, Schedule, Stepper, Traced, trace
+from heavytop.compile.schedule import Item, in_order
 from heavytop.errors import SimulationError
 from heavytop.simulate.slots import Slot, Slots, Tape, Value
 
@@ -216,7 +217,7 @@ def write_down(program: Program, tape: Tape, lasting: Sequence[Slot], r: dict[in
             keep(line.targets, tape.repeat(line.times, body, start, ["carried"] * len(start)))
 
 
-def recorded(program: Program) -> tuple[Slots, list[str], list[Call]]:
+def recorded(program: Program) -> tuple[Slots, list[str], list[Item]]:
     slots = Slots()
     lasting = [slots.make("lasting", (SIZE,)) for _ in range(LASTING)]
     tape = Tape(slots)
@@ -225,9 +226,11 @@ def recorded(program: Program) -> tuple[Slots, list[str], list[Call]]:
     return slots, [slots.name(slot) for slot in lasting], calls
 
 
-def run_calls(slots: Slots, calls: Sequence[Call], buffers: dict[str, np.ndarray], k: int) -> None:
+def run_calls(slots: Slots, calls: Sequence[Item], buffers: dict[str, np.ndarray], k: int) -> None:
     for call in calls:
-        if k % call.every == 0:
+        if not isinstance(call, Call):
+            run_calls(slots, call.body * call.times, buffers, k)
+        elif k % call.every == 0:
             results = slots.functions[call.function].interpret(*(buffers[name] for name in call.inputs))
             buffers.update(zip(call.outputs, results, strict=True))
 
@@ -242,7 +245,7 @@ def expected(program: Program) -> list[np.ndarray]:
     return lasting
 
 
-def check(program: Program) -> list[Call]:
+def check(program: Program) -> list[Item]:
     slots, names, calls = recorded(program)
     buffers = dict(zip(names, START, strict=True))
     for k in range(STEPS):
@@ -274,7 +277,7 @@ def test_many_random_programs_equal_the_plain_interpreter(seed: int) -> None:
         check(random_program(100 * seed + k, 20))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 2, 5, 11])
 def test_random_programs_run_natively(seed: int) -> None:
     program = random_program(seed, 8)
     slots, names, calls = recorded(program)
@@ -287,9 +290,9 @@ def test_random_programs_run_natively(seed: int) -> None:
 # --- in-place writes ------------------------------------------------------------------------------------------------------------
 
 
-def copies(calls: Sequence[Call]) -> int:
+def copies(calls: Sequence[Item]) -> int:
     """Calls that are not of functions of their own."""
-    return sum(call.function.startswith("formulas") for call in calls)
+    return sum(call.function.startswith("formulas") for call in in_order(calls))
 
 
 def apply(function: str, sources: tuple[int, ...], *targets: int, every: int = 1) -> Apply:
@@ -298,8 +301,8 @@ def apply(function: str, sources: tuple[int, ...], *targets: int, every: int = 1
 
 def test_what_is_only_copied_is_computed_in_its_place() -> None:
     calls = check([Read(0, 0), apply("one", (0,), 1), Write((0,), (1,))])
-    assert len(calls) == 1
-    assert calls[0].inputs == calls[0].outputs
+    (call,) = in_order(calls)
+    assert call.inputs == call.outputs
 
 
 def test_both_results_of_a_call_are_computed_in_their_places() -> None:

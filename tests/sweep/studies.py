@@ -39,7 +39,8 @@ def squares(count: int = 60, chunk: int = 4) -> ht.sweep.Study:
 def main() -> None:
     """Arguments STUDY STORE CLIENT: run one, as a program of a user would."""
     name, store, client = sys.argv[1:4]
-    study = {"pendulums": pendulums, "squares": squares}[name]()
+    makers = {"pendulums": pendulums, "squares": squares, "many": lambda: squares(160, 2)}
+    study = makers[name]()
     if client == "none":
         ht.sweep.run_study(study, store, progress=False)
         return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,17 @@ def numbers_of(value: Any) -> np.ndarray:
         return value(value.model.random(2), np.ones(value.model.nv), value.model.neutral())
     if isinstance(value, control.Reference):
         return value.signal([0.0, 0.13, 0.4])
+    if isinstance(value, ht.sweep.Study):
+        return np.concatenate([m.values.ravel() for m in value.compute(value.chunks.region(0)).measured.values()])
+    if isinstance(value, ht.plan.Plan):
+        return np.concatenate([value.q.ravel(), value.inputs(np.linspace(0, 3, 7)).ravel(), value.reference(0.33)[0]])
+    if isinstance(value, ht.plan.problems.Task):
+        return value.plan(tolerance=1e-3).q
+    if isinstance(value, control.Predictive):
+        return np.concatenate([value(0.05 * k, np.array([0.1, 0.2]), np.zeros(2)) for k in range(3)])
+    if isinstance(value, control.LinearQuadratic):
+        model = value.model
+        return ht.simulate(model, ([0.1, 0.2], [0, 0]), until=0.2, step=0.01, control=value).q
     if isinstance(value, control.ClosedLoop):
         return numbers_of(value.plant)
     if hasattr(value, "traced") and hasattr(value, "signal_size"):  # a controller: fly it
@@ -95,6 +108,62 @@ def height(t: Any, q: Any, v: Any) -> Any:
 def travellers(names: Sequence[str] = ()) -> dict[str, Any]:
     """The objects by name; all of them unless some are named."""
     return {name: make() for name, make in _makers() if not names or name in names}
+
+
+ARM = """<robot name="arm"><link name="base"/>
+<link name="rod"><inertial><origin xyz="0 0 -0.5"/><mass value="2"/>
+<inertia ixx="0.1" iyy="0.1" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="elbow" type="continuous"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/><dynamics damping="0.1"/></joint></robot>"""
+PENDULUM = """<mujoco model="ball"><worldbody><body name="ball" pos="0 0 1"><freejoint/>
+<geom type="sphere" size="0.1" mass="1.5"/><body name="arm"><joint type="hinge" axis="0 1 0" damping="0.2"/>
+<geom type="capsule" size="0.02 0.2" mass="0.3"/></body></body></worldbody></mujoco>"""
+ELEMENT = """
+import heavytop as ht
+
+class Tether(ht.PairElement):
+    def __init__(self, a, b, stiffness):
+        self.a, self.b, self.stiffness = a, b, stiffness
+
+    def energy(self, pose):
+        r = pose[:3, 3]
+        return 0.5 * self.stiffness * (r @ r) ** 2
+"""
+
+
+def load_text(text: str, suffix: str) -> Any:
+    """A robot from a file that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"robot{suffix}"
+        file.write_text(text)
+        return ht.load(file)
+
+
+def with_element(name: str) -> ht.System:
+    """A system with an element whose class stands in a script of the user that other processes cannot import."""
+    module = ModuleType(name)
+    exec(compile(ELEMENT, f"{name}.py", "exec"), vars(module))
+    module.Tether.__module__ = "__main__"  # pyright: ignore  # as in a script that is run
+    system = pendulum()
+    system.add(module.Tether("world", "rod", 2.0))  # pyright: ignore
+    return system
+
+
+def _screw(q: Any) -> Any:
+    return se3.pose(so3.rotation_about("z", q[0]), 0.005 * q[0] * np.eye(3)[2])
+
+
+def _planned() -> Iterator[tuple[str, Callable[[], Any]]]:
+    cart = library.cart_pole().derive()
+    task = ht.plan.problems.swing_up_cart_pole(steps=20)
+    swing = cache(lambda: task.plan(tolerance=1e-3))
+    yield "regulator", lambda: control.lqr(cart, [0.0, 0.0], limits=(-20, 20))
+    yield "task", lambda: task
+    yield "plan", swing
+    yield "reference of a plan", lambda: swing().reference
+    yield "regulator along a plan", lambda: control.lqr(swing().model, swing().reference)
+    yield "predictive control", lambda: control.mpc(cart, [0.0, 0.0], horizon=5, limits=(-20, 20))
+    yield "cost", lambda: ht.plan.Time() + 0.1 * ht.plan.Effort()
+    yield "gate", lambda: ht.plan.Gate("hull", (1.0, 2.0, 3.0))
 
 
 def _makers() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -143,19 +212,23 @@ def _makers() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "event", lambda: ht.Event(height, name="height")
     yield "run", lambda: ht.simulate(arm, ([0.1], [0.2]), until=0.1, step=0.01)
     yield "batch", lambda: ht.simulate(arm, (np.linspace(0, 1, 5)[:, None], np.zeros((5, 1))), until=0.1, step=0.01)
-    # functions by value
-    yield "system with a lambda", lambda: pendulum(lambda q: 2.0 * q[0] ** 4)
+    yield from _planned()
+    yield "robot from URDF", lambda: load_text(ARM, ".urdf")
+    yield "robot from MJCF", lambda: load_text(PENDULUM, ".xml").derive()
+    yield "element from a file of the user", lambda: with_element("tethers")
+    yield "study of a model", lambda: ht.sweep.make_study(arm, {"mass": [0.5, 1.0]}, until=0.1, step=0.01)
     yield (
-        "joint",
-        ht.Custom(
-            ht.coordinates.Angle(), lambda q: se3.pose(so3.rotation_about("z", q[0]), 0.005 * q[0] * np.eye(3)[2])
+        "study of a vehicle",
+        lambda: ht.sweep.make_study(
+            quad, {"tilt": ht.uniform(0, 1)}, 3, maneuver="hover", until=0.1, step=0.01, wind=1.0
         ),
     )
+    # functions by value
+    yield "system with a lambda", lambda: pendulum(lambda q: 2.0 * q[0] ** 4)
+    yield "joint", lambda: ht.Custom(ht.coordinates.Angle(), _screw)
     yield "feedback", lambda: ht.Feedback(lambda t, q, v: -2.0 * v[:1] + 0.1 * q[:1])
-    yield (
-        "dynamics of the user",
-        ht.UserDynamics(ht.coordinates.Circle(), lambda q, v: ht.vector(-9.81 * q[1]), name="circle"),
-    )
+    fall = lambda q, v: ht.vector(-9.81 * q[1])  # noqa: E731
+    yield "dynamics of the user", lambda: ht.UserDynamics(ht.coordinates.Circle(), fall, name="circle")
     for name in ("hover", "recovery", "eight", "looping", "flip"):
         yield f"maneuver {name}", partial(maneuvers.make, name, quad)
     yield "tracking of a maneuver", lambda: quad.law("body").with_reference(maneuvers.make("circle", quad))
@@ -163,6 +236,10 @@ def _makers() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 BY_VALUE = (
+    "regulator",
+    "plan",
+    "reference of a plan",
+    "element from a file of the user",
     "system with a lambda",
     "feedback",
     "joint",

@@ -11,7 +11,7 @@ from heavytop import library
 from heavytop._arrays import Floats
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.system import Free, Model, Revolute, Spherical, System
+from heavytop.system import Model, System
 from heavytop.system.joints import Joint
 
 WORLD = "world"
@@ -78,15 +78,16 @@ class Tree:
         return self.system.derive()
 
 
+PEER_KINDS = {"floating": "free", "spherical": "ball"}
+
+
 def _kind(joint: Joint) -> str:
-    if isinstance(joint, Free):
-        return "free"
-    if isinstance(joint, Spherical):
-        return "ball"
-    if isinstance(joint, Revolute):
+    if joint.kind == "revolute":
         for name, axis in zip("xyz", np.eye(3), strict=True):
-            if np.array_equal(np.asarray(joint.axis, dtype=float), axis):
+            if np.array_equal(np.asarray(joint.turns_about, dtype=float), axis):
                 return name
+    if joint.kind in PEER_KINDS:
+        return PEER_KINDS[joint.kind]
     raise ModelError(
         f"{joint!r} is no joint of a benchmark: peers are given Free, Spherical, and Revolute about x, y or z."
     )

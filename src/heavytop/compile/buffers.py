@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
+from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Schedule, in_order
 
 
 @dataclass(frozen=True)
 class Phases:
     """The calls of a step by phase; see :mod:`heavytop.compile.schedule`."""
 
-    sample: tuple[Call, ...]
-    observe: tuple[Call, ...]
-    advance: tuple[Call, ...]
+    sample: tuple[Item, ...]
+    observe: tuple[Item, ...]
+    advance: tuple[Item, ...]
 
     @classmethod
     def cut(cls, calls: Sequence[Call], schedule: Schedule) -> Phases:
-        """The phases of a schedule from its calls in order, some of which were changed."""
-        first, second = len(schedule.sample), len(schedule.sample) + len(schedule.observe)
-        return cls(tuple(calls[:first]), tuple(calls[first:second]), tuple(calls[second:]))
+        """The phases of a schedule from its calls in two rounds (:func:`.in_order`), some of which were changed."""
+        rest = iter(calls)
+        return cls(*(_taken(items, rest) for items in (schedule.sample, schedule.observe, schedule.advance)))
 
     @property
-    def calls(self) -> tuple[Call, ...]:
-        """All calls in the order of the step."""
+    def items(self) -> tuple[Item, ...]:
+        """All calls and repetitions in the order of the step."""
         return (*self.sample, *self.observe, *self.advance)
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls in the order of the step, repeated ones twice."""
+        return in_order(self.items, 2)
+
+
+def _taken(items: Sequence[Item], rest: Iterator[Call]) -> tuple[Item, ...]:
+    """The items, their calls replaced by the next ones of two rounds."""
+    result: list[Item] = []
+    for item in items:
+        if isinstance(item, Call):
+            result.append(next(rest))
+        else:
+            first = _taken(item.body, rest)
+            _taken(item.body, rest)  # the second round
+            result.append(replace(item, body=first))
+    return tuple(result)
 
 
 _COPY = "\0copy"  # no name of a buffer ends so

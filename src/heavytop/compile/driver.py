@@ -8,7 +8,7 @@ step is long, a tile of several groups goes through it together, call by call an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from heavytop.compile.buffers import Phases, copy_of, lasting_buffers, place_buffers
@@ -17,7 +17,7 @@ from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.llvm import Emitted, emit, lane_rows, row_addresses, support
 from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
-from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
+from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Repeat, Schedule, in_order
 from heavytop.compile.tiles import TILE_ABOVE, evaluate_tile, group_size, groups_left, part_size, tile_size
 
 HEAD = ("count", "scratch", "first", "begin", "end", "final", "every", "start_time", "step_size", "failed")
@@ -59,9 +59,9 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     ``flush`` (x86 only) makes numbers below 2.2e-308 zero while the loop runs: a state that decays to rest would
     otherwise slow it down by a quarter.
     """
-    used = dict.fromkeys(call.function for call in schedule.calls)
+    used = dict.fromkeys(call.function for call in in_order(schedule.items))
     programs = {name: Program.from_traced(schedule.functions[name]) for name in used}
-    programs, calls = without_copies(programs, schedule.calls, lasting_buffers(schedule.layout))
+    programs, calls = without_copies(programs, in_order(schedule.items, 2), lasting_buffers(schedule.layout))
     phases = Phases.cut(calls, schedule)
     emitted = {
         name: emit(program, f"f{k}", lanes, chunk or part_size(len(program.code)), fma=fma, exported=False)
@@ -76,8 +76,19 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
         *(e.text for e in emitted.values()),
         loop.text(),
     ]
-    operations = sum(programs[call.function].operations for call in (*schedule.sample, *schedule.advance))
+    operations = _operations((*phases.sample, *phases.advance), programs)
     return DriverText("".join(parts), loop.scratch, loop.tile, operations)
+
+
+def _operations(items: Sequence[Item], programs: Mapping[str, Program]) -> int:
+    """Scalar operations of some calls, repetitions at their longest."""
+    total = 0
+    for item in items:
+        if isinstance(item, Call):
+            total += programs[item.function].operations
+        else:
+            total += item.times * _operations(item.body, programs)
+    return total
 
 
 class _Loop:
@@ -102,7 +113,7 @@ class _Loop:
         read = {name for call in phases.calls for name in call.inputs}
         self.clocks = {TIME, STEP} & (read | set(self.layout.record))
         self.shared = {TIME: 0, STEP: 1}
-        uses = Counter(call.function for call in phases.calls)
+        uses = Counter(call.function for call in in_order(phases.items))
         self.shared_functions = {name for name, n in uses.items() if n > 1}
         self.placed: list[str] = []
         self.offsets, self.own = place_buffers(layout, phases.calls)
@@ -195,8 +206,7 @@ class _Loop:
         for name in self.layout.tables:
             due = w.test("eq", k, w.let(f"load i64, ptr {self.next_sample[name]}"))
             w.when(due, lambda name=name: self._fetch_sample(name, k))
-        for call in self.phases.sample:
-            self._call(call, k)
+        self._do(self.phases.sample, k)
         recording = w.test("eq", k, w.let(f"load i64, ptr {self.next_record}"))
         w.when(recording, lambda: self._take_record(k))
         w.when(w.test("slt", k, words["final"]), lambda: self._advance(k))
@@ -229,8 +239,7 @@ class _Loop:
 
     def _take_record(self, k: str) -> None:
         w, words = self.w, self.words
-        for call in self.phases.observe:
-            self._call(call, k)
+        self._do(self.phases.observe, k)
         number = w.integer("sdiv", w.integer("sub", k, words["first"]), words["every"])
 
         def deliver(j: str) -> None:
@@ -243,8 +252,7 @@ class _Loop:
         w.do(f"store i64 {w.integer('add', k, words['every'])}, ptr {self.next_record}")
 
     def _advance(self, k: str) -> None:
-        for call in self.phases.advance:
-            self._call(call, k)
+        self._do(self.phases.advance, k)
         self._every_group(lambda j: self._look_for_failure(k, j))
 
     def _look_for_failure(self, k: str, j: str) -> None:
@@ -280,6 +288,37 @@ class _Loop:
                 w.do(f"store i64 {after}, ptr {place}, align 8")
 
             w.when(w.let(f"and i1 {flag}, {fresh}"), note)
+
+    def _do(self, items: Sequence[Item], k: str) -> None:
+        for item in items:
+            if isinstance(item, Call):
+                self._call(item, k)
+            else:
+                self._repeat(item, k)
+
+    def _repeat(self, item: Repeat, k: str) -> None:
+        """A loop over the body, which ends early when every trajectory of the tile is done."""
+        w, done = self.w, item.done
+        if done is None:
+            w.loop("0", 1, lambda i: w.test("sge", i, item.times), lambda i: self._do(item.body, k))
+            return
+        left = w.local("i1")
+        w.do(f"store i1 true, ptr {left}")
+
+        def over(i: str) -> str:
+            none_left = w.let(f"xor i1 {w.let(f'load i1, ptr {left}')}, true")
+            return w.let(f"or i1 {w.test('sge', i, item.times)}, {none_left}")
+
+        def look(j: str) -> None:
+            going = w.let(f"fcmp oeq {self.lanes.real} {self._load(done, 0, j)}, {self.lanes.constant(0.0)}")
+            w.when(any_lane(w, self.lanes, going), lambda: w.do(f"store i1 true, ptr {left}"))
+
+        def once(i: str) -> None:
+            self._do(item.body, k)
+            w.do(f"store i1 false, ptr {left}")
+            self._every_group(look)
+
+        w.loop("0", 1, over, once)
 
     def _call(self, call: Call, k: str) -> None:
         if call.every == 1:

@@ -24,8 +24,9 @@ from heavytop.compile.program import Program
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
-from heavytop.errors import CompileError
+from heavytop.errors import CompileError, ShapeError
 
+_FLOAT = np.dtype(np.float64)
 # one native call handles at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
 _CALL_BUDGET = 400_000_000
 # below so many lane operations per thread a second thread does not pay
@@ -158,7 +159,7 @@ class Kernel:
             return
         self.lanes: int = code.meta["lanes"]
         self._operations = max(code.meta["instructions"], 1)
-        self._shapes = list(signature.inputs.values())
+        self._shapes, self._results = list(signature.inputs.values()), list(signature.outputs.values())
         self._rows = code.library.function("rows")
         self._buffers = _Buffers(signature, code.meta["scratch"], self.lanes)
 
@@ -192,32 +193,75 @@ class Kernel:
             self._code.object_bytes,
         )
 
-    def __call__(self, *arguments: Array) -> tuple[np.ndarray, ...]:
-        """Evaluate; leading axes of the arguments are batch axes and broadcast."""
+    def __call__(self, *arguments: Array, out: Sequence[np.ndarray] | None = None) -> tuple[np.ndarray, ...]:
+        """Evaluate; leading axes of the arguments are batch axes and broadcast.
+
+        ``out``: arrays of the results, one for each, contiguous float64 of the right shape; they are filled and returned.
+        """
         if self._interpreted is not None:
-            return self._interpreted.interpret(*arguments)
+            results = self._interpreted.interpret(*arguments)
+            return results if out is None else self._into(out, results, [np.shape(result) for result in results])
+        if len(arguments) == len(self._shapes):
+            buffers = self._buffers
+            for place, shape, array in zip(buffers.inputs, self._shapes, arguments, strict=True):
+                if type(array) is not np.ndarray or array.shape != shape or array.dtype is not _FLOAT:
+                    break
+                place[...] = array  # one state so far: into a place whose address the argument block holds
+            else:
+                self._rows(buffers.single_address)
+                if out is None:
+                    return tuple([place.copy() for place in buffers.outputs])
+                return self._into(out, buffers.outputs, self._results)
         arrays = [np.asarray(a, dtype=float) for a in arguments]
-        if [a.shape for a in arrays] == self._shapes:
-            return self._one(arrays)
         self.signature.check_count(arrays)
-        return self._many(arrays, self.signature.batch(arrays))
+        return self._many(arrays, self.signature.batch(arrays), out)
 
-    def _one(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """One state: copy into our places, whose addresses the argument block already holds."""
-        buffers = self._buffers
-        for place, array in zip(buffers.inputs, arrays, strict=True):
-            place[...] = array
-        self._rows(buffers.single_address)
-        return tuple([place.copy() for place in buffers.outputs])
+    def _into(
+        self, out: Sequence[np.ndarray], results: Sequence[np.ndarray], shapes: Sequence[Shape]
+    ) -> tuple[np.ndarray, ...]:
+        """Copy results of these shapes to where the caller wants them."""
+        if [np.shape(array) if type(array) is not np.ndarray else array.shape for array in out] != shapes:
+            self._check_out(out, shapes)
+        try:
+            for place, result in zip(out, results, strict=True):
+                place[...] = result
+        except (TypeError, ValueError):
+            self._check_out(out, shapes)
+            raise
+        return tuple(out)
 
-    def _many(self, arrays: Sequence[np.ndarray], batch: Shape) -> tuple[np.ndarray, ...]:
+    def _check_out(self, out: Sequence[np.ndarray], shapes: Sequence[Shape]) -> None:
+        """Results are written as they lie in memory: nothing else than contiguous float64 of their shapes will do."""
+        if len(out) != len(shapes):
+            raise ShapeError(f"{self.signature.name} has {len(shapes)} results, but out holds {len(out)} arrays.")
+        for array, expected, label in zip(out, shapes, self.signature.outputs, strict=True):
+            if type(array) is not np.ndarray or array.dtype != np.float64 or array.shape != expected:
+                got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
+                raise ShapeError(
+                    f"out for {label} of {self.signature.name} must be an array float64 {expected}, got {got}."
+                )
+            if not (array.flags.c_contiguous and array.flags.writeable):
+                raise ShapeError(
+                    f"out for {label} of {self.signature.name} must be contiguous and writable; give np.empty({expected})."
+                )
+
+    def _many(
+        self, arrays: Sequence[np.ndarray], batch: Shape, out: Sequence[np.ndarray] | None = None
+    ) -> tuple[np.ndarray, ...]:
         count = prod(batch)
-        results = [np.empty((count, size)) for size in self.signature.output_sizes]
+        sizes = self.signature.output_sizes
+        if out is None:
+            results = [np.empty((count, size)) for size in sizes]
+        else:
+            self._check_out(out, [batch + shape for shape in self.signature.outputs.values()])
+            results = [array.reshape(count, size) for array, size in zip(out, sizes, strict=True)]
+            if any(np.may_share_memory(a, b) for a in arrays for b in results):
+                arrays = [a.copy() for a in arrays]
         if count:
             sources = [rows_of(a, shape, batch) for a, shape in zip(arrays, self._shapes, strict=True)]
             sources += [(result, result.strides[0]) for result in results]
             self._run_rows(count, sources)
-        return self.signature.shape_outputs(batch, results)
+        return self.signature.shape_outputs(batch, results) if out is None else tuple(out)
 
     def _run_rows(self, count: int, sources: Sequence[tuple[np.ndarray, int]]) -> None:
         strides = np.array([stride for _, stride in sources], dtype=np.int64)

@@ -6,6 +6,8 @@ state. Each phase is a list of calls in order, for example Runge and Kutta's sch
 
     advance = (Call("f", ("x", "u"), ("k1",)), Call("half", ("x", "k1", "h"), ("x2",)), Call("f", ("x2", "u"),
     ("k2",)), ...)
+
+A :class:`Repeat` among them is a loop of the native program: an iteration is written down once, however often it runs.
 """
 
 from __future__ import annotations
@@ -32,6 +34,45 @@ class Call:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     every: int = 1
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Calls that run ``times`` times in a row, or until the scalar buffer ``done`` is not zero.
+
+    Trajectories that are stepped together leave the loop together. The body must not change a trajectory whose ``done`` is not zero, so that
+    results do not depend on the company.
+
+    >>> Repeat((Call("improve", ("x",), ("x", "good")),), 20, "good").times
+    20
+    """
+
+    body: tuple[Call | Repeat, ...]
+    times: int
+    done: str | None = None
+
+
+Item = Call | Repeat
+
+
+def in_order(items: Sequence[Item], rounds: int = 1) -> list[Call]:
+    """The calls one after the other, the bodies of repetitions ``rounds`` times.
+
+    Two rounds show everything that one round leaves for the next: who reasons about lifetimes of buffers asks for two.
+    """
+    calls: list[Call] = []
+    for item in items:
+        calls += [item] if isinstance(item, Call) else in_order(item.body, rounds) * rounds
+    return calls
+
+
+def flags(items: Sequence[Item]) -> list[str]:
+    """The buffers that end repetitions."""
+    found: list[str] = []
+    for item in items:
+        if isinstance(item, Repeat):
+            found += [*flags(item.body), *([] if item.done is None else [item.done])]
+    return found
 
 
 @dataclass(frozen=True)
@@ -113,9 +154,9 @@ class Schedule:
     functions: Mapping[str, Traced]
     buffers: Mapping[str, int | Shape]
     state: Sequence[str]
-    advance: Sequence[Call]
-    sample: Sequence[Call] = ()
-    observe: Sequence[Call] = ()
+    advance: Sequence[Item]
+    sample: Sequence[Item] = ()
+    observe: Sequence[Item] = ()
     constants: Sequence[str] = ()
     tables: Sequence[str] = ()
     record: Sequence[str] = field(default=())
@@ -126,11 +167,11 @@ class Schedule:
         for name in (*self.state, *self.constants, *self.tables, *self.record):
             self._shape(name)
         fixed = {*self.constants, *self.tables, TIME, STEP}
-        for call in self.sample:
+        for call in in_order(self.sample):
             self._check(call, known, fixed)
             known |= set(call.outputs)
         seen = set(known)
-        for call in self.observe:
+        for call in in_order(self.observe):
             if call.every != 1:
                 raise ModelError(
                     f"the call of {call.function!r} in observe runs with every record, got every={call.every}."
@@ -141,9 +182,14 @@ class Schedule:
             raise ModelError(
                 f"{late[0]!r} cannot be recorded: no call of sample or observe writes it before the record is taken."
             )
-        for call in self.advance:
+        for call in in_order(self.advance):
             self._check(call, known, fixed)
             known |= set(call.outputs)
+        for name in flags((*self.sample, *self.observe, *self.advance)):
+            if self._shape(name) != ():
+                raise ModelError(
+                    f"the buffer {name!r} that ends a repetition must be one number, got shape {self._shape(name)}."
+                )
 
     def _shape(self, name: str) -> Shape:
         if name in (TIME, STEP):
@@ -181,8 +227,8 @@ class Schedule:
             raise ModelError(f"the call of {call.function!r} writes a buffer twice: {call.outputs}.")
 
     @property
-    def calls(self) -> tuple[Call, ...]:
-        """All calls in the order of the step."""
+    def items(self) -> tuple[Item, ...]:
+        """All calls and repetitions in the order of the step."""
         return (*self.sample, *self.observe, *self.advance)
 
     @cached_property
@@ -191,7 +237,7 @@ class Schedule:
         names = dict.fromkeys([*self.buffers, TIME, STEP])
         held = [
             name
-            for call in (*self.sample, *self.advance)
+            for call in in_order((*self.sample, *self.advance))
             if call.every > 1
             for name in call.outputs
             if name not in self.state

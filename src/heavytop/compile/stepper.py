@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._gate import Inside
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, native_code
 from heavytop.compile.driver import HEAD, driver_module
@@ -19,7 +20,7 @@ from heavytop.compile.jit import address, aligned, host
 from heavytop.compile.kernel import KernelStats
 from heavytop.compile.lanes import Lanes
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
-from heavytop.compile.schedule import STEP, TIME, Call, Layout, Schedule
+from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Schedule
 from heavytop.compile.signature import Shape
 from heavytop.errors import ShapeError, unknown_name, wrong_shape
 
@@ -74,7 +75,7 @@ class _Job:
         return prod(self.batch)
 
 
-class Stepper:
+class Stepper(Inside):
     """A schedule as native code.
 
     Parameters
@@ -193,6 +194,8 @@ class Stepper:
             recorded,
             job.failed.reshape(job.batch),
         )
+
+    _raw_run = run
 
     def _job(
         self,
@@ -350,23 +353,30 @@ def _interpret(schedule: Schedule, job: _Job) -> None:
         for name, result in zip(item.outputs, traced.interpret(*arguments), strict=True):
             buffers[name] = result.reshape(job.count, layout.size(name))
 
+    def do(items: Sequence[Item], k: int) -> None:
+        for item in items:
+            if isinstance(item, Call):
+                call(item, k)
+                continue
+            for _ in range(item.times):
+                do(item.body, k)
+                if item.done is not None and np.all(buffers[item.done]):
+                    break
+
     for k in range(job.first, job.first + job.steps + 1):
         buffers[STEP] = np.full((job.count, 1), float(k))
         buffers[TIME] = np.full((job.count, 1), job.start_time + k * job.step_size)
         for name, (array, _, _) in job.tables.items():
             sample = array[min(k // job.hold[name], array.shape[0] - 1)]
             buffers[name] = np.broadcast_to(sample, (job.count, sample.shape[1]))
-        for item in schedule.sample:
-            call(item, k)
+        do(schedule.sample, k)
         if job.every and (k - job.first) % job.every == 0:
-            for item in schedule.observe:
-                call(item, 0)
+            do(schedule.observe, 0)
             for name, record in job.records.items():
                 record[(k - job.first) // job.every] = buffers[name]
         if k == job.first + job.steps:
             break
-        for item in schedule.advance:
-            call(item, k)
+        do(schedule.advance, k)
         finite = np.all([np.isfinite(buffers[name]).all(axis=1) for name in layout.state], axis=0)
         job.failed[~finite & (job.failed < 0)] = k + 1
     for name in layout.persistent:

@@ -25,7 +25,7 @@ from heavytop.control.prototype import Prototype
 from heavytop.errors import ControlError
 from heavytop.geometry import se3
 from heavytop.system.expressions import Expressions
-from heavytop.system.joints import Free, Spherical
+from heavytop.system.joints import Joint
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite, symmetric
@@ -154,13 +154,15 @@ def _independent(expressions: Expressions, blocks: Sequence[EnergyBlock]) -> boo
     return bool(np.linalg.matrix_rank(values) == expressions.nv)
 
 
-def _blocks_of_joint(a: str, b: str, label: str, joint, prototype: Prototype, transport: str) -> list[EnergyBlock]:
-    if isinstance(joint, Free):
+def _blocks_of_joint(
+    a: str, b: str, label: str, joint: Joint, prototype: Prototype, transport: str
+) -> list[EnergyBlock]:
+    if joint.kind == "floating":
         if transport == "se3":
             return [PoseBlock(b, a)]
         stiffness = prototype.stiffness.get((a, b))
         return [PointBlock(b, ZERO if stiffness is None else stiffness.center, a), AttitudeBlock(b, a)]
-    if isinstance(joint, Spherical):
+    if joint.kind == "spherical":
         absolute = (a, b) not in prototype.stiffness and (WORLD, b) in prototype.stiffness
         return [AttitudeBlock(b, WORLD if absolute else a)]
     return [JointBlock(label, joint.coordinates.nv)]

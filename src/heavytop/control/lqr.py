@@ -18,9 +18,9 @@ from heavytop.compile import Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.base import BaseController
 from heavytop.control.charts import chart, place
-from heavytop.control.rates import Rates
+from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
-from heavytop.control.shooting import Layout, Shooting
+from heavytop.control.shooting import NodeLayout, Shooting
 from heavytop.control.weights import Weights
 from heavytop.errors import ControlError
 from heavytop.simulate import simulate
@@ -235,8 +235,8 @@ def linearized_steps(
     model: Model, reference: Reference, times: np.ndarray, h: float, inputs: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (n, nx, nx) and B (n, nx, nu) of the steps from each time to h later, in the charts around the reference."""
-    rates = Rates.of(model)
-    layout = Layout(rates.ne, rates.nv, rates.nu)
+    rates = ChartRates.of(model)
+    layout = NodeLayout(rates.ne, rates.nv, rates.nu)
     q, v, _ = reference(times)
     ahead, _, _ = reference(times + h)
     y = np.zeros((len(times), layout.size))

@@ -16,19 +16,20 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
+from heavytop._travel import Portable
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.charts import chart, miss, place
 from heavytop.control.lqr import linearized_steps, settle
-from heavytop.control.mpc_qp import Program, solver
-from heavytop.control.rates import Rates
+from heavytop.control.mpc_qp import QuadraticProgram, solver
+from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.weights import Weights
 from heavytop.errors import ControlError, unknown_name
 from heavytop.system.model import Model
 
 
-class Predictive:
+class Predictive(Portable):
     """A predictive controller; a function of (t, q, v) for ``simulate(..., inputs=controller, control_step=controller.step)``.
 
     Made by :func:`mpc`. It remembers the motion it expects between calls; :meth:`reset` forgets it.
@@ -58,13 +59,13 @@ class Predictive:
         iterations: int,
     ) -> None:
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
-        self.iterations, self.rates = iterations, Rates.of(model)
+        self.iterations, self.rates = iterations, ChartRates.of(model)
         self._p = self.rates.parameters()
         free = np.full(model.nu, np.inf)
         self._limits = (-free, free) if limits is None else limits
         self._weights = weights.vectors(model)
         final = self._final_cost(weights)
-        self._program = Program(
+        self._program = QuadraticProgram(
             horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits,
             (speeds[0], speeds[1], self.rates.ne),
         )  # fmt: skip

@@ -23,7 +23,7 @@ def solver() -> Any:
     return daqp
 
 
-class Program:
+class QuadraticProgram:
     """min sum over the nodes of |D (d + T x)|^2 + |u + du - u_R|_R^2 with x_{k+1} = A x_k + B du_k + r_k, within limits.
 
     Parameters

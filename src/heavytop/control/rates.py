@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, from_sx, split, symbol, to_sx
+from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.charts import chart, chart_rate, miss
 from heavytop.errors import ControlError
 from heavytop.system.model import Model
 
 
-class Derivatives:
+class Derivatives(Unchanging):
     """A traced vector function with native code for its values, its Jacobian and the Hessian of ``lam . value``.
 
     Parameters
@@ -104,7 +105,7 @@ class Derivatives:
         return self._kernel("second")
 
 
-class Rates:
+class ChartRates(Unchanging):
     """The rates of a model in charts, kept with the model.
 
     Attributes
@@ -124,7 +125,7 @@ class Rates:
         self.link = Derivatives("link", self._link, mark)
 
     @classmethod
-    def of(cls, model: Model) -> Rates:
+    def of(cls, model: Model) -> ChartRates:
         """The rates of a model; the same object for the same model."""
         known = vars(model).get("_chart_rates")
         if known is None:

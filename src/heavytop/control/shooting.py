@@ -17,12 +17,12 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop.control.rates import Derivatives, Rates
+from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.simulate.integrators.tableaus import Tableau
 
 
 @dataclass(frozen=True)
-class Layout:
+class NodeLayout:
     """Where what is in the variables y of a node.
 
     Attributes
@@ -105,8 +105,8 @@ class Shooting:
 
     def __init__(
         self,
-        rates: Rates,
-        layout: Layout,
+        rates: ChartRates,
+        layout: NodeLayout,
         tableau: Tableau,
         substeps: int = 1,
         integrand: Derivatives | None = None,

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, Seed, is_symbolic, jacobian, numbers, scale
+from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
@@ -15,7 +16,7 @@ from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 from heavytop.geometry import linalg
 
 
-class Coordinates(Unchanging, ABC):
+class Coordinates(Inside, Unchanging, ABC):
     """Configurations ``q`` (nq) with constraints ``phi(q) = 0`` and velocities ``v`` (nv) with ``q' = A(q) v``.
 
     Immutable. All methods take NumPy arrays with leading batch axes or symbols, unless they say "numbers only".
@@ -99,6 +100,8 @@ class Coordinates(Unchanging, ABC):
         """``phi(q)`` (..., m), zero on the manifold (eq. 2.1)."""
         return np.zeros(0) if is_symbolic(q) else np.zeros((*np.shape(q)[:-1], 0))
 
+    _raw_constraints = constraints
+
     @abstractmethod
     def retract(self, q: Array, delta: Array) -> Array:
         """Move from ``q`` by the velocity coordinates ``delta`` of any size; on groups ``q o exp(delta)``."""
@@ -180,6 +183,8 @@ class Coordinates(Unchanging, ABC):
         self._check_constraints(q, where, tolerance)
         return q
 
+    _raw_check = check
+
     def _check_entries(self, q: Array, where: str) -> np.ndarray:
         """``q`` as a float array of the right shape with finite entries."""
         q = numbers(q, where)
@@ -196,7 +201,7 @@ class Coordinates(Unchanging, ABC):
     def _check_constraints(self, q: np.ndarray, where: str, tolerance: float) -> None:
         if not self.constraint_names:
             return
-        phi = np.abs(self.constraints(q))
+        phi = np.abs(self._raw_constraints(q))
         if phi.size == 0 or phi.max() <= tolerance:
             return
         index = tuple(int(i) for i in np.unravel_index(np.argmax(phi), phi.shape))

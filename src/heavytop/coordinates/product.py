@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -122,7 +123,7 @@ class Product(Coordinates):
         return self._map(lambda b, x, y: b.rate(x, y), self.split_q(q), self.split_v(v))
 
     def constraints(self, q: Array) -> Array:
-        return self._map(lambda b, x: b.constraints(x), self.split_q(q))
+        return self._map(lambda b, x: b._raw_constraints(x), self.split_q(q))
 
     def retract(self, q: Array, delta: Array) -> Array:
         return self._map(lambda b, x, d: b.retract(x, d), self.split_q(q), self.split_v(delta))
@@ -161,9 +162,15 @@ class Product(Coordinates):
 
     def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> np.ndarray:
         q = self._check_entries(q, where)
-        for name, b, p in zip(self.names or (), self.blocks, self.split_q(q), strict=True):
-            b._check_constraints(p, f"{where} of {name!r}", tolerance)
+        for name, b, cut in zip(self.names or (), self.blocks, self._cuts, strict=True):
+            b._check_constraints(q[..., cut], f"{where} of {name!r}", tolerance)
         return q
+
+    @cached_property
+    def _cuts(self) -> tuple[slice, ...]:
+        """Where the blocks sit in ``q``."""
+        ends = list(accumulate(b.nq for b in self.blocks))
+        return tuple(slice(end - b.nq, end) for end, b in zip(ends, self.blocks, strict=True))
 
 
 def _join(parts: list[Array], shape: tuple[int, ...] = ()) -> Array:

@@ -23,7 +23,7 @@ from heavytop.io.robot import (
     PRISMATIC,
     REVOLUTE,
     SPHERICAL,
-    Limits,
+    JointLimits,
     Robot,
     RobotJoint,
 )
@@ -46,7 +46,7 @@ class LoadedSystem(System):
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot.gravity, robot.name)
         self.report: TransferReport = robot.report
-        self.limits: dict[str, Limits] = {}
+        self.limits: dict[str, JointLimits] = {}
         self.input_limits: dict[str, tuple[float, float]] = {}
 
 
@@ -160,7 +160,7 @@ def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
         system.connect(moved, child, Fixed(), after, name=f"{joint.name}.after")
         child = moved
     system.connect(joint.parent, child, _joint(joint, robot), at, name=joint.name)
-    if joint.limits != Limits():
+    if joint.limits != JointLimits():
         system.limits[joint.name] = joint.limits
 
 

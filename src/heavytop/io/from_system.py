@@ -19,32 +19,34 @@ from heavytop.io.robot import (
     SPHERICAL,
     Actuator,
     Closure,
-    Limits,
-    Link,
+    JointLimits,
     Mimic,
     Robot,
     RobotJoint,
+    RobotLink,
     Tendon,
     Visual,
 )
-from heavytop.io.tendon import PathTendon
 from heavytop.system.description import Description, at_defaults
-from heavytop.system.forces import Armature, JointDamper, JointFriction, JointSpring, Strut
+from heavytop.system.forces import ForceElement
 from heavytop.system.graph import Step
 from heavytop.system.inputs import JointForce
-from heavytop.system.joints import Coupled, Fixed, Free, Joint, Planar, Prismatic, Revolute, Spherical
+from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
+
+KINDS = (FIXED, REVOLUTE, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
+"""Joints that robot files have."""
 
 
 class SystemReader:
     """Reads a description; what a robot file cannot say is reported."""
 
-    def __init__(self, description: Description, limits: dict[str, Limits] | None = None) -> None:
+    def __init__(self, description: Description, limits: dict[str, JointLimits] | None = None) -> None:
         self.description, self.limits = description, limits or {}
         self.report = TransferReport()
         gravity = self.number(description.gravity)
         self.robot = Robot(description.name, description.name, self.report, tuple(gravity.tolist()))
-        self.robot.links[WORLD] = Link(WORLD, description.name)
+        self.robot.links[WORLD] = RobotLink(WORLD, description.name)
 
     @property
     def where(self) -> str:
@@ -71,7 +73,7 @@ class SystemReader:
         return self.robot
 
     def _link(self, name: str) -> None:
-        link = Link(name, self.where)
+        link = RobotLink(name, self.where)
         inertia = self.description.inertias.get(name)
         if inertia is not None:
             link.mass = float(self.number(inertia.total))
@@ -82,77 +84,52 @@ class SystemReader:
     def _joint(self, step: Step) -> None:
         edge, joint, at = step.edge, step.edge.joint, self.number(step.edge.at)
         made = RobotJoint(edge.label, self._kind(joint, edge.label), step.parent, step.frame, self.where, at=at)
-        inner = joint.joint if isinstance(joint, Coupled) else joint
-        if isinstance(inner, Revolute | Prismatic):
-            made.axis = self.number(inner.axis)
-        if isinstance(joint, Planar):
-            made.axis = np.array([0.0, 0.0, 1.0])
-        if isinstance(joint, Coupled):
-            made.mimic = Mimic(joint.source, float(self.number(joint.ratio)), float(self.number(joint.offset)))
+        axis = joint.turns_about if joint.slides_along is None else joint.slides_along
+        if axis is not None and made.kind != FIXED:
+            made.axis = self.number(axis)
+        if joint.follows is not None:
+            offset, ratio = (self._one(x) for x in joint.follow(np.zeros(1), np.ones(1)))
+            made.mimic = Mimic(joint.follows, ratio, offset)
         if not step.forward:  # the child carries the parent in the system: G_ba = G(q)^-1 at^-1
-            if not isinstance(inner, Revolute | Prismatic | Fixed):
+            if not joint.is_fixed and made.kind not in (REVOLUTE, PRISMATIC):
                 self.report.lost("joint", edge.label, self.where, "it hangs on its child, and is not of one axis")
             made.axis, made.at, made.after = -made.axis, np.eye(4), se3.inverse(at)
-        made.limits = self.limits.get(edge.label, Limits())
+        made.limits = self.limits.get(edge.label, JointLimits())
         self.robot.joints[edge.label] = made
         if made.kind != FIXED:
             self.report.represented("joint", edge.label, self.where)
 
     def _kind(self, joint: Joint, label: str) -> str:
-        inner = joint.joint if isinstance(joint, Coupled) else joint
-        kinds = {
-            Fixed: FIXED,
-            Revolute: REVOLUTE,
-            Prismatic: PRISMATIC,
-            Free: FLOATING,
-            Planar: PLANAR,
-            Spherical: SPHERICAL,
-        }
-        if type(inner) in kinds:
-            return kinds[type(inner)]
+        if joint.kind in KINDS:
+            return joint.kind
         self.report.lost(
-            "joint", label, self.where, f"{type(inner).__name__} joints have no counterpart; written as fixed"
+            "joint", label, self.where, f"{type(joint).__name__} joints have no counterpart; written as fixed"
         )
         return FIXED
 
-    def _element(self, element: Any) -> None:
+    def _element(self, element: ForceElement) -> None:
         joint = self.robot.joints.get(getattr(element, "joint", ""))
-        if isinstance(element, PathTendon):
-            tendon = Tendon(
-                f"tendon{len(self.robot.tendons) + 1}",
-                self.where,
-                element.stiffness,
-                element.viscosity,
-                (element.low, element.high),
-                path=element.path,
-            )
-            self.robot.tendons.append(tendon)
-            return
-        if isinstance(element, Strut):
-            rest = float(self.number(element.rest_length))
-            path = ((element.a, self.number(element.at_a)), (element.b, self.number(element.at_b)))
+        pull = element.pull()
+        if pull is not None:
             name = f"tendon{len(self.robot.tendons) + 1}"
-            numbers = float(self.number(element.stiffness)), float(self.number(element.viscosity))
-            self.robot.tendons.append(Tendon(name, self.where, *numbers, (rest, rest), path=path))
+            path = tuple((body, self.number(point)) for body, point in pull.path)
+            stiffness, viscosity, low, high = (
+                self._one(x) for x in (pull.stiffness, pull.viscosity, pull.low, pull.high)
+            )
+            self.robot.tendons.append(Tendon(name, self.where, stiffness, viscosity, (low, high), path=path))
             return
         if joint is None or joint.kind not in (REVOLUTE, PRISMATIC) or not self._in_joint(element, joint):
-            self.report.lost(
-                "force element", getattr(element, "title", type(element).__name__), self.where, "no counterpart"
-            )
+            self.report.lost("force element", element.title, self.where, "no counterpart")
 
-    def _in_joint(self, element: Any, joint: RobotJoint) -> bool:
+    def _in_joint(self, element: ForceElement, joint: RobotJoint) -> bool:
         """Add an element to a joint of one axis; False if it has no counterpart."""
-        if isinstance(element, JointSpring) and joint.stiffness == 0:
-            joint.stiffness, joint.rest = self._one(element.stiffness), self._one(element.rest)
-        elif isinstance(element, JointDamper):
-            joint.damping += self._one(element.viscosity)
-        elif isinstance(element, Armature):
-            joint.armature += self._one(element.rotor_inertia) * self._one(element.gear_ratio) ** 2
-        elif isinstance(element, JointFriction):
-            joint.friction += self._one(element.coulomb)
-            self.report.changed("dry friction", joint.name, self.where, "only the Coulomb part")
-        else:
+        given = element.joint_constants()
+        if not given or ("stiffness" in given and joint.stiffness != 0):
             return False
+        for name, value in given.items():
+            setattr(joint, name, getattr(joint, name) + self._one(value))
+        if "friction" in given:
+            self.report.changed("dry friction", joint.name, self.where, "only the Coulomb part")
         return True
 
     def _one(self, value: Any) -> float:
@@ -172,7 +149,7 @@ class SystemReader:
 
     def _constraints(self) -> None:
         for loop in self.description.loops:
-            kind = {Spherical: "connect", Fixed: "weld"}.get(type(loop.joint))
+            kind = {SPHERICAL: "connect", FIXED: "weld"}.get(loop.joint.kind)
             if kind is None:
                 note = f"a loop by a {type(loop.joint).__name__} joint has no counterpart"
                 self.report.lost("loop", loop.name, self.where, note)
@@ -185,6 +162,6 @@ class SystemReader:
             self.report.lost("velocities", "", self.where, "other velocity coordinates cannot be written")
 
 
-def robot_from(description: Description, limits: dict[str, Limits] | None = None) -> Robot:
+def robot_from(description: Description, limits: dict[str, JointLimits] | None = None) -> Robot:
     """The neutral description of a system."""
     return SystemReader(description, limits).read()

@@ -6,7 +6,7 @@ import numpy as np
 
 from heavytop.errors import ModelError
 from heavytop.io.import_report import TransferReport
-from heavytop.io.robot import Link
+from heavytop.io.robot import RobotLink
 from heavytop.system.moments import Inertia
 
 
@@ -24,7 +24,7 @@ class GivenInertia(Inertia):
             raise ModelError(f"{where}: the mass must not be negative, got {moments[3, 3]:g}.")
 
 
-def inertia_of(link: Link, report: TransferReport) -> Inertia | None:
+def inertia_of(link: RobotLink, report: TransferReport) -> Inertia | None:
     """The inertia of a link, or None for a link without mass and moment; an impossible one is kept and reported."""
     if link.mass is None or (link.mass == 0 and not np.any(link.moment)):
         return None

@@ -28,7 +28,7 @@ class Visual:
 
 
 @dataclass(eq=False)
-class Link:
+class RobotLink:
     """A rigid body: mass, centre of mass and moment about it in axes of the link, or None; its looks."""
 
     name: str
@@ -40,7 +40,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Limits:
+class JointLimits:
     """Bounds of a joint: position, largest speed, largest effort; None where there is none."""
 
     lower: float | None = None
@@ -70,7 +70,7 @@ class RobotJoint:
     at: np.ndarray = field(default_factory=lambda: np.eye(4))
     axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
     after: np.ndarray | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: JointLimits = field(default_factory=JointLimits)
     mimic: Mimic | None = None
     stiffness: float = 0.0
     rest: float = 0.0
@@ -103,7 +103,7 @@ class Actuator:
 
 
 @dataclass(frozen=True, eq=False)
-class JointSpring:
+class ServoSpring:
     """A spring and damper in a joint beside its own: the part of a servo that depends on the state."""
 
     joint: str
@@ -161,11 +161,11 @@ class Robot:
     file: str
     report: TransferReport
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
-    links: dict[str, Link] = field(default_factory=dict)
+    links: dict[str, RobotLink] = field(default_factory=dict)
     joints: dict[str, RobotJoint] = field(default_factory=dict)
     frames: list[NamedFrame] = field(default_factory=list)
     actuators: list[Actuator] = field(default_factory=list)
     closures: list[Closure] = field(default_factory=list)
     relations: list[JointRelation] = field(default_factory=list)
     tendons: list[Tendon] = field(default_factory=list)
-    springs: list[JointSpring] = field(default_factory=list)
+    springs: list[ServoSpring] = field(default_factory=list)

@@ -10,20 +10,20 @@ from heavytop._files import write_whole
 from heavytop.io.from_system import robot_from
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.writer import mjcf_text
-from heavytop.io.robot import Limits
+from heavytop.io.robot import JointLimits
 from heavytop.io.urdf.writer import urdf_text
 from heavytop.system.description import Description
 
 
 def save_urdf(
-    description: Description, path: str | Path, limits: Mapping[str, Limits] | None = None, strict: bool = False
+    description: Description, path: str | Path, limits: Mapping[str, JointLimits] | None = None, strict: bool = False
 ) -> TransferReport:
     """Write a described system as URDF; the report says what the format cannot hold."""
     return _save(urdf_text, description, path, limits, strict, "robot.urdf")
 
 
 def save_mjcf(
-    description: Description, path: str | Path, limits: Mapping[str, Limits] | None = None, strict: bool = False
+    description: Description, path: str | Path, limits: Mapping[str, JointLimits] | None = None, strict: bool = False
 ) -> TransferReport:
     """Write a described system as MJCF; the report says what the format cannot hold."""
     return _save(mjcf_text, description, path, limits, strict, "robot.xml")

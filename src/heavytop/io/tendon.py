@@ -15,6 +15,7 @@ from heavytop.errors import unknown_name
 from heavytop.geometry import se3
 from heavytop.system.actions import Actions
 from heavytop.system.forces import CoordinateElement, ForceElement, Line
+from heavytop.system.forces.base import Pull
 from heavytop.system.forces.ports import Port
 from heavytop.system.kinematics import Kinematics
 
@@ -116,6 +117,9 @@ class PathTendon(ForceElement):
 
     def lines(self) -> tuple[Line, ...]:
         return tuple(Line(a, p, b, r) for (a, p), (b, r) in pairwise(self.path))
+
+    def pull(self) -> Pull:
+        return Pull(self.path, self.stiffness, self.viscosity, self.low, self.high)
 
     def energy(self, x: Array, /) -> Array:
         return 0.5 * self.stiffness * stretch(x[0], self.low, self.high) ** 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def panda() -> System:
     >>> panda().derive()
     Model('panda': nq=7, nv=7, nu=7, bodies=7)
     """
-    joints = json.loads(files("heavytop.library").joinpath("panda.json").read_text(encoding="utf-8"))["joints"]
+    joints = json.loads(Path(__file__).with_name("panda.json").read_text(encoding="utf-8"))["joints"]
     system, parent = System(name="panda"), "world"
     for joint in joints:
         system.body(

@@ -12,11 +12,11 @@ from heavytop.plan import problems as problems
 from heavytop.plan.api import plan as plan
 from heavytop.plan.constraints import AtPose as AtPose
 from heavytop.plan.constraints import Between as Between
-from heavytop.plan.constraints import Box as Box
 from heavytop.plan.constraints import Cone as Cone
 from heavytop.plan.constraints import Constraint as Constraint
 from heavytop.plan.constraints import Gate as Gate
 from heavytop.plan.constraints import HalfSpace as HalfSpace
+from heavytop.plan.constraints import KeepIn as KeepIn
 from heavytop.plan.constraints import KeepOut as KeepOut
 from heavytop.plan.constraints import Own as Own
 from heavytop.plan.constraints import Point as Point

@@ -58,7 +58,7 @@ def plan(
     duration : seconds, a pair (shortest, longest), or None: free.
     limits : pair (lower, upper) of the inputs, or mapping from names of inputs, velocities and coordinates to pairs.
     rates : limits of the rates of the inputs: a number, a pair or a mapping; inputs are linear in time then.
-    path : constraints all the way (:class:`KeepOut`, :class:`Box`, :class:`Cone`, ...) and gates in order (:class:`Gate`).
+    path : constraints all the way (:class:`KeepOut`, :class:`KeepIn`, :class:`Cone`, ...) and gates in order (:class:`Gate`).
     cost : what is made least; default: time with a little effort if the duration is free, otherwise effort.
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
     guesses : number of random guesses that are tried beside the first one; the best plan is kept. If no guess is given and the straight

@@ -6,12 +6,12 @@ import numpy as np
 
 from heavytop._arrays import Array, split, symbol
 from heavytop.control.charts import chart
-from heavytop.control.rates import Derivatives, Rates
+from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.plan.blocks import Block
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Distance, Jerk, Time
 from heavytop.plan.problem import Problem
-from heavytop.plan.scene import Scene, interval_function, node_function
+from heavytop.plan.scene import NodeScene, interval_function, node_function
 from heavytop.plan.transcription import Transcription
 from heavytop.simulate.integrators.tableaus import RK4, Tableau
 
@@ -31,7 +31,7 @@ class Functions:
         self._known: dict[str, Derivatives] = {}
 
     def _integrand(self) -> Derivatives:
-        model, rates, terms = self.problem.model, Rates.of(self.problem.model), self._terms
+        model, rates, terms = self.problem.model, ChartRates.of(self.problem.model), self._terms
         sizes = [1 + len(term.own(model)) for _, term in terms]
 
         def build() -> tuple[Array, Array, dict[str, Array]]:
@@ -39,7 +39,7 @@ class Functions:
             q = chart(model.coordinates, symbols["q_bar"], y[: rates.ne])
             total: Array = 0.0
             for (_, term), numbers in zip(terms, split(own, sizes), strict=True):
-                scene = Scene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], numbers[1:])
+                scene = NodeScene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], numbers[1:])
                 total = total + numbers[0] * term.integrand(scene)
             return np.reshape(total, (1,)), y, {**symbols, "own": own}
 
@@ -64,7 +64,7 @@ class Functions:
 
         def add(constraint: Constraint, nodes: np.ndarray) -> None:
             function = self.function(constraint)
-            if function.patterns[0][:, Rates.of(problem.model).nx :].any() and not problem.linear:
+            if function.patterns[0][:, ChartRates.of(problem.model).nx :].any() and not problem.linear:
                 nodes = nodes[nodes < problem.steps]  # the last node has no input
             if len(nodes):
                 wanted.setdefault(constraint.kind or f"{id(constraint)}", []).append((constraint, nodes))
@@ -74,7 +74,7 @@ class Functions:
             add(constraint, every[:1])
         inner = every[int(problem.start is not None) : len(every) - int(problem.goal is not None)]
         for constraint in problem.path:
-            depends = self.function(constraint).patterns[0][:, Rates.of(problem.model).nx :].any()
+            depends = self.function(constraint).patterns[0][:, ChartRates.of(problem.model).nx :].any()
             add(constraint, every if depends else inner)
         first = 0
         for phase, last in zip(problem.phases, problem.ends, strict=True):

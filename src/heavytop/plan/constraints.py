@@ -16,7 +16,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, concatenate, transpose, vector
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.geometry import so3
-from heavytop.plan.scene import Scene, check_frame
+from heavytop.plan.scene import NodeScene, check_frame
 from heavytop.system.model import Model
 
 
@@ -43,7 +43,7 @@ class Constraint(ABC):
         return np.zeros(0)
 
     @abstractmethod
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         """The values (m,)."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Point(Constraint):
     def own(self) -> np.ndarray:
         return np.array([*self.at, self.radius])
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         away = scene.point(self.frame, self.offset) - scene.own[:3]
         # (|d|^2 - r^2) / 2 r has the slope of the distance where it is zero
         return away if self.radius == 0 else vector((np.vecdot(away, away) / scene.own[3] - scene.own[3]) / 2)
@@ -162,7 +162,7 @@ class AtPose(Constraint):
         G = np.asarray(self.G, dtype=float)
         return np.concatenate([G[:3, 3], G[:3, :3].reshape(-1)])
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         G, R = scene.pose(self.frame), np.reshape(scene.own[3:12], (3, 3))
         return concatenate(G[:3, 3] - scene.own[:3], so3.cayley_inverse(transpose(R) @ G[:3, :3]))
 
@@ -204,7 +204,7 @@ class KeepOut(Constraint):
     def own(self) -> np.ndarray:
         return np.array([*self.center, self.radius])
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         away = scene.point(self.frame, self.offset) - scene.own[:3]
         return vector((np.vecdot(away, away) / scene.own[3] - scene.own[3]) / 2)
 
@@ -216,10 +216,10 @@ class KeepOut(Constraint):
 
 
 @dataclass(frozen=True)
-class Box(Constraint):
+class KeepIn(Constraint):
     """A point of a frame stays in a box with edges along the axes of the world; infinite sides are allowed.
 
-    >>> Box((0, 0, 0), (1, 1, 2), "hull").label
+    >>> KeepIn((0, 0, 0), (1, 1, 2), "hull").label
     "'hull' in the box from (0, 0, 0) to (1, 1, 2)"
     """
 
@@ -244,7 +244,7 @@ class Box(Constraint):
     def kind(self) -> str:
         return f"box {self.frame} {self.offset}"
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         return scene.point(self.frame, self.offset)
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -287,7 +287,7 @@ class HalfSpace(Constraint):
     def own(self) -> np.ndarray:
         return np.array(self.normal)
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         return vector(np.vecdot(scene.own[:3], scene.point(self.frame, self.offset)))
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -337,7 +337,7 @@ class Cone(Constraint):
     def own(self) -> np.ndarray:
         return np.array([*self.axis, *self.about])
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         R = scene.pose(self.frame)[:3, :3]
         return vector(np.vecdot(scene.own[3:6], np.matvec(R, scene.own[:3])))
 
@@ -377,7 +377,7 @@ class Between(Constraint):
     def kind(self) -> str:
         return f"between {self.name}"
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         model = scene.model
         for names, values in ((model.u_names, scene.u), (model.v_names, scene.v), (model.q_names, scene.q)):
             if self.name in names:
@@ -413,7 +413,7 @@ class Own(Constraint):
     def label(self) -> str:
         return self.name
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         value = as_array(self.inner(scene.q, scene.v, scene.u))
         return np.reshape(value, (1,)) if len(value.shape) == 0 else value
 
@@ -438,7 +438,7 @@ class Rest(Constraint):
     def kind(self) -> str:
         return "rest"
 
-    def function(self, scene: Scene) -> Array:
+    def function(self, scene: NodeScene) -> Array:
         return scene.v
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from heavytop._arrays import Array, directional, symbol
 from heavytop.compile import trace_of
 from heavytop.control.charts import miss
 from heavytop.errors import PlanError, wrong_shape
-from heavytop.plan.scene import Scene, check_frame
+from heavytop.plan.scene import NodeScene, check_frame
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Cost(ABC):
         return np.zeros(0)
 
     @abstractmethod
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         """Cost per time."""
 
     def check(self, model: Model) -> None:
@@ -77,7 +77,7 @@ class Sum(Cost):
     def terms(self) -> tuple[tuple[float, Cost], ...]:
         return self.parts
 
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         raise AssertionError("sums are taken term by term")
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Time(Cost):
     def kind(self) -> str:
         return "time"
 
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         return np.asarray(1.0)
 
 
@@ -133,7 +133,7 @@ class Effort(Cost):
             parts.append(np.broadcast_to(array, (model.nu,)))
         return np.concatenate(parts)
 
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         n = scene.model.nu
         away = scene.u - scene.own[:n]
         return np.vecdot(scene.own[n : 2 * n], away * away)
@@ -162,7 +162,7 @@ class Speed(Cost):
             raise wrong_shape("weights of Speed", (model.nv,), array.shape)
         return np.broadcast_to(array, (model.nv,)).copy()
 
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         return np.vecdot(scene.own[: scene.model.nv], scene.v * scene.v)
 
 
@@ -184,15 +184,15 @@ class Jerk(Cost):
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
 
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         raise AssertionError("the jerk needs the rates of the inputs")
 
-    def with_rates(self, scene: Scene, u_rate: Array) -> Array:
+    def with_rates(self, scene: NodeScene, u_rate: Array) -> Array:
         """|j|^2 with the jerk j, the third rate of the place of the point along the motion."""
         model, sizes = scene.model, {"q": scene.model.nq, "v": scene.model.nv, "u": scene.model.nu}
         own = {name: symbol(name, size) for name, size in sizes.items()}
         p, rate = symbol("p", len(model.parameter_names)), symbol("u_rate", model.nu)
-        at = Scene(model, own["q"], own["v"], own["u"], p, symbol("none", 0))
+        at = NodeScene(model, own["q"], own["v"], own["u"], p, symbol("none", 0))
         (q_rate,) = model.traced("rate").expressions(at.q, at.v, p)
         along = lambda x: (  # noqa: E731
             directional(x, at.q, q_rate) + directional(x, at.v, at.acceleration()) + directional(x, at.u, rate)
@@ -224,10 +224,10 @@ class Distance(Cost):
     def __repr__(self) -> str:
         return "Distance()"
 
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         raise AssertionError("the distance is taken at the nodes")
 
-    def at_node(self, scene: Scene) -> Array:
+    def at_node(self, scene: NodeScene) -> Array:
         """Squared distance (1,) from (q_R, v_R) = scene.own."""
         nq, nv = scene.model.nq, scene.model.nv
         away = miss(scene.model.coordinates, scene.own[:nq], scene.q)
@@ -248,5 +248,5 @@ class OwnCost(Cost):
     def __repr__(self) -> str:
         return "OwnCost()"
 
-    def integrand(self, scene: Scene) -> Array:
+    def integrand(self, scene: NodeScene) -> Array:
         return np.reshape(self.inner(scene.q, scene.v, scene.u), ())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
 from heavytop.system.model import Model
@@ -61,7 +62,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Unchanging):
     """What is to be planned.
 
     Attributes

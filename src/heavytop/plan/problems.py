@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop import library
+from heavytop._travel import Unchanging
 from heavytop.errors import unknown_name
 from heavytop.plan.api import plan
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, Own, Point, Rest, swing
@@ -25,7 +26,7 @@ GRAVITY = 9.81
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(Unchanging):
     """A problem that is ready to be planned.
 
     Attributes

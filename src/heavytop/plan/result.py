@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
-from heavytop.control.rates import Rates
+from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
-from heavytop.control.shooting import Layout, Shooting
+from heavytop.control.shooting import NodeLayout, Shooting
 from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
 from heavytop.simulate import Run, simulate
@@ -46,7 +47,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Unchanging):
     """An optimal motion within its limits.
 
     Attributes
@@ -145,9 +146,9 @@ class Plan:
         return Reference(self.model, self._motion, duration=self.duration, breaks=tuple(self.times[1:-1]))
 
     def _motion(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        model, rates = self.model, Rates.of(self.model)
+        model, rates = self.model, ChartRates.of(self.model)
         k, tau = self._interval(t)
-        layout = Layout(rates.ne, rates.nv, rates.nu, self.linear)
+        layout = NodeLayout(rates.ne, rates.nv, rates.nu, self.linear)
         y = np.zeros((len(t), layout.size))
         y[:, layout.v], y[:, layout.u] = self.v[k], self.u[k]
         if self.linear:

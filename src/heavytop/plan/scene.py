@@ -10,14 +10,14 @@ import numpy as np
 from heavytop._arrays import Array, split, symbol
 from heavytop.compile import on_symbols
 from heavytop.control.charts import chart
-from heavytop.control.rates import Derivatives, Rates
+from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.errors import PlanError
 from heavytop.system.model import Model
 from heavytop.system.names import WORLD
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class NodeScene:
     """One moment of a motion.
 
     Attributes
@@ -59,13 +59,13 @@ def node_function(model: Model, name: str, function: Any, numbers: int, mark: st
     numbers : how many numbers of its own the function has (``scene.own``).
     mark : text that determines the function, or None if only its code does.
     """
-    rates = Rates.of(model)
+    rates = ChartRates.of(model)
 
     def build() -> tuple[Array, Array, dict[str, Array]]:
         y, symbols = symbol("y", rates.nx + rates.nu), rates.symbols()
         own = symbol("own", numbers)
         q = chart(model.coordinates, symbols["q_bar"], y[: rates.ne])
-        scene = Scene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], own)
+        scene = NodeScene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], own)
         value = on_symbols(function, name, PlanError)(scene)
         return value + 0.0 * y[0], y, {**symbols, "own": own}  # a constant is a function too
 
@@ -78,13 +78,13 @@ def interval_function(model: Model, name: str, function: Any, free: bool, mark: 
 
     Its own number is the length of the interval in s, or its part of tau where the duration is free.
     """
-    rates = Rates.of(model)
+    rates = ChartRates.of(model)
 
     def build() -> tuple[Array, Array, dict[str, Array]]:
         y, symbols, own = symbol("y", rates.nx + 2 * rates.nu + int(free)), rates.symbols(), symbol("own", 1)
         e, v, u, change = split(y, (rates.ne, rates.nv, rates.nu, rates.nu))
         h = own[0] * y[rates.nx + 2 * rates.nu] if free else own[0]
-        scene = Scene(model, chart(model.coordinates, symbols["q_bar"], e), v, u, symbols["p"], own)
+        scene = NodeScene(model, chart(model.coordinates, symbols["q_bar"], e), v, u, symbols["p"], own)
         return np.reshape(h * function(scene, change / h), (1,)), y, {**symbols, "own": own}
 
     fingerprint = model.description.fingerprint

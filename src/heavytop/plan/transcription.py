@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from heavytop.control.charts import chart
-from heavytop.control.rates import Derivatives, Rates
-from heavytop.control.shooting import Layout, Shooting, Trajectory
+from heavytop.control.rates import ChartRates, Derivatives
+from heavytop.control.shooting import NodeLayout, Shooting, Trajectory
 from heavytop.plan.blocks import Block
 from heavytop.plan.patterns import interval_patterns
 from heavytop.plan.problem import Problem
@@ -55,9 +55,9 @@ class Transcription:
         time_weight: float,
     ) -> None:
         self.problem, self.centres, self.blocks, self.time_weight = problem, centres, blocks, time_weight
-        self.rates = Rates.of(problem.model)
+        self.rates = ChartRates.of(problem.model)
         r = self.rates
-        self.layout = Layout(r.ne, r.nv, r.nu, problem.linear, problem.free)
+        self.layout = NodeLayout(r.ne, r.nv, r.nu, problem.linear, problem.free)
         self.shooting = Shooting(r, self.layout, tableau, substeps, integrand)
         self.count, self.size = problem.steps, self.layout.size
         self.p = problem.parameters

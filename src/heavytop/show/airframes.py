@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop.show.meshes import Floats, Mesh, box, cone, cylinder, frozen_array, hull, propeller, tube
+from heavytop.show.meshes import Floats, Surface, box, cone, cylinder, frozen_array, hull, propeller, tube
 
 
-def airframe(rotors: object, propeller_radius: float, front: object = (1.0, 0.0, 0.0)) -> tuple[Mesh, ...]:
+def airframe(rotors: object, propeller_radius: float, front: object = (1.0, 0.0, 0.0)) -> tuple[Surface, ...]:
     """Hull, arms, motors and landing legs of a multicopter with any number of rotors, in the frame of its hull.
 
     A pointed nose and coloured arms towards ``front`` show the heading without the help of colour.
@@ -47,7 +47,7 @@ def airframe(rotors: object, propeller_radius: float, front: object = (1.0, 0.0,
     return tuple(parts)
 
 
-def _arm(tip: Floats, thickness: float, propeller_radius: float, ahead: Floats) -> list[Mesh]:
+def _arm(tip: Floats, thickness: float, propeller_radius: float, ahead: Floats) -> list[Surface]:
     outward = tip / max(float(np.linalg.norm(tip)), 1e-9)
     role = "accent" if outward @ ahead > 0.35 else "arm"
     motor = tip - np.array([0.0, 0.0, 0.17 * propeller_radius])
@@ -57,7 +57,7 @@ def _arm(tip: Floats, thickness: float, propeller_radius: float, ahead: Floats) 
     ]
 
 
-def _leg(yaw: Floats, size: float, sign: float) -> list[Mesh]:
+def _leg(yaw: Floats, size: float, sign: float) -> list[Surface]:
     foot = np.array([0.0, sign * 0.75 * size, -0.75 * size])
     bar = 0.55 * size * np.array([1.0, 0.0, 0.0])
     parts = [
@@ -70,12 +70,12 @@ def _leg(yaw: Floats, size: float, sign: float) -> list[Mesh]:
     return [part.moved(yaw) for part in parts]
 
 
-def rotor(radius: float, clockwise: bool = False) -> tuple[Mesh, ...]:
+def rotor(radius: float, clockwise: bool = False) -> tuple[Surface, ...]:
     """A propeller that turns about z at the origin of its frame."""
     return (propeller(radius, clockwise=clockwise),)
 
 
-def slung_load(cable: float, size: float) -> tuple[Mesh, ...]:
+def slung_load(cable: float, size: float) -> tuple[Surface, ...]:
     """A load below the origin of its frame: a cable of the given length and a crate at its end."""
     crate = box((size, size, size), "load").moved(at=(0, 0, -cable))
     strap = box((1.02 * size, 0.2 * size, 1.02 * size), "cable").moved(at=(0, 0, -cable))

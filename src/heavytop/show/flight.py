@@ -10,7 +10,7 @@ import numpy as np
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.flight import Flight
 from heavytop.show.airframes import airframe, rotor, slung_load
-from heavytop.show.meshes import Mesh, box, cone, cylinder, hull, tube
+from heavytop.show.meshes import Surface, box, cone, cylinder, hull, tube
 from heavytop.show.page import write_page
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
@@ -133,7 +133,7 @@ def _tilted(part: Rotor, forces: np.ndarray) -> np.ndarray:
     return poses
 
 
-def _pod(part: Rotor) -> tuple[Mesh, ...]:
+def _pod(part: Rotor) -> tuple[Surface, ...]:
     """Motor of a tilting propeller, below it."""
     r = part.radius
     return (
@@ -142,7 +142,7 @@ def _pod(part: Rotor) -> tuple[Mesh, ...]:
     )
 
 
-def _frame(rotors: Any, front: Any) -> tuple[Mesh, ...]:
+def _frame(rotors: Any, front: Any) -> tuple[Surface, ...]:
     """Hull and arms; the motors of tilting propellers belong to their pods."""
     tips = np.array([part.at for part in rotors])
     if rotors[0].tilt is None:

@@ -14,15 +14,16 @@ import numpy as np
 
 from heavytop._arrays import as_array
 from heavytop.show.airframes import airframe
-from heavytop.show.meshes import Floats, Mesh, cylinder, disc, frame_along, propeller, sphere, tube
+from heavytop.show.meshes import Floats, Surface, cylinder, disc, frame_along, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.shape_meshes import shape_meshes
 from heavytop.show.solids import MassProperties, equivalent_solid
-from heavytop.system import Cylindrical, Fixed, Free, Model, Planar, Prismatic, Revolute, Thruster, Universal
+from heavytop.system import Model, Thruster
 from heavytop.system.description import at_defaults
 from heavytop.system.forces import Line
 from heavytop.system.graph import Edge
 from heavytop.system.inputs import unit_axis
+from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
 
 MOST_TRAILS = 6
@@ -134,9 +135,9 @@ class Linkage:
         thrust = {t.body for t in self._thrusters.values()}
         kept = []
         for edge in self._description.graph.edges:
-            if isinstance(edge.joint, Free | Planar | Prismatic | Cylindrical):
+            if edge.joint.translations:
                 continue
-            if isinstance(edge.joint, Fixed) and edge.b not in self.masses and edge.b not in thrust:
+            if edge.joint.is_fixed and edge.b not in self.masses and edge.b not in thrust:
                 continue
             inside = self._relative(edge)
             if np.max(np.ptp(inside, axis=0)) <= 1e-9 * (1 + np.max(np.abs(inside))):
@@ -173,35 +174,35 @@ class Linkage:
     # --- meshes -------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def meshes(self) -> dict[str, list[Mesh]]:
+    def meshes(self) -> dict[str, list[Surface]]:
         """Frame -> its look."""
         thickness = 0.016 * self.scale
-        parts: dict[str, list[Mesh]] = {frame: [] for frame in self.links}
+        parts: dict[str, list[Surface]] = {frame: [] for frame in self.links}
         for name, look in self.shapes[0].items():
             parts[name] += look
         for name in self._bare:
             parts[name] += self._solid(name) + self._arms(name, thickness)
         for edge in self._hinges:
-            if not isinstance(edge.joint, Fixed) and edge.b not in self.shapes[0] and edge.a not in self.shapes[0]:
+            if not edge.joint.is_fixed and edge.b not in self.shapes[0] and edge.a not in self.shapes[0]:
                 parts[edge.b].append(_pin(edge.joint, np.eye(4), thickness))
         for loop in self._description.loops:
             parts[loop.b].append(_pin(loop.joint, self.number(loop.at_b), thickness))
         for edge in self._description.graph.edges:
-            if isinstance(edge.joint, Prismatic | Cylindrical) and edge.b not in self.shapes[0]:
+            if edge.joint.slides_along is not None and edge.b not in self.shapes[0]:
                 parts[edge.a] += self._rail(edge, thickness)
         for thruster in self._thrusters.values():
             parts[thruster.body] += self._propeller(thruster, thickness)
         return parts
 
     @cached_property
-    def shapes(self) -> tuple[dict[str, list[Mesh]], list[str]]:
+    def shapes(self) -> tuple[dict[str, list[Surface]], list[str]]:
         """Frame -> meshes of the shapes that it was given, and what could not be drawn."""
         return shape_meshes(self._description.shapes)
 
     @property
     def _bare(self) -> list[str]:
         """Bodies to draw from their inertia: those without shapes, except parts welded to others in a system that has shapes."""
-        welded = {e.b for e in self._description.graph.edges if isinstance(e.joint, Fixed)} if self.shapes[0] else set()
+        welded = {e.b for e in self._description.graph.edges if e.joint.is_fixed} if self.shapes[0] else set()
         return [name for name in self.masses if name not in self.shapes[0] and name not in welded]
 
     def notes(self) -> list[str]:
@@ -215,7 +216,7 @@ class Linkage:
             )
         return notes
 
-    def _solid(self, name: str) -> list[Mesh]:
+    def _solid(self, name: str) -> list[Surface]:
         rotors = self._rotors(name)
         if len(rotors) >= ROTORS:
             center = self.masses[name].center
@@ -223,14 +224,15 @@ class Linkage:
         body, heaviest = self.masses[name], max(b.mass for b in self.masses.values()) or 1.0
         point = self.scale * max(0.085 * np.cbrt(body.mass / heaviest), 0.045)
         role = "load" if name in self.leaves else "arm"
-        slides = [e for e in self._description.graph.edges if e.b == name and isinstance(e.joint, Prismatic)]
-        along = self.number(slides[0].joint.axis) if slides else None  # pyright: ignore[reportAttributeAccessIssue]
+        joints = [e.joint for e in self._description.graph.edges if e.b == name]
+        rails = [joint.slides_along for joint in joints if joint.turns_about is None and joint.slides_along is not None]
+        along = self.number(rails[0]) if rails else None
         # a link between several joints must not vanish behind a disc
         reach = [float(np.linalg.norm(p - r)) for p in self.links[name] for r in self.links[name]]
         widest = 0.3 * max(reach, default=0.0)
         return equivalent_solid(body, point, role, along, widest if widest > 0 else np.inf)
 
-    def _arms(self, name: str, thickness: float) -> list[Mesh]:
+    def _arms(self, name: str, thickness: float) -> list[Surface]:
         """Tubes from the joint of the body to its centre of mass and to the joints that it carries."""
         points, center = self.links[name], self.masses[name].center
         held = any(edge.b == name for edge in self._hinges)
@@ -238,9 +240,9 @@ class Linkage:
         ends = [center, *points]
         return [tube(start, p, thickness, "body") for p in ends if np.linalg.norm(p - start) > thickness]
 
-    def _rail(self, edge: Edge, thickness: float) -> list[Mesh]:
+    def _rail(self, edge: Edge, thickness: float) -> list[Surface]:
         inside = self._relative(edge)
-        axis = self.number(edge.at)[:3, :3] @ self.number(edge.joint.axis)  # pyright: ignore[reportAttributeAccessIssue]
+        axis = self.number(edge.at)[:3, :3] @ self.number(edge.joint.slides_along)
         travel = (inside - inside[0]) @ axis
         low, high = float(travel.min()) - 0.35 * self.scale, float(travel.max()) + 0.35 * self.scale
         ends = inside[0] + low * axis, inside[0] + high * axis
@@ -256,7 +258,7 @@ class Linkage:
         gaps = np.linalg.norm(rotors[:, None] - rotors, axis=-1)[~np.eye(len(rotors), dtype=bool)]
         return 0.45 * float(np.min(gaps, initial=self.scale))
 
-    def _propeller(self, thruster: Thruster, thickness: float) -> list[Mesh]:
+    def _propeller(self, thruster: Thruster, thickness: float) -> list[Surface]:
         at, axis = self.number(thruster.at), self.number(unit_axis(thruster.axis, "thruster"))
         clockwise = float(self.number(thruster.drag_ratio)) > 0
         pose = np.eye(4)
@@ -289,7 +291,7 @@ class Linkage:
         )
 
     def _followed(self, bodies: Mapping[str, Body]) -> str:
-        free = [_shown(e.b) for e in self._description.graph.edges if isinstance(e.joint, Free | Planar)]
+        free = [_shown(e.b) for e in self._description.graph.edges if e.joint.translations > 1]
         roaming = [name for name in free if name in bodies]
         drawn = [name for name in map(_shown, self.masses) if name in bodies]
         return roaming[0] if roaming else max(drawn or bodies, key=lambda name: bodies[name].radius)
@@ -395,7 +397,7 @@ def _shown(name: str) -> str:
     return name.replace("/", "\u2215")
 
 
-def _centred(meshes: list[Mesh], poses: Floats) -> Body:
+def _centred(meshes: list[Surface], poses: Floats) -> Body:
     """A body whose frame is moved to the middle of its meshes, which is where the camera looks for it."""
     vertices = np.concatenate([mesh.vertices for mesh in meshes])
     middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
@@ -404,12 +406,13 @@ def _centred(meshes: list[Mesh], poses: Floats) -> Body:
     return Body([mesh.moved(at=-middle) for mesh in meshes], moved)
 
 
-def _pin(joint: object, at: Floats, thickness: float) -> Mesh:
+def _pin(joint: Joint, at: Floats, thickness: float) -> Surface:
     """The look of a joint at a pose: a pin along its axis, or a ball."""
     pose = np.array(at, dtype=float)
-    if not isinstance(joint, Revolute):
-        return sphere((1.7 if isinstance(joint, Universal) else 2.0) * thickness, "accent").moved(pose)
-    pose[:3, :3] = pose[:3, :3] @ frame_along(np.asarray(joint.axis, dtype=float))
+    axis = joint.turns_about
+    if axis is None:
+        return sphere((1.7 if joint.coordinates.nv == 2 else 2.0) * thickness, "accent").moved(pose)
+    pose[:3, :3] = pose[:3, :3] @ frame_along(np.asarray(axis, dtype=float))
     return cylinder(1.8 * thickness, 5.5 * thickness, "accent", 20).moved(pose)
 
 

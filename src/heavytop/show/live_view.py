@@ -12,7 +12,7 @@ from heavytop.copters.live.flight import Snapshot
 from heavytop.copters.vehicle import GRAVITY, Vehicle
 from heavytop.geometry.quaternion import quaternion_from_rotation
 from heavytop.show.airframes import airframe, rotor, slung_load
-from heavytop.show.meshes import Mesh, frame_along, merge
+from heavytop.show.meshes import Surface, frame_along, merge
 from heavytop.show.palette import look
 
 SPIN = 22.0
@@ -98,7 +98,7 @@ class View:
         self._goal.scale = 2.0 * reach
         self._line.thickness = 0.05 * reach
 
-    def _add(self, name: str, path: str, meshes: Sequence[Mesh]) -> None:
+    def _add(self, name: str, path: str, meshes: Sequence[Surface]) -> None:
         """A frame with one mesh per colour."""
         self._frames[name] = self._scene.add_frame(path, show_axes=False)
         for role, mesh in merge(meshes).items():

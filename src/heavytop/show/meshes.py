@@ -31,7 +31,7 @@ def frozen_array(value: object, what: str, shape: tuple[int | str, ...], dtype: 
 
 
 @dataclass(frozen=True, eq=False)
-class Mesh:
+class Surface:
     """Triangles in the frame of a body, with a colour role.
 
     Parameters
@@ -63,7 +63,7 @@ class Mesh:
         if self.faces.size and not 0 <= self.faces.min() <= self.faces.max() < len(self.vertices):
             raise ModelError(f"faces of a mesh name vertices 0 to {len(self.vertices) - 1}, got {self.faces.max()}.")
 
-    def moved(self, pose: object = None, at: object = None) -> Mesh:
+    def moved(self, pose: object = None, at: object = None) -> Surface:
         """The mesh at a pose (4, 4), or at a position (3,) without turning."""
         G = np.eye(4)
         if pose is not None:
@@ -72,7 +72,7 @@ class Mesh:
             G[:3, 3] += frozen_array(at, "position of a mesh", (3,))
         return replace(self, vertices=self.vertices @ G[:3, :3].T + G[:3, 3], normals=self.normals @ G[:3, :3].T)
 
-    def painted(self, role: str) -> Mesh:
+    def painted(self, role: str) -> Surface:
         """The mesh with another colour role."""
         return replace(self, role=role)
 
@@ -82,17 +82,17 @@ class Mesh:
         return float(np.max(np.linalg.norm(self.vertices, axis=-1), initial=0.0))
 
 
-def merge(meshes: Sequence[Mesh]) -> dict[str, Mesh]:
+def merge(meshes: Sequence[Surface]) -> dict[str, Surface]:
     """One mesh per role, in order of first appearance.
 
     >>> sorted(merge([box((1, 1, 1)), sphere(1), box((1, 1, 1), role="load")]))
     ['body', 'load']
     """
-    merged: dict[str, Mesh] = {}
+    merged: dict[str, Surface] = {}
     for role in dict.fromkeys(mesh.role for mesh in meshes):
         parts = [mesh for mesh in meshes if mesh.role == role]
         starts = np.cumsum([0] + [len(mesh.vertices) for mesh in parts])
-        merged[role] = Mesh(
+        merged[role] = Surface(
             np.concatenate([mesh.vertices for mesh in parts]),
             np.concatenate([mesh.normals for mesh in parts]),
             np.concatenate([mesh.faces + start for mesh, start in zip(parts, starts, strict=False)]),
@@ -109,7 +109,7 @@ def _grid_faces(rows: int, columns: int) -> np.ndarray:
     return quads.reshape(-1, 3)
 
 
-def box(size: ArrayLike, role: str = "body") -> Mesh:
+def box(size: ArrayLike, role: str = "body") -> Surface:
     """A box with edge lengths ``size`` around the origin.
 
     >>> box((1, 2, 3)).vertices.shape
@@ -128,10 +128,10 @@ def box(size: ArrayLike, role: str = "body") -> Mesh:
             ]
             vertices += [corner * half for corner in corners]
             normals += [normal] * 4
-    return Mesh(np.array(vertices), np.array(normals), np.array(faces), role)
+    return Surface(np.array(vertices), np.array(normals), np.array(faces), role)
 
 
-def revolve(profile: ArrayLike, sides: int = 28, role: str = "body", smooth: bool = False) -> Mesh:
+def revolve(profile: ArrayLike, sides: int = 28, role: str = "body", smooth: bool = False) -> Surface:
     """A solid of revolution about z from a profile of (radius, height) points, bottom to top.
 
     Every straight piece of the profile gets its own normals (sharp edges) unless ``smooth``.
@@ -154,10 +154,10 @@ def revolve(profile: ArrayLike, sides: int = 28, role: str = "body", smooth: boo
             normals.append(np.column_stack([outward * ring, np.full(sides + 1, upward)]))
         faces.append(_grid_faces(len(curve), sides + 1)[:, ::-1] + start)
         start += len(curve) * (sides + 1)
-    return Mesh(np.concatenate(vertices), np.concatenate(normals), np.concatenate(faces), role)
+    return Surface(np.concatenate(vertices), np.concatenate(normals), np.concatenate(faces), role)
 
 
-def cylinder(radius: float, height: float, role: str = "body", sides: int = 28) -> Mesh:
+def cylinder(radius: float, height: float, role: str = "body", sides: int = 28) -> Surface:
     """A cylinder along z, centred at the origin.
 
     >>> float(cylinder(0.5, 2.0).vertices[:, 2].max())
@@ -166,30 +166,30 @@ def cylinder(radius: float, height: float, role: str = "body", sides: int = 28) 
     return revolve([(0, -height / 2), (radius, -height / 2), (radius, height / 2), (0, height / 2)], sides, role)
 
 
-def cone(radius: float, height: float, role: str = "body", sides: int = 28) -> Mesh:
+def cone(radius: float, height: float, role: str = "body", sides: int = 28) -> Surface:
     """A cone with its base at the origin and its tip at (0, 0, height)."""
     return revolve([(0, 0), (radius, 0), (0, height)], sides, role)
 
 
-def sphere(radius: float, role: str = "load", sides: int = 24) -> Mesh:
+def sphere(radius: float, role: str = "load", sides: int = 24) -> Surface:
     """A sphere around the origin."""
     angle = np.linspace(-np.pi / 2, np.pi / 2, sides // 2 + 1)
     return revolve(radius * np.column_stack([np.cos(angle), np.sin(angle)]), sides, role, smooth=True)
 
 
-def disc(radius: float, thickness: float, role: str = "body", sides: int = 40) -> Mesh:
+def disc(radius: float, thickness: float, role: str = "body", sides: int = 40) -> Surface:
     """A flat disc in the x-y plane."""
     return cylinder(radius, thickness, role, sides)
 
 
-def ring(radius: float, thickness: float, role: str = "arm", sides: int = 40) -> Mesh:
+def ring(radius: float, thickness: float, role: str = "arm", sides: int = 40) -> Surface:
     """A torus in the x-y plane, for example a propeller guard."""
     angle = np.linspace(0.0, 2 * np.pi, 11)
     profile = np.column_stack([radius + thickness / 2 * np.cos(angle), thickness / 2 * np.sin(angle)])
     return revolve(profile, sides, role, smooth=True)
 
 
-def tube(start: ArrayLike, end: ArrayLike, radius: float, role: str = "arm", sides: int = 12) -> Mesh:
+def tube(start: ArrayLike, end: ArrayLike, radius: float, role: str = "arm", sides: int = 12) -> Surface:
     """A straight tube from one point to another: arms, legs, cables.
 
     >>> tube((0, 0, 0), (0.3, 0, 0), 0.01).radius < 0.31
@@ -205,7 +205,7 @@ def tube(start: ArrayLike, end: ArrayLike, radius: float, role: str = "arm", sid
     return cylinder(radius, length, role, sides).moved(pose)
 
 
-def hull(size: ArrayLike, role: str = "body", roundness: float = 0.35, sides: int = 24) -> Mesh:
+def hull(size: ArrayLike, role: str = "body", roundness: float = 0.35, sides: int = 24) -> Surface:
     """A box with rounded edges (superellipsoid) with edge lengths ``size``; roundness 1 gives an ellipsoid."""
     half = frozen_array(size, "size of a hull", (3,)) / 2
 
@@ -227,10 +227,10 @@ def hull(size: ArrayLike, role: str = "body", roundness: float = 0.35, sides: in
     # gradient of the implicit function sum |x_i / h_i|^(2 / e)
     normals = power(vertices / half, 2 / e - 1) / half
     normals /= np.maximum(np.linalg.norm(normals, axis=-1, keepdims=True), 1e-12)
-    return Mesh(vertices, normals, _grid_faces(sides // 2 + 1, sides + 1)[:, ::-1], role)
+    return Surface(vertices, normals, _grid_faces(sides // 2 + 1, sides + 1)[:, ::-1], role)
 
 
-def propeller(radius: float, blades: int = 2, clockwise: bool = False, role: str = "propeller") -> Mesh:
+def propeller(radius: float, blades: int = 2, clockwise: bool = False, role: str = "propeller") -> Surface:
     """A propeller turning about z: tapered, twisted blades and a hub; thrust is along +z.
 
     A counter-clockwise propeller (seen from +z) lifts when it turns in the positive sense about z.
@@ -253,7 +253,7 @@ def propeller(radius: float, blades: int = 2, clockwise: bool = False, role: str
         -1,
     )
     normal /= np.linalg.norm(normal, axis=-1, keepdims=True)
-    blade = Mesh(outline.reshape(-1, 3), normal.reshape(-1, 3), _grid_faces(len(span), len(around)), role)
+    blade = Surface(outline.reshape(-1, 3), normal.reshape(-1, 3), _grid_faces(len(span), len(around)), role)
     hub = revolve(
         [(0, -0.07 * radius), (0.11 * radius, -0.07 * radius), (0.11 * radius, 0.05 * radius), (0, 0.14 * radius)],
         18,
@@ -282,7 +282,7 @@ def frame_along(direction: Floats) -> Floats:
     return np.stack([x, np.cross(z, x), z], axis=-1)
 
 
-def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = None, role: str = "path") -> Mesh:
+def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = None, role: str = "path") -> Surface:
     """A tube along a curve, its triangles in order of the curve (a prefix of the faces shows the curve so far).
 
     Parameters
@@ -317,4 +317,4 @@ def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = No
         arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=-1))])
         middle = (arc[1:] + arc[:-1]) / 2
         faces = faces[np.floor(middle / dash) % 2 == 0]
-    return Mesh(vertices.reshape(-1, 3), normals.reshape(-1, 3), faces.reshape(-1, 3), role)
+    return Surface(vertices.reshape(-1, 3), normals.reshape(-1, 3), faces.reshape(-1, 3), role)

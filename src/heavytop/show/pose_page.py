@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import Array
 from heavytop.show.linkage import Linkage
 from heavytop.show.page import write_page
 from heavytop.show.scene import Report
-from heavytop.system import Coupled, Model, Prismatic, Revolute
+from heavytop.system import Model
 from heavytop.system.graph import Step
+from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
 
 MOST_SLIDERS = 120
@@ -54,7 +56,7 @@ class _Sliders:
         """The document's part, or None if nothing can be moved."""
         steps = self.model.description.graph.spanning_tree()
         for step in steps:
-            if isinstance(step.edge.joint, Revolute | Prismatic) and step.edge.joint.coordinates.nq == 1:
+            if step.edge.joint.coordinates.nq == 1 and _axis(step.edge.joint) is not None:
                 self._slider(step)
         if not 0 < len(self.sliders) <= MOST_SLIDERS:
             return None
@@ -72,7 +74,7 @@ class _Sliders:
         }
 
     def _slider(self, step: Step) -> None:
-        label, sliding = step.edge.label, isinstance(step.edge.joint, Prismatic)
+        label, sliding = step.edge.label, step.edge.joint.slides_along is not None
         bounds = self.limits.get(label)
         reach = 0.5 * self.linkage.scale if sliding else np.pi
         low = getattr(bounds, "lower", None)
@@ -86,16 +88,19 @@ class _Sliders:
         edge, joint = step.edge, step.edge.joint
         at, labels = self.linkage.number(edge.at), list(self.sliders)
         made: dict[str, Any] = {"frame": step.frame, "parent": step.parent, "forward": step.forward}
-        inner, source, ratio, offset = joint, edge.label, 1.0, 0.0
-        if isinstance(joint, Coupled):
-            inner, source = joint.joint, joint.source
-            ratio, offset = float(self.linkage.number(joint.ratio)), float(self.linkage.number(joint.offset))
-        if source in self.sliders and isinstance(inner, Revolute | Prismatic):
+        source, axis = joint.follows or edge.label, _axis(joint)
+        if source in self.sliders and axis is not None:
+            offset, ratio = (float(self.linkage.number(x)[0]) for x in joint.follow(np.zeros(1), np.ones(1)))
             made |= {"joint": labels.index(source), "ratio": ratio, "offset": offset}
-            made |= {"axis": self.linkage.number(inner.axis).tolist(), "slides": isinstance(inner, Prismatic)}
+            made |= {"axis": self.linkage.number(axis).tolist(), "slides": joint.slides_along is not None}
         elif joint.coordinates.nq:
             at = at @ joint.pose(self.q[self.model.coordinates.q_slice(edge.label)])
         return made | {"at": _columns(at)}
+
+
+def _axis(joint: Joint) -> Array | None:
+    """The axis about or along which a joint moves."""
+    return joint.turns_about if joint.slides_along is None else joint.slides_along
 
 
 def _columns(pose: np.ndarray) -> list[float]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import ModelError, unknown_name, wrong_shape
-from heavytop.show.meshes import Floats, Mesh, frozen_array
+from heavytop.show.meshes import Floats, Surface, frozen_array
 from heavytop.show.palette import ROLES
 
 
@@ -66,7 +66,7 @@ class Body:
 
     Parameters
     ----------
-    meshes : sequence of Mesh
+    meshes : sequence of Surface
         Its look, in the body frame.
     motion : array (T, 4, 4) or Spin
         Pose of the body frame in the world frame at every time, or the angle of a part that turns on another body.
@@ -78,7 +78,7 @@ class Body:
     (5, 4, 4)
     """
 
-    meshes: Sequence[Mesh]
+    meshes: Sequence[Surface]
     motion: Floats | Spin
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from heavytop.errors import HeavytopError
-from heavytop.show.meshes import Floats, Mesh, box, cylinder, revolve, sphere
+from heavytop.show.meshes import Floats, Surface, box, cylinder, revolve, sphere
 from heavytop.system import shapes
 from heavytop.system.shapes import PlacedShape
 
@@ -25,11 +25,11 @@ def role_of(color: tuple[float, float, float, float] | None, role: str) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}" + (f"{opacity:02x}" if opacity < 255 else "")
 
 
-def shape_meshes(placed: Sequence[PlacedShape], role: str = "body") -> tuple[dict[str, list[Mesh]], list[str]]:
+def shape_meshes(placed: Sequence[PlacedShape], role: str = "body") -> tuple[dict[str, list[Surface]], list[str]]:
     """Body -> its meshes in the body frame, and what could not be drawn."""
     files = [p for p in placed if isinstance(p.shape, shapes.Mesh)]
     budget = _budgets(files)
-    result: dict[str, list[Mesh]] = {}
+    result: dict[str, list[Surface]] = {}
     problems = []
     for one in placed:
         look = role_of(one.color, role)
@@ -59,7 +59,7 @@ def _budgets(files: Sequence[PlacedShape]) -> dict[int, int]:
     return budget
 
 
-def _mesh(shape: object, role: str, most: int) -> Mesh:
+def _mesh(shape: object, role: str, most: int) -> Surface:
     if isinstance(shape, shapes.Box):
         return box(shape.size, role)
     if isinstance(shape, shapes.Sphere):
@@ -69,7 +69,9 @@ def _mesh(shape: object, role: str, most: int) -> Mesh:
     if isinstance(shape, shapes.Ellipsoid):
         ball, radii = sphere(1.0, role), np.array(shape.radii)
         normals = ball.normals / radii
-        return Mesh(ball.vertices * radii, normals / np.linalg.norm(normals, axis=-1, keepdims=True), ball.faces, role)
+        return Surface(
+            ball.vertices * radii, normals / np.linalg.norm(normals, axis=-1, keepdims=True), ball.faces, role
+        )
     if isinstance(shape, shapes.Capsule):
         angle = np.linspace(-np.pi / 2, np.pi / 2, 14)
         height = shape.radius * np.sin(angle) + np.where(angle < 0, -1, 1) * shape.length / 2
@@ -130,7 +132,7 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, which.reshape(-1)
 
 
-def with_normals(vertices: Floats, faces: np.ndarray, role: str) -> Mesh:
+def with_normals(vertices: Floats, faces: np.ndarray, role: str) -> Surface:
     """A mesh whose normals are smooth except across creases."""
     normals = _areas(vertices[faces])
     area = np.linalg.norm(normals, axis=-1)
@@ -151,4 +153,4 @@ def with_normals(vertices: Floats, faces: np.ndarray, role: str) -> Mesh:
     smooth /= np.maximum(np.linalg.norm(smooth, axis=-1, keepdims=True), 1e-300)
     # corners with the same vertex and normal are one
     first, which = _distinct(np.column_stack([vertex, np.round(smooth * 500).astype(np.int64) + 500]))
-    return Mesh(vertices[vertex[first]], smooth[first], which.reshape(-1, 3), role)
+    return Surface(vertices[vertex[first]], smooth[first], which.reshape(-1, 3), role)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop.show.meshes import Floats, Mesh, box, cylinder, disc, frame_along, sphere
+from heavytop.show.meshes import Floats, Surface, box, cylinder, disc, frame_along, sphere
 
 EQUAL = 0.04
 """Mean square extents count as equal if they differ by less than this share of the largest one."""
@@ -55,7 +55,7 @@ class MassProperties:
 
 def equivalent_solid(
     body: MassProperties, point: float, role: str, along: Floats | None = None, widest: float = np.inf
-) -> list[Mesh]:
+) -> list[Surface]:
     """Meshes of the homogeneous solid with the same moments, at the centre of mass in the body frame.
 
     Bodies of revolution get a stripe so that their spin can be seen, unless they are slender.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.show import palette
-from heavytop.show.meshes import Floats, Mesh, cone, cylinder, disc, merge, sweep
+from heavytop.show.meshes import Floats, Surface, cone, cylinder, disc, merge, sweep
 from heavytop.show.sampling import interpolate
 from heavytop.show.scene import Body, Scene, Spin
 
@@ -64,10 +64,10 @@ def _size_with_parts(scene: Scene) -> float:
     return size
 
 
-def scene_meshes(scene: Scene) -> dict[str, Mesh]:
+def scene_meshes(scene: Scene) -> dict[str, Surface]:
     """Every mesh of the scene, under the name by which the script of the page finds it."""
     extent = extent_of(scene)
-    meshes: dict[str, Mesh] = {}
+    meshes: dict[str, Surface] = {}
     for group, bodies in (("body", scene.bodies), ("ghost", scene.ghosts)):
         for name, body in bodies.items():
             meshes.update(_body_meshes(group, name, body))
@@ -88,7 +88,7 @@ def trail_width(extent: Extent) -> float:
     return min(0.006 * extent.radius, 0.032 * extent.body)
 
 
-def _body_meshes(group: str, name: str, body: Body) -> dict[str, Mesh]:
+def _body_meshes(group: str, name: str, body: Body) -> dict[str, Surface]:
     meshes = {}
     parts = merge(body.meshes)
     if group == "ghost":
@@ -102,7 +102,7 @@ def _body_meshes(group: str, name: str, body: Body) -> dict[str, Mesh]:
     return meshes
 
 
-def _trail_mesh(times: Floats, points: Floats, width: float, role: str, dashed: bool) -> Mesh:
+def _trail_mesh(times: Floats, points: Floats, width: float, role: str, dashed: bool) -> Surface:
     # equidistant in time, so that a part of the time is the same part of the triangles
     at = np.linspace(times[0], times[-1], min(TRAIL_SAMPLES, max(len(times), 2)))
     curve = interpolate(times, points, at)
@@ -130,7 +130,7 @@ def platform_radius(extent: Extent) -> float:
     return float(np.ceil(wanted / spacing) * spacing)
 
 
-def _ground_meshes(scene: Scene, extent: Extent) -> dict[str, Mesh]:
+def _ground_meshes(scene: Scene, extent: Extent) -> dict[str, Surface]:
     """A round platform with grid lines and the axes through the world's origin, all at the height of the ground."""
     radius, height = platform_radius(extent), float(scene.ground or 0.0)
     spacing = grid_spacing(radius)
@@ -156,24 +156,24 @@ def _ground_meshes(scene: Scene, extent: Extent) -> dict[str, Mesh]:
 
 def _strip(
     direction: int, center: tuple[float, float], offset: float, half: float, width: float, height: float
-) -> Mesh:
+) -> Surface:
     along, across = np.eye(3)[direction], np.eye(3)[1 - direction]
     middle = np.array([*center, height]) + offset * across
     corners = [middle + a * half * along + b * width * across for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
     faces = [(0, 1, 2), (0, 2, 3)] if direction == 0 else [(0, 2, 1), (0, 3, 2)]
-    return Mesh(np.array(corners), np.tile([0.0, 0.0, 1.0], (4, 1)), np.array(faces), "grid")
+    return Surface(np.array(corners), np.tile([0.0, 0.0, 1.0], (4, 1)), np.array(faces), "grid")
 
 
-def _flat_ring(radius: float, width: float, at: tuple[float, float, float], role: str) -> Mesh:
+def _flat_ring(radius: float, width: float, at: tuple[float, float, float], role: str) -> Surface:
     angle = np.linspace(0, 2 * np.pi, 97)
     circle = np.column_stack([np.cos(angle), np.sin(angle), 0 * angle])
     vertices = np.concatenate([(radius - width) * circle, radius * circle]) + at
     k = np.arange(96)
     faces = np.concatenate([np.column_stack([k, k + 97, k + 98]), np.column_stack([k, k + 98, k + 1])])
-    return Mesh(vertices, np.tile([0.0, 0.0, 1.0], (194, 1)), faces, role)
+    return Surface(vertices, np.tile([0.0, 0.0, 1.0], (194, 1)), faces, role)
 
 
-def snapshot(meshes: dict[str, Mesh]) -> bytes:
+def snapshot(meshes: dict[str, Surface]) -> bytes:
     """The meshes as K3D's compressed binary snapshot, without its grid, axes, menu and automatic camera."""
     import k3d
 

@@ -14,7 +14,7 @@ from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled, dense_curve
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""
@@ -26,7 +26,7 @@ SMALLEST = 1e-14
 class ChosenSteps:
     """One run whose steps are chosen by the method: segments between input samples, blocks of attempts inside."""
 
-    def __init__(self, problem: Problem, code: Native) -> None:
+    def __init__(self, problem: RunProblem, code: Native) -> None:
         if not isinstance(problem.integrator, ErrorControlled):
             raise SimulationError(f"{problem.integrator!r} chooses its steps, so it must be an ErrorControlled.")
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
@@ -221,7 +221,7 @@ class ChosenSteps:
             # trajectories that are over stay where they are: their end is their own time
             ends = np.where(active, end, self.t)
             attempts = self._attempts(active, end)
-            result = self.stepper.run(self.state, {**constants, given["t_end"]: ends}, tables, steps=attempts)
+            result = self.stepper._raw_run(self.state, {**constants, given["t_end"]: ends}, tables, steps=attempts)
             # before the state moves on: whoever interrupts here loses the block, not the order
             self._keep(result.records)
             self.state = result.state

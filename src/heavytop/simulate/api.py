@@ -19,7 +19,7 @@ from heavytop.simulate.events import as_events
 from heavytop.simulate.inputs import InputPlan, plan_inputs
 from heavytop.simulate.integrators import as_integrator
 from heavytop.simulate.native import native
-from heavytop.simulate.recording import Problem
+from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
 
@@ -118,7 +118,7 @@ def simulate(
     _check_constraints(dynamics, q, v, p)
     memory = plan.control.law.initial_state() if plan.control.law is not None else np.zeros(0)
     batch = _batch(q, v, p, memory, plan.table, _signal_axes(plan, float(start_time)))
-    problem = Problem(
+    problem = RunProblem(
         dynamics=dynamics,
         integrator=method,
         plan=plan,
@@ -202,7 +202,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     """Check q0 and v0."""
     if not isinstance(start, tuple | list) or len(start) != 2:
         raise SimulationError("start must be a pair (q0, v0).")
-    q = dynamics.coordinates.check(start[0], f"start q of {dynamics.name!r}")
+    q = dynamics.coordinates._raw_check(start[0], f"start q of {dynamics.name!r}")
     v = numbers(start[1], f"start v of {dynamics.name!r}")
     if v.ndim == 0 or v.shape[-1] != dynamics.nv:
         hint = f"The velocity coordinates are {', '.join(dynamics.v_names)}."
@@ -214,7 +214,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
     """Loops must be closed and velocities admissible at the start."""
-    kernel = dynamics.kernel("residual")
+    kernel = dynamics._raw_kernel("residual")
     if kernel is None:
         return
     for what, residual in zip(("configuration q", "velocity v"), kernel(q, v, p), strict=True):

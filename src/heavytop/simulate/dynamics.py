@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
+from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from heavytop.system.equation_terms import EquationTerms
 
 
-class Dynamics(Unchanging, ABC):
+class Dynamics(Inside, Unchanging, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -113,6 +114,31 @@ class Dynamics(Unchanging, ABC):
         """(q, v, p) -> linear and angular momentum about the origin, in world axes (6,); None if unknown."""
         return None
 
+    def balance(self) -> Traced | None:
+        """(q, v, a, u, p) -> M a less all forces but those of loops and constraints (nv,); None if unknown."""
+        return None
+
+    def joint_velocity(self) -> Traced | None:
+        """(q, v, p) -> velocities w (nw,) of the coordinates' blocks; None if they are v."""
+        return None
+
+    def rows(self) -> Traced | None:
+        """(q, p) -> (Phi (m, nv), drift b (m,), phi (m,)) of loops and constraints; None if there are none to enforce.
+
+        They demand Phi v + b = 0, and phi = 0 in those of :attr:`holonomic_rows`.
+        """
+        return None
+
+    @property
+    def holonomic_rows(self) -> np.ndarray:
+        """Which rows belong to equations phi(q) = 0: booleans (m,)."""
+        return np.zeros(0, dtype=bool)
+
+    @property
+    def row_groups(self) -> list[int]:
+        """For each row a number that it shares with those of the same constraint and unit."""
+        return list(range(len(self.holonomic_rows)))
+
     def residual(self) -> Traced | None:
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
@@ -130,6 +156,8 @@ class Dynamics(Unchanging, ABC):
         if name not in self._kernels:
             self._kernels[name] = self._compile(name)
         return self._kernels[name]
+
+    _raw_kernel = kernel
 
     @cached_property
     def steppers(self) -> Recent:
@@ -222,6 +250,33 @@ class ModelDynamics(Dynamics):
         outputs = {"position": c.constrained.position_residual, "velocity": c.constrained.velocity_residual}
         return self._make("residual", ("q", "v"), outputs)
 
+    def balance(self) -> Traced:
+        e = self.model.expressions
+        value = e.inverse_dynamics() - self._terms.input_force(e.u)
+        if self.model.description.basis is None:  # else it is part of the applied force
+            value = value - self._terms.nonideal_force
+        return self._make("balance", ("q", "v", "a", "u"), {"balance": value})
+
+    def joint_velocity(self) -> Traced | None:
+        traced = self.model.traced("joint_velocity")
+        return None if _is_identity(traced, self.nv) else traced
+
+    def rows(self) -> Traced | None:
+        if not self.model.is_constrained:
+            return None
+        parts = self.model.expressions.constrained.rows
+        drift = concatenate(*(r.drift for r in parts))
+        phi = concatenate(*(np.zeros(shape(r.drift)) if r.phi is None else r.phi for r in parts))
+        return self._make("rows", ("q",), {"Phi": self.model.expressions.constrained.Phi, "drift": drift, "phi": phi})
+
+    @property
+    def holonomic_rows(self) -> np.ndarray:
+        return self.model.holonomic_rows if self.model.is_constrained else np.zeros(0, dtype=bool)
+
+    @property
+    def row_groups(self) -> list[int]:
+        return self.model.expressions.constrained.groups if self.model.is_constrained else []
+
     def momentum(self) -> Traced:
         return self._make("momentum", ("q", "v"), {"momentum": concatenate(*self._terms.momentum)})
 
@@ -230,7 +285,9 @@ class ModelDynamics(Dynamics):
         return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")}, outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
-        return self.model.parameter_vector(parameters)
+        if not parameters and not self.parameter_names:
+            return np.zeros(0)
+        return self.model._raw_parameter_vector(parameters)
 
 
 class UserDynamics(Dynamics):
@@ -291,7 +348,8 @@ class UserDynamics(Dynamics):
     def _make(self, name: str, inputs: Sequence[str], outputs: Mapping[str, Array]) -> Traced:
         return trace_of(name, {label: self._symbols[label] for label in (*inputs, "p")}, outputs)
 
-    def motion(self) -> Traced:
+    def _symbols_of_motion(self) -> dict[str, Array]:
+        """What the user's function returns, the acceleration first and by this name."""
         result = self._acceleration(*self._arguments(("q", "v", "u")))
         outputs = dict(result) if isinstance(result, Mapping) else {"acceleration": result}
         first = next(iter(outputs))
@@ -300,7 +358,10 @@ class UserDynamics(Dynamics):
                 f"acceleration of {self.name!r} must return {self.nv} velocity rates, got an array of shape "
                 f"{shape(outputs[first])}."
             )
-        values = {"joint_velocity": self._symbols["v"], "acceleration": outputs.pop(first), **outputs}
+        return {"acceleration": outputs.pop(first), **outputs}
+
+    def motion(self) -> Traced:
+        values = {"joint_velocity": self._symbols["v"], **self._symbols_of_motion()}
         return self._make("motion", ("q", "v", "u"), {k: v + np.zeros(shape(v)) for k, v in values.items()})
 
     def energies(self) -> Traced | None:
@@ -314,6 +375,17 @@ class UserDynamics(Dynamics):
         if self._force is None:
             return None
         return self._make("force", ("q", "v", "u"), {"force": self._force(*self._arguments(("q", "v", "u")))})
+
+    def balance(self) -> Traced | None:
+        """M (a - acceleration(q, v, u)) with the mass matrix of the kinetic energy."""
+        if self._kinetic is None:
+            return None
+        v, a = self._symbols["v"], symbol("a", self.nv)
+        kinetic = np.reshape(_scalar(self._kinetic(*self._arguments(("q", "v")))), (1,))
+        missing = a - self._symbols_of_motion()["acceleration"]
+        value = np.matvec(jacobian(jacobian(kinetic, v)[0, :], v), missing)
+        symbols = {"q": self._symbols["q"], "v": v, "a": a, "u": self._symbols["u"], "p": self._symbols["p"]}
+        return trace_of("balance", symbols, {"balance": value})
 
     def power(self) -> Traced | None:
         if self._force is None:
@@ -348,7 +420,7 @@ def as_dynamics(subject: Any) -> Dynamics:
     # a law and a reference have a model too, but it would move without them
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
-        return model.companion(ModelDynamics)
+        return model._raw_companion(ModelDynamics)
     hint = ""
     if hasattr(subject, "derive"):
         hint = " Call .derive() first."
@@ -357,6 +429,17 @@ def as_dynamics(subject: Any) -> Dynamics:
     raise ModelError(
         f"simulate needs a derived model (system.derive()), a vehicle or Dynamics, got {type(subject).__name__}.{hint}"
     )
+
+
+def _is_identity(velocity: Traced, nv: int) -> bool:
+    """Whether (q, v, p) -> w gives v itself."""
+    import casadi
+
+    from heavytop._arrays import to_sx
+
+    q, v, p = (symbol(name, *size) for name, size in velocity.inputs.items())
+    w = velocity.expressions(q, v, p)[0]
+    return shape(w) == (nv,) and casadi.is_equal(to_sx(w), to_sx(v), 2)
 
 
 def velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:

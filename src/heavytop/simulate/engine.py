@@ -16,22 +16,24 @@ from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
 SHARE = 0.8
 """Of the memory that can still be had, what a record may take."""
+SMALL = 16e6
+"""Bytes of a record for which nobody asks how much memory is left: the question costs as much as a short run."""
 
 
 class FixedStep:
     """One run with a fixed step."""
 
-    def __init__(self, problem: Problem, code: Native) -> None:
+    def __init__(self, problem: RunProblem, code: Native) -> None:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         every = problem.record_every
         entries = (problem.steps / every + 2) * max(problem.count, 1) * (problem.q.shape[-1] + problem.v.shape[-1])
-        room = SHARE * available_memory()
+        room = SHARE * available_memory() if 8 * entries > SMALL else np.inf
         if 8 * entries > room:
             least = max(every + 1, int(np.ceil(every * 8 * entries / room))) if room > 0 else problem.steps
             raise SimulationError(
@@ -147,7 +149,7 @@ class FixedStep:
         every = problem.record_every if length % problem.record_every == 0 else length
         if problem.events or problem.plan.callback is not None:
             every = 1
-        return self.stepper.run(
+        return self.stepper._raw_run(
             state,
             self.constants,
             self.tables,

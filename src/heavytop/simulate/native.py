@@ -11,7 +11,7 @@ from heavytop.compile.jit import batch_lanes
 from heavytop.simulate.controller import content
 from heavytop.simulate.events import trace_events
 from heavytop.simulate.plant import Control
-from heavytop.simulate.recording import Problem
+from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.step import Terminals, step_schedule
 
 
@@ -28,10 +28,10 @@ class Native:
     terminals: Terminals
     events: Kernel | None
 
-    def start(self, problem: Problem) -> dict[str, np.ndarray]:
+    def start(self, problem: RunProblem) -> dict[str, np.ndarray]:
         """The state of the stepper at the start of a run; what nobody tells is zero."""
         at, layout = self.terminals, self.stepper.layout
-        own = {at.own[name]: np.asarray(value) for name, value in problem.integrator.start(problem).items()}
+        own = {at.own[name]: np.asarray(value) for name, value in problem.integrator._raw_start(problem).items()}
         state = {at.q: problem.q, at.v: problem.v, **own}
         if at.memory is not None:
             state[at.memory] = problem.memory
@@ -39,7 +39,7 @@ class Native:
         return {name: state.get(name, zero) for name, zero in zeros.items()}
 
 
-def native(problem: Problem) -> Native:
+def native(problem: RunProblem) -> Native:
     """The native code of a run."""
     integrator, control = problem.integrator, _inside(problem)
     lanes = 1 if problem.count == 1 else batch_lanes()
@@ -64,13 +64,13 @@ def native(problem: Problem) -> Native:
     return problem.dynamics.steppers.recall(key, make)
 
 
-def _inside(problem: Problem) -> Control:
+def _inside(problem: RunProblem) -> Control:
     """What of the control happens in the native step: a method that chooses its steps has its law called between segments."""
     control = problem.plan.control
     return Control("table") if problem.integrator.chooses_step and control.kind == "sampled" else control
 
 
-def _stepper(problem: Problem, control: Control, events: Traced | None, mark: str | None, lanes: int) -> Stepper:
+def _stepper(problem: RunProblem, control: Control, events: Traced | None, mark: str | None, lanes: int) -> Stepper:
     def build() -> Schedule:
         return step_schedule(problem.dynamics, control, problem.integrator, balance=problem.balance, events=events)
 

@@ -64,7 +64,7 @@ class Parts:
         return self._flats[flat].get()
 
 
-class State(Parts):
+class PlantState(Parts):
     """A state of the plant.
 
     Attributes
@@ -94,13 +94,13 @@ class State(Parts):
         """What the integrator carries along."""
         return {name: value.get() for name, value in self._own.items()}
 
-    def keeping(self, **own: Array) -> State:
+    def keeping(self, **own: Array) -> PlantState:
         """The same state with new values of what the integrator carries along."""
         tape = self.plant.tape
         for name in own:
             if name not in self.plant.carried:
                 raise unknown_name("entry of carries", name, self.plant.carried)
-        return State(
+        return PlantState(
             self.plant,
             self._first,
             self._flats,
@@ -108,12 +108,14 @@ class State(Parts):
             self.rests,
         )
 
-    def replaced(self, q: Array | None = None, v: Array | None = None, work: Array | None = None) -> State:
+    def replaced(
+        self, q: Array | None = None, v: Array | None = None, work: Array | None = None, memory: Array | None = None
+    ) -> PlantState:
         """The same state with some parts replaced."""
         plant, tape = self.plant, self.plant.tape
-        parts = {plant.v: v, plant.work: work}
+        parts = {plant.v: v, plant.work: work, plant.memory: memory}
         flats = self._flats | {s: tape.value(x, s.role) for s, x in parts.items() if s is not None and x is not None}
-        return State(plant, self._first if q is None else tape.value(q, "q"), flats, self._own, self.rests)
+        return PlantState(plant, self._first if q is None else tape.value(q, "q"), flats, self._own, self.rests)
 
     def values(self) -> dict[Slot, Value]:
         """Slot -> new value of everything that lasts from step to step."""
@@ -156,7 +158,7 @@ class Rates(Parts):
 class Stage:
     """The plant at a state and a time within the step; what is not asked for is not computed."""
 
-    def __init__(self, plant: Plant, state: State, c: float) -> None:
+    def __init__(self, plant: Plant, state: PlantState, c: float) -> None:
         self.plant, self.state, self.c = plant, state, c
 
     @property
@@ -265,14 +267,14 @@ class Plant:
 
     # --- states and rates -------------------------------------------------------------------------------------------------
 
-    def state(self) -> State:
+    def state(self) -> PlantState:
         """The state at the start of the step."""
         tape, read = self.tape, self.slots.read
         flats = {flat: tape.value(read(flat), flat.role) for flat in self.flats}
         own = {name: tape.value(read(slot), name) for name, slot in self.carried.items()}
-        return State(self, tape.value(read(self.q), "q"), flats, own)
+        return PlantState(self, tape.value(read(self.q), "q"), flats, own)
 
-    def at(self, state: State, c: float) -> Stage:
+    def at(self, state: PlantState, c: float) -> Stage:
         """The plant at a state, ``c`` of the step after its start: a law and a reference see that time."""
         return Stage(self, state, float(c))
 
@@ -323,18 +325,18 @@ class Plant:
         inverse = c.tangent_inverse if exact else c.tangent_inverse_truncated
         return self.rates(inverse(theta.w, rates.w), {flat: rates.of(flat) for flat in self.flats})
 
-    def retract(self, state: State, delta: Rates) -> State:
+    def retract(self, state: PlantState, delta: Rates) -> PlantState:
         """The state moved by ``delta``: ``q o exp(delta)``, flat parts by addition."""
         return self.moved(state, self.need_group().retract(state.q, delta.w), delta)
 
-    def moved(self, state: State, q: Array, delta: Rates) -> State:
+    def moved(self, state: PlantState, q: Array, delta: Rates) -> PlantState:
         """The state with another configuration, its flat parts moved by ``delta``."""
         self._check_own(delta)
         place = self.tape.value(q, "q")
         flats = {flat: self.tape.value(state.of(flat) + delta.of(flat), flat.role) for flat in self.flats}
-        return State(self, place, flats, state._own, state.rests)
+        return PlantState(self, place, flats, state._own, state.rests)
 
-    def advance(self, state: State, delta: Rates, q: Array | None = None) -> State:
+    def advance(self, state: PlantState, delta: Rates, q: Array | None = None) -> PlantState:
         """The end of the step: ``state`` moved by ``delta``, and what rounding cuts off the sums is kept for the next step.
 
         Kahan's summation of the flat parts. The differences of sum and summand are a function of their own, as they are to be
@@ -352,13 +354,13 @@ class Plant:
             sums[flat] = tape.value(whole, flat.role)
         tape.cut()
         rests = {flat: sums[flat].get() - (news[flat].get() - state.of(flat)) for flat in self.flats}
-        return State(self, end, news, state._own, {flat: tape.value(x, flat.role) for flat, x in rests.items()})
+        return PlantState(self, end, news, state._own, {flat: tape.value(x, flat.role) for flat, x in rests.items()})
 
-    def chosen(self, condition: Array, one: State, other: State) -> State:
+    def chosen(self, condition: Array, one: PlantState, other: PlantState) -> PlantState:
         """``one`` where the condition holds, else ``other``."""
         pairs = {flat: np.where(condition, one.of(flat), other.of(flat)) for flat in self.flats}
         flats = {flat: self.tape.value(x, flat.role) for flat, x in pairs.items()}
-        return State(self, self.tape.value(np.where(condition, one.q, other.q), "q"), flats, one._own, one.rests)
+        return PlantState(self, self.tape.value(np.where(condition, one.q, other.q), "q"), flats, one._own, one.rests)
 
     def rest(self, flat: Slot) -> Slot:
         """Where the rest of the sums of a flat part is kept."""
@@ -383,17 +385,24 @@ class Plant:
         self.tape.cut()
         return [self.slots.read(slot) for slot in slots]
 
-    def repeat(self, times: int, body: Callable[..., Sequence[State | Array]], *start: State | Array) -> list[Any]:
+    def repeat(
+        self,
+        times: int,
+        body: Callable[..., Sequence[PlantState | Array]],
+        *start: PlantState | Array,
+        ends: bool = False,
+    ) -> list[Any]:
         """Apply ``body`` several times to states and arrays, which it takes and returns in the same order.
 
-        What the body returns beyond that are arrays that are wanted of the last round.
+        What the body returns beyond that are arrays that are wanted of the last round. If it ``ends`` by itself, the first array is a number
+        that is not zero once it has: the body must then leave everything as it is (:meth:`.Tape.repeat`).
         """
-        kinds = [len(x.parts) if isinstance(x, State) else 0 for x in start]
-        own = next((x._own for x in start if isinstance(x, State)), {})
+        kinds = [len(x.parts) if isinstance(x, PlantState) else 0 for x in start]
+        own = next((x._own for x in start if isinstance(x, PlantState)), {})
         parts = ["q", *(flat.role for flat in self.flats)]
 
-        def pack(items: Sequence[State | Array]) -> list[Array]:
-            return [part for x in items for part in (x.parts if isinstance(x, State) else [x])]
+        def pack(items: Sequence[PlantState | Array]) -> list[Array]:
+            return [part for x in items for part in (x.parts if isinstance(x, PlantState) else [x])]
 
         def unpack(arrays: Sequence[Array]) -> list[Any]:
             rest, items = list(arrays), []
@@ -403,15 +412,16 @@ class Plant:
             return items + rest
 
         roles = [role for n in kinds for role in (parts if n else ["iterated"])]
-        return unpack(self.tape.repeat(times, lambda *arrays: pack(body(*unpack(arrays))), pack(start), roles))
+        packed = self.tape.repeat(times, lambda *arrays: pack(body(*unpack(arrays))), pack(start), roles, ends=ends)
+        return unpack(packed)
 
-    def _state_of(self, parts: Sequence[Array], own: Mapping[str, Value]) -> State:
+    def _state_of(self, parts: Sequence[Array], own: Mapping[str, Value]) -> PlantState:
         values = [self.tape.value(x, "part") for x in parts]
-        return State(self, values[0], dict(zip(self.flats, values[1:], strict=True)), own)
+        return PlantState(self, values[0], dict(zip(self.flats, values[1:], strict=True)), own)
 
     # --- inputs -----------------------------------------------------------------------------------------------------------
 
-    def input_at(self, state: State, c: float) -> tuple[Array, Array | None]:
+    def input_at(self, state: PlantState, c: float) -> tuple[Array, Array | None]:
         """The input at a stage, and the rate of the law's memory if it has one."""
         law = self.control.law
         if law is None or self.control.kind != "continuous":
@@ -420,7 +430,7 @@ class Plant:
         outputs = dict(zip(law.traced.outputs, results, strict=True))
         return outputs["u"], outputs.get("z_rate")
 
-    def _arguments(self, law: BoundLaw, state: State, c: float) -> list[Array]:
+    def _arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:
         sources: dict[str, Callable[[], Array]] = {
             "t": lambda: self._time(c),
             "q": lambda: state.q,

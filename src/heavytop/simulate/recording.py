@@ -17,7 +17,7 @@ from heavytop.simulate.step import Terminals
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RunProblem:
     """Everything that defines a run.
 
     Attributes

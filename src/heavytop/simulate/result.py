@@ -9,22 +9,24 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import Ending, Outcome, summary
-from heavytop.simulate.recording import Problem, Recording, Records
+from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
 
 MOST_CAUSES = 100
 """Trajectories of a batch whose divergence is looked into."""
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
+UNSOLVED_STEP = "unsolved"
+"""Channel of methods that tell by themselves which step was the first that they could not solve; 0: none."""
 
 
-def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
+def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
     """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
     _mark_unsolved(problem, recording)
     outcomes, outcome = _outcomes(problem, recording)
     t, records = _cut(problem, recording)
     dynamics = problem.dynamics
-    channels = dict(records.channels)
+    channels = {name: array for name, array in records.channels.items() if name != UNSOLVED_STEP}
     if records.memory is not None:
         channels["z"] = records.memory
     if records.residual is not None:
@@ -55,17 +57,21 @@ def make_run(problem: Problem, recording: Recording, model: Any) -> Run:
     )
 
 
-def _mark_unsolved(problem: Problem, recording: Recording) -> None:
+def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
     """Implicit steps that were not solved count as failures from there on."""
-    residual = recording.records.residual
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
     if residual is None or not len(residual):
+        return
+    if numbers is not None:
+        since = np.where(numbers[-1] > 0, problem.start_time + problem.step * numbers[-1], np.nan)
+        recording.failed[...] = np.fmin(recording.failed, since)
         return
     bad = ~(residual < UNSOLVED)
     since = np.where(np.any(bad, axis=0), recording.t[np.argmax(bad, axis=0)], np.nan)
     recording.failed[...] = np.fmin(recording.failed, since)
 
 
-def _outcomes(problem: Problem, recording: Recording) -> tuple[np.ndarray, Outcome]:
+def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Outcome]:
     """How each trajectory ended (*batch), and their summary."""
     usual = _usual_outcome(recording)
     outcomes = np.full(problem.batch, usual, dtype=object)
@@ -93,7 +99,9 @@ def _usual_outcome(recording: Recording) -> Outcome:
     return Outcome(Ending.finished, f"reached t = {reached:.6g} s", reached)
 
 
-def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...], event: str, told: bool) -> Outcome:
+def _early_outcome(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, told: bool
+) -> Outcome:
     """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
@@ -102,7 +110,9 @@ def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
-        what = f"a step before t = {failed:.6g} s{where} was not solved"
+        number = round((failed - problem.start_time) / problem.step)
+        which = "a step before" if UNSOLVED_STEP not in recording.records.channels else f"step {number}, the one before"
+        what = f"{which} t = {failed:.6g} s{where} was not solved"
     cause = (
         likely_cause(problem, recording, index, residual)
         if told
@@ -113,14 +123,19 @@ def _early_outcome(problem: Problem, recording: Recording, index: tuple[int, ...
 
 def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     """The last relative change of an implicit step of this trajectory that was not solved; None if all were."""
-    residual = recording.records.residual
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
     if residual is None:
         return None
+    if numbers is not None:
+        told = numbers[(slice(None), *index)] > 0
+        return float(residual[(slice(None), *index)][told][0]) if told.any() else None
     bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
     return bad[0] if bad else None
 
 
-def likely_cause(problem: Problem, recording: Recording, index: tuple[int, ...], residual: float | None = None) -> str:
+def likely_cause(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], residual: float | None = None
+) -> str:
     """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew.
 
     ``residual`` is that of the implicit step that was not solved, if this is what happened.
@@ -164,7 +179,7 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
     return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
 
 
-def _cut(problem: Problem, recording: Recording) -> tuple[np.ndarray, Records]:
+def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records]:
     """Remove what lies behind the end of each trajectory."""
     t, records = recording.t, recording.records
     if not np.isfinite(recording.failed).any() and not np.isfinite(recording.stopped).any():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, shape, symbol, to_sx
-from heavytop.compile import Call, Shape, Traced, trace_of
+from heavytop.compile import Call, Repeat, Shape, Traced, trace_of
 from heavytop.errors import SimulationError
 
 
@@ -141,10 +141,11 @@ class _Evaluation:
 
 @dataclass(eq=False)
 class _Loop:
-    """Entries that are repeated."""
+    """Entries that are repeated, so many times or until ``done`` is not zero."""
 
     body: list[_Entry]
     times: int
+    done: Slot | None = None
 
 
 _Entry = _Section | _Evaluation | _Loop
@@ -229,12 +230,19 @@ class Tape:
         return x.slot if isinstance(x, Value) else self.value(x, role).slot
 
     def repeat(
-        self, times: int, body: Callable[..., Sequence[Array]], start: Sequence[Array], roles: Sequence[str]
+        self,
+        times: int,
+        body: Callable[..., Sequence[Array]],
+        start: Sequence[Array],
+        roles: Sequence[str],
+        *,
+        ends: bool = False,
     ) -> tuple[Array, ...]:
         """Apply ``body`` to ``start`` several times; returns its last results.
 
-        The body is written down once. It returns as many arrays as it takes, and then what else is wanted of the last round. An
-        iteration that ends by itself would differ from one with a fixed number of rounds in :class:`_Loop` alone.
+        The body is written down once and is a loop of the native program. It returns as many arrays as it takes, and then what else is
+        wanted of the last round. If it ``ends`` by itself, the first array is a number that tells so: the rounds end when it is not zero,
+        and until the neighbours of a trajectory are done, the body must leave everything as it is.
         """
         carried = [self.slots.make(role, shape(as_array(x))) for role, x in zip(roles, start, strict=True)]
         self.write(carried, [self.value(x, role) for x, role in zip(start, roles, strict=True)])
@@ -247,7 +255,7 @@ class Tape:
         last = [self._kept(x) for x in results[len(carried) :]]
         self.write(carried, values)
         inner, self._entries = self._entries, outer
-        self._entries.append(_Loop(inner, times))
+        self._entries.append(_Loop(inner, times, carried[0] if ends else None))
         self.cut()
         return tuple(self.slots.read(slot) for slot in (*carried, *last))
 
@@ -276,16 +284,17 @@ class Tape:
 
     # --- from entries to calls --------------------------------------------------------------------------------------------
 
-    def calls(self) -> list[Call]:
-        """Everything as calls of functions on named buffers."""
+    def calls(self) -> list[Call | Repeat]:
+        """Everything as calls of functions on named buffers, and repetitions of them."""
         self._write_in_place(self._entries)
         return self._calls(self._entries)
 
-    def _calls(self, entries: Sequence[_Entry]) -> list[Call]:
-        result: list[Call] = []
+    def _calls(self, entries: Sequence[_Entry]) -> list[Call | Repeat]:
+        result: list[Call | Repeat] = []
         for entry in entries:
             if isinstance(entry, _Loop):
-                result += self._calls(entry.body) * entry.times
+                done = None if entry.done is None else self.slots.name(entry.done)
+                result.append(Repeat(tuple(self._calls(entry.body)), entry.times, done))
             elif isinstance(entry, _Evaluation):
                 result.append(self._call(entry))
             elif entry.outputs:

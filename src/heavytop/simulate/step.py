@@ -9,7 +9,7 @@ from heavytop.compile import Schedule, Stepper, Traced, trace
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.plant import Control, Plant, State
+from heavytop.simulate.plant import Control, Plant, PlantState
 from heavytop.simulate.slots import Slot, Tape
 
 
@@ -144,7 +144,7 @@ class _Assembly:
         self._velocity(tape)
         plant.tape = tape
         end = method.step(plant, plant.state(), plant.h)
-        if not isinstance(end, State) or end.plant is not plant:
+        if not isinstance(end, PlantState) or end.plant is not plant:
             raise SimulationError(
                 f"step of {type(method).__name__} must return the state at the end of the step, as plant.advance and "
                 f"plant.retract make it, got {end!r}."
@@ -156,7 +156,7 @@ class _Assembly:
         if method.project_every and plant.coordinates.constraint_names:  # rounding
             project = trace(lambda q: {"q": plant.coordinates.project(q)}, {"q": (plant.nq,)}, name="project")
             tape.call(project, (plant.q,), (plant.q,), method.project_every)
-        if plant.projection is not None:  # back onto loops and constraints, least in the metric of the mass matrix
+        if plant.projection is not None and not method.enforces_constraints:  # back onto them, least in the metric of M
             tape.call(plant.projection, (plant.q, plant.v, plant.parameters), (plant.q, plant.v))
         return [*values, *([memory] if memory is not None and memory not in values else [])]
 
@@ -190,6 +190,7 @@ class _Assembly:
             own={label: name(slot) for label, slot in plant.carried.items()},
             given={label: name(slot) for label, slot in plant.given.items()},
             signals=tuple((c, name(slot)) for c, slot in plant.signals.items()),
-            channels={label: name(slot) for label, slot in self.channels.items()},
+            channels={label: name(slot) for label, slot in self.channels.items()}
+            | {label: name(plant.carried[label]) for label in self.integrator.records if label == "unsolved"},
         )
         return asdict(terminals)

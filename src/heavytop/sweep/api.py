@@ -223,6 +223,7 @@ def _into_store(
         store.check(study)
     else:
         store.create(study)
+    store.tidy()
     chunks, marks = store.chunks, store.marks()
     again = (OPEN, GIVEN_UP) if retry_failed else (OPEN,)
     regions: dict[int, Region] = _Regions(chunks, [int(k) for k in np.flatnonzero(np.isin(marks, again))])
@@ -242,6 +243,7 @@ def _into_store(
         else:
             with connected(client, workers) as made:
                 Cluster(made, study, store.path, retries, timeout, bar, keep, give_up).run(regions)
+    store.tidy()
     return open_result(store.path, study)
 
 

@@ -23,16 +23,17 @@ Values = Mapping[str, np.ndarray]
 
 @dataclass
 class Output:
-    """What a number of points gave: measures by name, codes and times of the ends, causes by index."""
+    """What a number of points gave: measures by name, codes and times of the ends, causes by index, and the random values behind them."""
 
     measured: dict[str, Measured]
     outcome: np.ndarray
     end_time: np.ndarray
     causes: dict[int, str] = field(default_factory=dict)
+    draws: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def failed(cls, count: int, cause: str, layout: Mapping[str, Measured] | None = None) -> Output:
-        """Points at which nothing came about; numbers are NaN, or the least of their kind."""
+    def failed(cls, count: int, cause: str, layout: Mapping[str, Measured] | None = None, told: bool = True) -> Output:
+        """Points at which nothing came about; numbers are NaN, or the least of their kind. The cause is ``told`` at each of them."""
         measured = {
             name: Measured(
                 np.full((count, *np.shape(like.values)[1:]), missing(np.asarray(like.values).dtype)),
@@ -42,7 +43,7 @@ class Output:
             for name, like in (layout or {}).items()
         }
         codes = np.full(count, FAILED, dtype=np.int8)
-        return cls(measured, codes, np.full(count, np.nan), dict.fromkeys(range(count), cause))
+        return cls(measured, codes, np.full(count, np.nan), dict.fromkeys(range(count), cause) if told else {})
 
 
 def missing(dtype: np.dtype) -> Any:
@@ -58,8 +59,9 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
     for _, output in outputs:
         for name, value in output.measured.items():
             layout.setdefault(name, value)
-    whole = Output.failed(count, "", layout)
-    whole.causes.clear()
+    if len(outputs) == 1 and np.array_equal(outputs[0][0], np.arange(count)):
+        return outputs[0][1]
+    whole = Output.failed(count, "", layout, told=False)
     for rows, output in outputs:
         whole.outcome[rows], whole.end_time[rows] = output.outcome, output.end_time
         whole.causes |= {int(rows[k]): text for k, text in output.causes.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -47,23 +48,45 @@ def _count(region: Region) -> int:
 
 
 def in_process(study: Study, regions: dict[int, Region], keep: Keep, give_up: Keep, bar: Bar) -> Tally:
-    """Chunk after chunk, here."""
-    tally = Tally()
-    for index, region in regions.items():
-        begun = time.process_time()
-        try:
-            output = study.compute(region)
-        except (KeyboardInterrupt, SweepError):
-            raise
-        except Exception as error:
-            output = Output.failed(_count(region), reason(error))
-            give_up(index, output)
-            tally.given_up += 1
-        else:
-            keep(index, output)
-        tally.seconds += time.process_time() - begun
-        _tell(tally, bar, _count(region), int(np.sum(output.outcome == FAILED)))
+    """Chunk after chunk, here; while one is computed, the one before it is written."""
+    tally, begun = Tally(), time.process_time()
+    with _Behind() as behind:
+        for index, region in regions.items():
+            try:
+                output, end = study.compute(region), keep
+            except (KeyboardInterrupt, SweepError):
+                raise
+            except Exception as error:
+                output, end = Output.failed(_count(region), reason(error)), give_up
+                tally.given_up += 1
+            behind.call(end, index, output)
+            _tell(tally, bar, _count(region), int(np.sum(output.outcome == FAILED)))
+    tally.seconds = time.process_time() - begun
     return tally
+
+
+class _Behind:
+    """Calls in another thread, one at a time: a call waits for the one before it, and raises what that one raised.
+
+    At the end, also at that by an error or Ctrl-C, the last call is waited for: what was computed is kept.
+    """
+
+    def __init__(self) -> None:
+        self._thread, self._last = ThreadPoolExecutor(1, "sweep-writer"), None
+
+    def __enter__(self) -> _Behind:
+        return self
+
+    def call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Begin a call."""
+        if self._last is not None:
+            self._last.result()
+        self._last = self._thread.submit(function, *arguments)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._thread.shutdown(wait=True)
+        if self._last is not None and kind is None:
+            self._last.result()
 
 
 def _tell(tally: Tally, bar: Bar, points: int, failed: int) -> None:

@@ -76,13 +76,18 @@ class Grid:
         """Number of points."""
         return prod(self.shape)
 
-    def values(self, region: Sequence[slice]) -> dict[str, np.ndarray]:
-        """The value of every variable at every point of a region (points, *shape), the last dimension fastest."""
+    def values(self, region: Sequence[slice], draws: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+        """The value of every variable at every point of a region (points, *shape), the last dimension fastest.
+
+        ``draws`` is filled with what was drawn, on its own dimension.
+        """
         bounds = dict(zip(self.sizes, region, strict=True))
         counts = [s.stop - s.start for s in region]
         found = {}
         for name, variable in self.variables.items():
             own = self.own_values(variable, [bounds[d] for d in variable.dims])
+            if draws is not None and variable.distribution is not None:
+                draws[name] = own
             axes = tuple(s.stop - s.start if d in variable.dims else 1 for d, s in bounds.items())
             order = [variable.dims.index(d) for d in self.sizes if d in variable.dims]
             tail = range(len(order), own.ndim)

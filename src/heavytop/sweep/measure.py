@@ -207,6 +207,9 @@ FAILED = OUTCOMES.index("failed")
 
 def endings(run: Run) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     """Code and time (count,) of the end of every trajectory, and what happened to those that ended early, by index."""
+    if run.outcome.ending is Ending.finished and run.outcomes.size:  # the worst of them finished: so did all
+        count = run.outcomes.size
+        return np.zeros(count, dtype=np.int8), np.full(count, run.outcome.time, dtype=float), {}
     flat = run.outcomes.reshape(-1).tolist()
     usual = next((o for o in flat if not o.trajectory), flat[0])  # those that went as far as the run share one outcome
     codes, times = np.full(len(flat), _CODES[usual.ending], dtype=np.int8), np.full(len(flat), usual.time, dtype=float)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from heavytop._files import sweep_leftovers, work_folder
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Output, missing
+from heavytop.sweep.chunk_files import compressor, encoded, file_of, put, settle
 from heavytop.sweep.describe import difference
-from heavytop.sweep.grid import Chunks
+from heavytop.sweep.grid import DRAW, Chunks
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.study import StoredVariable, Study, write_into
 
@@ -94,17 +93,18 @@ class Store:
         if not parent.is_dir():
             raise SweepError(f"cannot make {str(self.path)!r}: the folder {str(parent)!r} does not exist.")
         chunks, layout = study.chunks, study.layout
-        temporary = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", suffix=".part", dir=parent))
+        sweep_leftovers(parent)
         try:
-            self._fill(
-                zarr_module().create_group(str(temporary / "new"), attributes=_attributes(study)), study, chunks, layout
-            )
-            settle(temporary / "new")
-            (temporary / "new").rename(self.path)
+            with work_folder(parent, self.path.name) as work:
+                group = zarr_module().create_group(str(work / "new"), attributes=_attributes(study))
+                self._fill(group, study, chunks, layout)
+                settle(work / "new")
+                (work / "new").rename(self.path)
         except OSError as error:
+            if self.exists:  # another process was quicker
+                self.check(study)
+                return
             raise StoreFull(f"cannot make the store {str(self.path)!r}: {error.strerror or error}.") from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
 
     def _fill(self, group: Any, study: Study, chunks: Chunks, layout: Mapping[str, StoredVariable]) -> None:
         dims = tuple(study.grid.sizes)
@@ -116,6 +116,7 @@ class Store:
                 chunks=(*chunks.size, *(max(n, 1) for n in entry.shape)),
                 dtype=dtype,
                 fill_value=fill,
+                compressors=compressor(),
                 dimension_names=(*dims, *entry.dims),
                 attributes={"units": entry.unit, **attributes} if entry.unit else attributes,
             )
@@ -127,7 +128,15 @@ class Store:
         array("end_time", StoredVariable((), (), "", "s"), "f8", float("nan"))
         array("cause", plain, str, "")
         count = len(chunks)
-        group.create_array("done", shape=(count,), chunks=(1,), dtype="u1", fill_value=OPEN, dimension_names=("chunk",))
+        group.create_array(
+            "done",
+            shape=(count,),
+            chunks=(1,),
+            dtype="u1",
+            fill_value=OPEN,
+            compressors=compressor(),
+            dimension_names=("chunk",),
+        )
         self._coordinates(group, study, layout)
 
     @staticmethod
@@ -153,6 +162,7 @@ class Store:
                 shape=(study.grid.sizes["draw"], *variable.shape),
                 chunks=(place["draw"], *variable.shape),
                 dtype=str if sample.dtype.kind == "U" else sample.dtype,
+                compressors=compressor(),
                 dimension_names=("draw", *(f"{variable.name}_{k}" for k in range(len(variable.shape)))),
             )
 
@@ -168,31 +178,65 @@ class Store:
 
     def write(self, index: int, output: Output, study: Study, mark: int = DONE) -> None:
         """Write a chunk, see it on the disk, then mark it."""
-        region = self.chunks.region(index)
+        files: dict[Path, bytes | None] = {}
+        for name, values in self._values(index, output):
+            files[self._file(name, self.chunks.place(index))] = encoded(self.arrays[name], values)
+        for name, place, values in self._draws(index, output, study):
+            files[self._file(name, place)] = encoded(self.arrays[name], values)
+        done = {file_of(self.path, "done", (index,)): encoded(self.arrays["done"], np.array([mark], dtype=np.uint8))}
         try:
-            if int(self.arrays["done"][index]) == GIVEN_UP:
-                self.arrays["cause"][tuple(region)] = ""  # of the attempt before
-            write_into(self.arrays, region, output, self.entries)
-            self._write_draws(index, region, study)
-            settle_chunk(self.path, self.arrays, self.chunks.place(index))
-            self.arrays["done"][index : index + 1] = mark
+            for part in (files, done):
+                self._put(part)
         except OSError as error:
             raise StoreFull(
                 f"cannot write to {str(self.path)!r}: {error.strerror or error}. What was marked as done is safe; run the same sweep again "
                 "to do the rest."
             ) from error
 
-    def _write_draws(self, index: int, region: Sequence[slice], study: Study) -> None:
-        """The random values of this range of draws, by the first chunk that has them."""
-        if "draw" not in study.grid.sizes:
+    def _put(self, files: Mapping[Path, bytes | None]) -> None:
+        try:
+            put(files, self.path / "done")
+        except FileNotFoundError:  # a client that begins took the new folder for one that was left behind
+            if not (self.path / "done").is_dir():
+                raise
+            put(files, self.path / "done")
+
+    def _file(self, name: str, place: Sequence[int]) -> Path:
+        """The file of a chunk; axes after those of the sweep are not cut."""
+        return file_of(self.path, name, (*place, *(0,) * (self.arrays[name].ndim - len(place))))
+
+    def _values(self, index: int, output: Output) -> Iterator[tuple[str, np.ndarray]]:
+        """Name and values of every array of the result on the box of a chunk."""
+        region = self.chunks.region(index)
+        box = [slice(0, s.stop - s.start) for s in region]
+        counts = tuple(s.stop for s in box)
+        arrays = {
+            n: np.full((*counts, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in self.entries.items()
+        }
+        arrays |= {"outcome": np.empty(counts, dtype=np.int8), "end_time": np.empty(counts)}
+        arrays["cause"] = np.full(counts, "", dtype=object)
+        write_into(arrays, box, output, self.entries)
+        yield from arrays.items()
+
+    def _draws(self, index: int, output: Output, study: Study) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
+        """Name, chunk and values of the random variables on this range of draws, for the first chunk that has them."""
+        if DRAW not in study.grid.sizes:
             return
-        axis = list(study.grid.sizes).index("draw")
-        if any(k for a, k in enumerate(self.chunks.place(index)) if a != axis):
+        axis = list(study.grid.sizes).index(DRAW)
+        place = self.chunks.place(index)
+        if any(k for a, k in enumerate(place) if a != axis):
             return
+        bounds = self.chunks.region(index)[axis]
         for variable in study.grid.variables.values():
             if variable.distribution is not None:
-                values = study.grid.own_values(variable, [region[axis]])
-                self.arrays[variable.name][region[axis]] = values.astype(object) if values.dtype.kind == "U" else values
+                values = output.draws.get(variable.name)
+                if values is None:
+                    values = study.grid.own_values(variable, [bounds])
+                yield variable.name, (place[axis],), values
+
+    def tidy(self) -> None:
+        """Remove what writers that were killed have left behind."""
+        sweep_leftovers(self.path / "done")
 
 
 def _attributes(study: Study) -> dict[str, Any]:
@@ -238,39 +282,3 @@ def label(value: Any) -> str:
     """A short name of an object that is varied."""
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     return name if isinstance(name, str) else str(value)
-
-
-# --- on the disk ------------------------------------------------------------------------------------------------------------------------
-
-
-def settle(folder: Path) -> None:
-    """Wait until all files of a folder are on the disk."""
-    for path in folder.rglob("*"):
-        _sync(path)
-    _sync(folder)
-
-
-def settle_chunk(path: Path, names: Iterable[str], place: Sequence[int]) -> None:
-    """Wait until the files of one chunk are on the disk."""
-    for name in names:
-        if name == "done":
-            continue
-        file = path / name / "c"
-        for k in place:
-            file = file / str(k)
-        found = file if file.is_file() else file.parent if not file.is_dir() else None
-        if found is not None and found.exists():
-            _sync(found)
-        elif file.is_dir():
-            for inner in file.rglob("*"):
-                _sync(inner)
-
-
-def _sync(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -86,7 +86,9 @@ class Study(Unchanging):
 
     def compute(self, region: Sequence[slice]) -> Output:
         """The points of a region."""
-        output = self.cases.evaluate(self.grid.values(region))
+        draws: dict[str, np.ndarray] = {}
+        output = self.cases.evaluate(self.grid.values(region, draws))
+        output.draws = draws
         if self.kept is not None:
             self._forget(output, region)
         return output
@@ -148,7 +150,7 @@ def write_into(
             arrays[name][place] = values.astype(entry.dtype).reshape((*counts, *entry.shape))
     arrays["outcome"][place] = output.outcome.reshape(counts)
     arrays["end_time"][place] = output.end_time.reshape(counts)
-    if output.causes or isinstance(arrays["cause"], np.ndarray):
+    if output.causes:
         causes = np.full(output.outcome.shape, "", dtype=object)
         for k, text in output.causes.items():
             causes[k] = text

@@ -14,7 +14,6 @@ from heavytop.geometry import se3, so3
 from heavytop.system.actions import Actions
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.graph import Step
-from heavytop.system.joints import Coupled
 from heavytop.system.kinematics import adjoint_inverse
 from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite, symmetric
@@ -25,7 +24,7 @@ UPPER, LOWER = slice(0, 3), slice(3, 6)
 def is_recursive(dynamics: EquationTerms) -> bool:
     """Whether the forward recursion applies: the joints' own velocity coordinates, and no joint that follows another one."""
     edges = dynamics.description.graph.edges
-    return dynamics.kinematics.transform is None and not any(isinstance(edge.joint, Coupled) for edge in edges)
+    return dynamics.kinematics.transform is None and all(edge.joint.follows is None for edge in edges)
 
 
 def collect_actions(dynamics: EquationTerms, u: Array) -> Actions:

@@ -34,7 +34,7 @@ from heavytop.compile import trace_of
 from heavytop.compile.trace import holds_nan
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.system.description import Constraint, Loop
+from heavytop.system.description import FunctionConstraint, Loop
 from heavytop.system.elimination import SparseLDL
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics
@@ -87,7 +87,7 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
     return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H, branch)
 
 
-def function_rows(constraint: Constraint, kinematics: Kinematics, q: Array, v: Array) -> Rows:
+def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Array, v: Array) -> Rows:
     """Rows of a constraint given by a function of q, or of q and v."""
     if constraint.holonomic:
         phi = _vector(constraint.function(q), constraint.name)
@@ -148,7 +148,9 @@ def _reacts_with_forces(wrench_map: Array) -> list[bool]:
 class ConstrainedDynamics:
     """Accelerations and reactions of a system whose tree is closed by loops or restrained by further constraints."""
 
-    def __init__(self, dynamics: EquationTerms, loops: tuple[Loop, ...], constraints: tuple[Constraint, ...]) -> None:
+    def __init__(
+        self, dynamics: EquationTerms, loops: tuple[Loop, ...], constraints: tuple[FunctionConstraint, ...]
+    ) -> None:
         self.dynamics, self.kinematics = dynamics, dynamics.kinematics
         self.q, self.v = dynamics.q, dynamics.v
         self.rows = [loop_rows(loop, self.kinematics) for loop in loops]

@@ -39,7 +39,7 @@ class Loop:
 
 
 @dataclass(frozen=True, eq=False)
-class Constraint:
+class FunctionConstraint:
     """A constraint given by a function: phi(q) = 0 (holonomic) or fn(q, v) = 0, linear in v plus a drift (velocity).
 
     ``work(q, v)`` gives the nonideal part: a generalised force whose work under virtual displacements is prescribed.
@@ -76,7 +76,7 @@ class Description:
     parameters: tuple[Parameter, ...]
     velocity: Callable[[Array, Array], Array] | None
     loops: tuple[Loop, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[FunctionConstraint, ...] = ()
     basis: Basis | None = None
     shapes: tuple[PlacedShape, ...] = field(default=(), metadata={"enters_equations": False})
 

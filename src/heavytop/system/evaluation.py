@@ -8,7 +8,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, is_symbolic, numbers
+from heavytop._arrays import Array, Seed, is_finite, is_symbolic, numbers
+from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
@@ -16,6 +17,7 @@ from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_
 from heavytop.system.checks import check_inertia
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
+from heavytop.system.function import ModelFunction
 
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
@@ -24,11 +26,15 @@ NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "lineariz
 """Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
 CHECKED_UP_TO = 30
 """Up to so many velocity coordinates a model is checked for velocities that move no mass before it is solved for accelerations."""
+QUICK_FROM = 8
+"""After so many single configurations their manifold is checked by native code, which must be made first."""
+MANIFOLD_TOLERANCE = 1e-6
+"""Largest violation of phi(q) = 0 by a configuration that a caller gives."""
 CLOSED_TOLERANCE = 1e-6
 """Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
 
-class Evaluation(Unchanging):
+class Evaluation(Inside, Unchanging):
     """The functions of a described system, evaluated on numbers or symbols."""
 
     def __init__(self, description: Description, native: bool = True) -> None:
@@ -37,6 +43,7 @@ class Evaluation(Unchanging):
         self.name = description.name
         self.native = native
         self._inertia_checked = False
+        self._configurations_seen = 0
         self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
         self._companions: dict[Callable[..., Any], Any] = {}
 
@@ -55,6 +62,8 @@ class Evaluation(Unchanging):
         if make not in self._companions:
             self._companions[make] = make(self)
         return self._companions[make]
+
+    _raw_companion = companion
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 
@@ -172,20 +181,45 @@ class Evaluation(Unchanging):
                 self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
         return self._kernels[key]
 
+    def function(self, name: str, parameters: Parameters = None, threads: int | None = 1) -> ModelFunction:
+        """The function of that name with its parameters bound, for loops, filters and optimisers that call it very often.
+
+        Parameters
+        ----------
+        name : as in :meth:`compiled`.
+        parameters : values that differ from the defaults.
+        threads : threads over large batches; None: one per processor.
+
+        >>> import heavytop as ht
+        >>> model = ht.library.pendulum().derive()
+        >>> energy = model.function("energy")
+        >>> bool(energy(np.array([0.3]), np.array([1.0])) == model.energy([0.3], [1.0]))
+        True
+        """
+        return ModelFunction(self.compiled(name, threads=threads), self.parameter_vector(parameters))
+
     def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
         """The function of that name at the given arrays, natively for numbers; only shapes are checked."""
-        p = self.parameter_vector(parameters)
+        p = self.parameter_vector(parameters) if parameters else self._default_parameters
         if is_symbolic(*arguments, p) or not self.native:
             results = self.traced(name)(*arguments, p)
         else:
-            results = self.compiled(name)(*arguments, p)
+            kernel = self._kernels.get((name, None, 1)) or self.compiled(name)
+            results = kernel(*arguments, p)
         return results[0] if len(results) == 1 else results
+
+    _raw_evaluate = evaluate
+
+    @cached_property
+    def _default_parameters(self) -> np.ndarray:
+        values = self.description.parameter_values()
+        values.setflags(write=False)
+        return values
 
     def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
         """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
-        values = self.description.parameter_values()
         if not parameters:
-            return values
+            return self._default_parameters.copy()
         if not isinstance(parameters, Mapping):
             raise ModelError(f"parameters of {self.name!r} must be a mapping from names to values, got {parameters!r}.")
         for name in parameters:
@@ -204,9 +238,43 @@ class Evaluation(Unchanging):
             got = ", ".join(f"{p.name} {c.shape}" for p, c in zip(self.description.parameters, columns, strict=True))
             raise ShapeError(f"the parameters of {self.name!r} do not broadcast: {got}.") from None
 
+    _raw_parameter_vector = parameter_vector
+
     def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
         if is_symbolic(q):
             return q
+        if not self._is_on_manifold(q):
+            q = self._checked_configuration(q)
+        if closed and self._has_loops:
+            self._check_closed(q, parameters)
+        return q
+
+    @cached_property
+    def _has_loops(self) -> bool:
+        """Whether equations phi(q) = 0 hold beyond those of the coordinates."""
+        return self.is_constrained and bool(np.any(self.holonomic_rows))
+
+    def _is_on_manifold(self, q: Array) -> bool:
+        """Whether this is one configuration, finite and on its manifold, by the quickest test; False: look closer."""
+        if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
+            return False
+        if not self._equations_of_q:
+            return True
+        self._configurations_seen += 1
+        if self._configurations_seen <= QUICK_FROM or not self.native:
+            return False
+        (phi,) = self._manifold(q, self._default_parameters)
+        return phi.dot(phi) <= MANIFOLD_TOLERANCE**2
+
+    @cached_property
+    def _manifold(self) -> Kernel:
+        return self.compiled("constraints")
+
+    @cached_property
+    def _equations_of_q(self) -> int:
+        return len(self.coordinates.constraint_names)
+
+    def _checked_configuration(self, q: Array) -> np.ndarray:
         q = numbers(q, f"configuration q of {self.name!r}")
         if q.ndim == 0 or q.shape[-1] != self.nq:
             hint = f"Its coordinates are {', '.join(self.q_names)}."
@@ -215,10 +283,7 @@ class Evaluation(Unchanging):
                     f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
                 )
             raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
-        q = self.coordinates.check(q, f"configuration q of {self.name!r}")
-        if closed and self.is_constrained and np.any(self.holonomic_rows):
-            self._check_closed(q, parameters)
-        return q
+        return self.coordinates.check(q, f"configuration q of {self.name!r}", MANIFOLD_TOLERANCE)
 
     def _check_closed(self, q: np.ndarray, parameters: Parameters) -> None:
         miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
@@ -244,6 +309,8 @@ class Evaluation(Unchanging):
 
     def _vector(self, x: Array, size: int, what: str) -> Array:
         if is_symbolic(x):
+            return x
+        if type(x) is np.ndarray and x.shape == (size,) and x.dtype == np.float64 and is_finite(x):
             return x
         x = numbers(x, f"{what} of {self.name!r}")
         if x.ndim == 0 or x.shape[-1] != size:

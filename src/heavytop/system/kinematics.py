@@ -30,7 +30,6 @@ from heavytop.coordinates import Product
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.graph import Edge, Step, ancestors
-from heavytop.system.joints import Coupled
 from heavytop.system.names import WORLD
 from heavytop.system.solve import inverse_by_elimination, linear_part
 
@@ -148,9 +147,9 @@ class Kinematics:
         """Coordinates and velocities of coupled joints from those of the joints they follow."""
         joints = {edge.label: edge.joint for edge in self.edges}
         for label, joint in joints.items():
-            if isinstance(joint, Coupled):
-                joint.check_source(joints.get(joint.source), label, joints)
-                source_q, source_v = self.q_of[joint.source], self.v_of[joint.source]
+            if joint.follows is not None:
+                joint.check_source(joints.get(joint.follows), label, joints)
+                source_q, source_v = self.q_of[joint.follows], self.v_of[joint.follows]
                 self.q_of[label], self.v_of[label] = joint.follow(source_q, source_v)
 
     def _unit_rows(self, label: str) -> Array:
@@ -204,8 +203,8 @@ class Kinematics:
         """Rows (n, nv) that give the parent-relative velocity of a joint."""
         if label not in self._relative_rows:
             rows, step = self._unit_rows(label), self._step_of[label]
-            if isinstance(step.edge.joint, Coupled):
-                rows = sparse(step.edge.joint.ratio * self.relative_rows(step.edge.joint.source))
+            if step.edge.joint.follows is not None:
+                rows = sparse(step.edge.joint.follow(np.zeros(1), self.relative_rows(step.edge.joint.follows))[1])
             elif step.edge.joint.velocity_frame == "absolute":
                 R_T = transpose(se3.rotation(self.links[step.frame].pose))
                 rows = sparse(rows - R_T @ submatrix(self.absolute[step.parent].jacobian, ANGULAR, ALL))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, is_symbolic
+from heavytop._arrays import Array, concatenate, is_finite, is_symbolic
 from heavytop.compile import Kernel, export_c
 from heavytop.errors import ConfigurationError, ModelError, ShapeError
 from heavytop.geometry import linalg
@@ -233,8 +233,8 @@ class Model(Answers):
             self._vector(v, self.nv, "velocity v"),
             self._inputs(u),
         )
-        a = self.evaluate("acceleration", q, v, u, parameters=parameters)
-        if not is_symbolic(a) and not np.all(np.isfinite(a)):
+        a = self._raw_evaluate("acceleration", q, v, u, parameters=parameters)
+        if not is_symbolic(a) and not is_finite(a):
             raise ConfigurationError(
                 f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity "
                 "coordinate moves no mass (a joint that carries only massless bodies, or a mass on its own axis), or Euler "

@@ -14,7 +14,7 @@ from heavytop._travel import Portable
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg, se3
-from heavytop.system.description import Basis, Constraint, Description, Loop, Parameter, at_defaults
+from heavytop.system.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.forces import (
     Armature,
     Damper,
@@ -69,7 +69,7 @@ class System(Portable):
         self._elements: list[ForceElement] = []
         self._inputs: dict[str, Input] = {}
         self._loops: list[Loop] = []
-        self._constraints: list[Constraint] = []
+        self._constraints: list[FunctionConstraint] = []
         self._basis: Basis | None = None
         self._shapes: list[PlacedShape] = []
         self.gravity = gravity
@@ -449,7 +449,7 @@ class System(Portable):
             kind = "position" if count == 1 else "velocity"
         if kind not in ("position", "velocity"):
             raise ModelError(f"constraint {label!r}: kind must be 'position' or 'velocity', got {kind!r}.")
-        self._constraints.append(Constraint(label, fn, kind == "position", work))
+        self._constraints.append(FunctionConstraint(label, fn, kind == "position", work))
 
     def basis(self, fn: Callable[[Array, Array], Array], names: Sequence[str]) -> None:
         """Give minimal velocity coordinates for all constraints: ``v = fn(q, w)`` with one name per entry of w.

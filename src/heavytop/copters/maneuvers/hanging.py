@@ -17,16 +17,15 @@ from heavytop.coordinates import Pose
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
-from heavytop.system.joints import Free, Spherical
 
 
 def hanging_reference(vehicle: Vehicle, curve: Curve, duration: float, side: Any = None) -> Reference:
     """The reference whose load's centre of oscillation follows ``curve``; ``side`` (3,) is the normal of the plane of motion."""
     model, load = vehicle.model, vehicle.airframe.load
     joints = {edge.b: edge for edge in model.description.joints}
-    if load is None or load.body not in joints or not isinstance(joints[load.body].joint, Spherical):
+    if load is None or load.body not in joints or joints[load.body].joint.kind != "spherical":
         raise ControlError(f"{vehicle.name!r} has no load on a spherical joint.")
-    if len(joints) != 2 or not isinstance(joints["hull"].joint, Free):
+    if len(joints) != 2 or joints["hull"].joint.kind != "floating":
         raise ControlError(f"{vehicle.name!r} is not a free hull with one load; a hanging reference needs that.")
     normal = np.array([0.0, 1.0, 0.0]) if side is None else np.asarray(side, dtype=float)
     gravity = model.description.gravity

@@ -24,4 +24,4 @@ from heavytop.io.conventions.programs import to_pinocchio as to_pinocchio
 from heavytop.io.conventions.programs import to_ros as to_ros
 from heavytop.io.conventions.programs import to_rotorpy as to_rotorpy
 from heavytop.io.conventions.programs import to_sympy as to_sympy
-from heavytop.io.conventions.states import State as State
+from heavytop.io.conventions.states import ModelState as ModelState

@@ -24,8 +24,8 @@ from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.io.conventions.states import (
     BodyState,
-    Parts,
-    State,
+    JointState,
+    ModelState,
     angle_of,
     body_state,
     check,
@@ -35,8 +35,8 @@ from heavytop.io.conventions.states import (
     rotation_from,
     rotation_of,
 )
+from heavytop.io.robot import FLOATING, REVOLUTE, SPHERICAL
 from heavytop.system.graph import Edge
-from heavytop.system.joints import Coupled, Free, Revolute, Spherical
 from heavytop.system.model import Model
 
 
@@ -69,16 +69,16 @@ class Convention:
     def rotation(self, quat: np.ndarray) -> np.ndarray:
         return rotation_from(quat if self.scalar_first else np.roll(quat, 1, axis=-1))
 
-    def encode(self, body: BodyState) -> Parts:
+    def encode(self, body: BodyState) -> JointState:
         """The entries of a free body."""
         R, r = se3.rotation(body.pose), se3.position(body.pose)
         rate = body.rate
         if rate is not None and body.twist is not None and self.world_linear:
             rate = _shifted(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
         parts = (self.quat(R), r) if self.rotation_first else (r, self.quat(R))
-        return Parts(np.concatenate(parts, axis=-1), *(self._turn(R, x) for x in (body.twist, rate, body.wrench)))
+        return JointState(np.concatenate(parts, axis=-1), *(self._turn(R, x) for x in (body.twist, rate, body.wrench)))
 
-    def decode(self, parts: Parts) -> BodyState:
+    def decode(self, parts: JointState) -> BodyState:
         """The inverse of :meth:`encode`."""
         quat, r = (parts.q[..., :4], parts.q[..., 4:]) if self.rotation_first else (parts.q[..., 3:], parts.q[..., :3])
         R = self.rotation(quat)
@@ -116,7 +116,7 @@ def _shifted(rate: np.ndarray, more: np.ndarray) -> np.ndarray:
     return np.concatenate([rate[..., :3] + more, rate[..., 3:]], axis=-1)
 
 
-def _to(model: Model, convention: Convention, state: State, places: dict[str, Place]) -> State:
+def _to(model: Model, convention: Convention, state: ModelState, places: dict[str, Place]) -> ModelState:
     state = check(model, state)
     batch = np.broadcast_shapes(*(x.shape[:-1] for x in state if x is not None))
     nq, nv = (
@@ -133,40 +133,40 @@ def _to(model: Model, convention: Convention, state: State, places: dict[str, Pl
             if target is not None and value is not None:
                 target[..., start : start + size] = value
     _follow(model, state, places, result)
-    return State(*result)  # pyright: ignore[reportArgumentType]
+    return ModelState(*result)  # pyright: ignore[reportArgumentType]
 
 
-def _follow(model: Model, state: State, places: dict[str, Place], result: list[np.ndarray | None]) -> None:
+def _follow(model: Model, state: ModelState, places: dict[str, Place], result: list[np.ndarray | None]) -> None:
     """Joints that follow others here and stand for themselves there; forces on them are not ours to give."""
     for edge in model.description.graph.edges:
-        if not isinstance(edge.joint, Coupled) or edge.label not in places:
+        if edge.joint.follows is None or edge.label not in places:
             continue
-        place, parts = places[edge.label], of_joint(model, state, edge.joint.source)
-        q = edge.joint.ratio * parts.q + edge.joint.offset
+        place, parts = places[edge.label], of_joint(model, state, edge.joint.follows)
+        q, _ = edge.joint.follow(parts.q, np.zeros(1))
         if result[0] is not None:
             turned = np.concatenate([np.cos(q), np.sin(q)], axis=-1) if place.nq == 2 else q
             result[0][..., place.q : place.q + place.nq] = turned
         for target, value in zip(result[1:3], parts[1:3], strict=True):
             if target is not None and value is not None:
-                target[..., place.v : place.v + 1] = edge.joint.ratio * value
+                target[..., place.v : place.v + 1] = edge.joint.follow(parts.q, value)[1]
 
 
-def _encode(model: Model, convention: Convention, edge: Edge, parts: Parts, place: Place) -> Parts:
-    if isinstance(edge.joint, Free):
+def _encode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
+    if edge.joint.kind == FLOATING:
         return convention.encode(body_state(model, edge, parts))
-    if isinstance(edge.joint, Spherical):
-        return Parts(convention.quat(rotation_of(edge.joint, parts.q)), *parts[1:])
-    if isinstance(edge.joint, Revolute):
+    if edge.joint.kind == SPHERICAL:
+        return JointState(convention.quat(rotation_of(edge.joint, parts.q)), *parts[1:])
+    if edge.joint.kind == REVOLUTE:
         angle = angle_of(edge, parts.q)
         if place.nq == 2:
-            return Parts(np.concatenate([np.cos(angle), np.sin(angle)], axis=-1), *parts[1:])
-        return Parts(angle + place.zero, *parts[1:])
+            return JointState(np.concatenate([np.cos(angle), np.sin(angle)], axis=-1), *parts[1:])
+        return JointState(angle + place.zero, *parts[1:])
     if place.nq != edge.joint.coordinates.nq:
         raise ModelError(f"joint {edge.label!r} has {edge.joint.coordinates.nq} coordinates here and {place.nq} there.")
-    return Parts(parts.q + place.zero, *parts[1:])
+    return JointState(parts.q + place.zero, *parts[1:])
 
 
-def _from(model: Model, convention: Convention, state: State, places: dict[str, Place]) -> State:
+def _from(model: Model, convention: Convention, state: ModelState, places: dict[str, Place]) -> ModelState:
     arrays = [None if x is None else np.asarray(x, dtype=float) for x in state]
     if arrays[2] is not None and arrays[1] is None:
         raise ModelError("accelerations need the velocity v too: their conversion depends on it.")
@@ -176,25 +176,25 @@ def _from(model: Model, convention: Convention, state: State, places: dict[str, 
     for edge in model.description.joints:
         place = places[edge.label]
         cuts = (slice(place.q, place.q + place.nq), *(slice(place.v, place.v + place.nv),) * 3)
-        given = Parts(*(None if x is None else x[..., cut] for x, cut in zip(arrays, cuts, strict=True)))  # pyright: ignore[reportArgumentType]
+        given = JointState(*(None if x is None else x[..., cut] for x, cut in zip(arrays, cuts, strict=True)))  # pyright: ignore[reportArgumentType]
         decoded = _decode(model, convention, edge, given, place)
         q, v = model.coordinates.q_slice(edge.label), model.coordinates.v_slice(edge.label)
         for target, value, cut in zip(result, decoded, (q, v, v, v), strict=True):
             if target is not None and value is not None:
                 target[..., cut] = value
-    return State(*result)  # pyright: ignore[reportArgumentType]
+    return ModelState(*result)  # pyright: ignore[reportArgumentType]
 
 
-def _decode(model: Model, convention: Convention, edge: Edge, parts: Parts, place: Place) -> Parts:
-    if isinstance(edge.joint, Free):
+def _decode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
+    if edge.joint.kind == FLOATING:
         return joint_parts(model, edge, convention.decode(parts))
-    if isinstance(edge.joint, Spherical):
+    if edge.joint.kind == SPHERICAL:
         R = convention.rotation(parts.q)
-        return Parts(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
-    if isinstance(edge.joint, Revolute):
+        return JointState(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
+    if edge.joint.kind == REVOLUTE:
         q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
-        return Parts(from_angle(edge, q), *parts[1:])
-    return Parts(parts.q - place.zero, *parts[1:])
+        return JointState(from_angle(edge, q), *parts[1:])
+    return JointState(parts.q - place.zero, *parts[1:])
 
 
 # --- where joints lie -------------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _in_order(model: Model) -> dict[str, Place]:
     places, q, v = {}, 0, 0
     for edge in model.description.joints:
         block = edge.joint.coordinates
-        nq = 7 if isinstance(edge.joint, Free) else 4 if isinstance(edge.joint, Spherical) else block.nq
+        nq = {FLOATING: 7, SPHERICAL: 4}.get(edge.joint.kind, block.nq)
         places[edge.label] = Place(q, nq, v, block.nv)
         q, v = q + nq, v + block.nv
     return places
@@ -215,13 +215,13 @@ def _pinocchio_places(model: Model, peer: Any) -> dict[str, Place]:
     if peer is None:
         return _in_order(model)
     places, names = {}, list(peer.names)
-    followers = [e for e in model.description.graph.edges if isinstance(e.joint, Coupled)]
+    followers = [e for e in model.description.graph.edges if e.joint.follows is not None]
     for edge in followers:
         joint = peer.joints[names.index(edge.label)] if edge.label in names else None
         if joint is not None and joint.nv:
             places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv)
     for edge in model.description.joints:
-        name = edge.label if edge.label in names or not isinstance(edge.joint, Free) else "root_joint"
+        name = edge.label if edge.label in names or edge.joint.kind != FLOATING else "root_joint"
         if name not in names:
             raise ModelError(f"the Pinocchio model has no joint {name!r}; it has {', '.join(names[1:9])}, ...")
         joint = peer.joints[names.index(name)]
@@ -251,7 +251,9 @@ def _mujoco_places(model: Model, peer: Any) -> dict[str, Place]:
 # --- the programs -------------------------------------------------------------------------------------------------------------
 
 
-def to_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+def to_pinocchio(
+    model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None
+) -> ModelState:
     """A state as Pinocchio has it; with ``peer`` (a ``pinocchio.Model``) in its order of joints, matched by name.
 
     >>> import heavytop as ht
@@ -259,10 +261,12 @@ def to_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any 
     >>> to_pinocchio(model, model.neutral()).q
     array([0., 0., 0., 0., 0., 0., 1.])
     """
-    return _to(model, PINOCCHIO, State(q, v, a, force), _pinocchio_places(model, peer))
+    return _to(model, PINOCCHIO, ModelState(q, v, a, force), _pinocchio_places(model, peer))
 
 
-def from_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+def from_pinocchio(
+    model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None
+) -> ModelState:
     """A state of ours from Pinocchio's.
 
     >>> import heavytop as ht
@@ -270,10 +274,10 @@ def from_pinocchio(model: Model, q: Any, v: Any = None, a: Any = None, force: An
     >>> from_pinocchio(model, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]).q[:3]
     array([1., 2., 3.])
     """
-    return _from(model, PINOCCHIO, State(q, v, a, force), _pinocchio_places(model, peer))
+    return _from(model, PINOCCHIO, ModelState(q, v, a, force), _pinocchio_places(model, peer))
 
 
-def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> ModelState:
     """``qpos``, ``qvel``, ``qacc`` and ``qfrc`` of MuJoCo; with ``peer`` (a ``mujoco.MjModel``) in its order, zeros at its ``qpos0``.
 
     >>> import heavytop as ht
@@ -281,10 +285,12 @@ def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = N
     >>> to_mujoco(model, model.neutral()).q
     array([0., 0., 0., 1., 0., 0., 0.])
     """
-    return _to(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
+    return _to(model, MUJOCO, ModelState(q, v, a, force), _mujoco_places(model, peer))
 
 
-def from_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> State:
+def from_mujoco(
+    model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None
+) -> ModelState:
     """A state of ours from MuJoCo's ``qpos``, ``qvel``, ``qacc`` and ``qfrc``.
 
     >>> import heavytop as ht
@@ -292,15 +298,15 @@ def from_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any =
     >>> from_mujoco(model, [1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0]).q[:3]
     array([1., 2., 3.])
     """
-    return _from(model, MUJOCO, State(q, v, a, force), _mujoco_places(model, peer))
+    return _from(model, MUJOCO, ModelState(q, v, a, force), _mujoco_places(model, peer))
 
 
-def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., State], Callable[..., State]]:
-    def to(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> State:
-        return _to(model, convention, State(q, v, a, force), _in_order(model))
+def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., ModelState], Callable[..., ModelState]]:
+    def to(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> ModelState:
+        return _to(model, convention, ModelState(q, v, a, force), _in_order(model))
 
-    def back(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> State:
-        return _from(model, convention, State(q, v, a, force), _in_order(model))
+    def back(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> ModelState:
+        return _from(model, convention, ModelState(q, v, a, force), _in_order(model))
 
     word = name.split()[0].lower()
     example = (

@@ -11,14 +11,14 @@ from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.system.description import at_defaults
 from heavytop.system.graph import Edge
-from heavytop.system.joints import Free, Spherical
+from heavytop.system.joints import Free, Joint
 from heavytop.system.model import Model
 
 
-class State(NamedTuple):
+class ModelState(NamedTuple):
     """Configuration, velocity, acceleration and generalised force; None where not given.
 
-    >>> State(np.zeros(3)).v is None
+    >>> ModelState(np.zeros(3)).v is None
     True
     """
 
@@ -28,7 +28,7 @@ class State(NamedTuple):
     force: np.ndarray | None = None
 
 
-class Parts(NamedTuple):
+class JointState(NamedTuple):
     """The entries of one joint in q, v, a and force; None where not given."""
 
     q: np.ndarray
@@ -46,7 +46,7 @@ class BodyState(NamedTuple):
     wrench: np.ndarray | None
 
 
-def check(model: Model, state: State) -> State:
+def check(model: Model, state: ModelState) -> ModelState:
     """The state as float arrays of the right sizes."""
     sizes = {"q": model.nq, "v": model.nv, "a": model.nv, "force": model.nv}
     parts = {}
@@ -61,16 +61,16 @@ def check(model: Model, state: State) -> State:
         raise ModelError(
             f"{model.name!r} has velocity coordinates of the user's choice; convert a model in joint velocities."
         )
-    return State(**parts)
+    return ModelState(**parts)
 
 
-def of_joint(model: Model, state: State, label: str) -> Parts:
+def of_joint(model: Model, state: ModelState, label: str) -> JointState:
     """The entries of one joint."""
     q, v = model.coordinates.q_slice(label), model.coordinates.v_slice(label)
-    return Parts(state.q[..., q], *(None if x is None else x[..., v] for x in state[1:]))
+    return JointState(state.q[..., q], *(None if x is None else x[..., v] for x in state[1:]))
 
 
-def body_state(model: Model, edge: Edge, parts: Parts) -> BodyState:
+def body_state(model: Model, edge: Edge, parts: JointState) -> BodyState:
     """The motion of a body on a free joint in the world, from the joint's coordinates."""
     joint = edge.joint
     if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
@@ -86,7 +86,7 @@ def body_state(model: Model, edge: Edge, parts: Parts) -> BodyState:
     return BodyState(pose, twist, rate, wrench)
 
 
-def joint_parts(model: Model, edge: Edge, body: BodyState) -> Parts:
+def joint_parts(model: Model, edge: Edge, body: BodyState) -> JointState:
     """The inverse of :func:`body_state`."""
     joint = edge.joint
     relative = se3.inverse(_number(model, edge)) @ body.pose
@@ -94,14 +94,14 @@ def joint_parts(model: Model, edge: Edge, body: BodyState) -> Parts:
         raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
     q = cast(Pose, joint.coordinates).from_pose(relative)
     if joint.velocity == "body":
-        return Parts(q, *body[1:])
+        return JointState(q, *body[1:])
     R, rate = se3.rotation(relative), body.rate
     if rate is not None and body.twist is not None:
         rate = _with_linear(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
-    return Parts(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
+    return JointState(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
 
 
-def rotation_of(joint: Spherical, q: np.ndarray) -> np.ndarray:
+def rotation_of(joint: Joint, q: np.ndarray) -> np.ndarray:
     """Rotation matrices (..., 3, 3) of a spherical joint."""
     return se3.rotation(joint.pose(q))
 

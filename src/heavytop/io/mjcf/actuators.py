@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from heavytop.io.mjcf.document import Defaults
-from heavytop.io.robot import FLOATING, SPHERICAL, Actuator, JointSpring, Robot
+from heavytop.io.robot import FLOATING, SPHERICAL, Actuator, Robot, ServoSpring
 from heavytop.io.xml_source import Element
 
 LAWS = ("motor", "position", "velocity", "general", "damper")
 
 
 @dataclass(frozen=True)
-class Law:
+class ActuatorLaw:
     """force = gain control + b0 + b1 length + b2 velocity of the transmission."""
 
     gain: float
@@ -44,35 +44,35 @@ def read_actuators(section: Element, robot: Robot, defaults: Defaults, zeros: di
             robot.report.represented("actuator", name, e.where, f"input {name!r}")
 
 
-def _law(e: Element) -> tuple[Law | None, str]:
+def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
     if e.tag not in LAWS:
         return None, f"actuators of the kind {e.tag!r} are not read"
     if e.get("dyntype", "none") != "none" or e.number("timeconst", 0.0):
         return None, "it has a state of its own"
     if e.tag == "motor":
-        return Law(1.0), ""
+        return ActuatorLaw(1.0), ""
     if e.tag == "position":
         if e.number("dampratio", 0.0):
             return None, "its damping ratio depends on the inertia at the start"
         kp = e.number("kp", 1.0)
-        return Law(kp, 0.0, -kp, -e.number("kv", 0.0)), ""
+        return ActuatorLaw(kp, 0.0, -kp, -e.number("kv", 0.0)), ""
     if e.tag == "velocity":
         kv = e.number("kv", 1.0)
-        return Law(kv, 0.0, 0.0, -kv), ""
+        return ActuatorLaw(kv, 0.0, 0.0, -kv), ""
     if e.tag == "damper":
         return None, "its input changes a damping"
     gain, bias = e.numbers("gainprm", None, (1.0,)), e.numbers("biasprm", None, (0.0,))
     if e.get("gaintype", "fixed") != "fixed" and np.any(gain[1:]):
         return None, "its gain depends on the state"
     if e.get("biastype", "none") == "none":
-        return Law(float(gain[0])), ""
+        return ActuatorLaw(float(gain[0])), ""
     if e.get("biastype") != "affine":
         return None, f"its bias is {e.get('biastype')!r}"
     b0, b1, b2 = (*bias[:3].tolist(), 0.0, 0.0, 0.0)[:3]
-    return Law(float(gain[0]), b0, b1, b2), ""
+    return ActuatorLaw(float(gain[0]), b0, b1, b2), ""
 
 
-def _transmit(e: Element, name: str, law: Law, robot: Robot, zeros: dict[str, float]) -> str:
+def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict[str, float]) -> str:
     """Add the input; the reason why not, or an empty text."""
     gear = np.zeros(6)
     given = e.numbers("gear", None, (1.0,))[:6]
@@ -116,7 +116,7 @@ def _transmit(e: Element, name: str, law: Law, robot: Robot, zeros: dict[str, fl
     return "its transmission is not read"
 
 
-def _bias(law: Law, terms: list[tuple[str, float]], robot: Robot, zeros: dict[str, float], e: Element) -> None:
+def _bias(law: ActuatorLaw, terms: list[tuple[str, float]], robot: Robot, zeros: dict[str, float], e: Element) -> None:
     """b0 + b1 l + b2 l' with l = gear q as a spring -k (q - rest) and a damper in the joint."""
     if not (law.b0 or law.b1 or law.b2):
         return
@@ -127,4 +127,4 @@ def _bias(law: Law, terms: list[tuple[str, float]], robot: Robot, zeros: dict[st
     if stiffness < 0 or damping < 0:
         raise e.error("a bias that pushes away (negative stiffness or damping) is not read.")
     rest = gear * law.b0 / stiffness - zeros.get(joint, 0.0) if stiffness else 0.0
-    robot.springs.append(JointSpring(joint, stiffness, rest, damping, e.where))
+    robot.springs.append(ServoSpring(joint, stiffness, rest, damping, e.where))

@@ -6,7 +6,7 @@ import numpy as np
 
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.io.mjcf.document import Defaults, Settings
+from heavytop.io.mjcf.document import CompilerSettings, Defaults
 from heavytop.io.mjcf.geoms import Assets, Geom, read_geom
 from heavytop.io.robot import (
     FIXED,
@@ -14,11 +14,11 @@ from heavytop.io.robot import (
     PRISMATIC,
     REVOLUTE,
     SPHERICAL,
-    Limits,
-    Link,
+    JointLimits,
     NamedFrame,
     Robot,
     RobotJoint,
+    RobotLink,
 )
 from heavytop.io.xml_source import Element
 from heavytop.system.moments import Inertia
@@ -39,7 +39,7 @@ NOT_READ = {
 class BodyReader:
     """Reads <worldbody> into links, joints and frames, in MuJoCo's order."""
 
-    def __init__(self, robot: Robot, settings: Settings, defaults: Defaults, assets: Assets) -> None:
+    def __init__(self, robot: Robot, settings: CompilerSettings, defaults: Defaults, assets: Assets) -> None:
         self.robot, self.settings, self.defaults, self.assets = robot, settings, defaults, assets
         self.zeros: dict[str, float] = {}
         """Joint -> the coordinate of the file at which ours is zero (ref)."""
@@ -47,7 +47,7 @@ class BodyReader:
 
     def read_world(self, world: Element) -> None:
         """Everything below <worldbody>."""
-        link = self.robot.links.setdefault(WORLD, Link(WORLD, world.where))
+        link = self.robot.links.setdefault(WORLD, RobotLink(WORLD, world.where))
         self._contents(world, link, np.eye(4), world.get("childclass"), [], [])
 
     def _body(self, e: Element, parent: str, at: np.ndarray, childclass: str | None) -> None:
@@ -56,7 +56,7 @@ class BodyReader:
         if name in self.robot.links:
             raise e.error(f"the name {name!r} is taken by the body in {self.robot.links[name].where}.")
         childclass = e.get("childclass") or childclass
-        link = Link(name, e.where)
+        link = RobotLink(name, e.where)
         self.robot.links[name] = link
         joints: list[tuple[Element, np.ndarray]] = []
         bodies: list[tuple[Element, np.ndarray, str | None]] = []
@@ -74,7 +74,7 @@ class BodyReader:
     def _contents(
         self,
         e: Element,
-        link: Link,
+        link: RobotLink,
         at: np.ndarray,
         childclass: str | None,
         joints: list[tuple[Element, np.ndarray]],
@@ -126,7 +126,7 @@ class BodyReader:
         given: list[tuple[Element, np.ndarray]],
         body: Element,
         parent: str,
-        link: Link,
+        link: RobotLink,
         at: np.ndarray,
         childclass: str | None,
     ) -> None:
@@ -151,7 +151,7 @@ class BodyReader:
                 joint.after = None if np.array_equal(pending, np.eye(4)) else pending
             else:
                 joint.child = f"{joint.name}.link"
-                self.robot.links[joint.child] = Link(joint.child, e.where)
+                self.robot.links[joint.child] = RobotLink(joint.child, e.where)
             parent = joint.child
             self.robot.joints[joint.name] = joint
             self.robot.report.represented("joint", joint.name, e.where)
@@ -188,19 +188,19 @@ class BodyReader:
             self.robot.report.lost(name, e.get("name") or "", e.where, "only the linear coefficient is used")
         return float(values[0]) if len(values) else 0.0
 
-    def _limits(self, e: Element, kind: str, zero: float) -> Limits:
+    def _limits(self, e: Element, kind: str, zero: float) -> JointLimits:
         limited = e.get("limited", "auto")
         if limited == "false" or e.get("range") is None or (limited == "auto" and not self.settings.autolimits):
-            return Limits()
+            return JointLimits()
         low, high = e.numbers("range", 2)
         if kind not in ("hinge", "slide"):
-            return Limits(upper=self.settings.angle(float(high)) if kind == "ball" else None)
+            return JointLimits(upper=self.settings.angle(float(high)) if kind == "ball" else None)
         turn = self.settings.angle if kind == "hinge" else float
-        return Limits(turn(float(low)) - zero, turn(float(high)) - zero)
+        return JointLimits(turn(float(low)) - zero, turn(float(high)) - zero)
 
     # --- inertia ----------------------------------------------------------------------------------------------------------
 
-    def _inertia(self, e: Element, link: Link, geoms: list[Geom]) -> None:
+    def _inertia(self, e: Element, link: RobotLink, geoms: list[Geom]) -> None:
         """From <inertial>, or from the geoms, as the compiler settings say."""
         given, rule = e.first("inertial"), self.settings.inertia_from_geoms
         if given is not None and rule != "true":
@@ -217,7 +217,7 @@ class BodyReader:
             values, axes = np.linalg.eigh(link.moment)
             link.moment = axes @ np.diag(np.maximum(values, self.settings.bound_inertia)) @ axes.T
 
-    def _given(self, e: Element, link: Link) -> None:
+    def _given(self, e: Element, link: RobotLink) -> None:
         pose = self.settings.pose(e)
         R, link.com, link.mass = se3.rotation(pose), se3.position(pose), e.number("mass")
         if link.mass < 0:

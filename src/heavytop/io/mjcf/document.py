@@ -56,7 +56,7 @@ def with_includes(root: Element, path: Path) -> None:
 
 
 @dataclass(eq=False)
-class Settings:
+class CompilerSettings:
     """What <compiler> and <option> say."""
 
     degrees: bool = True
@@ -73,7 +73,7 @@ class Settings:
     """Losses: what, name, where, why."""
 
     @classmethod
-    def of(cls, root: Element) -> Settings:
+    def of(cls, root: Element) -> CompilerSettings:
         """The settings of a file; later elements override earlier ones."""
         s = cls()
         for element in root.all("compiler"):

@@ -12,7 +12,7 @@ from heavytop.errors import HeavytopError
 from heavytop.geometry import quaternion, se3
 from heavytop.io.files import find_file
 from heavytop.io.import_report import TransferReport
-from heavytop.io.mjcf.document import Defaults, Settings, smallest_turn
+from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
 from heavytop.io.robot import Visual
 from heavytop.io.xml_source import Element
 from heavytop.system.moments import Inertia
@@ -27,7 +27,7 @@ class Assets:
     """Meshes and colours by name."""
 
     path: Path
-    settings: Settings
+    settings: CompilerSettings
     defaults: Defaults
     report: TransferReport
     meshes: dict[str, tuple[Element, Mesh | None, np.ndarray]] = field(default_factory=dict)

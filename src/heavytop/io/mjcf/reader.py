@@ -12,7 +12,7 @@ from heavytop.io.import_report import TransferReport
 from heavytop.io.kinematics import link_poses
 from heavytop.io.mjcf.actuators import read_actuators
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
-from heavytop.io.mjcf.document import Defaults, Settings, check_root, with_includes
+from heavytop.io.mjcf.document import CompilerSettings, Defaults, check_root, with_includes
 from heavytop.io.mjcf.geoms import Assets
 from heavytop.io.robot import Closure, JointRelation, Robot, Tendon
 from heavytop.io.xml_source import Element
@@ -37,7 +37,7 @@ def robot_of(root: Element, path: Path) -> Robot:
     check_root(root)
     with_includes(root, path)
     report = TransferReport()
-    settings, defaults = Settings.of(root), Defaults(root)
+    settings, defaults = CompilerSettings.of(root), Defaults(root)
     robot = Robot(root.get("model") or path.stem, str(path), report, settings.gravity)
     for note in settings.notes:
         report.lost(*note)
@@ -143,7 +143,7 @@ def _length(path: tuple[tuple[str, np.ndarray], ...], poses: dict[str, np.ndarra
 # --- equality constraints -----------------------------------------------------------------------------------------------------
 
 
-def _read_equalities(section: Element, robot: Robot, defaults: Defaults, settings: Settings) -> None:
+def _read_equalities(section: Element, robot: Robot, defaults: Defaults, settings: CompilerSettings) -> None:
     poses = link_poses(robot)
     for k, element in enumerate(section.children):
         e = Element("equality", element.attributes, element.file, element.line)

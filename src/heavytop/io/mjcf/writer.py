@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from heavytop.geometry import quaternion, se3
-from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Link, Robot, RobotJoint
+from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_text import Tag, numbers
 from heavytop.system.names import WORLD
 from heavytop.system.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
@@ -104,7 +104,7 @@ class MjcfWriter:
             tag.attributes["pos"] = numbers(pose[:3, 3])
             tag.attributes["quat"] = numbers(quaternion.quaternion_from_rotation(pose[:3, :3]))
 
-    def _contents(self, body: Tag, link: Link) -> None:
+    def _contents(self, body: Tag, link: RobotLink) -> None:
         if link.mass is not None and link.name != WORLD:
             J = link.moment
             full = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])

@@ -18,11 +18,11 @@ from heavytop.io.robot import (
     REVOLUTE,
     SPHERICAL,
     Actuator,
-    Limits,
-    Link,
+    JointLimits,
     Mimic,
     Robot,
     RobotJoint,
+    RobotLink,
 )
 from heavytop.io.urdf.visuals import Materials, read_visuals
 from heavytop.io.xml_source import Element, read_xml
@@ -86,7 +86,7 @@ def _read_link(element: Element, robot: Robot, materials: Materials) -> None:
     name = element.string("name")
     if name in robot.links:
         raise element.error(f"the name {name!r} is taken by the link in {robot.links[name].where}.")
-    link = Link(name, element.where)
+    link = RobotLink(name, element.where)
     inertial = element.first("inertial")
     if inertial is not None:
         _read_inertial(inertial, link)
@@ -98,7 +98,7 @@ def _read_link(element: Element, robot: Robot, materials: Materials) -> None:
             robot.report.lost("collision geometry", name, child.where, "there are no contacts")
 
 
-def _read_inertial(element: Element, link: Link) -> None:
+def _read_inertial(element: Element, link: RobotLink) -> None:
     """Mass, centre of mass and moment about it; the axes of the moments are turned to those of the link."""
     mass = element.first("mass")
     link.mass = mass.number("value") if mass is not None else 0.0
@@ -150,7 +150,7 @@ def _read_joint(element: Element, robot: Robot) -> None:
             robot.report.lost(tag, name, found.where, note)
 
 
-def _limits(element: Element, kind: str) -> Limits:
+def _limits(element: Element, kind: str) -> JointLimits:
     bounded = kind in (REVOLUTE, PRISMATIC)
     values = {
         key: element.number(key) if element.get(key) is not None else None
@@ -163,7 +163,7 @@ def _limits(element: Element, kind: str) -> Limits:
             raise element.error(f"the lower limit {lower:g} is above the upper limit {upper:g}.")
     else:
         lower = upper = None
-    return Limits(lower, upper, values["velocity"], values["effort"])
+    return JointLimits(lower, upper, values["velocity"], values["effort"])
 
 
 def _read_transmission(element: Element, robot: Robot) -> None:

@@ -7,7 +7,18 @@ from pathlib import Path
 import numpy as np
 
 from heavytop.geometry import se3, so3
-from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Limits, Link, Robot, RobotJoint
+from heavytop.io.robot import (
+    FIXED,
+    FLOATING,
+    PLANAR,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    JointLimits,
+    Robot,
+    RobotJoint,
+    RobotLink,
+)
 from heavytop.io.xml_text import Tag, numbers
 from heavytop.system.names import WORLD
 from heavytop.system.shapes import Box, Capsule, Cylinder, Mesh, Sphere
@@ -56,7 +67,7 @@ def _origin(parent: Tag, pose: np.ndarray) -> None:
         parent.add("origin", xyz=numbers(pose[:3, 3]), rpy=numbers(so3.to_roll_pitch_yaw(pose[:3, :3])))
 
 
-def _link(root: Tag, link: Link, robot: Robot) -> None:
+def _link(root: Tag, link: RobotLink, robot: Robot) -> None:
     made = root.add("link", name=link.name)
     if link.mass is not None:
         inertial, J = made.add("inertial"), link.moment
@@ -120,7 +131,7 @@ def _joint(root: Tag, joint: RobotJoint, robot: Robot) -> None:
             robot.report.lost(label, joint.name, joint.where, "URDF has none")
 
 
-def _limits(made: Tag, kind: str, limits: Limits) -> None:
+def _limits(made: Tag, kind: str, limits: JointLimits) -> None:
     if kind in (REVOLUTE, PRISMATIC):
         lower = -UNBOUNDED if limits.lower is None else limits.lower
         upper = UNBOUNDED if limits.upper is None else limits.upper

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.plan.solvers.protocol import Program, Solution, Status, Tell
+from heavytop.plan.solvers.protocol import NonlinearProgram, Solution, Status, Tell
 
 _INT, _REAL, _BOOL, _ANY = ct.c_int, ct.c_double, ct.c_bool, ct.c_void_p
 _REALS, _INTS = ct.POINTER(_REAL), ct.POINTER(_INT)
@@ -81,7 +81,7 @@ class Ipopt:
 
     def solve(
         self,
-        program: Program,
+        program: NonlinearProgram,
         x: np.ndarray,
         *,
         tolerance: float = 1e-8,
@@ -96,7 +96,7 @@ class Ipopt:
 class _Run:
     """One problem inside IPOPT: the callbacks and what they have seen."""
 
-    def __init__(self, program: Program, tell: Tell | None) -> None:
+    def __init__(self, program: NonlinearProgram, tell: Tell | None) -> None:
         self.program, self.tell = program, tell
         self.interrupted: BaseException | None = None
         self.iterations, self.callback_seconds = 0, 0.0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.plan.solvers.protocol import Program, Solution, Status, Tell
+from heavytop.plan.solvers.protocol import NonlinearProgram, Solution, Status, Tell
 
 
 class Nlpsol:
@@ -34,7 +34,7 @@ class Nlpsol:
 
     def solve(
         self,
-        program: Program,
+        program: NonlinearProgram,
         x: np.ndarray,
         *,
         tolerance: float = 1e-8,

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 
-class Program(Protocol):
+class NonlinearProgram(Protocol):
     """A nonlinear program: ``min objective(x)`` with ``lower <= x <= upper`` and bounded rows ``values(x)``."""
 
     lower: np.ndarray
@@ -98,7 +98,7 @@ class Solver(Protocol):
 
     def solve(
         self,
-        program: Program,
+        program: NonlinearProgram,
         x: np.ndarray,
         *,
         tolerance: float = 1e-8,

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._gate import Inside
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError
-from heavytop.simulate.plant import Plant, State
+from heavytop.simulate.plant import Plant, PlantState
 
 PROJECT_EVERY = 16
 """Steps between projections onto the manifold: rounding stays below 1e-14, the order of the method is untouched."""
@@ -19,7 +20,7 @@ SLOW = 1e-6
 """Speed (m/s or rad/s) below which changes of an iteration are not judged relative to the speed."""
 
 
-class Integrator(ABC):
+class Integrator(Inside, ABC):
     """One method.
 
     Attributes
@@ -31,6 +32,7 @@ class Integrator(ABC):
     carries_velocity : whether ``v`` lasts from step to step; otherwise :meth:`velocity` computes it.
     records : which of the integrator's own quantities are recorded. ``residual`` tells how well the equations of an implicit step were
         solved; a run in which it is large counts as failed.
+    enforces_constraints : whether its steps end on loops and constraints by themselves; otherwise they are projected back.
     chooses_step : whether the method chooses the size of its steps: :class:`.ErrorControlled`.
     clock : name of the own quantity that is the time; None: all trajectories have the same time.
 
@@ -47,11 +49,12 @@ class Integrator(ABC):
     project_every: ClassVar[int] = PROJECT_EVERY
     carries_velocity: ClassVar[bool] = True
     records: ClassVar[tuple[str, ...]] = ()
+    enforces_constraints: ClassVar[bool] = False
     chooses_step: ClassVar[bool] = False
     clock: ClassVar[str | None] = None
 
     @abstractmethod
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         """The state one step of size ``h`` later."""
 
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
@@ -66,7 +69,9 @@ class Integrator(ABC):
         """The own quantities at the start of a run; those not told are zero."""
         return {}
 
-    def velocity(self, plant: Plant, state: State) -> Array:
+    _raw_start = start
+
+    def velocity(self, plant: Plant, state: PlantState) -> Array:
         """``v`` (nv,) of a state, for integrators that carry something else instead."""
         return state.v
 

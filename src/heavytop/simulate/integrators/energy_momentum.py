@@ -1,19 +1,21 @@
 """An implicit method whose discrete force is a discrete gradient: the energy is exact to the tolerance of its solution.
 
-From (q0, v0) to (q1, v1), with the mean velocity ``v_m = (v0 + v1) / 2``, its displacement ``q1 = q0 o d(h w_m)`` and the
-configuration ``q_m`` half way:
+From (q0, v0) to (q1, v1), with the mean velocity ``v_m = (v0 + v1) / 2`` and the configuration ``q_m`` half way:
 
-    v1 - v0 = h a(q_m, v_m) - h mu v_m,         E(q1, v1) - E0 = h P(q_m, v_m).
+    M (v1 - v0) = h f(q_m, v_m) + Phi_m^T lam - s M v_m / |v_m|,     E(q1, v1) - E0 = h P(q_m, v_m) - b_m . lam,
+    M (d - v_m) = Phi_m^T kappa,     q1 = q0 o cay(h d),     phi(q1) = 0,     Phi(q1) v1 + b(q1) = 0.
 
-Without mu this is the implicit midpoint rule. The term with mu is the correction of the discrete gradient (Gonzalez
-1996, in the metric M): it acts along the displacement and makes the work of the discrete force equal to the change of
-energy, so that only the power P of inputs and dissipation changes it. mu is of order h^2 and the method is symmetric:
-order 2.
+Without constraints and without s this is the implicit midpoint rule. The term with s is the correction of the discrete gradient (Gonzalez
+1996, in the metric M): it acts along the displacement and makes the work of the discrete force equal to the change of energy, so that
+only the power P of inputs and dissipation, and of constraints that move (drift b), changes it. The discrete multipliers lam hold the
+velocity at the end of the step, kappa holds its configuration (Gear, Gupta and Leimkuhler 1985). s and kappa are of order h^2 and
+the method is symmetric: order 2. All equations are solved together by Newton's method with their exact Jacobian.
 
-Rotations move by the Cayley map, ``d(x) = exp(2 arctan(|x| / 2) x / |x|)``: then ``R1 L1 = R0 L0`` for a body under no force, as
-``L1 - L0 = h L_m x w_m``, and in the same way ``R1 p1 = R0 p0``. Poses with velocities in body axes move by ``h (v_m + h w_m x v_m / 2)``,
-which is ``h R0 v0`` there: a free body keeps its linear momentum and its angular momentum about the mass centre, and where the
-mass centre is the origin of its frame, its path is exact. Where a potential acts, mu changes both by terms of order h^2.
+Rotations move by the Cayley map, ``cay(x) = exp(2 arctan(|x| / 2) x / |x|)``: then ``R1 L1 = R0 L0`` for a body under no force, as
+``L1 - L0 = h L_m x w_m``, and in the same way ``R1 p1 = R0 p0``. The mass centre of a pose with velocities in body axes moves by
+``h (v + h w x v / 2)``, v its mean velocity, which is ``h R0 v0`` there: a free body keeps energy, linear momentum and angular momentum, and
+the path of its mass centre is exact, wherever the origin of its frame is. Where a potential acts, s changes the momenta by terms of order
+h^2; so does the mass matrix of a tree of bodies, which changes with the joints while it is taken half way here.
 
 For quaternions the Cayley map is the midpoint rule ``A1 - A0 = h/2 A_m (0, w_m)``, which keeps ``|A|``: the energy-consistent integrator
 of the DAE of document 001. Coordinates that are no group take the midpoint rule in q itself.
@@ -22,114 +24,306 @@ of the DAE of document 001. Coordinates that are no group take the midpoint rule
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, part, scale, symbol
+from heavytop._arrays import (
+    Array,
+    as_array,
+    concatenate,
+    depends_on,
+    from_columns,
+    is_symbolic,
+    jacobian,
+    matrix,
+    part,
+    scale,
+    shape,
+    substitute,
+    symbol,
+    to_sx,
+    transpose,
+    vector,
+)
 from heavytop.compile import Shape, Traced, trace_of
-from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Product
+from heavytop.coordinates import Attitude, Coordinates, EulerAngles, LinearVelocities, Pose, Product
 from heavytop.errors import SimulationError
-from heavytop.geometry import se3, series
-from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
-from heavytop.simulate.plant import Plant, State
+from heavytop.geometry import se3, series, so3
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.integrators.base import SLOW, Integrator, relative_size
+from heavytop.simulate.integrators.newton import LIFT, newton_correction
+from heavytop.simulate.plant import Plant, PlantState
+from heavytop.system.elimination import row_scales
 
-REST = 1e-12
-"""Fraction of the energy scale below which kinetic energy counts as none: nothing to correct along."""
+REST = 1e-14
+"""Fraction of the energy below which the kinetic energy of the mean velocity counts as none: nothing to correct along."""
+ROUNDING = 1e-15
+"""Relative rounding of an energy, which the correction s cannot resolve."""
+STALLED = 1e-9
+"""Corrections below this that no longer shrink are rounding: the equations are solved as well as they can be."""
 
 
 class EnergyMomentum(Integrator):
-    """Order 2, energy exact; for conservative systems over long times, and with inputs and damping too.
+    """Order 2, energy exact; for conservative systems over long times, with loops, velocity constraints, inputs and damping too.
+
+    Each step solves its equations by Newton's method with the exact Jacobian. A law that is evaluated continuously is no part of the
+    Jacobian: its input follows from iteration to iteration.
 
     Parameters
     ----------
-    iterations : of the fixed-point iteration in each step. The record ``residual`` tells the last relative change.
+    tolerance : largest last correction of the velocities, relative to them, of a step that counts as solved.
+    iterations : most corrections in a step. A step that needs more ends the trajectory: the outcome tells which one and why.
+
+    The record ``residual`` tells the largest last correction so far.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> run = ht.simulate(model, ([2.0], [0.0]), until=10.0, step=0.01, integrator=EnergyMomentum())
+    >>> run.invariants["energy"].relative < 1e-14
+    True
     """
 
     name = "energy_momentum"
     order = 2
-    records = ("residual",)
+    records = ("residual", "unsolved")
+    enforces_constraints = True
 
-    def __init__(self, iterations: int = 10) -> None:
+    def __init__(self, tolerance: float = 1e-12, iterations: int = 20) -> None:
+        if not isinstance(tolerance, float) or not 0 < tolerance < 1:
+            raise SimulationError(f"tolerance of EnergyMomentum must be a number between 0 and 1, got {tolerance!r}.")
         if not isinstance(iterations, int) or iterations < 2:
             raise SimulationError(f"EnergyMomentum needs at least 2 iterations, a whole number, got {iterations!r}.")
-        self.iterations = iterations
+        self.tolerance, self.iterations = tolerance, iterations
 
     def __repr__(self) -> str:
-        return f"EnergyMomentum(iterations={self.iterations})"
+        return f"EnergyMomentum(tolerance={self.tolerance!r}, iterations={self.iterations})"
 
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
-        return {"energy": (), "scale": (), "residual": ()}
+        return {"energy": (), "change": (plant.nv,), "residual": (), "steps": (), "unsolved": ()}
 
     def start(self, problem: Any) -> Mapping[str, Array]:
         """The energy of the start is the reference for the whole run, so that rounding does not add up."""
         kinetic, potential = problem.dynamics.kernel("energies")(problem.q, problem.v, problem.p)
-        total = kinetic + potential
-        return {"energy": total, "scale": np.maximum(np.abs(kinetic), np.abs(total))}
+        return {"energy": kinetic + potential}
 
-    def step(self, plant: Plant, state: State, h: Array) -> State:
-        need_unconstrained(plant, "EnergyMomentum")
-        energy, move = _energy_with_slope(plant), _displacement(plant)
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
+        f = plant.dynamics.steppers.recall(_Equations, lambda: _Equations(plant.dynamics))
+        begin = (state.q, state.v, h, plant.p)
+        follows = plant.control.kind == "continuous"
+        memory = plant.memory if plant.memory in plant.flats else None
 
-        def at(q_m: Array, half: State, whole: State) -> tuple[State, State]:
-            """Middle and end; the displacement belongs to the mean velocity of the same iterate."""
-            q_m, q_1 = plant.call(move, state.q, q_m, half.v, h, plant.p)
-            return half.replaced(q=q_m), whole.replaced(q=q_1)
+        def middle(x: Array, z: Sequence[Array]) -> tuple[Array, list[Array]]:
+            """The input half way, and the memory of the law there."""
+            if not follows:
+                return plant.input_at(state, 0.5)[0], []
+            q_m, v_m = plant.call(f.middle, *begin, x)
+            u, z_rate = plant.input_at(state.replaced(q=q_m, v=v_m, memory=z[0] if z else None), 0.5)
+            return u, [] if memory is None else [state.of(memory) + 0.5 * h * z_rate]
 
-        def iterate(middle: State, end: State) -> Sequence[State | Array]:
-            stage = plant.at(middle, 0.5)
-            rates = stage.rates
-            _, slope = plant.call(energy, middle.q, middle.v, plant.p)
-            now, _ = plant.call(energy, end.q, end.v, plant.p)
-            given, lost = stage.power
-            power = given - lost
-            # h mu v_m . M v_m = E1 - E0 - h P - v_m . M (v1 - v0 - h a): what the midpoint force misses of the work. It is of the order
-            # of the displacement at any iterate, so that mu v_m stays small where the motion turns back.
-            missed = now - state.own["energy"] - h * power - np.vecdot(slope, end.v - state.v - h * rates.v)
-            twice = np.vecdot(slope, middle.v)  # v_m . M v_m
-            moving = twice > REST * state.own["scale"]
-            h_mu = np.where(moving, missed / np.where(moving, twice, 1.0), 0.0)
-            delta = (rates * h).replaced(v=h * rates.v - h_mu * middle.v)
-            half, whole = plant.moved(state, state.q, 0.5 * delta), plant.moved(state, state.q, delta)
-            told = plant.kept(power, relative_size(whole.v - end.v, end.v, SLOW))
-            return *at(middle.q, half, whole), *told
+        def iterate(done: Array, x: Array, size: Array, *z: Array) -> Sequence[Array]:
+            u, z_new = middle(x, z)
+            x_new, size_new = plant.call(f.improve, *begin, x, u, state.own["energy"])
+            if z_new:
+                size_new = np.maximum(size_new, relative_size(z_new[0] - z[0], z_new[0], 1.0))
+            stalled = np.where(size_new <= STALLED, np.where(4 * size_new >= size, 1.0, 0.0), 0.0)
+            over = np.where(size_new <= self.tolerance, 1.0, stalled)
+            kept = [np.where(done, old, new) for old, new in zip((x, size, *z), (x_new, size_new, *z_new), strict=True)]
+            return np.where(done, done, over), *kept
 
-        rates = plant.at(state, 0.5).rates
-        half, whole = plant.moved(state, state.q, rates * (0.5 * h)), plant.moved(state, state.q, rates * h)
-        _, end, power, change = plant.repeat(self.iterations, iterate, *at(state.q, half, whole))
-        # the energy to hold moves on by the work done
-        residual = np.maximum(state.own["residual"], change)
-        return end.keeping(energy=state.own["energy"] + h * power, residual=residual)
-
-
-def _displacement(plant: Plant) -> Traced:
-    """(q, q_m, v_m, h, p) -> (q_m, q1)."""
-    motion = plant.motion
-    sizes = {"q": plant.nq, "qm": plant.nq, "vm": plant.nv, "h": None, "p": motion.inputs["p"][0]}
-    s = {name: symbol(name, size) for name, size in sizes.items()}
-    w = motion.expressions(s["qm"], s["vm"], symbol("u", motion.inputs["u"][0]), s["p"])[0]
-    qm, q1 = displace(plant.coordinates, s["q"], s["qm"], s["h"] * w)
-    return trace_of("displace", s, {"qm": qm, "q1": q1})
-
-
-def _energy_with_slope(plant: Plant) -> Traced:
-    """(q, v, p) -> E, dE/dv."""
-    energies = plant.dynamics.energies()
-    if energies is None:
-        raise SimulationError(
-            f"EnergyMomentum needs the energy of {plant.name!r}: give kinetic= and potential= to the dynamics."
+        (guess,) = plant.call(f.guess, *begin, state.own["change"])
+        z0 = [] if memory is None else [state.of(memory)]
+        # nobody else's rounds change a solved step, nor what is computed from it
+        done, x, size, *z = plant.repeat(self.iterations, iterate, as_array(0.0), guess, as_array(1.0), *z0, ends=True)
+        u, z_half = middle(x, z)
+        q, v, energy, change, powers = plant.call(f.finish, *begin, x, u, state.own["energy"])
+        end = state.replaced(q=q, v=v)
+        if plant.work is not None:
+            end = end.replaced(work=state.of(plant.work) + h * powers)
+        if memory is not None:
+            end = end.replaced(memory=2 * z_half[0] - state.of(memory))
+        steps = state.own["steps"] + 1
+        before = state.own["unsolved"]
+        return end.keeping(
+            energy=energy,
+            change=change,
+            residual=np.maximum(state.own["residual"], size),
+            steps=steps,
+            unsolved=np.where(before, before, np.where(done, 0.0, steps)),
         )
-    q, v, p = (symbol(name, energies.inputs[name][0]) for name in ("q", "v", "p"))
-    kinetic, potential = energies.expressions(q, v, p)
-    total = np.reshape(kinetic + potential, ())
-    slope = jacobian(np.reshape(total, (1,)), v)[0, :]
-    return trace_of("energy_slope", {"q": q, "v": v, "p": p}, {"E": total, "slope": slope})
+
+
+class _Equations:
+    """The equations of a step as traced functions, from the force balance, the energies and the constraints of the dynamics.
+
+    The unknowns x are, in this order: q_m if it cannot be written down, v1, d where there are constraints of positions, lam, kappa, s.
+    """
+
+    def __init__(self, dynamics: Dynamics) -> None:
+        energies, balance = dynamics.energies(), dynamics.balance()
+        if energies is None or balance is None:
+            raise SimulationError(
+                f"EnergyMomentum needs the energy of {dynamics.name!r}: give kinetic= and potential= to the dynamics."
+            )
+        self.energies, self.balance, self.dynamics = energies, balance, dynamics
+        self.c, self.nq, self.nv, self.nu = dynamics.coordinates, dynamics.nq, dynamics.nv, dynamics.nu
+        self.power, self.rows, self.velocity = dynamics.power(), dynamics.rows(), dynamics.joint_velocity()
+        self.rows_count = self.rows.outputs["Phi"][0] if self.rows is not None else 0
+        self.held = [i for i, yes in enumerate(dynamics.holonomic_rows) if yes] if self.rows is not None else []
+        self.s = {"q": symbol("q", self.nq), "v": symbol("v", self.nv), "h": symbol("h")}
+        self.s["p"] = symbol("p", len(dynamics.parameter_names))
+        self.u, self.energy, self.change = symbol("u", self.nu), symbol("energy"), symbol("change", self.nv)
+        self.is_implicit = self.velocity is not None or not self.c.is_group
+        sizes = {
+            "q_m": self.nq if self.is_implicit else 0,
+            "v": self.nv,
+            "d": self.nv if self.held else 0,
+            "lam": self.rows_count,
+            "kappa": len(self.held),
+            "s": 1,
+        }
+        stops = np.cumsum([0, *sizes.values()])
+        self.at = {name: (int(a), int(b)) for name, (a, b) in zip(sizes, pairwise(stops), strict=True)}
+        self.x = symbol("x", int(stops[-1]))
+        at_rest = self._energy_at(self.s["q"], np.zeros(self.nv))[0]
+        # a basis with drift: the energy that moves at v = 0 is of whoever drives it, and there is no energy to hold
+        self.is_quadratic = not is_symbolic(at_rest) or to_sx(at_rest).is_zero()
+
+    def _unknown(self, name: str) -> Array:
+        return part(self.x, *self.at[name])
+
+    def _mass_matrix(self, q: Array) -> Array:
+        """M (nv, nv) as the derivative of the momentum by v."""
+        v = symbol("v_any", self.nv)
+        return jacobian(self._slope(q, v), v)
+
+    def _energy_at(self, q: Array, v: Array) -> tuple[Array, Array]:
+        kinetic, potential = self.energies.expressions(q, v, self.s["p"])
+        return np.reshape(kinetic, ()), np.reshape(potential, ())
+
+    def _slope(self, q: Array, v: Array) -> Array:
+        """dT/dv (nv,)."""
+        moving = symbol("v_moving", self.nv)
+        kinetic = np.reshape(self.energies.expressions(q, moving, self.s["p"])[0], (1,))
+        return substitute(jacobian(kinetic, moving)[0, :], moving, v)
+
+    @cached_property
+    def _way(self) -> tuple[Array, Array, Array, Array]:
+        """q_m, v_m, q1 and what remains of the equation of q_m."""
+        s, v_m = self.s, 0.5 * (self.s["v"] + self._unknown("v"))
+        d = self._unknown("d") if self.held else v_m
+        if not self.is_implicit:
+            turn = cayley(self.c, s["h"] * d, self._constant_mass)
+            return self.c.retract(s["q"], 0.5 * turn), v_m, self.c.retract(s["q"], turn), np.zeros(0)
+        q_m = self._unknown("q_m")
+        w = d if self.velocity is None else self.velocity.expressions(q_m, d, s["p"])[0]
+        half, end = displace(self.c, s["q"], q_m, s["h"] * w)
+        return q_m, v_m, end, q_m - half
+
+    @cached_property
+    def _constant_mass(self) -> Array | None:
+        """M, with zeros where it depends on q."""
+        q = symbol("q_any", self.nq)
+        mass = self._mass_matrix(q)
+        entries = [[mass[i, j] for j in range(self.nv)] for i in range(self.nv)]
+        return matrix([[0.0 if depends_on(e, q) else e for e in row] for row in entries])
+
+    @cached_property
+    def middle(self) -> Traced:
+        """(q, v, h, p, x) -> configuration and velocity half way."""
+        q_m, v_m, *_ = self._way
+        return trace_of("middle", {**self.s, "x": self.x}, {"q_m": q_m, "v_m": v_m})
+
+    @cached_property
+    def guess(self) -> Traced:
+        """(q, v, h, p, change) -> x: the velocity goes on changing as it did in the last step."""
+        v = self.s["v"] + self.change
+        parts = [
+            *([self.s["q"]] if self.is_implicit else []),
+            v,
+            *([self.s["v"] + 0.5 * self.change] if self.held else []),
+        ]
+        rest = np.zeros(self.rows_count + len(self.held) + 1)
+        return trace_of("guess", {**self.s, "change": self.change}, {"x": concatenate(*parts, rest)})
+
+    @cached_property
+    def _powers(self) -> Array:
+        """Power (2,) given, by inputs and by constraints that move, and lost."""
+        q_m, v_m, *_ = self._way
+        given, lost = (0.0, 0.0) if self.power is None else self.power.expressions(q_m, v_m, self.u, self.s["p"])
+        if self.rows is not None:
+            drift = self.rows.expressions(q_m, self.s["p"])[1]
+            given = given - np.vecdot(drift, self._unknown("lam")) / self.s["h"]
+        return vector(given, lost) if is_symbolic(given, lost) else np.zeros(2)
+
+    @cached_property
+    def improve(self) -> Traced:
+        """(q, v, h, p, x, u, energy) -> (x, relative size of the correction beyond what rounding of the energy makes of it)."""
+        s = self.s
+        q_m, v_m, q_1, missed_q = self._way
+        v_1, h = self._unknown("v"), s["h"]
+        mass, momentum = self._mass_matrix(q_m), self._slope(q_m, v_m)
+        balance = self.balance.expressions(q_m, v_m, (v_1 - s["v"]) / h, self.u, s["p"])[0]
+        # s acts along v_m; where that is nearly zero there is nothing to correct and s is zero
+        twice = np.vecdot(v_m, momentum)
+        kinetic, potential = self._energy_at(q_1, v_1)
+        size = np.abs(kinetic) + np.abs(potential)
+        moving = twice > REST * size if self.is_quadratic else as_array(False)
+        speed = np.sqrt(np.where(moving, twice, 1.0))
+        along = self._unknown("s")[0]
+        force = h * balance + scale(np.where(moving, along / speed, 0.0), momentum, 1)
+        missed_energy = kinetic + potential - self.energy - h * (self._powers[0] - self._powers[1])
+        equations, lifts = [missed_q], {}
+        held: list[Array] = []
+        if self.rows is not None:
+            Phi_m, (Phi, drift, phi) = self.rows.expressions(q_m, s["p"])[0], self.rows.expressions(q_1, s["p"])
+            lam, kappa = self._unknown("lam"), self._unknown("kappa")
+            force = force - np.matvec(transpose(Phi_m), lam)
+            lift = _lifts(Phi_m, mass, self.dynamics.row_groups)
+            lifts = {self.at["lam"][0] + i: lift[i] for i in range(self.rows_count)}
+            held = [np.matvec(Phi, v_1) + drift]
+            if self.held:
+                chosen = from_columns(*(Phi_m[i, :] for i in self.held))
+                equations.append(force)
+                force = np.matvec(mass, self._unknown("d") - v_m) - np.matvec(chosen, kappa)
+                held.append(vector(*(phi[i] for i in self.held)) / h)
+                lifts |= {self.at["kappa"][0] + k: lift[i] for k, i in enumerate(self.held)}
+        last = np.where(moving, missed_energy / speed, along)
+        residual = concatenate(*(e for e in (*equations, force, *held, np.reshape(last, (1,))) if shape(e) != (0,)))
+        step = newton_correction(residual, self.x, lifts, self.at["lam"][0])
+        change = relative_size(part(step, *self.at["v"]), v_1, SLOW)
+        if self.held:
+            change = np.maximum(change, relative_size(part(step, *self.at["d"]), v_1, SLOW))
+        noise = np.where(moving, ROUNDING * size / (speed * speed), 0.0) * relative_size(v_m, v_1, SLOW)
+        inputs = {**s, "x": self.x, "u": self.u, "energy": self.energy}
+        return trace_of("improve", inputs, {"x": self.x + step, "size": np.maximum(change - noise, 0.0)})
+
+    @cached_property
+    def finish(self) -> Traced:
+        """(q, v, h, p, x, u, energy) -> (q1, v1, the energy to hold, which moves on by the work done, v1 - v0, powers)."""
+        *_, q_1, _ = self._way
+        v_1 = self._unknown("v")
+        energy = self.energy + self.s["h"] * (self._powers[0] - self._powers[1])
+        outputs = {"q": q_1, "v": v_1, "energy": energy, "change": v_1 - self.s["v"], "powers": self._powers}
+        return trace_of("finish", {**self.s, "x": self.x, "u": self.u, "energy_0": self.energy}, outputs)
+
+
+def _lifts(Phi: Array, mass: Array, groups: Sequence[int]) -> list[Array]:
+    """For each row of Phi a small share of the scale of ``Phi M^-1 Phi^T`` in its group."""
+    own = [sum(Phi[i, j] * Phi[i, j] / mass[j, j] for j in range(Phi.shape[1])) for i in range(Phi.shape[0])]
+    scales = row_scales(own, groups)
+    total = sum(own)
+    return [LIFT * scale + LIFT * LIFT * total for scale in scales]
 
 
 def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> tuple[Array, Array]:
     """The configurations half way and at the end of the displacement ``delta = h w_m``.
 
-    ``q_m`` is the last iterate of the middle; only coordinates that are no group need it.
+    Only coordinates that are no group need the middle ``q_m``.
     """
     if coordinates.is_group:
         turn = cayley(coordinates, delta)
@@ -142,14 +336,23 @@ def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> t
     return q0 + 0.5 * moved, q0 + moved
 
 
-def cayley(coordinates: Coordinates, delta: Array) -> Array:
+def cayley(coordinates: Coordinates, delta: Array, mass: Array | None = None) -> Array:
     """The argument for which exp gives the displacement of ``delta``: every rotation by the Cayley map.
 
-    A rotation vector x becomes 2 arctan(|x| / 2) x / |x|. A twist (v, w) in body axes turns so and moves by ``v + w x v / 2``.
+    A rotation vector x becomes 2 arctan(|x| / 2) x / |x|. The mass centre c of a twist (v, w) in body axes moves by ``x + w x x / 2`` with
+    ``x = v + w x c``; c is found in the ``mass`` matrix (nv, nv) if it is there, else it is the origin.
     """
     if isinstance(coordinates, Product):
-        parts = zip(coordinates.blocks, coordinates.split_v(delta), strict=True)
-        return concatenate(*(cayley(block, d) for block, d in parts))
+        stops = np.cumsum([0, *(block.nv for block in coordinates.blocks)])
+        own = [None if mass is None else mass[a:b, a:b] for a, b in pairwise(stops)]
+        parts = zip(coordinates.blocks, coordinates.split_v(delta), own, strict=True)
+        return concatenate(*(cayley(block, d, m) for block, d, m in parts))
+    if isinstance(coordinates, LinearVelocities):
+        d = coordinates.matrix
+        turned = cayley(
+            coordinates.base, np.matvec(coordinates.inverse_matrix, delta), None if mass is None else d.T @ mass @ d
+        )
+        return np.matvec(d, turned)
     if isinstance(coordinates, Attitude) and not (
         isinstance(coordinates, EulerAngles) and coordinates.velocity == "rates"
     ):
@@ -159,8 +362,20 @@ def cayley(coordinates: Coordinates, delta: Array) -> Array:
     if isinstance(coordinates, Pose):
         linear, angular = part(delta, 0, 3), part(delta, 3, 6)
         turn = _shorten(angular)
-        return concatenate(se3.displacement_inverse(linear + 0.5 * np.cross(angular, linear), turn), turn)
+        center = np.zeros(3) if mass is None else _mass_center(mass)
+        carried = linear + np.cross(angular, center)
+        moved = carried + 0.5 * np.cross(angular, carried)
+        # less what the mass centre moves by because the body turns, (cay(w) - 1) c
+        moved = moved - (np.matvec(so3.exp(turn), center) - center)
+        return concatenate(se3.displacement_inverse(moved, turn), turn)
     return delta
+
+
+def _mass_center(mass: Array) -> Array:
+    """c (3,) from the mass matrix [[m, -m wed(c)], [m wed(c), ...]] of a body in body axes; zero without mass."""
+    total = mass[0, 0]
+    inverse = np.where(total > 0, 1 / np.where(total > 0, total, 1.0), 0.0)
+    return vector(mass[1, 5], mass[2, 3], mass[0, 4]) * inverse
 
 
 def _shorten(x: Array) -> Array:

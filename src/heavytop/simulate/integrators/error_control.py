@@ -18,13 +18,13 @@ from heavytop._arrays import Array, concatenate, from_columns, vector
 from heavytop.compile import Shape
 from heavytop.errors import SimulationError
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.plant import Plant, Rates, State
+from heavytop.simulate.plant import Plant, PlantState, Rates
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TrialStep:
     """What a method knows at the end of an attempt.
 
     Attributes
@@ -34,7 +34,7 @@ class Attempt:
     curve : displacements (h k_first, h k_last, h k_middle) that make up the interpolant of :func:`dense_curve` with ``step``.
     """
 
-    end: State
+    end: PlantState
     step: Rates
     error: Rates
     curve: tuple[Rates, Rates, Rates]
@@ -80,7 +80,7 @@ class ErrorControlled(Integrator):
         return f"{type(self).__name__}()"
 
     @abstractmethod
-    def attempt(self, plant: Plant, state: State, h: Array) -> Attempt:
+    def attempt(self, plant: Plant, state: PlantState, h: Array) -> TrialStep:
         """One step of size ``h``."""
 
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
@@ -102,7 +102,7 @@ class ErrorControlled(Integrator):
         """What is given as ``tolerance``."""
         return np.array([self.rtol, self.atol, min(self.max_step, 1e300)])
 
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         """Estimate the error, accept or reject, choose the next step, lay down what dense output needs."""
         control, law = plant.control, plant.control.law
         if control.kind == "continuous" and law is not None and "signal" in law.takes:
@@ -139,7 +139,7 @@ class ErrorControlled(Integrator):
             ),
         )
 
-    def _error(self, plant: Plant, state: State, attempt: Attempt, tolerance: Array) -> Array:
+    def _error(self, plant: Plant, state: PlantState, attempt: TrialStep, tolerance: Array) -> Array:
         """The root mean square of the errors relative to what is tolerated; the work is not controlled."""
         rtol, atol = tolerance[0], tolerance[1]
         parts = [attempt.error.w / rtol]

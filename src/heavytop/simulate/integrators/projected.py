@@ -12,7 +12,7 @@ from heavytop._arrays import Array
 from heavytop.compile import trace
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.integrators.tableaus import RK4
-from heavytop.simulate.plant import Plant, State, weighted
+from heavytop.simulate.plant import Plant, PlantState, weighted
 
 
 class ProjectedRK4(Integrator):
@@ -23,7 +23,7 @@ class ProjectedRK4(Integrator):
     stable_up_to = 2.785
     project_every = 1
 
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         rate = trace(plant.coordinates.rate, {"q": (plant.nq,), "w": (plant.nw,)}, name="rate")  # q' = A(q) w
         k, q_rates, point = [], [], state
 

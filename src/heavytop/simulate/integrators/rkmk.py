@@ -12,7 +12,7 @@ from typing import ClassVar
 from heavytop._arrays import Array
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4, Tableau
-from heavytop.simulate.plant import Plant, Rates, State
+from heavytop.simulate.plant import Plant, PlantState, Rates
 
 
 class MuntheKaas(Integrator):
@@ -20,7 +20,7 @@ class MuntheKaas(Integrator):
 
     tableau: ClassVar[Tableau]
 
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         k = stage_rates(plant, state, h, self.tableau)
         return plant.advance(state, plant.displacement(h, self.tableau.b, k))
 
@@ -52,7 +52,7 @@ class RKMK8(MuntheKaas):
     tableau = COOPER_VERNER8
 
 
-def stage_rates(plant: Plant, state: State, h: Array, tableau: Tableau) -> list[Rates]:
+def stage_rates(plant: Plant, state: PlantState, h: Array, tableau: Tableau) -> list[Rates]:
     """Rates ``k_i`` of theta, v and the rest at every stage; theta_i = h sum(a_ij k_j), and zero at the first stage."""
     k = [plant.at(state, tableau.c[0]).rates]
     for c, row in zip(tableau.c[1:], tableau.a[1:], strict=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from heavytop._arrays import Array
-from heavytop.simulate.integrators.error_control import Attempt, ErrorControlled
+from heavytop.simulate.integrators.error_control import ErrorControlled, TrialStep
 from heavytop.simulate.integrators.rkmk import stage_rates
 from heavytop.simulate.integrators.tableaus import DORMAND_PRINCE4_WEIGHTS, DORMAND_PRINCE5, MIDDLE
-from heavytop.simulate.plant import Plant, State
+from heavytop.simulate.plant import Plant, PlantState
 
 ERROR_WEIGHTS = tuple(b - e for b, e in zip(DORMAND_PRINCE5.b, DORMAND_PRINCE4_WEIGHTS, strict=True))
 
@@ -26,10 +26,10 @@ class RKMK45(ErrorControlled):
     name = "rkmk45"
     order = 5
 
-    def attempt(self, plant: Plant, state: State, h: Array) -> Attempt:
+    def attempt(self, plant: Plant, state: PlantState, h: Array) -> TrialStep:
         k = stage_rates(plant, state, h, DORMAND_PRINCE5)
         step = plant.displacement(h, DORMAND_PRINCE5.b, k)
         end = plant.retract(state, step)
         plant.cut()  # what judges the stages is a function of its own
         error, middle = plant.combine(ERROR_WEIGHTS, k) * h, plant.combine(MIDDLE, k) * h
-        return Attempt(end, step, error, (k[0] * h, k[6] * h, middle))
+        return TrialStep(end, step, error, (k[0] * h, k[6] * h, middle))

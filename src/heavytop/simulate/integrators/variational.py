@@ -25,7 +25,7 @@ from heavytop.compile import Shape, Traced, trace_of
 from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics, velocity_map
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
-from heavytop.simulate.plant import Plant, State
+from heavytop.simulate.plant import Plant, PlantState
 from heavytop.system.solve import solve_definite
 
 
@@ -57,12 +57,12 @@ class Variational(Integrator):
         """Start from the momentum p = W^-T M v."""
         return {"momentum": _pieces(problem.dynamics).momentum.interpret(problem.q, problem.v, problem.p)[0]}
 
-    def velocity(self, plant: Plant, state: State) -> Array:
+    def velocity(self, plant: Plant, state: PlantState) -> Array:
         plant.need_group()
         need_unconstrained(plant, "Variational")
         return plant.call(_pieces(plant.dynamics).velocity, state.q, state.own["momentum"], plant.p)[0]
 
-    def step(self, plant: Plant, state: State, h: Array) -> State:
+    def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         if plant.memory in plant.flats:
             raise SimulationError(
                 "Variational does not integrate the memory of a continuous law; take hold='zero-order'."

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, as_array
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.joint_damper import diagonal
@@ -40,3 +41,6 @@ class Armature(JointElement):
 
     def inertia(self) -> Array:
         return diagonal(self.rotor_inertia * self.gear_ratio**2)
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        return {"armature": as_array(self.rotor_inertia) * as_array(self.gear_ratio) ** 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +32,17 @@ class Line:
     b: str
     at_b: Any
     look: Literal["strut", "cable"] = "cable"
+
+
+@dataclass(frozen=True, eq=False)
+class Pull:
+    """A spring and damper on the length of a path through points (3,) of bodies, slack between the lengths ``low`` and ``high``."""
+
+    path: tuple[tuple[str, Any], ...]
+    stiffness: Any
+    viscosity: Any
+    low: Any
+    high: Any
 
 
 class ForceElement(ABC):
@@ -89,6 +100,14 @@ class ForceElement(ABC):
         return ()
 
     # --- what it does ---------------------------------------------------------------------------------------------------------
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        """What of it a robot file can say about a joint of one axis: stiffness and rest, damping, friction, armature; empty if nothing."""
+        return {}
+
+    def pull(self) -> Pull | None:
+        """The spring and damper along a path that it is, as a robot file can say it; None if it is none."""
+        return None
 
     def energy(self, x: Array, /) -> Array:
         """Stored energy in J."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,3 +61,6 @@ class JointFriction(JointElement):
 
     def damping(self, q: Array, /) -> Array:
         return diagonal(self.viscous)
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        return {"friction": self.coulomb}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +47,9 @@ class JointSpring(JointElement):
         """T(delta)^T K delta."""
         delta = self._displacement.of(q)
         return self._displacement.pulled_back(delta, self.stiffness * delta)
+
+    def joint_constants(self) -> Mapping[str, Array]:
+        return {"stiffness": self.stiffness, "rest": self.rest}
 
     @property
     def _displacement(self) -> Displacement:

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, transpose
 from heavytop.geometry import se3
-from heavytop.system.forces.base import Line, PairElement
+from heavytop.system.forces.base import Line, PairElement, Pull
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,10 @@ class Strut(PairElement):
 
     def lines(self) -> tuple[Line, ...]:
         return (Line(self.a, self.at_a, self.b, self.at_b, "strut"),)
+
+    def pull(self) -> Pull:
+        path = (self.a, self.at_a), (self.b, self.at_b)
+        return Pull(path, self.stiffness, self.viscosity, self.rest_length, self.rest_length)
 
     def _line(self, pose: Array) -> tuple[Array, Array]:
         """Length L and the body wrench (6,) on b per newton of tension that lengthens it: dL/dt = wrench . twist."""

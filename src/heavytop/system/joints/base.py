@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, directional, from_columns, is_symbolic
+from heavytop._arrays import Array, directional, from_columns, is_symbolic, submatrix, symbol, to_sx
 from heavytop._travel import Unchanging
 from heavytop.compile.trace import trace
 from heavytop.coordinates import Coordinates
-from heavytop.errors import ModelError
+from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import linalg, se3
 from heavytop.system.joints.closure import check_closure, derived_closure
 
@@ -25,6 +27,15 @@ class Joint(Unchanging, ABC):
 
     velocity_frame: str = "relative"
     """"relative": the velocity coordinates describe the motion relative to the parent; "absolute": relative to the world."""
+    kind: str = ""
+    """Its name in robot files: "revolute", "prismatic", "spherical", "planar", "floating", "fixed"; empty if they have none."""
+    follows: str | None = None
+    """Name of the joint whose coordinates move this one; None if it has its own."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "pose" in vars(cls) and "kind" not in vars(cls):  # it moves in another way than what it is derived from
+            cls.kind = ""
 
     @property
     @abstractmethod
@@ -45,6 +56,51 @@ class Joint(Unchanging, ABC):
     def force_units(self) -> tuple[str, ...]:
         """Unit of the force conjugate to each velocity coordinate; empty where unknown."""
         return tuple({"m/s": "N", "rad/s": "N m"}.get(unit, "") for unit in self.v_units)
+
+    @property
+    def turns_about(self) -> Array | None:
+        """Unit axis (3,) in the joint frame if it turns about this one only; a single coordinate is the angle then. None otherwise."""
+        return None
+
+    @property
+    def slides_along(self) -> Array | None:
+        """Unit axis (3,) in the joint frame if it slides along this one only; a single coordinate is the displacement then. None otherwise."""
+        return None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it never moves."""
+        return self.coordinates.nv == 0 and self.follows is None
+
+    @cached_property
+    def translations(self) -> int:
+        """In how many independent directions the origin of the moved frame can leave its place: the rank of the linear Jacobian."""
+        if self.coordinates.nv == 0:
+            return 0
+        q = symbol("q", self.coordinates.nq)
+        J = self.jacobian(q)
+        return int(np.linalg.matrix_rank(self._anywhere(submatrix(J, slice(0, 3), slice(None)), q)))
+
+    def _anywhere(self, value: Array, q: Array) -> np.ndarray:
+        """A matrix of q, and of parameters, at random numbers."""
+        if not is_symbolic(value):
+            return np.asarray(value, dtype=float)
+        import casadi
+
+        rng = np.random.default_rng(0)
+        entries = casadi.substitute(to_sx(value), to_sx(q), casadi.DM(self.coordinates.random(rng)))
+        for parameter in casadi.symvar(entries):
+            entries = casadi.substitute(entries, parameter, float(rng.uniform(0.5, 1.5)))
+        return np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(value.shape)
+
+    def follow(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """Its own coordinates and velocities from those of the joint that it :attr:`follows`; a linear map."""
+        return q, v
+
+    def check_source(self, joint: Joint | None, label: str, known: Iterable[str]) -> None:
+        """Raise a ModelError unless ``joint`` is one that can be followed; ``label`` is the name of this one."""
+        if joint is None:
+            raise unknown_name(f"joint (that {label!r} follows)", str(self.follows), known)
 
     @abstractmethod
     def pose(self, q: Array) -> Array:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic
 from heavytop.coordinates import Angle, Coordinates, Vector
-from heavytop.errors import ModelError, unknown_name
+from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
-from heavytop.system.joints.single_axis import Prismatic, Revolute
 
 
 class Coupled(Joint):
@@ -40,13 +41,14 @@ class Coupled(Joint):
     """
 
     def __init__(self, joint: Joint, source: str, ratio: Any = 1.0, offset: Any = 0.0) -> None:
-        if not isinstance(joint, Revolute | Prismatic) or joint.coordinates.nq != 1:
+        if not isinstance(joint, Joint) or joint.kind not in ("revolute", "prismatic") or joint.coordinates.nq != 1:
             raise ModelError(
                 f"Coupled joint: only a Revolute or Prismatic joint can follow another one, got {joint!r}."
             )
         if not isinstance(source, str) or not source:
             raise ModelError(f"Coupled joint: source must be the name of a joint, got {source!r}.")
         self.joint, self.source = joint, source
+        self.kind, self.follows = joint.kind, source
         self.ratio, self.offset = as_array(ratio), as_array(offset)
         for label, value in (("ratio", self.ratio), ("offset", self.offset)):
             if value.shape != () or not (is_symbolic(value) or np.isfinite(value)):
@@ -61,10 +63,22 @@ class Coupled(Joint):
     def coordinates(self) -> Coordinates:
         return self._coordinates
 
-    def check_source(self, joint: Joint | None, label: str, known: Any) -> None:
-        """Raise a ModelError unless ``joint`` is one that can be followed; ``label`` is the name of this one."""
+    @property
+    def turns_about(self) -> Array | None:
+        return self.joint.turns_about
+
+    @property
+    def slides_along(self) -> Array | None:
+        return self.joint.slides_along
+
+    @cached_property
+    def translations(self) -> int:
+        return self.joint.translations
+
+    def check_source(self, joint: Joint | None, label: str, known: Iterable[str]) -> None:
+        super().check_source(joint, label, known)
         if joint is None:
-            raise unknown_name(f"joint (that {label!r} follows)", self.source, known)
+            return
         if not isinstance(joint.coordinates, Angle | Vector) or joint.coordinates.nq != 1:
             raise ModelError(
                 f"joint {label!r} follows {self.source!r}, which must be a Revolute joint with coordinates 'angle' or a Prismatic one, "

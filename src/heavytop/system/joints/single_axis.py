@@ -36,6 +36,8 @@ class Revolute(Joint):
     2
     """
 
+    kind = "revolute"
+
     def __init__(self, axis: Any = "z", coordinates: str = "angle") -> None:
         self.axis = unit_axis(axis, "Revolute joint")
         if coordinates not in ("angle", "circle"):
@@ -48,6 +50,10 @@ class Revolute(Joint):
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
+
+    @property
+    def turns_about(self) -> Array:
+        return self.axis
 
     def pose(self, q: Array) -> Array:
         if isinstance(self._coordinates, Angle):
@@ -77,6 +83,8 @@ class Prismatic(Joint):
     array([0.5, 0. , 0. ])
     """
 
+    kind = "prismatic"
+
     def __init__(self, axis: Any = "z") -> None:
         self.axis = unit_axis(axis, "Prismatic joint")
         self._coordinates = Vector(1, names=("x",))
@@ -87,6 +95,10 @@ class Prismatic(Joint):
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
+
+    @property
+    def slides_along(self) -> Array:
+        return self.axis
 
     def pose(self, q: Array) -> Array:
         (x,) = components(q)
@@ -122,6 +134,14 @@ class Cylindrical(Joint):
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
+
+    @property
+    def turns_about(self) -> Array:
+        return self.axis
+
+    @property
+    def slides_along(self) -> Array:
+        return self.axis
 
     def pose(self, q: Array) -> Array:
         angle, x = components(q)

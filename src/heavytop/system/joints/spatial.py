@@ -44,6 +44,8 @@ class Free(Joint):
     (12, 7, 6)
     """
 
+    kind = "floating"
+
     def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body") -> None:
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
@@ -88,6 +90,8 @@ class Spherical(Joint):
     (9, 4, 3)
     """
 
+    kind = "spherical"
+
     def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "relative") -> None:
         _check_choice("Spherical joint", "attitude", attitude, ATTITUDES)
         _check_choice("Spherical joint", "velocity", velocity, ("relative", "absolute"))
@@ -125,6 +129,8 @@ class Planar(Joint):
     (3, 3)
     """
 
+    kind = "planar"
+
     def __init__(self) -> None:
         self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
 
@@ -134,6 +140,10 @@ class Planar(Joint):
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
+
+    @property
+    def turns_about(self) -> Array:
+        return UNIT_Z
 
     def pose(self, q: Array) -> Array:
         x, y, angle = components(q)
@@ -166,6 +176,8 @@ class Fixed(Joint):
     >>> Fixed().coordinates.nq
     0
     """
+
+    kind = "fixed"
 
     def __init__(self) -> None:
         self._coordinates = Vector(0)

@@ -1,0 +1,117 @@
+"""Chunks of zarr arrays as files: encoded as zarr encodes them, whole or not at all, and on the disk before anything says that they are there.
+
+A chunk of a sweep is a dozen small files. Handing them to zarr one by one costs more than making them, and leaves pieces behind where
+the process is killed; so they are written here, by the format (zarr v3: ``bytes`` or ``vlen-utf8``, then ``zstd`` with a checksum).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytop._files import work_folder
+
+LEVEL = 0
+"""Of the compression: the usual one of zstd."""
+
+
+def compressor() -> Any:
+    """What arrays of a store are made with."""
+    from zarr.codecs import ZstdCodec
+
+    return ZstdCodec(level=LEVEL, checksum=True)
+
+
+@cache
+def _codecs() -> tuple[Any, Any]:
+    from numcodecs import VLenUTF8, Zstd
+
+    return Zstd(level=LEVEL, checksum=True), VLenUTF8()
+
+
+def encoded(array: Any, values: np.ndarray) -> bytes | None:
+    """Values of one chunk of a zarr array as the content of its file; None if all of them are the fill value, as no file says so too."""
+    compress, texts = _codecs()
+    text = array.dtype.kind in "OTU"
+    fill = array.fill_value
+    whole = np.asarray(values, dtype=object if text else array.dtype)
+    if text:
+        if not any(value != fill for value in whole.reshape(-1).tolist()):
+            return None
+    elif _all_fill(whole, fill):
+        return None
+    if whole.shape != tuple(array.chunks):  # at the edge of the array
+        padded = np.full(array.chunks, fill, dtype=whole.dtype)
+        padded[tuple(slice(0, n) for n in whole.shape)] = whole
+        whole = padded
+    if text:
+        return compress.encode(texts.encode(whole.reshape(-1)))
+    return compress.encode(np.ascontiguousarray(whole, dtype=whole.dtype.newbyteorder("<")))
+
+
+def _all_fill(values: np.ndarray, fill: Any) -> bool:
+    if not values.size:
+        return True
+    first = values.reshape(-1)[0]
+    if not (first == fill or (first != first and fill != fill)):
+        return False
+    return bool(np.all(np.isnan(values) if fill != fill else values == fill))
+
+
+def file_of(root: Path, name: str, place: Sequence[int]) -> Path:
+    """The file of a chunk."""
+    return root.joinpath(name, "c", *map(str, place))
+
+
+def put(files: Mapping[Path, bytes | None], beside: Path) -> None:
+    """Put contents in their places; None takes a file away. When this returns, all of it is on the disk.
+
+    Parameters
+    ----------
+    beside : folder of the same file system in which the files are written before they get their names.
+    """
+    folders: dict[Path, None] = {}
+    with work_folder(beside, "chunk") as work:
+        written = {work / str(k): item for k, item in enumerate(files.items()) if item[1] is not None}
+        for temporary, (_, content) in written.items():
+            temporary.write_bytes(content or b"")
+        _sync(written)
+        for temporary, (target, _) in written.items():
+            folders |= dict.fromkeys(_made(target.parent))
+            temporary.replace(target)
+            folders[target.parent] = None
+    for target, content in files.items():
+        if content is None and target.exists():
+            target.unlink()
+            folders[target.parent] = None
+    _sync(folders)
+
+
+def _made(folder: Path) -> list[Path]:
+    """Make a folder; the folders that have a new entry by that."""
+    if folder.is_dir():
+        return []
+    above = _made(folder.parent)
+    folder.mkdir(exist_ok=True)
+    return [*above, folder.parent]
+
+
+def settle(folder: Path) -> None:
+    """Wait until all files of a folder are on the disk."""
+    _sync([*folder.rglob("*"), folder])
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if os.name != "posix" and path.is_dir():
+            continue
+        handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,69 @@
+"""A function of a model for callers in a hurry: bound once, then called with as little as NumPy itself needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.compile import Kernel
+from heavytop.compile.signature import Shape
+
+
+class ModelFunction:
+    """A function of a model as native code, its parameters bound; made by :meth:`Model.function`.
+
+    A call checks shapes and nothing else: entries that are not finite and configurations off their manifold give results without
+    meaning instead of an error. It may be called from several threads at once.
+
+    Attributes
+    ----------
+    name : of the function.
+    inputs, outputs : name -> trailing shape, in the order of the arguments and of the results.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    >>> acceleration = system.derive().function("acceleration")
+    >>> acceleration.inputs
+    {'q': (1,), 'v': (1,), 'u': (0,)}
+    >>> a = np.empty(1)
+    >>> acceleration(np.array([0.1]), np.array([0.0]), np.zeros(0), out=a) is a
+    True
+    >>> a.round(4)
+    array([-0.9794])
+    """
+
+    def __init__(self, kernel: Kernel, parameters: np.ndarray) -> None:
+        self._kernel = kernel
+        self._parameters = parameters
+        self._single = len(kernel.outputs) == 1
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self._kernel.signature.name
+
+    @property
+    def inputs(self) -> dict[str, Shape]:
+        """Trailing shape of each argument."""
+        return {label: shape for label, shape in self._kernel.inputs.items() if label != "p"}
+
+    @property
+    def outputs(self) -> dict[str, Shape]:
+        """Trailing shape of each result."""
+        return dict(self._kernel.outputs)
+
+    def __call__(
+        self, *arguments: Array, out: np.ndarray | Sequence[np.ndarray] | None = None
+    ) -> np.ndarray | tuple[np.ndarray, ...]:
+        """Evaluate: arrays with leading batch axes that broadcast; ``out``: the array, or the arrays, to be filled and returned."""
+        if self._single:
+            return self._kernel(*arguments, self._parameters, out=None if out is None else (out,))[0]  # type: ignore[arg-type]
+        return self._kernel(*arguments, self._parameters, out=out)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"ModelFunction({self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)})"

@@ -1,0 +1,72 @@
+"""How many modules and layers a run passes when its native code exists: a part that needs one more has to say why here."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop._gate import Inside
+from heavytop.errors import ConfigurationError
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "data_flow.py"
+
+
+def data_flow() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("data_flow", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["data_flow"] = module  # dataclasses look for their module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "modules", "switches"),
+    [("free-body", 25, 13), pytest.param("tricopter-load", 25, 21, marks=pytest.mark.slow)],
+)
+def test_a_warm_run_passes_few_modules(name: str, modules: int, switches: int) -> None:
+    script = data_flow()
+    work = script.run_of(name)
+    work()
+    seen = script.flow(work)
+    assert seen.modules["_gate"] == 1, "the gate is passed where the user enters, not inside"
+    assert len(seen.modules) <= modules
+    assert seen.switches.total() <= switches
+
+
+def inner_names() -> list[tuple[type, str]]:
+    """All classes with names that go past the gate."""
+    found, kinds = [], Inside.__subclasses__()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        found += [(kind, name) for name in dir(kind) if name.startswith("_raw_")]
+    return [(kind, name) for kind, name in found if kind.__module__.startswith("heavytop")]
+
+
+def test_names_past_the_gate_are_those_before_it() -> None:
+    names = inner_names()
+    assert len(names) > 10
+    for kind, name in names:
+        offered = getattr(kind, name.removeprefix("_raw_"))
+        assert getattr(kind, name) in (offered, getattr(offered, "__wrapped__", None)), (kind, name)
+
+
+def test_an_override_of_the_user_is_used_inside() -> None:
+    class Twice(ht.coordinates.Circle):
+        """A circle of radius 2."""
+
+        def constraints(self, q: np.ndarray) -> np.ndarray:
+            return (q[..., :1] ** 2 + q[..., 1:] ** 2) / 4 - 1
+
+    assert Twice().check([0.0, 2.0]).tolist() == [0.0, 2.0]
+    product = ht.coordinates.Product((Twice(),), names=("turn",))
+    with pytest.raises(ConfigurationError, match="off its manifold"):
+        product.check([0.0, 1.0])

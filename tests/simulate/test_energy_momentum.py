@@ -1,0 +1,174 @@
+"""The energy-momentum method on systems with loops and velocity constraints, and what it tells when it does not converge."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import SimulationError
+from heavytop.library import mechanisms, nonholonomic
+from heavytop.simulate import Ending, EnergyMomentum, UserDynamics
+
+RADIUS = 0.3
+
+
+@cache
+def four_bar() -> tuple[ht.Model, tuple[np.ndarray, np.ndarray]]:
+    """Swings in gravity. (An angle that winds up loses the digits of its turns, and the equations of the loop with it.)"""
+    system = ht.System(name="four-bar")
+    moments = (0.01, 0.1, 0.1)
+    system.body("crank", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, (0.2, 0, 0), moments))
+    system.body(
+        "coupler", parent="crank", at=(0.4, 0, 0), joint=ht.Revolute("y"), inertia=ht.Inertia(2.0, (0.5, 0, 0), moments)
+    )
+    system.body("rocker", at=(1.2, 0, 0), joint=ht.Revolute("y"), inertia=ht.Inertia(1.5, (0.4, 0, 0), moments))
+    system.loop("coupler", "rocker", ht.Revolute("y"), at_a=(1.0, 0, 0), at_b=(0.8, 0, 0))
+    model = system.derive()
+    return model, model.assemble([0.3, -0.8, -1.5], [5.0, 0, 0], fixed=("crank",))
+
+
+@cache
+def wheel_with_pendulums() -> tuple[ht.Model, tuple[np.ndarray, np.ndarray]]:
+    """A double pendulum on the axle of an upright wheel that rolls and steers."""
+    system = ht.System(name="wheel with pendulums")
+    system.body("fork", joint=ht.Planar(), inertia=ht.Inertia(0.5, (0.05, 0, 0), (0.01, 0.01, 0.02)))
+    system.body("wheel", parent="fork", joint=ht.Revolute("y"), inertia=ht.Inertia(2.0, (0, 0, 0), (0.05, 0.09, 0.05)))
+    rod = ht.Inertia(0.5, (0, 0.1, -0.2), (0.01, 0.01, 0.001))
+    system.body("upper", parent="fork", joint=ht.Revolute("y"), inertia=rod)
+    system.body("lower", parent="upper", at=(0, 0, -0.4), joint=ht.Revolute("y"), inertia=rod)
+
+    def slip(q, v):
+        """Sideways, and forwards against the rim."""
+        c, s = np.cos(q[2]), np.sin(q[2])
+        return ht.vector(c * v[1] - s * v[0], c * v[0] + s * v[1] - RADIUS * v[3])
+
+    system.constrain(slip, name="rolling")
+    model = system.derive()
+    return model, model.assemble([0.0, 0, 0.3, 0, 1.0, 2.0], [0.0, 0, 0.7, 2.0, 1.0, -2.0])
+
+
+def check_kept(model: ht.Model, start: tuple[np.ndarray, np.ndarray], steps: int, step: float) -> ht.Run:
+    run = ht.simulate(model, start, steps * step, step, "energy_momentum", record_every=max(steps // 2000, 1))
+    assert run.outcome.ending is Ending.finished, run.outcome
+    position, velocity = model.constraint_residuals(run.q, run.v)
+    assert run.invariants["energy"].relative < 1e-12
+    assert np.max(np.abs(position), initial=0.0) < 1e-12
+    assert np.max(np.abs(velocity)) < 1e-12
+    return run
+
+
+@pytest.mark.parametrize("system", [four_bar, wheel_with_pendulums])
+def test_energy_and_constraints_of_constrained_systems(system) -> None:
+    check_kept(*system(), 2000, 2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", [four_bar, wheel_with_pendulums])
+def test_energy_and_constraints_for_a_hundred_thousand_steps(system) -> None:
+    run = check_kept(*system(), 100_000, 2e-3)
+    print(run.report(show=False))
+
+
+@pytest.mark.parametrize("system", [four_bar, wheel_with_pendulums])
+def test_order_two_with_constraints(system) -> None:
+    model, start = system()
+    exact = ht.simulate(model, start, 0.4, 2e-4, "rkmk8", record_every=2000)
+    errors = []
+    for step in (4e-3, 2e-3, 1e-3):
+        run = ht.simulate(model, start, 0.4, step, "energy_momentum")
+        errors.append([np.max(np.abs(run.q[-1] - exact.q[-1])), np.max(np.abs(run.v[-1] - exact.v[-1]))])
+    np.testing.assert_allclose(np.log2(np.array(errors)[:-1] / np.array(errors)[1:]), 2.0, atol=0.1)
+
+
+@pytest.mark.slow
+def test_redundant_equations_of_a_spatial_loop() -> None:
+    model = mechanisms.bricard().derive()
+    check_kept(model, model.assemble(), 300, 1e-2)
+
+
+@pytest.mark.parametrize("minimal", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_a_constraint_that_moves_does_work(minimal: bool) -> None:
+    """A ball on a turntable: its centre runs in a circle with 2/7 of the rate of the table, which gives and takes energy."""
+    system = nonholonomic.rolling_ball(turntable=2.0)
+    q, w = system.derive().neutral(), np.array([1.0, -0.5, 4.0])
+    q[:2] = 0.3, -0.1
+    v = w if minimal else system.derive().evaluate("joint_velocity", q, w)
+    model = nonholonomic.rolling_ball(turntable=2.0, minimal=minimal).derive()
+    misses = []
+    for step in (np.pi / 500, np.pi / 1000):
+        run = ht.simulate(model, (q, v), 2 * np.pi / (4 / 7), step, "energy_momentum")
+        misses.append(np.linalg.norm(run.q[-1, :2] - run.q[0, :2]))
+    assert misses[1] < 1e-2
+    assert misses[0] / misses[1] == pytest.approx(4.0, abs=0.2)
+    if not minimal:
+        assert np.ptp(run.energy) > 0.1 * run.energy[0]
+        assert np.max(np.abs(model.constraint_residuals(run.q, run.v)[1])) < 1e-12
+
+
+def test_free_body_with_any_origin_keeps_all_momenta() -> None:
+    system = ht.System(gravity=(0, 0, 0), name="stone")
+    system.body("stone", joint=ht.Free(), inertia=ht.Inertia(2.0, (0.1, 0.2, -0.3), (0.3, 0.4, 0.5)))
+    model = system.derive()
+    run = ht.simulate(model, (model.neutral(), [1.0, -2.0, 0.5, 3.0, 1.0, 2.0]), 100.0, 0.05, "energy_momentum")
+    kept = {name: i.relative for name, i in run.invariants.items() if "momentum" in name or name == "energy"}
+    assert len(kept) == 7
+    assert max(kept.values()) < 1e-11, kept
+    center = np.einsum("tij,j->ti", model.pose("world", "stone", run.q)[:, :3, :3], [0.1, 0.2, -0.3]) + run.q[:, :3]
+    speed = (center[1] - center[0]) / run.t[1]
+    np.testing.assert_allclose(center, center[0] + run.t[:, None] * speed, atol=1e-9)
+
+
+# --- convergence ----------------------------------------------------------------------------------------------------------------
+
+
+def test_iterations_are_a_loop_of_the_program() -> None:
+    """The step is written down with one iteration, whatever the most of them is."""
+    from heavytop.compile import Repeat
+    from heavytop.simulate.dynamics import as_dynamics
+    from heavytop.simulate.plant import Control
+    from heavytop.simulate.step import step_schedule
+
+    dynamics = as_dynamics(ht.library.double_pendulum().derive())
+    counts = set()
+    for iterations in (5, 500):
+        schedule = step_schedule(dynamics, Control("table"), EnergyMomentum(iterations=iterations), balance=False)
+        (loop,) = (item for item in schedule.advance if isinstance(item, Repeat))
+        assert loop.times == iterations
+        assert loop.done is not None
+        counts.add((len(schedule.advance), len(loop.body)))
+    assert len(counts) == 1
+
+
+def test_an_unsolved_step_is_told() -> None:
+    model = ht.library.double_pendulum().derive()
+    run = ht.simulate(model, (model.neutral(), [9.0, -11.0]), 50.0, 0.5, "energy_momentum")
+    assert run.outcome.ending is Ending.diverged
+    number = round(run.outcome.time / 0.5)
+    assert f"step {number}, the one before t = {run.outcome.time:g} s was not solved" in str(run.outcome)
+    assert "last relative change was" in str(run.outcome)
+    assert "take a step below" in str(run.outcome)
+    assert run.t[-1] < run.outcome.time
+    with pytest.raises(SimulationError, match="was not solved"):
+        ht.simulate(model, run.final, 50.0, 0.5, EnergyMomentum(), raise_on_failure=True)
+
+
+def test_only_the_unsolved_trajectories_of_a_batch_end() -> None:
+    model = ht.library.double_pendulum().derive()
+    speeds = np.array([[0.1, 0.0], [9.0, -11.0], [0.0, 0.2]])
+    run = ht.simulate(model, (model.neutral(), speeds), 5.0, 0.25, EnergyMomentum(iterations=9), record_every=5)
+    assert [o.ok for o in run.outcomes] == [True, False, True]
+    alone = ht.simulate(model, (model.neutral(), speeds[2]), 5.0, 0.25, EnergyMomentum(iterations=9), record_every=5)
+    np.testing.assert_array_equal(run.q[:, 2], alone.q)
+
+
+@pytest.mark.parametrize("options", [{"tolerance": 0.0}, {"tolerance": 2.0}, {"iterations": 1}, {"iterations": 2.5}])
+def test_wrong_options(options) -> None:
+    with pytest.raises(SimulationError, match=r"EnergyMomentum"):
+        EnergyMomentum(**options)
+
+
+def test_it_needs_the_energy() -> None:
+    fall = UserDynamics(ht.coordinates.Vector(1), lambda q, v: np.array([-9.81]), name="stone")
+    with pytest.raises(SimulationError, match="needs the energy of 'stone'"):
+        ht.simulate(fall, ([0.0], [0.0]), 1.0, 0.1, "energy_momentum")
