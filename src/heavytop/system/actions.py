@@ -8,7 +8,6 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, transpose
 from heavytop.geometry import se3
-from heavytop.system.joints import Coupled
 from heavytop.system.kinematics import Kinematics
 from heavytop.system.names import WORLD
 
@@ -19,7 +18,7 @@ class Actions:
     def __init__(self, kinematics: Kinematics) -> None:
         self.kinematics = kinematics
         self._edges = {edge.label: edge for edge in kinematics.edges if edge.joint.coordinates.nv}
-        self._coupled = {e.label: e.joint for e in kinematics.edges if isinstance(e.joint, Coupled)}
+        self._coupled = {e.label: e.joint for e in kinematics.edges if e.joint.follows is not None}
         self.wrenches: dict[str, Array] = defaultdict(lambda: np.zeros(6))
         self.joints: dict[str, Array] = {k: np.zeros(e.joint.coordinates.nv) for k, e in self._edges.items()}
         self.rotors: dict[str, Array] = {}
@@ -32,8 +31,8 @@ class Actions:
             self.wrenches[a] = self.wrenches[a] - np.matvec(transpose(Ad), wrench)
 
     def size(self, label: str) -> int:
-        """Number of velocities of a joint; a coupled one has one."""
-        return 1 if label in self._coupled else len(self.joints[label])
+        """Number of velocities of a joint, also of one that follows another."""
+        return self.kinematics.v_of[label].shape[0]
 
     def joint(self, label: str, force: Array) -> None:
         """A force conjugate to the parent-relative velocities of a joint; with an absolute velocity a moment between its bodies.
@@ -41,8 +40,8 @@ class Actions:
         On a coupled joint it is felt by the joint that this one follows.
         """
         if label in self._coupled:
-            coupled = self._coupled[label]
-            self.joint(coupled.source, coupled.ratio * force)
+            source = str(self._coupled[label].follows)
+            self.joint(source, np.matvec(transpose(self._coupled[label].follow_matrix(self.size(source))), force))
             return
         edge = self._edges[label]
         if edge.joint.velocity_frame == "absolute":

@@ -49,8 +49,13 @@ def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
     actions = collect_actions(dynamics, np.zeros(len(description.inputs)))
     edges = description.joints
     a_of = dict(zip([e.label for e in edges], split(a, [e.joint.coordinates.nv for e in edges]), strict=True))
-    coupled = {e.label: e.joint for e in description.graph.edges if isinstance(e.joint, Coupled)}
-    a_of |= {label: joint.ratio * a_of[joint.source] for label, joint in coupled.items()}
+    coupled = {e.label: e.joint.follows for e in description.graph.edges if e.joint.follows is not None}
+    share = {
+        e.label: e.joint.follow_matrix(kinematics.v_of[coupled[e.label]].shape[0])
+        for e in description.graph.edges
+        if e.label in coupled
+    }
+    a_of |= {label: np.matvec(share[label], a_of[source]) for label, source in coupled.items()}
     acceleration = {WORLD: dynamics.gravity.base_acceleration()}
     relative = dict(a_of)
     wrench: dict[str, Array] = {}
@@ -75,8 +80,8 @@ def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
             # the joint transmits a force but no moment apart from that of its rotor
             forces[label], f = f[3:] + rotor, concatenate(f[:3], -rotor)
         elif label in coupled:
-            felt = coupled[label].ratio * np.matvec(transpose(kinematics.subspace[step.frame]), f)
-            forces[coupled[label].source] = forces[coupled[label].source] + felt
+            felt = np.matvec(transpose(kinematics.subspace[step.frame] @ share[label]), f)
+            forces[coupled[label]] = forces[coupled[label]] + felt
         elif label in a_of:
             forces[label] = forces[label] + np.matvec(transpose(kinematics.subspace[step.frame]), f)
             forces[label] = forces[label] - actions.joints[label]

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, from_sx
-from heavytop.coordinates import Angle
 from heavytop.errors import ModelError
 from heavytop.system.actions import Actions
 from heavytop.system.articulated import collect_actions
@@ -26,7 +25,6 @@ from heavytop.system.base_parameters import regrouped
 from heavytop.system.body_moments import BodyMoments
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.internal_frames import Axis, Carrier, constant_stages, internal_tree
-from heavytop.system.joints import Coupled
 from heavytop.system.names import WORLD
 from heavytop.system.stages import (
     Blocks,
@@ -73,9 +71,8 @@ class Form:
     f: dict[Variable, Any] = field(default_factory=dict)
     D: dict[frozenset[Variable], Any] = field(default_factory=dict)
 
-    def add_velocity(self, variable: Variable, S: Pair, ratio: Any) -> None:
-        """Let the acceleration be that of the parent plus S times ``ratio`` times the joint acceleration."""
-        S = S if _is_one(ratio) else scaled(ratio, S)
+    def add_velocity(self, variable: Variable, S: Pair) -> None:
+        """Let the acceleration be that of the parent plus S times the joint acceleration."""
         for other, column in self.U.items():
             key = frozenset((variable, other))
             coupling = dot(S, column)
@@ -172,15 +169,15 @@ class Body:
                 self.omega[2] = carried[2] + rate
                 self.zeta = (zero, np.array([x * rate for x in cross(carried, z)], dtype=object))
 
+        if self.joint.follows is not None:
+            own = np.array([np.concatenate(column) for column in self.S], dtype=object).T
+            felt = own @ scalars(self.joint.follow_matrix(kinematics.v_of[self.source].shape[0]))
+            self.S = [(felt[:3, j], felt[3:, j]) for j in range(felt.shape[1])]
+
     @property
     def source(self) -> str:
         """The joint whose velocity this one has."""
-        return self.joint.source if isinstance(self.joint, Coupled) else self.label
-
-    @property
-    def ratio(self) -> Any:
-        """Velocity of the joint per velocity of its source."""
-        return scalars(np.reshape(self.joint.ratio, (1,)))[0] if isinstance(self.joint, Coupled) else 1.0
+        return self.label if self.joint.follows is None else self.joint.follows
 
     @cached_property
     def is_free(self) -> bool:
@@ -204,12 +201,11 @@ class Body:
     def _angle(self, q: Array) -> tuple[Any, Any]:
         """For a sliding joint the displacement; for a turning one cosine and sine of its angle plus the offset."""
         axis, offset = self.carrier.axis, self.carrier.offset
-        joint = self.joint.joint if isinstance(self.joint, Coupled) else self.joint
         if axis is not None and axis.slides:
             return scalars(q)[0], 0.0
         quarters = offset / (np.pi / 2.0)
         is_quarter = float(quarters).is_integer()
-        if isinstance(joint.coordinates, Angle):
+        if q.shape[0] == 1:
             angle = q if is_quarter else q + offset
             c, s = scalars(np.cos(angle))[0], scalars(np.sin(angle))[0]
             turn = (1.0, 0.0)
@@ -326,8 +322,7 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
         else:
             _resolve(eliminated[name, True], a, w)
             for S, variable in zip(body.S, body.variables, strict=True):
-                rate = w[variable] if _is_one(body.ratio) else w[variable] * body.ratio
-                a = plus(a, scaled(rate, S))
+                a = plus(a, scaled(w[variable], S))
         acceleration[name] = a
         _resolve(eliminated[name, False], a, w)
         is_absolute = body.joint.velocity_frame == "absolute"
@@ -366,7 +361,7 @@ def _join(form: Form, body: Body, actions: Actions) -> None:
     rotor = scalars(actions.rotors[body.label]) if body.label in actions.rotors else None
     force = scalars(actions.joints[body.label]) if body.label in actions.joints else None
     for i, (variable, S) in enumerate(zip(body.variables, body.S, strict=True)):
-        form.add_velocity(variable, S, body.ratio)
+        form.add_velocity(variable, S)
         if force is not None:
             form.f[variable] = form.f[variable] + force[i]
         if rotor is not None:
@@ -388,7 +383,7 @@ def _unit(body: Body, i: int, actions: Actions) -> tuple[int, Any] | None:
     """The row of the inertia that vanishes with the acceleration of a joint along a coordinate axis, and the force in the joint."""
     entries = [*body.S[i][0], *body.S[i][1]]
     rows = [k for k, entry in enumerate(entries) if not is_zero(entry)]
-    if body.label in actions.rotors or isinstance(body.joint, Coupled):
+    if body.label in actions.rotors or body.joint.follows is not None:
         return None
     return (rows[0], scalars(actions.joints[body.label])[i]) if len(rows) == 1 and _is_one(entries[rows[0]]) else None
 

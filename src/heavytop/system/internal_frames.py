@@ -19,7 +19,6 @@ from heavytop.geometry import se3
 from heavytop.system.body_moments import NOTHING, BodyMoments
 from heavytop.system.description import Description
 from heavytop.system.graph import Step
-from heavytop.system.joints import Coupled, Fixed, Prismatic, Revolute
 from heavytop.system.names import WORLD
 from heavytop.system.stages import Slide, Stage, Turn
 
@@ -81,7 +80,7 @@ def internal_tree(description: Description, steps: Sequence[Step]) -> InternalTr
     for step in steps:
         carrier, pose = place[step.parent]
         at = step.edge.at
-        if type(step.edge.joint) is Fixed and not is_symbolic(at):
+        if step.edge.joint.is_fixed and not is_symbolic(at):
             place[step.frame] = carrier, pose @ (at if step.forward else se3.inverse(at))
         else:
             axis = _axis(step, np.asarray(pose, dtype=float)) if not is_symbolic(at) else None
@@ -100,17 +99,15 @@ def internal_tree(description: Description, steps: Sequence[Step]) -> InternalTr
 
 def _axis(step: Step, pose: np.ndarray) -> Axis | None:
     """The joint of a step as one about an axis, where it is; ``pose`` is that of the step's parent frame in its carrier."""
-    joint = step.edge.joint.joint if isinstance(step.edge.joint, Coupled) else step.edge.joint
-    if (
-        not isinstance(joint, Revolute | Prismatic)
-        or type(joint) not in (Revolute, Prismatic)
-        or is_symbolic(joint.axis)
-    ):
+    turns, slides = step.edge.joint.turns_about, step.edge.joint.slides_along
+    given = turns if turns is not None else slides
+    is_ours = type(step.edge.joint).__module__.startswith("heavytop.")
+    if step.edge.joint.kind not in ("revolute", "prismatic") or not is_ours or given is None or is_symbolic(given):
         return None
-    slides, axis, at = type(joint) is Prismatic, np.asarray(joint.axis, dtype=float), np.asarray(step.edge.at)
+    axis, at = np.asarray(given, dtype=float), np.asarray(step.edge.at)
     if step.forward:
-        return Axis(slides, axis, pose @ at, np.eye(4))
-    return Axis(slides, -axis, pose, se3.inverse(at))
+        return Axis(turns is None, axis, pose @ at, np.eye(4))
+    return Axis(turns is None, -axis, pose, se3.inverse(at))
 
 
 def _is_aligned(axis: Axis) -> bool:
