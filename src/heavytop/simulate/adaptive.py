@@ -98,6 +98,7 @@ class ChosenSteps:
             records.each(lambda array: array.reshape(len(array), *batch, *array.shape[2:]) if batch else array),
             self.failed.reshape(batch),
             self.events,
+            None if self.at.watch is None else self.state[self.at.watch].reshape(*batch, -1),
             reached,
             interrupted,
             limited,
@@ -228,6 +229,8 @@ class ChosenSteps:
             self.attempts += attempts
             lost = active & (self.state[self.own["next_h"]] < SMALLEST * duration)
             lost |= active & ~np.isfinite(self.state[self.at.q]).all(axis=-1)
+            if self.at.watch is not None:
+                lost |= active & ~np.isfinite(self.state[self.at.watch]).all(axis=-1)
             fresh = lost & ~np.isfinite(self.failed)
             self.failed[fresh] = self.t[fresh]
             bar.update(float(np.min(self.t) - problem.start_time) / duration)

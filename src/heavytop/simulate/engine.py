@@ -88,6 +88,7 @@ class FixedStep:
             records,
             self.failed,
             self.events,
+            None if self.at.watch is None else state[self.at.watch],
             problem.start_time + problem.step * done,
             interrupted,
             wall_seconds=time.perf_counter() - begin,

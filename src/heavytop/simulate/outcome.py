@@ -18,6 +18,7 @@ class Ending(Enum):
     diverged = "diverged"
     interrupted = "interrupted"
     step_limit = "step_limit"
+    jumped = "jumped"
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Outcome:
     ending : which way.
     message : what happened, when, to which trajectory, and the likely cause.
     time : of the end in s.
-    trajectory : index in the batch of one that ended by itself, by an event or by divergence; empty for a single trajectory, and
-        for those that went as far as the run did, which share one outcome.
+    trajectory : index in the batch of one that ended by itself, by an event, by divergence or where what it keeps jumped; empty for a
+        single trajectory, and for those that went as far as the run did, which share one outcome.
 
     Examples
     --------
@@ -52,7 +53,14 @@ class Outcome:
         return f"{self.ending.value}: {self.message}"
 
 
-SEVERITY = (Ending.finished, Ending.event, Ending.step_limit, Ending.interrupted, Ending.diverged)
+SEVERITY = (
+    Ending.finished,
+    Ending.event,
+    Ending.step_limit,
+    Ending.interrupted,
+    Ending.jumped,
+    Ending.diverged,
+)
 
 
 def summary(early: list[Outcome], usual: Outcome, count: int) -> Outcome:

@@ -11,6 +11,7 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import Ending, Outcome, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
+from heavytop.simulate.watch import OPEN, Watched
 
 MOST_CAUSES = 100
 """Trajectories of a batch whose divergence is looked into."""
@@ -107,6 +108,9 @@ def _early_outcome(
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
     if isfinite(stopped) and not failed <= stopped:
         return Outcome(Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index)
+    if (watched := _watched(problem, recording, index)) is not None:
+        text = jump(problem, recording, index, watched, told)
+        return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
@@ -131,6 +135,44 @@ def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
         return float(residual[(slice(None), *index)][told][0]) if told.any() else None
     bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
     return bad[0] if bad else None
+
+
+def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Watched | None:
+    """What the watch saw of this trajectory if it ended it, else None."""
+    if recording.watched is None:
+        return None
+    rows = np.broadcast_to(recording.watched, (*problem.batch, recording.watched.shape[-1]))
+    watched = Watched.of(rows[index])
+    return watched if watched.raised else None
+
+
+def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
+    """What jumped, where, and what to do."""
+    method, h = problem.integrator.name, problem.step
+    if watched.branch < 0:
+        what = "a loop flipped to the other side of its joint"
+    elif watched.miss > OPEN:
+        what = f"loops and constraints are missed by {watched.miss:.2g}"
+    else:
+        what = (
+            f"the balance of energy was missed by {100 * watched.loss:.2g} % of the largest kinetic energy within steps that each miss more "
+            f"than the error of {method} explains"
+        )
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if told else None
+    if weak is None:
+        cause = (
+            likely_cause(problem, recording, index) if told else f"only the first {MOST_CAUSES} causes are analysed."
+        )
+        return f"{what}. No loop or constraint is nearly singular there: {cause}"
+    place = ", ".join(f"{x:.4g}" for x in watched.q[:8]) + (", ..." if len(watched.q) > 8 else "")
+    smaller = (
+        "a tighter rtol" if problem.integrator.chooses_step else f"a smaller step (now {h:g} s) or integrator='rkmk45'"
+    )
+    return (
+        f"{what}. At q = ({place}) {weak}: branches of motion come close to each other. Take {smaller}, or lengths and a start with which it "
+        "passes exactly or at a distance."
+    )
 
 
 def likely_cause(
