@@ -103,6 +103,8 @@ def _robots(folder: Path | None, effort: BenchEffort) -> Iterator[Case]:
         robot = read_robot(file)
         for joint in robot.joints.values():
             joint.damping = joint.friction = 0.0
+        for link in robot.links.values():
+            link.visuals.clear()  # MuJoCo does not read all formats of meshes
         is_free = robot.links.get("world") is None and name not in ("ur5", "xarm7")
         yield Case(name, file, is_free, build_system(robot, "free" if is_free else "fixed").derive())
 

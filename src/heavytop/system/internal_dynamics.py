@@ -30,7 +30,7 @@ from heavytop.system.stages import (
     Blocks,
     Pair,
     Slide,
-    Stage,
+    FrameStage,
     Turn,
     Vector,
     Whole,
@@ -118,7 +118,7 @@ class Form:
         for k, column in self.U.items():
             self.f[k] = self.f[k] - dot(column, zeta)
 
-    def transport(self, stages: list[Stage]) -> None:
+    def transport(self, stages: list[FrameStage]) -> None:
         """From the child frame to the parent frame."""
         self.inertia, self.bias = to_parent(stages, self.inertia), wrench_to_parent(stages, self.bias)
         self.U = {k: wrench_to_parent(stages, column) for k, column in self.U.items()}
@@ -134,10 +134,12 @@ class Form:
             self.D[key] = self.D.get(key, 0.0) + value
 
 
-class Body:
+class CarriedBody:
     """A carrier at (q, v): its link to the parent, its angular velocity, the velocities of its joint."""
 
-    def __init__(self, carrier: Carrier, parent: Body | None, dynamics: EquationTerms, moments: BodyMoments) -> None:
+    def __init__(
+        self, carrier: Carrier, parent: CarriedBody | None, dynamics: EquationTerms, moments: BodyMoments
+    ) -> None:
         self.carrier, self.parent, self.moments = carrier, parent, moments
         self.joint, self.label = carrier.step.edge.joint, carrier.step.edge.label
         kinematics = dynamics.kinematics
@@ -146,7 +148,7 @@ class Body:
         if carrier.axis is None:
             link, S = kinematics.links[carrier.name], kinematics.subspace[carrier.name]
             pose = scalars(carrier.at @ link.pose)
-            self.stages: list[Stage] = [Whole(pose[:3, :3], pose[:3, 3])]
+            self.stages: list[FrameStage] = [Whole(pose[:3, :3], pose[:3, 3])]
             self.position: Vector = pose[:3, 3]
             columns = scalars(S) if S.shape[1] else np.zeros((6, 0))
             self.S = [(columns[:3, j], columns[3:, j]) for j in range(S.shape[1])]
@@ -254,7 +256,7 @@ class Body:
         return Form((A, B, second), bias)
 
 
-def axis_link(carrier: Carrier, axis: Axis, moved: tuple[Any, Any]) -> tuple[list[Stage], Vector]:
+def axis_link(carrier: Carrier, axis: Axis, moved: tuple[Any, Any]) -> tuple[list[FrameStage], Vector]:
     """Stages of a link with one axis from the child to the parent, and the position of the child's origin in axes of the parent."""
     at = np.asarray(carrier.at)
     stages, position = constant_stages(at), scalars(at[:3, 3])
@@ -274,12 +276,12 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
     actions = collect_actions(dynamics, u)
     tree = internal_tree(description, kinematics.steps)
     moments = regrouped(tree.carriers)
-    bodies: dict[str, Body] = {}
+    bodies: dict[str, CarriedBody] = {}
     places: dict[str, list[tuple[str, np.ndarray]]] = {name: [] for name in (WORLD, *tree.carriers)}
     for frame, (owner, pose) in tree.place.items():
         places[owner].append((frame, pose))
     for name, carrier in tree.carriers.items():
-        bodies[name] = Body(carrier, bodies.get(carrier.parent), dynamics, moments[name])
+        bodies[name] = CarriedBody(carrier, bodies.get(carrier.parent), dynamics, moments[name])
     forms = {name: body.form(actions, places[name]) for name, body in bodies.items()}
     sites = _sites(bodies)
     eliminated: dict[tuple[str, bool], list[Elimination]] = {}
@@ -331,7 +333,7 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
     return from_sx(casadi.vertcat(*entries), (len(entries),))
 
 
-def _sites(bodies: dict[str, Body]) -> dict[tuple[str, bool], list[Variable]]:
+def _sites(bodies: dict[str, CarriedBody]) -> dict[tuple[str, bool], list[Variable]]:
     """Where each joint acceleration is eliminated: (carrier, True) in its joint, (carrier, False) on the body after its children.
 
     A single joint, and one that carries all that follow it, in the joint; otherwise on the nearest body that carries all of them.
@@ -348,7 +350,7 @@ def _sites(bodies: dict[str, Body]) -> dict[tuple[str, bool], list[Variable]]:
     return sites
 
 
-def _chain(bodies: dict[str, Body], name: str) -> list[str]:
+def _chain(bodies: dict[str, CarriedBody], name: str) -> list[str]:
     """Carriers from the world down to one."""
     chain = [name]
     while chain[-1] != WORLD:
@@ -356,7 +358,7 @@ def _chain(bodies: dict[str, Body], name: str) -> list[str]:
     return chain[::-1]
 
 
-def _join(form: Form, body: Body, actions: Actions) -> None:
+def _join(form: Form, body: CarriedBody, actions: Actions) -> None:
     """Bring in the accelerations of a joint, with the forces and the rotor that act in it."""
     rotor = scalars(actions.rotors[body.label]) if body.label in actions.rotors else None
     force = scalars(actions.joints[body.label]) if body.label in actions.joints else None
@@ -379,7 +381,7 @@ def _resolve(eliminated: list[Elimination], a: Pair | None, w: dict[Variable, An
         w[e.variable] = force / e.D
 
 
-def _unit(body: Body, i: int, actions: Actions) -> tuple[int, Any] | None:
+def _unit(body: CarriedBody, i: int, actions: Actions) -> tuple[int, Any] | None:
     """The row of the inertia that vanishes with the acceleration of a joint along a coordinate axis, and the force in the joint."""
     entries = [*body.S[i][0], *body.S[i][1]]
     rows = [k for k, entry in enumerate(entries) if not is_zero(entry)]

@@ -20,7 +20,7 @@ from heavytop.system.body_moments import NOTHING, BodyMoments
 from heavytop.system.description import Description
 from heavytop.system.graph import Step
 from heavytop.system.names import WORLD
-from heavytop.system.stages import Slide, Stage, Turn
+from heavytop.system.stages import Slide, FrameStage, Turn
 
 ROUNDING = 1e-15
 """Entries of rotations, and of positions relative to the largest, that count as rounding errors of zero and one."""
@@ -289,10 +289,10 @@ def _without_turn(pose: np.ndarray, slides: bool) -> tuple[np.ndarray, float]:
     return se3.pose(_rz(*b) @ _rx(*a), position), float(np.arctan2(g[1], g[0]))
 
 
-def constant_stages(at: np.ndarray) -> list[Stage]:
+def constant_stages(at: np.ndarray) -> list[FrameStage]:
     """A constant placement as turns and slides, from the child to the parent; the slides where they are fewest."""
     b, a, g = zxz(at[:3, :3])
-    turns: list[Stage] = [Turn(2, *g), Turn(0, *a), Turn(2, *b)]
+    turns: list[FrameStage] = [Turn(2, *g), Turn(0, *a), Turn(2, *b)]
     steps = (_rz(*g), _rx(*a), _rz(*b))
     shift, options = at[:3, 3], []
     for count in (3, 2, 1, 0):  # the shift in the axes after so many turns
@@ -301,12 +301,12 @@ def constant_stages(at: np.ndarray) -> list[Stage]:
         )
         shift = steps[count - 1].T @ shift
     count, shift = min(options, key=lambda option: np.count_nonzero(option[1]))
-    slides: list[Stage] = [Slide(k, float(d)) for k, d in enumerate(shift) if d]
+    slides: list[FrameStage] = [Slide(k, float(d)) for k, d in enumerate(shift) if d]
     stages = [*turns[:count], *slides, *turns[count:]]
     return [stage for stage in stages if not (isinstance(stage, Turn) and stage.c == 1.0 and stage.s == 0.0)]
 
 
-def stage_cost(stages: Sequence[Stage]) -> float:
+def stage_cost(stages: Sequence[FrameStage]) -> float:
     """About how many operations constant stages take; quarter turns only rename."""
     turns = sum(isinstance(stage, Turn) and stage.c * stage.s != 0.0 for stage in stages)
     return TURN_COST * turns + SLIDE_COST * sum(isinstance(stage, Slide) for stage in stages)

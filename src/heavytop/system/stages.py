@@ -29,7 +29,7 @@ PLANE = {0: (1, 2), 1: (2, 0), 2: (0, 1)}
 """For each axis the two others, in the sense of a right-handed turn."""
 
 
-class Stage(Protocol):
+class FrameStage(Protocol):
     """A step from a child frame to its parent frame."""
 
     def angular(self, omega: Vector) -> Vector:
@@ -179,14 +179,14 @@ class Whole:
         return turned
 
 
-def to_parent(stages: Sequence[Stage], blocks: Blocks) -> Blocks:
+def to_parent(stages: Sequence[FrameStage], blocks: Blocks) -> Blocks:
     """An inertia through all stages, which are listed from the child to the parent."""
     for stage in stages:
         blocks = stage.inertia(blocks)
     return blocks
 
 
-def wrench_to_parent(stages: Sequence[Stage], wrench: Pair) -> Pair:
+def wrench_to_parent(stages: Sequence[FrameStage], wrench: Pair) -> Pair:
     """A wrench, or a column of the inertia, through all stages."""
     for stage in stages:
         wrench = stage.wrench(wrench)
