@@ -28,9 +28,9 @@ from heavytop.system.internal_frames import Axis, Carrier, constant_stages, inte
 from heavytop.system.names import WORLD
 from heavytop.system.stages import (
     Blocks,
+    FrameStage,
     Pair,
     Slide,
-    FrameStage,
     Turn,
     Vector,
     Whole,

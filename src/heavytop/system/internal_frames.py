@@ -20,7 +20,7 @@ from heavytop.system.body_moments import NOTHING, BodyMoments
 from heavytop.system.description import Description
 from heavytop.system.graph import Step
 from heavytop.system.names import WORLD
-from heavytop.system.stages import Slide, FrameStage, Turn
+from heavytop.system.stages import FrameStage, Slide, Turn
 
 ROUNDING = 1e-15
 """Entries of rotations, and of positions relative to the largest, that count as rounding errors of zero and one."""
