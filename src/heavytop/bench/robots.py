@@ -40,7 +40,7 @@ LINKS = 100
 
 
 @dataclass(frozen=True)
-class Case:
+class MeasuredRobot:
     """A robot to measure: its file, and its model as it is loaded here."""
 
     name: str
@@ -95,7 +95,7 @@ def robots_folder() -> Path | None:
     return None
 
 
-def _robots(folder: Path | None, effort: BenchEffort) -> Iterator[Case]:
+def _robots(folder: Path | None, effort: BenchEffort) -> Iterator[MeasuredRobot]:
     """The robots; only the first where times mean nothing."""
     names = list(ROBOTS) if effort.seconds else list(ROBOTS)[:1]
     for name in names if folder is not None else ():
@@ -106,7 +106,7 @@ def _robots(folder: Path | None, effort: BenchEffort) -> Iterator[Case]:
         for link in robot.links.values():
             link.visuals.clear()  # MuJoCo does not read all formats of meshes
         is_free = robot.links.get("world") is None and name not in ("ur5", "xarm7")
-        yield Case(name, file, is_free, build_system(robot, "free" if is_free else "fixed").derive())
+        yield MeasuredRobot(name, file, is_free, build_system(robot, "free" if is_free else "fixed").derive())
 
 
 def oblique_chain(n: int) -> System:
@@ -126,16 +126,16 @@ def oblique_chain(n: int) -> System:
     return system
 
 
-def _chain(scratch: Path, n: int) -> Case:
+def _chain(scratch: Path, n: int) -> MeasuredRobot:
     from heavytop.io.load_robot import load
 
     file = scratch / "chain.urdf"
     oblique_chain(n).derive(native=False).to_urdf(file)
-    return Case(f"chain-{n}", file, False, load(file).derive())
+    return MeasuredRobot(f"chain-{n}", file, False, load(file).derive())
 
 
 def measure(
-    case: Case, effort: BenchEffort, peers: Sequence[Peer], scratch: Path, report: BenchReport
+    case: MeasuredRobot, effort: BenchEffort, peers: Sequence[Peer], scratch: Path, report: BenchReport
 ) -> dict[str, float]:
     """Nanoseconds per state, ours under "arrays"; a peer that refuses the robot is noted."""
     model, rng = case.model, np.random.default_rng(0)
