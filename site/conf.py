@@ -13,6 +13,7 @@ project, author, release = "heavytop", "the authors of heavytop", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_heading_anchors = 4
+exclude_patterns = ["gallery/media"]  # what examples write is shown, not read
 
 autodoc_typehints = "none"  # the table of parameters tells them
 autodoc_member_order = "bysource"

@@ -260,6 +260,9 @@ def random_states(
     """
     from heavytop.control.reference import coordinates_of_motion
 
+    for what, bound in (("angle", angle), ("distance", distance), ("speed", speed), ("rate", rate)):
+        if not np.all(np.isfinite(bound)):
+            raise ControlError(f"{what} must be finite, got {bound!r}.")
     rng = np.random.default_rng(rng)
     axis = rng.standard_normal((count, 3))
     axis /= np.linalg.norm(axis, axis=1, keepdims=True)

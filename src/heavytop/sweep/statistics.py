@@ -70,8 +70,8 @@ def quantile_interval(values: np.ndarray, q: float, confidence: float = 0.95) ->
         raise SweepError(f"a quantile and a confidence lie between 0 and 1, got {q} and {confidence}.")
     x = np.sort(np.asarray(values, dtype=float).reshape(-1))
     n = len(x)
-    if n == 0:
-        return float("nan"), -float("inf"), float("inf")
+    if n == 0 or np.isnan(x[-1]):
+        raise SweepError("a quantile needs values, and none that is NaN.")
     tail = (1 - confidence) / 2
     # order statistics number ppf(tail) and ppf(1 - tail) + 1, counted from one; without such a value the interval is open
     low, high = int(binom.ppf(tail, n, q)) - 1, int(binom.ppf(1 - tail, n, q))
