@@ -19,6 +19,7 @@ class Ending(Enum):
     interrupted = "interrupted"
     step_limit = "step_limit"
     jumped = "jumped"
+    ill_posed = "ill_posed"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ SEVERITY = (
     Ending.step_limit,
     Ending.interrupted,
     Ending.jumped,
+    Ending.ill_posed,
     Ending.diverged,
 )
 
