@@ -153,6 +153,10 @@ class Dynamics(Inside, Unchanging, ABC):
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
 
+    def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+        """Why the motion is not finite at a state, in words."""
+        return "the motion is not finite."
+
     def kept(self) -> Traced | None:
         """(q, v, p) -> (kinetic and potential energy, residuals, branches of loops, gain of friction) to be watched; None if there are no loops."""
         return None
@@ -254,6 +258,11 @@ class ModelDynamics(Dynamics):
     def energies(self) -> Traced:
         energies = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
         return self._make("energies", ("q", "v"), energies)
+
+    def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+        from heavytop.system.checks import why_not_finite
+
+        return why_not_finite(self.model, q, v, p)
 
     def kept(self) -> Traced | None:
         e, d = self.model.expressions, self.model.description

@@ -18,6 +18,7 @@ class Ending(Enum):
     diverged = "diverged"
     interrupted = "interrupted"
     step_limit = "step_limit"
+    lost = "lost"
     jumped = "jumped"
     ill_posed = "ill_posed"
 

@@ -73,7 +73,7 @@ class Answers(Evaluation):
 
     def center_of_mass(self, q: Array, parameters: Parameters = None) -> Floats:
         """Centre of mass (..., 3) of all bodies in the world, m."""
-        return self.evaluate("center_of_mass", self._configuration(q), parameters=parameters)
+        return self._finite("center_of_mass", self._configuration(q), parameters=parameters)
 
     def momentum(self, q: Array, v: Array, about: Any = None, parameters: Parameters = None) -> Momentum:
         """Linear and angular momentum of all bodies in world axes.
@@ -92,7 +92,7 @@ class Answers(Evaluation):
         array([6., 0., 0.])
         """
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        linear, angular = self.evaluate("momentum", q, v, parameters=parameters)
+        linear, angular = self._finite("momentum", q, v, parameters=parameters)
         if about is None:
             return Momentum(linear, angular)
         if isinstance(about, str):
@@ -110,23 +110,23 @@ class Answers(Evaluation):
     def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """T (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("kinetic_energy", q, v, parameters=parameters)
+        return self._finite("kinetic_energy", q, v, parameters=parameters)
 
     def potential_energy(self, q: Array, parameters: Parameters = None) -> Floats:
         """V (...,) in J: gravity, springs and the user's potentials."""
-        return self.evaluate("potential_energy", self._configuration(q), parameters=parameters)
+        return self._finite("potential_energy", self._configuration(q), parameters=parameters)
 
     def energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """T + V (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("energy", q, v, parameters=parameters)
+        return self._finite("energy", q, v, parameters=parameters)
 
     def acceleration_energy(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
         """S (...) in J/s^2: half the sum of mass times squared acceleration (eq. 3.113); its gradient by ``a`` is M a + c."""
         q, v, a = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._rates(a)
-        return self.evaluate("acceleration_energy", q, v, a, parameters=parameters)
+        return self._finite("acceleration_energy", q, v, a, parameters=parameters)
 
     def power(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Power:
         """Power of the inputs, of what resists, and of all other forces that are no gradient of an energy."""
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
-        return Power(*self.evaluate("power", q, v, u, parameters=parameters))
+        return Power(*self._finite("power", q, v, u, parameters=parameters))

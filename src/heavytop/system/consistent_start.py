@@ -39,7 +39,7 @@ def assemble(
         q = model.integrate(q, step * min(1.0, LONGEST_STEP / max(length, 1e-300)), 1.0)
     else:
         raise ConfigurationError(
-            f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop equations still miss by "
+            f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop constraints are still violated by "
             f"{np.max(np.abs(phi)):.3g}. Give a configuration nearer to a closed one, check the lengths, or fix fewer joints."
         )
     residual = model.evaluate("velocity_residual", q, v, parameters=parameters)
@@ -48,7 +48,7 @@ def assemble(
     left = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)), initial=0.0)
     if left > 1e-8 * max(1.0, np.max(np.abs(v), initial=0.0)):
         raise ConfigurationError(
-            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they miss by {left:.3g}. Fix fewer joints."
+            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {left:.3g}. Fix fewer joints."
         )
     return q, v
 

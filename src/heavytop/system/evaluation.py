@@ -14,7 +14,7 @@ from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.system.checks import check_inertia
+from heavytop.system.checks import check_inertia, why_not_finite
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 from heavytop.system.function import ModelFunction
@@ -209,6 +209,16 @@ class Evaluation(Inside, Unchanging):
         return results[0] if len(results) == 1 else results
 
     _raw_evaluate = evaluate
+
+    def _finite(self, name: str, q: Array, *further: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at a checked state (q, v, ...); what is not finite there raises an error that tells why."""
+        results = self._raw_evaluate(name, q, *further, parameters=parameters)
+        for result in results if isinstance(results, tuple) else (results,):
+            if not is_symbolic(result) and not is_finite(result):
+                v = further[0] if further else np.zeros(self.nv)
+                why = why_not_finite(self, q, v, self.parameter_vector(parameters))
+                raise ConfigurationError(f"the {name.replace('_', ' ')} of {self.name!r} is not finite: {why}")
+        return results
 
     @cached_property
     def _default_parameters(self) -> Floats:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, concatenate, is_finite, is_symbolic
+from heavytop._arrays import Array, Floats, concatenate, is_symbolic
 from heavytop.compile import Kernel, export_c
-from heavytop.errors import ConfigurationError, ModelError, ShapeError
+from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import linalg
 from heavytop.system import tangent
 from heavytop.system.answers import Answers
@@ -206,43 +206,43 @@ class Model(Answers):
 
     def mass_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """M (..., nv, nv), symmetric positive definite (eq. 3.125a)."""
-        return self.evaluate("mass_matrix", self._configuration(q), parameters=parameters)
+        return self._finite("mass_matrix", self._configuration(q), parameters=parameters)
 
     def bias(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """c (..., nv): Coriolis and gyroscopic forces (eq. 3.125b)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("bias", q, v, parameters=parameters)
+        return self._finite("bias", q, v, parameters=parameters)
 
     def coriolis_matrix(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """C (..., nv, nv) with C v = c and d/dt(M) - 2 C skew-symmetric, in any velocity coordinates."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("coriolis_matrix", q, v, parameters=parameters)
+        return self._finite("coriolis_matrix", q, v, parameters=parameters)
 
     def damping_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """D (..., nv, nv) of dampers and quadratic dissipation functions (eq. 3.125c)."""
-        return self.evaluate("damping_matrix", self._configuration(q), parameters=parameters)
+        return self._finite("damping_matrix", self._configuration(q), parameters=parameters)
 
     def dissipation_force(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """f^D = dR/dv (..., nv): D v and the forces of dissipation functions that are not quadratic."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("dissipation_force", q, v, parameters=parameters)
+        return self._finite("dissipation_force", q, v, parameters=parameters)
 
     def stiffness_force(self, q: Array, parameters: Parameters = None) -> Floats:
         """f^K (..., nv): gradient of the spring energy and of the user's potentials (eq. 3.125d)."""
-        return self.evaluate("stiffness_force", self._configuration(q), parameters=parameters)
+        return self._finite("stiffness_force", self._configuration(q), parameters=parameters)
 
     def gravity_force(self, q: Array, parameters: Parameters = None) -> Floats:
         """f^G (..., nv): gradient of the gravity energy (eq. 3.125e, erratum 0.41)."""
-        return self.evaluate("gravity_force", self._configuration(q), parameters=parameters)
+        return self._finite("gravity_force", self._configuration(q), parameters=parameters)
 
     def applied_force(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """The user's generalised forces f(q, v) (..., nv) on the right-hand side."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("applied_force", q, v, parameters=parameters)
+        return self._finite("applied_force", q, v, parameters=parameters)
 
     def input_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """B (..., nv, nu): generalised force per unit of each input."""
-        return self.evaluate("input_matrix", self._configuration(q), parameters=parameters)
+        return self._finite("input_matrix", self._configuration(q), parameters=parameters)
 
     def acceleration(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Floats:
         """Forward dynamics a (..., nv) (eq. 3.126b); ``u`` None means no input."""
@@ -251,15 +251,9 @@ class Model(Answers):
             self._vector(v, self.nv, "velocity v"),
             self._inputs(u),
         )
-        a = self._raw_evaluate("acceleration", q, v, u, parameters=parameters)
+        a = self._finite("acceleration", q, v, u, parameters=parameters)
         if self.description.rubs and not is_symbolic(a):
             check_friction(self, q, v, parameters)
-        if not is_symbolic(a) and not is_finite(a):
-            raise ConfigurationError(
-                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity "
-                "coordinate moves no mass (a joint that carries only massless bodies, or a mass on its own axis), or Euler "
-                "angles are at their singularity."
-            )
         return a
 
     def inverse_dynamics(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
@@ -269,7 +263,7 @@ class Model(Answers):
             self._vector(v, self.nv, "velocity v"),
             self._vector(a, self.nv, "acceleration a"),
         )
-        return self.evaluate("inverse_dynamics", q, v, a, parameters=parameters)
+        return self._finite("inverse_dynamics", q, v, a, parameters=parameters)
 
     def acceleration_derivatives(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
@@ -282,7 +276,7 @@ class Model(Answers):
         if not self._is_tree:
             minimal = self.minimal_tangent(q, v, parameters=parameters)
             return tangent.acceleration_derivatives(self, q, v, u, parameters, minimal)
-        return self.evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
+        return self._finite("acceleration_derivatives", q, v, u, parameters=parameters)
 
     def linearize(
         self,
@@ -317,7 +311,7 @@ class Model(Answers):
         if not self._is_tree:
             minimal = self.minimal_tangent(q, v, independent, parameters)
             return tangent.linearization(self, q, v, self._inputs(u), parameters, minimal)
-        return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
+        return self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
 
     def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:
         """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.

@@ -171,7 +171,11 @@ class Mesh:
         import trimesh
 
         path = Path(self.path)
-        if not path.is_file():
+        try:
+            found = path.is_file()
+        except (OSError, ValueError):  # a name that no file can have
+            found = False
+        if not found:
             raise FileFormatError(f"there is no mesh file {self.path!r}.")
         if path.suffix.lower() not in MESH_FORMATS:
             raise FileFormatError(f"mesh {self.path!r}: the format must be one of {', '.join(MESH_FORMATS)}.")

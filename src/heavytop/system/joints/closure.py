@@ -97,7 +97,7 @@ def check_closure(joint: Joint) -> None:
         miss = float(np.max(np.abs(both(q)[0]), initial=0.0))
         if not miss < 1e-6:
             raise ModelError(
-                f"a {type(joint).__name__} joint cannot close a loop: its equations miss by {miss:.3g} at a pose of its own, because they "
+                f"a {type(joint).__name__} joint cannot close a loop: its equations are violated by {miss:.3g} at a pose of its own, because they "
                 "could not be derived from its pose. Give the joint a method closure(G) that returns them."
             )
 
