@@ -274,7 +274,7 @@ class ModelDynamics(Dynamics):
         outputs |= {"miss": np.zeros(0), "branches": np.zeros(0), "gain": e.friction_gain()}
         if e.is_constrained:
             c = e.constrained
-            outputs |= {"miss": concatenate(c.position_residual, c.velocity_residual), "branches": c.branches}
+            outputs |= {"miss": c.kept_residual, "branches": c.branches}
         return self._make("kept", ("q", "v"), outputs)
 
     def _parameters(self, p: np.ndarray) -> dict[str, np.ndarray]:

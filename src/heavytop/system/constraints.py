@@ -195,6 +195,12 @@ class ConstrainedDynamics:
         return np.matvec(self.Phi, self.v) + concatenate(*(rows.drift for rows in self.rows))
 
     @cached_property
+    def kept_residual(self) -> Array:
+        """What is to stay zero: phi(q) of loops and holonomic constraints, Phi v + b of velocity constraints."""
+        parts = [np.matvec(r.Phi, self.v) + r.drift if r.phi is None else r.phi for r in self.rows]
+        return concatenate(*parts)
+
+    @cached_property
     def _mass(self) -> SparseLDL:
         return SparseLDL(self.dynamics.mass_matrix)
 

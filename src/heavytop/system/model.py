@@ -189,8 +189,8 @@ class Model(Answers):
         ('along crank0.rate', 'crank0.rate')
         """
         q = self._configuration(q, closed=True, parameters=parameters)
-        v = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
-        return tangent.minimal_tangent(self, q, v, parameters, independent)
+        velocity: Any = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        return tangent.minimal_tangent(self, q, velocity, parameters, independent)
 
     @property
     def _is_tree(self) -> bool:
@@ -274,8 +274,8 @@ class Model(Answers):
         """
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
         if not self._is_tree:
-            minimal = self.minimal_tangent(q, v, parameters=parameters)
-            return tangent.acceleration_derivatives(self, q, v, u, parameters, minimal)
+            minimal, given = self.minimal_tangent(q, v, parameters=parameters), self._inputs(u)
+            return tangent.acceleration_derivatives(self, q, v, given, parameters, minimal)
         return self._finite("acceleration_derivatives", q, v, u, parameters=parameters)
 
     def linearize(
@@ -309,8 +309,9 @@ class Model(Answers):
         """
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         if not self._is_tree:
-            minimal = self.minimal_tangent(q, v, independent, parameters)
-            return tangent.linearization(self, q, v, self._inputs(u), parameters, minimal)
+            velocity: Any = v
+            minimal = self.minimal_tangent(q, velocity, independent, parameters)
+            return tangent.linearization(self, q, velocity, self._inputs(u), parameters, minimal)
         return self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
 
     def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:

@@ -164,7 +164,8 @@ def _null_space(model: Model, matrix: np.ndarray, wanted: Sequence[int]) -> tupl
     first = matrix.reshape(-1, *matrix.shape[-2:])[0]
     rank = int(np.sum(np.linalg.svd(first, compute_uv=False) > DEPENDENT * max(np.max(np.abs(first)), 1e-300)))
     columns = [k for k in range(n) if k not in wanted]
-    _, triangle, order = qr(first[:, columns], mode="economic", pivoting=True)
+    factors: Any = qr(first[:, columns], mode="economic", pivoting=True)
+    _, triangle, order = factors
     pivots = np.abs(np.diag(triangle))[:rank]
     if len(pivots) < rank or not np.all(pivots > DEPENDENT * max(np.max(np.abs(first)), 1e-300)):
         raise ConfigurationError(
