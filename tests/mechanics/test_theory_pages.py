@@ -44,10 +44,11 @@ def test_pictures_and_links_exist(page: Path) -> None:
 def test_every_formalism_has_a_page() -> None:
     modules = {p.stem for p in (ROOT / "src" / "heavytop" / "mechanics").glob("*.py")}
     helpers = {"__init__", "functions", "quasi", "moving_frame_examples"}
-    pages = {p.stem for p in PAGES} - {"index", "agreement"}
+    beyond = {"linearization", "reaction_friction", "singular_configurations"}  # of the layers system and simulate
+    pages = {p.stem for p in PAGES} - {"index", "agreement"} - beyond
     assert pages == modules - helpers
     index = (THEORY / "index.md").read_text("utf-8")
-    assert all(f"({page}.md)" in index for page in pages)
+    assert all(f"({page}.md)" in index for page in pages | beyond)
 
 
 def test_table_of_agreement_is_current() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMAT = "heavytop run 1"
 HDF5 = b"\x89HDF\r\n\x1a\n"
 ENDINGS = list(Ending)
-EARLY = (Ending.event, Ending.diverged, Ending.jumped)
+EARLY = (Ending.event, Ending.diverged, Ending.jumped, Ending.ill_posed)
 PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 

@@ -158,7 +158,7 @@ class Dynamics(Inside, Unchanging, ABC):
         return "the motion is not finite."
 
     def kept(self) -> Traced | None:
-        """(q, v, p) -> (kinetic energy, potential energy, residuals, branches of loops) to be watched; None if nothing is likely to jump."""
+        """(q, v, p) -> (kinetic and potential energy, residuals, branches of loops, gain of friction) to be watched; None if there are no loops."""
         return None
 
     def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
@@ -271,10 +271,10 @@ class ModelDynamics(Dynamics):
         outputs = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
         if e.has_drift:  # constraints that move do work, so the energy is not kept
             outputs = {"kinetic": np.zeros(()), "potential": np.zeros(())}
-        outputs |= {"miss": np.zeros(0), "branches": np.zeros(0)}
+        outputs |= {"miss": np.zeros(0), "branches": np.zeros(0), "gain": e.friction_gain()}
         if e.is_constrained:
             c = e.constrained
-            outputs |= {"miss": concatenate(c.position_residual, c.velocity_residual), "branches": c.branches}
+            outputs |= {"miss": c.kept_residual, "branches": c.branches}
         return self._make("kept", ("q", "v"), outputs)
 
     def _parameters(self, p: np.ndarray) -> dict[str, np.ndarray]:
@@ -295,17 +295,24 @@ class ModelDynamics(Dynamics):
     def _terms(self) -> EquationTerms:
         return self.model.expressions.dynamics
 
+    @property
+    def _rubbing(self) -> Array:
+        """Generalised force (nv,) of friction that depends on reactions."""
+        e = self.model.expressions
+        return e.constrained.friction_force(e.u) if self.model.description.rubs else np.zeros(self.nv)
+
     def force(self) -> Traced | None:
         if self._terms.is_conservative:
             return None
-        force = self._terms.nonpotential_force(self.model.expressions.u)
+        force = self._terms.nonpotential_force(self.model.expressions.u) + self._rubbing
         return self._make("force", ("q", "v", "u"), {"force": force})
 
     def power(self) -> Traced | None:
         if self._terms.is_conservative:
             return None
         power = self._terms.power(self.model.expressions.u)
-        powers = {"input": power["input"] + power["supplied"], "dissipated": power["dissipated"]}
+        rubbed = -np.vecdot(self.model.expressions.v, self._rubbing)
+        powers = {"input": power["input"] + power["supplied"], "dissipated": power["dissipated"] + rubbed}
         return self._make("power", ("q", "v", "u"), powers)
 
     def residual(self) -> Traced | None:

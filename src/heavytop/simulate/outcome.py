@@ -20,6 +20,7 @@ class Ending(Enum):
     step_limit = "step_limit"
     lost = "lost"
     jumped = "jumped"
+    ill_posed = "ill_posed"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ SEVERITY = (
     Ending.step_limit,
     Ending.interrupted,
     Ending.jumped,
+    Ending.ill_posed,
     Ending.diverged,
 )
 

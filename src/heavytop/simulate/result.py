@@ -111,6 +111,9 @@ def _early_outcome(
     if isfinite(stopped) and not failed <= stopped:
         return Outcome(Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index)
     if (watched := _watched(problem, recording, index)) is not None:
+        if watched.ill_posed:
+            text = paradox(problem.dynamics.name, watched)
+            return Outcome(Ending.ill_posed, f"t = {failed:.6g} s{where}: {text}", failed, index)
         text = jump(problem, recording, index, watched, told)
         return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
     residual = _unsolved(recording, index)
@@ -148,6 +151,19 @@ def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) 
     return watched if watched.raised else None
 
 
+def paradox(name: str, watched: Watched) -> str:
+    """Painleve's paradox in words."""
+    return (
+        f"Painleve's paradox at q = {_place(watched.q)}: friction in {name!r} answers its own reaction with a gain of {watched.gain:.3g}, and from 1 "
+        "on no acceleration or several fulfil the equations. Lower the friction, or model the contact as compliant (a spring and damper instead of "
+        "the constraint)."
+    )
+
+
+def _place(q: np.ndarray) -> str:
+    return "(" + ", ".join(f"{x:.4g}" for x in q[:8]) + (", ...)" if len(q) > 8 else ")")
+
+
 def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
     """What jumped, where, and what to do."""
     method, h = problem.integrator.name, problem.step
@@ -167,13 +183,12 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
             likely_cause(problem, recording, index) if told else f"only the first {MOST_CAUSES} causes are analysed."
         )
         return f"{what}. No loop or constraint is nearly singular there: {cause}"
-    place = ", ".join(f"{x:.4g}" for x in watched.q[:8]) + (", ..." if len(watched.q) > 8 else "")
     smaller = (
         "a tighter rtol" if problem.integrator.chooses_step else f"a smaller step (now {h:g} s) or integrator='rkmk45'"
     )
     return (
-        f"{what}. At q = ({place}) {weak}: branches of motion come close to each other. Take {smaller}, or lengths and a start with which it "
-        "passes exactly or at a distance."
+        f"{what}. At q = {_place(watched.q)} {weak}: branches of motion come close to each other. Take {smaller}, or lengths and a start with which "
+        "it passes exactly or at a distance."
     )
 
 

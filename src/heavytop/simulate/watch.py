@@ -28,9 +28,9 @@ ROUNDING = 1e-12
 OPEN = 1e-4
 """Miss of the equations of loops and constraints (m, rad; m/s, rad/s beside the fastest velocity) at which a trajectory ends."""
 
-BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, HEAD = range(9)
+BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, HEAD = range(10)
 """Entries of the watch: B, the largest T, the sum of errors, 0 or NaN, power, largest error of a step, misses of the equations, the least
-value of the branches; then the configuration of the largest error."""
+value of the branches, the largest gain of friction; then the configuration of the largest error, or the last one."""
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,30 @@ class Watched:
     ----------
     loss : errors of the energy that count, beside the largest kinetic energy.
     miss : largest miss of the equations of loops and constraints. branch : least value of their branches; negative is wrong.
-    q : (nq,) configuration at the largest error of a step.
+    gain : of friction by its own reaction; at 1 the acceleration is no longer unique.
+    q : (nq,) configuration at the largest error of a step; the last one where friction is what ended it.
     """
 
     loss: float
     miss: float
     branch: float
+    gain: float
     q: np.ndarray
 
     @classmethod
     def of(cls, row: np.ndarray) -> Watched:
         """From the numbers of one trajectory."""
-        return cls(float(row[LOSS]), float(row[MISS]), float(row[BRANCH]), row[HEAD:])
+        return cls(float(row[LOSS]), float(row[MISS]), float(row[BRANCH]), float(row[GAIN]), row[HEAD:])
 
     @property
     def raised(self) -> bool:
         """Whether it ended the trajectory."""
-        return self.loss > LOST or self.miss > OPEN or self.branch < 0
+        return self.loss > LOST or self.miss > OPEN or self.branch < 0 or self.ill_posed
+
+    @property
+    def ill_posed(self) -> bool:
+        """Whether friction with its own reaction left no or several accelerations."""
+        return self.gain >= 1.0
 
 
 def size(dynamics: Dynamics) -> int:
@@ -81,7 +88,7 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, worked: bool) 
     """(q, v, p, h, work, u, watch) -> watch, after a step of size ``h``; without work where none is done, without u where power is None."""
     s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
     before = symbol("watch", size(dynamics))
-    kinetic, potential, miss, branches = kept.expressions(s["q"], s["v"], s["p"])
+    kinetic, potential, miss, branches, gains = kept.expressions(s["q"], s["v"], s["p"])
     balance, sizes, given = kinetic + potential, kinetic + np.abs(potential), before[POWER]
     more: dict[str, Array] = {}
     if worked:
@@ -99,11 +106,12 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, worked: bool) 
     loss = before[LOSS] + np.where(counts, error / np.where(counts, fastest, 1.0), 0.0)
     miss = np.maximum(before[MISS], _largest(miss) / (1.0 + _largest(s["v"])))
     branch = np.minimum(before[BRANCH], _least(branches))
-    fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), branch >= 0.0)
-    worst = error > before[WORST]
+    gain = np.maximum(before[GAIN], gains[0])
+    fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), np.logical_and(branch >= 0.0, gain < 1.0))
+    worst = np.logical_or(error > before[WORST], gain >= 1.0)
     q = np.where(worst, s["q"], before[HEAD:])
     alarm = np.where(fine, 0.0, np.nan)
-    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch)
+    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain)
     # once the alarm was given, or the state is not finite, what was seen stays
     running = np.logical_and(before[ALARM] == 0.0, error < np.inf)
     value = np.where(running, concatenate(after, q), before)

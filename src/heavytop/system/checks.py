@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 VERIFIED = "heavytop.system.forces."
 """Elements that cannot contradict themselves: the tests hold their laws, so that not every derivation has to."""
 
+EXPLICIT_UP_TO = 30
+"""Velocity coordinates up to which the mass matrix is written down to be checked."""
 SINGULAR = 1e-13
 """Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
 
@@ -56,6 +58,9 @@ def check_elements(dynamics: EquationTerms, p: Array) -> None:
 
 def check_inertia(model: Evaluation) -> None:
     """Raise a ModelError when some velocity coordinate moves no mass: M singular at several configurations."""
+    if model.nv > EXPLICIT_UP_TO:
+        _check_inertia_of_many(model)
+        return
     q = np.concatenate([model.neutral()[None], model.random(0, (2,))])
     worst = []
     for M in model.traced("mass_matrix").interpret(q, model.parameter_vector())[0]:
@@ -94,6 +99,36 @@ def why_not_finite(model: Evaluation, q: np.ndarray, v: np.ndarray, p: np.ndarra
     return (
         "its mass matrix is singular there. Some velocity coordinate moves no mass (a joint that carries only massless bodies, or a mass "
         "on its own axis), or Euler angles are at their singularity."
+    )
+
+
+def _check_inertia_of_many(model: Evaluation) -> None:
+    """The same for many velocities: columns of M by inverse dynamics, whose program is short, then the pivots of its elimination from the tips.
+
+    A pivot is the inertia that a joint moves when all joints behind it are free. One configuration at which none vanishes is enough.
+    """
+    n, zero = model.nv, np.zeros(model.nv)
+    traced, p = model.traced("inverse_dynamics"), model.parameter_vector()
+    for q in model.random(0, (2,)):
+        columns = np.concatenate([np.zeros((1, n)), np.eye(n)])
+        states = np.broadcast_to(q, (n + 1, model.nq)), np.broadcast_to(zero, (n + 1, n))
+        forces = traced.interpret(*states, columns, np.broadcast_to(p, (n + 1, len(p))))[0]
+        M = (forces[1:] - forces[0]).T
+        if not np.all(np.isfinite(M)):
+            return
+        size, worst, weakest = np.diag(M).copy(), np.inf, 0
+        for k in reversed(range(n)):
+            share = M[k, k] / size[k] if size[k] > 0.0 else 0.0
+            if share < worst:
+                worst, weakest = share, k
+            if share < SINGULAR:
+                break
+            M[:k, :k] -= np.outer(M[:k, k], M[k, :k]) / M[k, k]
+        if worst >= SINGULAR:
+            return
+    raise ModelError(
+        f"velocity {model.v_names[weakest]!r} of {model.name!r} moves no mass: the mass matrix is singular (a pivot of {worst:.1e} beside its "
+        "diagonal). Give inertia to the bodies that this joint carries, with a moment about its axis (a point mass on the axis has none)."
     )
 
 

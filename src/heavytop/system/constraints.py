@@ -9,7 +9,7 @@ minimises Gauss' function (eq. 3.24): with Z = M^-1 Phi^T and S = Phi Z
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from heavytop._arrays import (
     concatenate,
     depends_on,
     directional,
+    from_columns,
     is_symbolic,
     jacobian,
     shape,
@@ -38,6 +39,7 @@ from heavytop.system.description import FunctionConstraint, Loop
 from heavytop.system.elimination import SparseLDL
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics
+from heavytop.system.reaction_friction import FrictionTerm, ReactionFriction
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -48,7 +50,7 @@ class Rows:
     """Rows of one constraint at (q, v): Phi (m, nv), drift b (m,), bias d/dt(Phi) v + d/dt(b) (m,), phi (m,) or None.
 
     ``wrench_map`` (m, 6) gives for a loop the wrench H^T lam on body b in the axes of its joint frame; ``branch`` (k,) is positive where it
-    closes as intended.
+    closes as intended. ``friction`` (nv,) is a generalised force per unit of the reaction, if there is one.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Rows:
     phi: Array | None
     wrench_map: Array | None = None
     branch: Array | None = None
+    friction: Array | None = None
 
 
 def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
@@ -81,7 +84,17 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
     phi, H = substitute(phi, G, flat), sparse(substitute(H, G, flat))
     rate = substitute(substitute(rate, G, flat), xi, twist)
     branch = loop.joint.closure_branch(pose)
-    return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H, branch)
+    rubbing = None
+    if loop.friction is not None:
+        rubbing = np.matvec(transpose(J), _force(loop.friction(twist), 6, loop.name))
+    return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H, branch, rubbing)
+
+
+def _force(value: Any, size: int, name: str) -> Array:
+    value = as_array(value)
+    if shape(value) != (size,):
+        raise ModelError(f"friction of {name!r} must return {size} numbers, got shape {shape(value)}.")
+    return value
 
 
 def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Array, v: Array) -> Rows:
@@ -151,7 +164,13 @@ class ConstrainedDynamics:
         self.dynamics, self.kinematics = dynamics, dynamics.kinematics
         self.q, self.v = dynamics.q, dynamics.v
         self.rows = [loop_rows(loop, self.kinematics) for loop in loops]
-        self.rows += [function_rows(c, self.kinematics, self.q, self.v) for c in constraints]
+        for c in constraints:
+            part = function_rows(c, self.kinematics, self.q, self.v)
+            if c.friction is not None:
+                own = self.kinematics.v
+                force = dynamics.pulled_back(_force(c.friction(self.q, own), shape(own)[0], c.name))
+                part = replace(part, friction=force)
+            self.rows.append(part)
 
     @cached_property
     def Phi(self) -> Array:
@@ -174,6 +193,12 @@ class ConstrainedDynamics:
     def velocity_residual(self) -> Array:
         """Phi v + b (m,)."""
         return np.matvec(self.Phi, self.v) + concatenate(*(rows.drift for rows in self.rows))
+
+    @cached_property
+    def kept_residual(self) -> Array:
+        """What is to stay zero: phi(q) of loops and holonomic constraints, Phi v + b of velocity constraints."""
+        parts = [np.matvec(r.Phi, self.v) + r.drift if r.phi is None else r.phi for r in self.rows]
+        return concatenate(*parts)
 
     @cached_property
     def _mass(self) -> SparseLDL:
@@ -217,14 +242,45 @@ class ConstrainedDynamics:
             right = right + np.matvec(self.dynamics.input_matrix, u)
         return self._mass.solve(right)
 
-    def multipliers(self, u: Array) -> Array:
-        """lam (m,): the ideal constraint force is Phi^T lam; redundant equations share it, the later ones get zero."""
+    @cached_property
+    def friction(self) -> ReactionFriction | None:
+        """Friction that depends on the reactions; None if there is none."""
+        count, start, terms = self.Phi.shape[0], 0, []
+        for rows in self.rows:
+            size = rows.Phi.shape[0]
+            if rows.friction is not None:
+                own = np.eye(size) if rows.wrench_map is None else transpose(rows.wrench_map)[:3, :]
+                before, behind = np.zeros((own.shape[0], start)), np.zeros((own.shape[0], count - start - size))
+                terms.append(FrictionTerm(rows.name, rows.friction, np.concatenate([before, own, behind], axis=1)))
+            start += size
+        if not terms:
+            return None
+        hold = lambda a: -self._compliance.solve(np.matvec(self.Phi, a))  # noqa: E731
+        return ReactionFriction(terms, self._mass.solve, hold)
+
+    def _frictionless_multipliers(self, u: Array) -> Array:
         bias = concatenate(*(rows.bias for rows in self.rows))
         return -self._compliance.solve(np.matvec(self.Phi, self.free_acceleration(u)) + bias)
 
+    def friction_force(self, u: Array) -> Array:
+        """Generalised force (nv,) of the friction that depends on the reactions."""
+        if self.friction is None:
+            return np.zeros(shape(self.v))
+        sizes = self.friction.sizes(self._frictionless_multipliers(u))
+        return np.matvec(from_columns(*(term.force for term in self.friction.terms)), sizes)
+
+    def multipliers(self, u: Array) -> Array:
+        """lam (m,): the ideal constraint force is Phi^T lam; redundant equations share it, the later ones get zero."""
+        lam = self._frictionless_multipliers(u)
+        return lam if self.friction is None else lam + np.matvec(self.friction.gains, self.friction.sizes(lam))
+
     def acceleration(self, u: Array) -> Array:
-        """a = a0 + M^-1 Phi^T lam."""
-        return self.free_acceleration(u) + np.matvec(self._released, self.multipliers(u))
+        """a = a0 + M^-1 (friction + Phi^T lam)."""
+        a0 = self.free_acceleration(u)
+        if self.friction is not None:
+            sizes = self.friction.sizes(self._frictionless_multipliers(u))
+            a0 = a0 + np.matvec(self.friction.accelerations, sizes)
+        return a0 + np.matvec(self._released, self.multipliers(u))
 
     def acceleration_check(self, u: Array) -> dict[str, Array]:
         """The acceleration, what it leaves of Phi a + d/dt(Phi) v + d/dt(b) (m,), and the size of these terms (m,)."""
@@ -255,6 +311,10 @@ class ConstrainedDynamics:
 def check_constraints(model: Model) -> None:
     """Call every function of the constraints once; with a basis, make sure that it satisfies them."""
     expressions = model.expressions
+    if model.description.rubs and model.description.basis is not None:
+        raise ModelError(
+            f"friction that depends on reactions needs the multipliers of {model.name!r}, which a basis does away with. Leave the basis out."
+        )
     if model.description.basis is None:
         _ = expressions.constrained, expressions.dynamics.nonideal_force  # calls the user's functions
         return

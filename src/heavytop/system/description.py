@@ -28,7 +28,10 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A joint between the frame ``at_a`` of a and the frame ``at_b`` of b that closes a loop of the graph."""
+    """A joint between the frame ``at_a`` of a and the frame ``at_b`` of b that closes a loop of the graph.
+
+    ``friction(twist)`` gives the wrench on b per unit of the reaction force, for the twist of b relative to a, all in the joint frame.
+    """
 
     name: str
     a: str
@@ -36,19 +39,22 @@ class Loop:
     joint: Joint
     at_a: Array
     at_b: Array
+    friction: Callable[[Array], Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionConstraint:
     """A constraint given by a function: phi(q) = 0 (holonomic) or fn(q, v) = 0, linear in v plus a drift (velocity).
 
-    ``work(q, v)`` gives the nonideal part: a generalised force whose work under virtual displacements is prescribed.
+    ``work(q, v)`` gives the nonideal part: a generalised force whose work under virtual displacements is prescribed. ``friction(q, v)`` is one
+    per unit of the reaction |lam|.
     """
 
     name: str
     function: Callable[..., Array]
     holonomic: bool
     work: Callable[[Array, Array], Array] | None = None
+    friction: Callable[[Array, Array], Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +92,11 @@ class Description:
         from heavytop.system.fingerprint import fingerprint
 
         return fingerprint(self)
+
+    @property
+    def rubs(self) -> bool:
+        """Whether there is friction that depends on reactions."""
+        return any(item.friction is not None for item in (*self.loops, *self.constraints))
 
     @property
     def joints(self) -> tuple[Edge, ...]:

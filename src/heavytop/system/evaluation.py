@@ -24,8 +24,6 @@ Made = TypeVar("Made")
 
 NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "linearization")
 """Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
-CHECKED_UP_TO = 30
-"""Up to so many velocity coordinates a model is checked for velocities that move no mass before it is solved for accelerations."""
 QUICK_FROM = 8
 """After so many single configurations their manifold is checked by native code, which must be made first."""
 MANIFOLD_TOLERANCE = 1e-6
@@ -158,7 +156,7 @@ class Evaluation(Inside, Unchanging):
 
     def traced(self, name: str) -> Traced:
         """The traced function behind a method, for back ends and inspection."""
-        if name in NEEDS_INERTIA and not self._inertia_checked and self.nv <= CHECKED_UP_TO:
+        if name in NEEDS_INERTIA and not self._inertia_checked:
             check_inertia(self)
             self._inertia_checked = True
         return self.expressions.traced(name)

@@ -11,7 +11,7 @@ from heavytop._arrays import Array, concatenate, directional, is_symbolic, jacob
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
-from heavytop.system import articulated, internal_dynamics
+from heavytop.system import articulated, internal_dynamics, tangent
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
 from heavytop.system.constraints import ConstrainedDynamics
 from heavytop.system.derivatives import acceleration_derivatives, linearization
@@ -46,6 +46,11 @@ class Expressions:
         return concatenate(*(np.reshape(p.symbol, (1,)) for p in self.description.parameters), symbol("none", 0))
 
     @cached_property
+    def lam(self) -> Array:
+        """The multipliers (m,) as symbols."""
+        return symbol("lam", self.constrained.Phi.shape[0] if self.is_constrained else 0)
+
+    @cached_property
     def kinematics(self) -> Kinematics:
         """Kinematics at (q, v)."""
         velocity, basis = self.description.velocity, self.description.basis
@@ -69,7 +74,7 @@ class Expressions:
     @cached_property
     def has_drift(self) -> bool:
         """Whether constraints drive the system: they demand Phi v = -b with b that is not zero."""
-        at_rest = substitute(self._joint_velocity(), self.v, np.zeros(self.nv))
+        at_rest = substitute(self.joint_velocity(), self.v, np.zeros(self.nv))
         drifts = [at_rest] if not self.is_constrained else [at_rest, *(rows.drift for rows in self.constrained.rows)]
         return any(is_symbolic(drift) and not to_sx(drift).is_zero() for drift in drifts)
 
@@ -158,14 +163,17 @@ class Expressions:
             "internal_acceleration": (("q", "v", "u"), self.internal_acceleration),
             "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
             "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
+            "tangent_rows": (("q", "v"), lambda: tangent.rows(self)),
+            "tangent_slopes": (("q", "v", "u", "a", "lam"), lambda: tangent.slopes(self)),
             "linearization": (("q", "v", "u"), lambda: linearization(self)),
-            "joint_velocity": (("q", "v"), self._joint_velocity),
+            "joint_velocity": (("q", "v"), self.joint_velocity),
             "joint_rows": (("q",), self._joint_rows),
             "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
             "position_residual": (("q",), lambda: self.constrained.position_residual),
             "loop_branches": (("q",), lambda: self.constrained.branches),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
             "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
+            "friction_gain": (("q", "v"), self.friction_gain),
             "constraint_acceleration": (("q", "v", "u"), lambda: self.constrained.acceleration_check(self.u)),
             "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
             "motion": (
@@ -195,17 +203,22 @@ class Expressions:
         rows = self.constrained.rows
         return tuple(r.name for r in rows if r.branch is not None for _ in range(shape(r.branch)[0]))
 
-    def _joint_velocity(self) -> Array:
+    def joint_velocity(self) -> Array:
         """Velocities in the joints' own coordinate blocks (parent-relative): q' = A_blocks(q) joint_velocity."""
         return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
 
     def _motion(self) -> tuple[Array, Array]:
         """Joint velocity and acceleration."""
-        return self._joint_velocity(), self.acceleration()
+        return self.joint_velocity(), self.acceleration()
 
     def _projected_q(self) -> Array:
         """One Newton step from q towards phi(q) = 0, least in the metric of M."""
         return self.coordinates.retract(self.q, np.matvec(self._joint_rows(), self.constrained.position_correction()))
+
+    def friction_gain(self) -> Array:
+        """How strongly friction answers its own reaction (1,): below 1 the acceleration is unique; 0 without such friction."""
+        friction = self.constrained.friction if self.is_constrained else None
+        return np.zeros(1) if friction is None else np.reshape(friction.gain, (1,))
 
     # Where the constraints are nearly dependent, accelerations amplify errors of q and v by the inverse of the small singular value.
     # There a second function follows the usual one and replaces its results: stages are evaluated at the nearest configuration and
@@ -235,7 +248,7 @@ class Expressions:
 
     def _joint_rows(self) -> Array:
         """Rows (joint velocities, nv): joint_velocity = rows v (without drift)."""
-        return jacobian(self._joint_velocity(), self.v)
+        return jacobian(self.joint_velocity(), self.v)
 
     def _energy(self) -> Array:
         return self.dynamics.kinetic_energy + self.dynamics.potential_energy

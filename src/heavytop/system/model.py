@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, concatenate
+from heavytop._arrays import Array, Floats, concatenate, is_symbolic
 from heavytop.compile import Kernel, export_c
 from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import linalg
+from heavytop.system import tangent
 from heavytop.system.answers import Answers
 from heavytop.system.checks import check_elements
 from heavytop.system.consistent_start import assemble
 from heavytop.system.constraints import check_constraints
 from heavytop.system.elimination import independent_rows
 from heavytop.system.evaluation import Parameters
+from heavytop.system.singular import check_friction
+from heavytop.system.tangent import MinimalTangent
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
@@ -171,12 +174,27 @@ class Model(Answers):
         Phi, M = self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters)
         return self.nv - independent_rows(Phi, M, self.expressions.constrained.groups)
 
-    def _need_tree(self, method: str) -> None:
-        if self.description.loops or self.description.constraints:
-            raise ModelError(
-                f"{method}: {self.name!r} has loops or velocity constraints, for which tangent coordinates of the tree are too "
-                "many. Derive a model of the tree with minimal coordinates."
-            )
+    def minimal_tangent(
+        self, q: Array, v: Array | None = None, independent: Sequence[str] = (), parameters: Parameters = None
+    ) -> MinimalTangent:
+        """Minimal coordinates of the deviations from states that satisfy loops and constraints, as :meth:`linearize` uses them.
+
+        ``independent`` names joints whose coordinates shall be among them; by default the best conditioned choice at the first state.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> model = ht.library.four_bars(1).derive(native=False)
+        >>> model.minimal_tangent(model.assemble([1.2, 1.0, -1.0])[0], independent=("crank0",)).names
+        ('along crank0.rate', 'crank0.rate')
+        """
+        q = self._configuration(q, closed=True, parameters=parameters)
+        velocity: Any = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        return tangent.minimal_tangent(self, q, velocity, parameters, independent)
+
+    @property
+    def _is_tree(self) -> bool:
+        return not (self.description.loops or self.description.constraints)
 
     def _need_constraints(self, method: str) -> None:
         if not self.is_constrained:
@@ -233,7 +251,10 @@ class Model(Answers):
             self._vector(v, self.nv, "velocity v"),
             self._inputs(u),
         )
-        return self._finite("acceleration", q, v, u, parameters=parameters)
+        a = self._finite("acceleration", q, v, u, parameters=parameters)
+        if self.description.rubs and not is_symbolic(a):
+            check_friction(self, q, v, parameters)
+        return a
 
     def inverse_dynamics(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
         """Generalised force (..., nv) that the inputs must supply for the acceleration ``a``: M a + c + D v + fK + fG - f."""
@@ -247,22 +268,34 @@ class Model(Answers):
     def acceleration_derivatives(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u."""
-        self._need_tree("acceleration_derivatives")
+        """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u.
+
+        With loops, velocity constraints or a basis: by the minimal coordinates (xi, eta) of :meth:`minimal_tangent`, and by u.
+        """
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        if not self._is_tree:
+            minimal, given = self.minimal_tangent(q, v, parameters=parameters), self._inputs(u)
+            return tangent.acceleration_derivatives(self, q, v, given, parameters, minimal)
         return self._finite("acceleration_derivatives", q, v, u, parameters=parameters)
 
     def linearize(
-        self, q: Array, v: Array | None = None, u: Array | None = None, parameters: Parameters = None
+        self,
+        q: Array,
+        v: Array | None = None,
+        u: Array | None = None,
+        parameters: Parameters = None,
+        *,
+        independent: Sequence[str] = (),
     ) -> tuple[Floats, Floats]:
         """Linear equations x' = A x + B du about a motion, in tangent coordinates x = (eps, dv) (2 nv).
 
         ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
-        no spurious states.
+        no spurious states. With loops, velocity constraints or a basis x = (xi, eta) are the deviations of independent coordinates and
+        velocities: :meth:`minimal_tangent` tells which, and what they mean for all others. ``independent`` names joints to choose.
 
         Returns
         -------
-        A : (..., 2 nv, 2 nv), B : (..., 2 nv, nu).
+        A : (..., 2 nv, 2 nv), B : (..., 2 nv, nu); with constraints nx instead of 2 nv.
 
         Examples
         --------
@@ -274,8 +307,11 @@ class Model(Answers):
         array([[ 0.  ,  1.  ],
                [-9.81,  0.  ]])
         """
-        self._need_tree("linearize")
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        if not self._is_tree:
+            velocity: Any = v
+            minimal = self.minimal_tangent(q, velocity, independent, parameters)
+            return tangent.linearization(self, q, velocity, self._inputs(u), parameters, minimal)
         return self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
 
     def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:

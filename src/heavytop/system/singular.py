@@ -54,6 +54,7 @@ def check_start(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> 
     """Raise a ConfigurationError for a start at a singular configuration that determines no motion."""
     if not model.is_constrained:
         return
+    check_friction(model, q, v, parameters)
     u = np.zeros(model.nu)
     a, missed, size = model.evaluate("constraint_acceleration", q, v, u, parameters=parameters)
     wrong = _undetermined(model, missed, size)
@@ -75,6 +76,18 @@ def check_start(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> 
         f"of freedom there, branches of motion meet, and {why}. Start a little off it (model.assemble(q, v) from a guess that is bent), or "
         "with a velocity along one branch (that of a run which passes through)."
     )
+
+
+def check_friction(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> None:
+    """Raise a ConfigurationError where friction with its own reaction leaves no or several accelerations (Painleve's paradox)."""
+    if not model.description.rubs:
+        return
+    gain = np.max(model.evaluate("friction_gain", q, v, parameters=parameters), initial=0.0)
+    if not gain < 1.0:
+        raise ConfigurationError(
+            f"the acceleration of {model.name!r} is not determined: its friction answers its own reaction with a gain of {gain:.3g}, and from 1 on "
+            "no acceleration or several fulfil the equations (Painleve's paradox). Lower the friction, or model the contact as compliant."
+        )
 
 
 def _undetermined(model: Model, missed: np.ndarray, size: np.ndarray) -> np.ndarray:

@@ -402,18 +402,21 @@ class System(Portable):
         at_a: Array | None = None,
         at_b: Array | None = None,
         name: str | None = None,
+        friction: Callable[[Array], Array] | None = None,
     ) -> None:
         """Close a kinematic loop: join the frame ``at_a`` of body a and the frame ``at_b`` of body b by a joint.
 
         The configuration stays that of the tree; the loop adds equations phi(q) = 0. Redundant equations are allowed.
         ``model.assemble(q)`` finds a configuration that satisfies them; ``model.constraint_forces`` gives the reaction by ``name``.
+        ``friction(twist)`` (6,) is the wrench on b per unit of the reaction force, for the twist (6,) of b relative to a, both in the joint
+        frame at b: a pin of radius r resists with the moment ``-mu r sign(twist[5])``.
         """
         label = self._constraint_name(name, f"loop{len(self._loops) + 1}")
         if not isinstance(joint, Joint):
             raise ModelError(f"loop {label!r} needs a joint such as ht.Revolute('z'), got {joint!r}.")
         at_a, at_b = self._pose(at_a, f"at_a of loop {label!r}"), self._pose(at_b, f"at_b of loop {label!r}")
         joint.check_closure()
-        self._loops.append(Loop(label, a, b, joint, at_a, at_b))
+        self._loops.append(Loop(label, a, b, joint, at_a, at_b, friction))
 
     def constrain(
         self,
@@ -421,6 +424,7 @@ class System(Portable):
         work: Callable[[Array, Array], Array] | None = None,
         name: str | None = None,
         kind: str | None = None,
+        friction: Callable[[Array, Array], Array] | None = None,
     ) -> None:
         """Add a constraint written in NumPy notation.
 
@@ -432,6 +436,7 @@ class System(Portable):
             (friction); None for an ideal constraint.
         name : for ``model.constraint_forces``.
         kind : "velocity" or "position" (holonomic); None: by the number of arguments of ``fn``.
+        friction : ``friction(q, v)`` (nv,), a generalised force per unit of the reaction |lam| (the normal force if ``fn`` is a length).
 
         ``v`` are the joints' own velocity coordinates, whatever the model uses.
 
@@ -457,7 +462,7 @@ class System(Portable):
             kind = "position" if count == 1 else "velocity"
         if kind not in ("position", "velocity"):
             raise ModelError(f"constraint {label!r}: kind must be 'position' or 'velocity', got {kind!r}.")
-        self._constraints.append(FunctionConstraint(label, fn, kind == "position", work))
+        self._constraints.append(FunctionConstraint(label, fn, kind == "position", work, friction))
 
     def basis(self, fn: Callable[[Array, Array], Array], names: Sequence[str]) -> None:
         """Give minimal velocity coordinates for all constraints: ``v = fn(q, w)`` with one name per entry of w.
