@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Ending(Enum):
-    """Ways a trajectory ends.
+    """Ways a trajectory ends; ``ended`` is where the equations themselves end, as for a body that shrinks to a point.
 
     >>> [ending.name for ending in Ending][:2]
     ['finished', 'event']
@@ -18,6 +18,7 @@ class Ending(Enum):
     diverged = "diverged"
     interrupted = "interrupted"
     step_limit = "step_limit"
+    ended = "ended"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Outcome:
         return f"{self.ending.value}: {self.message}"
 
 
-SEVERITY = (Ending.finished, Ending.event, Ending.step_limit, Ending.interrupted, Ending.diverged)
+SEVERITY = (Ending.finished, Ending.event, Ending.step_limit, Ending.interrupted, Ending.ended, Ending.diverged)
 
 
 def summary(early: list[Outcome], usual: Outcome, count: int) -> Outcome:
