@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,14 +115,14 @@ def public_modules() -> list[ModuleType]:
 
 
 def first_sentence(text: str) -> str:
-    """The first paragraph up to its first full stop, on one line.
+    """The first paragraph up to its first full stop, on one line; full stops of code do not count.
 
-    >>> first_sentence("A joint\\nof two bodies. More.")
-    'A joint of two bodies.'
+    >>> first_sentence("A joint\\nof two bodies, ``a . b``. More.")
+    'A joint of two bodies, ``a . b``.'
     """
     paragraph = " ".join(text.split("\n\n")[0].split())
-    end = paragraph.find(". ")
-    return paragraph if end < 0 else paragraph[: end + 1]
+    sentence = re.match(r"(``.*?``|[^`]|`(?!`))*?\.(?= )", paragraph)
+    return sentence[0] if sentence else paragraph
 
 
 def entry(export: Export) -> str:

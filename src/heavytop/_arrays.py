@@ -27,6 +27,9 @@ Array: TypeAlias = Any
 Floats: TypeAlias = NDArray[np.float64]
 """Numbers, never symbols; the docstring says the shape."""
 
+Flags: TypeAlias = NDArray[np.bool_]
+"""Truth values, one for each entry of a batch."""
+
 Numbers: TypeAlias = ArrayLike
 """What becomes :data:`Floats` when it comes in: numbers, sequences of numbers, arrays."""
 

@@ -43,7 +43,8 @@ _RAW = (
 )
 """Built-in errors that are translated; exactly these classes, not what others derive from them."""
 _OWN = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], "<frozen ", "<__array_function__")
-_INSTALLED = ("site-packages", "dist-packages")
+_INSTALLED = ("site-packages", "dist-packages", ".pyx", ".pxd")
+"""Parts of the names of files that are installed; Cython tells its sources without their folder."""
 _MARK = "__heavytop_gated__"
 
 

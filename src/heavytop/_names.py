@@ -1,4 +1,4 @@
-"""Names that are safe where they are written: C, Python source, LaTeX, HTML, file names.
+"""Names that are safe where they are written: C, Python source, symbols of equations, LaTeX, HTML, file names.
 
 One function makes them, always distinct from each other and from what the target reserves.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-Target = Literal["c", "python", "latex", "html", "file"]
+Target = Literal["c", "python", "symbol", "latex", "html", "file"]
 
 _C = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long main
@@ -57,7 +57,8 @@ def safe_names(names: Iterable[str], target: Target, taken: Iterable[str] = ()) 
 
     Parameters
     ----------
-    target : "c" and "python" give identifiers, "file" a part of a path, "latex" and "html" text without commands.
+    target : "c" and "python" give identifiers, "symbol" identifiers for reading (numbered where they repeat, no word is reserved), "file" a
+        part of a path, "latex" and "html" text without commands.
 
     Examples
     --------
@@ -65,15 +66,19 @@ def safe_names(names: Iterable[str], target: Target, taken: Iterable[str] = ()) 
     ['arm_joint_2', 'for_', '_2x', 'sin_', 'a_b', 'a_b_']
     >>> safe_names(["lambda", "np"], "python"), safe_names(["<b>"], "html"), safe_names(["50 %"], "latex")
     (['lambda_', 'np_'], ['&lt;b&gt;'], ['50 \\\\%'])
+    >>> safe_names(["a b", "a_b", "lambda"], "symbol")
+    ['a_b', 'a_b_2', 'lambda']
     >>> safe_names(["../x", "nul", ""], "file")
     ['.._x', '_nul', '_']
     """
     used = set(taken)
     result = []
     for name in names:
-        text = _text(str(name), target)
+        base = text = _text(str(name), target)
+        number = 1
         while text in used or _reserved(text, target):
-            text += r"\_" if target == "latex" else "_"
+            number += 1
+            text = f"{base}_{number}" if target == "symbol" else text + (r"\_" if target == "latex" else "_")
         used.add(text)
         result.append(text)
     return result
@@ -95,6 +100,8 @@ def _text(name: str, target: Target) -> str:
         text = re.sub(r"[^\w.+-]", "_", name)[:100]
         text = "_" + text if _DEVICES.fullmatch(text) else text
         return text if text.strip(".") else text.replace(".", "_") + "_"
+    if target == "symbol":
+        return re.sub(r"\W", "_", name) or "_"
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     if target == "c" and text.upper().startswith("HEAVYTOP"):  # the guards of the headers
         return "x_" + text

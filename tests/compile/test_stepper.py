@@ -257,6 +257,36 @@ def test_observers_see_every_record():
         )
 
 
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_call_is_skipped_where_no_lane_asks_for_it(monkeypatch, lanes):
+    """A counter of what was asked, lane by lane; the same with and without native code, alone and in a batch."""
+    ask = trace(lambda x, n: np.where(np.abs(x) > 1.0, 1.0, 0.0) + 0 * n, {"x": (), "n": ()}, name="ask")
+    turn = trace(
+        lambda x, n, asked: (np.where(asked != 0.0, -0.5 * x, x), np.where(asked != 0.0, n + 1, n)),
+        {"x": (), "n": (), "asked": ()},
+        name="turn",
+    )
+    grow = trace(lambda x: 1.25 * x, {"x": ()}, name="grow")
+    calls = [
+        Call("grow", ("x",), ("x",)),
+        Call("ask", ("x", "n"), ("asked",)),
+        Call("turn", ("x", "n", "asked"), ("x", "n"), when=2),
+    ]
+    functions, buffers = {"ask": ask, "turn": turn, "grow": grow}, {"x": (), "n": (), "asked": ()}
+    schedule = Schedule(functions, buffers, ("x", "n"), calls)
+    x = np.linspace(0.01, 1.9, 11)
+    native = Stepper(schedule, lanes).run({"x": x, "n": np.zeros(11)}, steps=40)
+    alone = [Stepper(schedule, 1).run({"x": x[k], "n": 0.0}, steps=40).state["x"] for k in (0, 10)]
+    monkeypatch.setenv("HEAVYTOP_NATIVE", "0")
+    slow = Stepper(schedule).run({"x": x, "n": np.zeros(11)}, steps=40)
+    np.testing.assert_array_equal(native.state["n"], slow.state["n"])
+    np.testing.assert_allclose(native.state["x"], slow.state["x"], rtol=1e-13)
+    np.testing.assert_array_equal(native.state["x"][[0, 10]], alone)
+    assert 0 < np.min(native.state["n"]) < np.max(native.state["n"])
+    with pytest.raises(ModelError, match="may be skipped, so it must read what it writes"):
+        Schedule(functions, buffers | {"y": ()}, ("x", "n"), [Call("turn", ("x", "n", "n"), ("x", "y"), when=2)])
+
+
 def roots(times: int) -> Schedule:
     """Newton's iteration for the square root of ``a``: trajectories need different numbers of rounds."""
     improve = trace(

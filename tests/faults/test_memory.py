@@ -8,8 +8,8 @@ from heavytop.errors import FileFormatError, SimulationError
 
 
 def test_a_recording_beyond_the_memory_is_refused(model: ht.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heavytop.simulate.engine.available_memory", lambda: 1e5)
-    monkeypatch.setattr("heavytop.simulate.engine.SMALL", 0.0)
+    monkeypatch.setattr("heavytop.simulate.recording.available_memory", lambda: 1e5)
+    monkeypatch.setattr("heavytop.simulate.recording.SMALL", 0.0)
     with pytest.raises(
         SimulationError, match=r"GB of memory can be had.*Raise record_every \(now 1\) to \d+ or more"
     ) as caught:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import heavytop as ht
 from heavytop._names import safe_names
 from heavytop.compile import export_c, numpy_function, numpy_source, trace
 
@@ -66,8 +67,8 @@ def test_numpy_source_takes_any_name(name: str) -> None:
 
 
 def test_names_stay_distinct() -> None:
-    names = ["a b", "a_b", "a-b", "a_b", "a_b_", "for", "for_"]
-    for target in ("c", "python", "file", "latex", "html"):
+    names = ["a b", "a_b", "a-b", "a_b", "a_b_", "a_b_2", "for", "for_"]
+    for target in ("c", "python", "symbol", "file", "latex", "html"):
         made = safe_names(names, target)
         assert len(set(made)) == len(names), target
         assert safe_names(["x"], target, taken=["x"]) != ["x"]
@@ -88,3 +89,31 @@ def test_markup_and_paths() -> None:
         assert text not in (".", "..")
         assert len(text) < 200
         assert text.lower() not in ("con", "nul.txt")
+
+
+def test_equations_of_hostile_names() -> None:
+    """Symbols stay distinct (two names were one symbol before), and LaTeX holds no command but those of the typesetter."""
+    system = ht.System(name="$\\input{x}")
+    for k, name in enumerate(["a b", "a_b", "a_b_2", "2x_a_b", "é", "lambda", "a+b"]):
+        system.body(name, joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0 + k))
+        system.input(f"u{k}-_2_3", ht.JointForce(name))
+    equations = system.derive(native=False).equations()
+    symbols = [s.name for column in (equations.q, equations.v, equations.u) for s in column]
+    assert len(set(symbols)) == len(symbols) == 21
+    text = equations.latex()
+    assert "$" not in text
+    assert "\\input" not in text
+    assert "a_b" not in text  # an index of an index would not be typeset
+
+
+def test_pages_of_hostile_names(tmp_path: Path) -> None:
+    name = "</title><script>alert(1)</script>\u202e\0"
+    system = ht.System(name=name)
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    run = ht.simulate(system.derive(native=False), ([0.1], [0.0]), 0.1, 0.01)
+    run.show(tmp_path / "run.html")
+    text = (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    assert "\0" not in text
+    run.save(tmp_path / "run.nc")
+    assert ht.Run.load(tmp_path / "run.nc").q_names == run.q_names

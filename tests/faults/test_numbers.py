@@ -56,6 +56,31 @@ def test_a_law_that_is_nan_ends_the_run(law: Any) -> None:
     run = ht.simulate(system.derive(), ([0.1], [0.0]), 1.0, 0.01, control=ht.Feedback(law, ("q", "v")))
     assert not run.outcome.ok
     assert run.outcome.ending.value == "diverged"
+    assert "the law gives no finite number for 'motor' at t = 0 s" in run.outcome.message
+
+
+def test_a_strut_without_length_is_named() -> None:
+    """The mass matrix was blamed; forces and energies were NaN without a word."""
+    system = ht.System(name="jack")
+    system.body("mass", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.strut("world", "mass", at_a=(0, 0, 1), stiffness=5.0, rest_length=0.5, damping=0.1)
+    model = system.derive()
+    for question in (
+        lambda: model.acceleration([1.0], [0.0]),
+        lambda: model.stiffness_force([1.0]),
+        lambda: model.linearize([1.0]),
+        lambda: model.inverse_dynamics([1.0], [0.0], [0.0]),
+    ):
+        with pytest.raises(
+            ConfigurationError, match="not finite: strut between 'world' and 'mass' has no finite force"
+        ):
+            question()
+    run = ht.simulate(model, ([1.0], [0.0]), 0.1, 0.01)
+    assert run.outcome.ending.value == "diverged"
+    assert "at t = 0 s strut between 'world' and 'mass' has no finite force there" in run.outcome.message
+    assert np.isfinite(run.q).all()
+    batch = ht.simulate(model, ([[1.0], [0.5]], [0.0]), 0.1, 0.01)
+    assert [o.ok for o in batch.outcomes] == [False, True]
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])

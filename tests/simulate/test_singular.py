@@ -11,15 +11,21 @@ ROD = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(1e-3, 1 / 12, 1 / 12))
 HINGE = ht.Revolute("y")
 
 
-def four_bar(count: int) -> tuple[ht.Model, np.ndarray, np.ndarray]:
-    """Four bars of equal length; it flattens twice in every turn."""
+def four_bar(count: int, last: float = 1.0, ground: float = 1.0) -> tuple[ht.Model, np.ndarray, np.ndarray]:
+    """Four bars of equal length, or a longer ground; it flattens twice in every turn. ``last`` is the mass of the last bar."""
     system = ht.System(name="equal four-bar")
+    masses = {"a": ROD, "b": ROD, "c": ht.Inertia(last, com=(0.5, 0, 0), moment_at_com=(1e-3, last / 12, last / 12))}
     for name, parent in (("a", "world"), ("b", "a"), ("c", "b")):
-        system.body(name, parent=parent, at=(1, 0, 0) if parent != "world" else None, joint=HINGE, inertia=ROD)
-    system.loop("world", "c", HINGE, at_a=(1, 0, 0), at_b=(1, 0, 0), name="pin")
+        system.body(name, parent=parent, at=(1, 0, 0) if parent != "world" else None, joint=HINGE, inertia=masses[name])
+    system.loop("world", "c", HINGE, at_a=(ground, 0, 0), at_b=(1, 0, 0), name="pin")
+    model = system.derive()
     angle, speed = np.linspace(0.3, 2.7, count), np.linspace(1.0, 6.0, count)
     q = np.stack([-angle, angle, -np.pi - angle], axis=-1)
-    return system.derive(), q, np.stack([-speed, speed, -speed], axis=-1)
+    v = np.stack([-speed, speed, -speed], axis=-1)
+    if ground != 1.0:
+        starts = [model.assemble(a, b, fixed=("a",)) for a, b in zip(q, v, strict=True)]
+        q, v = np.array([x for x, _ in starts]), np.array([x for _, x in starts])
+    return model, q, v
 
 
 def slider_crank(count: int, rod: float = 1.0) -> tuple[ht.Model, np.ndarray, np.ndarray]:
@@ -42,8 +48,7 @@ def slider_crank(count: int, rod: float = 1.0) -> tuple[ht.Model, np.ndarray, np
 
 def energy_error(run: ht.Run, model: ht.Model) -> np.ndarray:
     """Largest change of the energy of each trajectory beside its largest kinetic energy."""
-    energy = model.energy(run.q, run.v)
-    return np.max(np.abs(energy - energy[0]), axis=0) / np.max(model.kinetic_energy(run.q, run.v), axis=0)
+    return np.nanmax(np.abs(run.energy - run.energy[0]), axis=0) / np.nanmax(run.kinetic_energy, axis=0)
 
 
 @pytest.mark.parametrize("mechanism", [four_bar, slider_crank])
@@ -82,11 +87,19 @@ def test_a_row_that_vanishes_is_seen_to_vanish() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk8", "rkmk45"])
 @pytest.mark.parametrize("step", [2e-3, 1e-3, 2.5e-4])
-@pytest.mark.parametrize("mechanism", [four_bar, slider_crank])
-def test_share_of_clean_passes(mechanism, integrator: str, step: float) -> None:
-    model, q, v = mechanism(256)
+@pytest.mark.parametrize("mechanism", ["four-bar", "slider-crank"])
+@pytest.mark.parametrize("longer", [0.0, 1e-3, 1e-4, 1e-5, 1e-6])
+def test_share_of_clean_passes(mechanism: str, integrator: str, step: float, longer: float) -> None:
+    """Exact passes are clean, all of them; near misses, where one link is a little longer, are clean or told."""
+    length = 1.0 + longer
+    model, q, v = four_bar(256, ground=length) if mechanism == "four-bar" else slider_crank(256, rod=length)
     every = max(1, round(0.02 / step))
     run = ht.simulate(model, (q, v), until=10.0, step=step, integrator=integrator, record_every=every, progress=False)
     clean = energy_error(run, model) < 1e-3
-    print(f"{model.name} {integrator} {step * 1e3:g} ms: {100 * np.mean(clean):.1f} % of {len(q)} starts clean")
-    assert np.all(clean)
+    told = np.array([not outcome.ok for outcome in run.outcomes])
+    print(
+        f"{model.name} + {longer:g}, {integrator}, {step * 1e3:g} ms: of {len(q)} starts {100 * np.mean(clean & ~told):.1f} % clean, "
+        f"{100 * np.mean(told):.1f} % told, {np.sum(~clean & ~told)} silently wrong"
+    )
+    assert np.all(clean | told)
+    assert longer or not np.any(told)

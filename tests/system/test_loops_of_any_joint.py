@@ -103,7 +103,9 @@ def test_joints_that_cannot_close_a_loop_say_so() -> None:
         def closure(self, G):
             return se3.position(G)
 
-    with pytest.raises(ModelError, match=r"a Wrong joint cannot close a loop: its equations miss by .* closure\(G\)"):
+    with pytest.raises(
+        ModelError, match=r"a Wrong joint cannot close a loop: its equations are violated by .* closure\(G\)"
+    ):
         screw_press(0.05, Wrong(0.05))
     with pytest.raises(ModelError, match="a Free joint cannot close a loop: it allows every motion"):
         screw_press(0.05, ht.Free())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heavytop._names import safe_name
 from heavytop.cli.terminal import FAILURE, console, fail, reported
 
 if TYPE_CHECKING:
@@ -192,4 +193,4 @@ def _list() -> None:
 
 def _file_name(text: str) -> str:
     """A name as part of a file name: letters, digits, dots and hyphens only."""
-    return re.sub(r"[^\w.]+", "-", text.replace("_", "-")).strip("-.") or "flight"
+    return re.sub("[-_]+", "-", safe_name(text, "file")).strip("-.") or "flight"

@@ -24,11 +24,13 @@ def simulate(
     target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
     until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
     step: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--step", help="Step size in s; with rkmk45, which chooses its steps, the distance of the records."
+            "--step",
+            help="Step size in s; with rkmk45, which chooses its steps, the distance of the records. 0.001 if not given, less for built-in "
+            "systems that are stiff.",
         ),
-    ] = 1e-3,
+    ] = None,
     integrator: Annotated[str, typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...")] = "rkmk4",
     every: Annotated[
         int | None, typer.Option("--every", help="Steps between records; 10 if not given, with rkmk45 1.")
@@ -43,16 +45,18 @@ def simulate(
 ) -> None:
     """Simulate a system on its manifold and report outcome, energy balance and drift of every invariant.
 
-    The start is `start = (q0, v0)` of the file, or what --q and --v say, or a random one; otherwise the neutral configuration with
-    every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
+    The start is `start = (q0, v0)` of the file, or what --q and --v say, or a random one, or the published one of a built-in mechanism;
+    otherwise the neutral configuration with every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
 
     Examples: `heavytop simulate heavy-top --until 5 --v 0,15,-4`, `heavytop simulate my_robot.py --out run.nc --page run.html`
     """
+    from heavytop import library
     from heavytop.simulate import simulate as run_simulation
 
+    step = step if step is not None else 1e-3 if is_file(target) else library.step(target)
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}
     model = derived(names["system"] if names else load_target(target, base))
-    start = _start(model, names, q, v, seed)
+    start = _start(model, names, q, v, seed, None if is_file(target) else target)
     for path in (out, plot, page):
         if path is not None and not path.parent.exists():
             raise fail(f"the folder {str(path.parent)!r} does not exist.")
@@ -76,9 +80,15 @@ def simulate(
         raise typer.Exit(FAILURE)
 
 
-def _start(model: Model, names: dict[str, Any], q: str | None, v: str | None, seed: int | None) -> tuple[Any, Any]:
-    """The start by options, by the file, or by default."""
+def _start(
+    model: Model, names: dict[str, Any], q: str | None, v: str | None, seed: int | None, built_in: str | None
+) -> tuple[Any, Any]:
+    """The start by options, by the file, that of a built-in system, or by default."""
     import numpy as np
+
+    from heavytop import library
+
+    published = None if built_in is None else library.start(built_in, model)
 
     if seed is not None:
         rng = np.random.default_rng(seed)
@@ -88,6 +98,8 @@ def _start(model: Model, names: dict[str, Any], q: str | None, v: str | None, se
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise fail("'start' in the file must be a pair (q0, v0).")
         chosen = tuple(given)
+    elif published is not None:
+        chosen = published
     else:
         chosen = model.neutral(), np.full(model.nv, PUSH)
     start = (

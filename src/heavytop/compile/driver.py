@@ -343,6 +343,9 @@ class _Loop:
                     w.do(f"store {t} {value}, ptr {target}, align {self.lanes.alignment}")
 
         emitted = self.emitted[call.function]
+        if call.when is not None:
+            self._every_group(lambda j: self._call_where_asked(call, emitted, places, take_over, j))
+            return
         if emitted.chunks == 1 and call.function not in self.shared_functions:
             name = self._with_fixed_places(emitted, buffers)
             self._every_group(
@@ -352,6 +355,24 @@ class _Loop:
             evaluate_tile(w, emitted, len(call.inputs), self.groups, places)
         if copies:
             self._every_group(take_over)
+
+    def _call_where_asked(
+        self,
+        call: Call,
+        emitted: Emitted,
+        places: Callable[[str], list[str]],
+        take_over: Callable[[str], None],
+        j: str,
+    ) -> None:
+        """A call that is skipped unless a lane of group ``j`` asks for it."""
+        w, t = self.w, self.lanes.real
+        asks = w.let(f"fcmp une {t} {self._load(call.inputs[call.when or 0], 0, j)}, {self.lanes.constant(0.0)}")
+
+        def do() -> None:
+            w.do(f"call void @{emitted.name}({', '.join(places(j))})")
+            take_over(j)
+
+        w.when(any_lane(w, self.lanes, asks), do)
 
     def _with_fixed_places(self, emitted: Emitted, buffers: list[str]) -> str:
         """A copy of a function that knows where its buffers lie in the area of a group: addresses need not be computed."""

@@ -28,12 +28,17 @@ TIME, STEP = "time", "step"
 
 @dataclass(frozen=True)
 class Call:
-    """One call: a function by name, the buffers it reads and writes, and in which steps (every n-th) it runs."""
+    """One call: a function by name, the buffers it reads and writes, and in which steps (every n-th) it runs.
+
+    ``when`` is the place among the inputs of a scalar: where it is zero in all lanes, the call is skipped. Such a call writes only what it
+    reads, and leaves it as it is in lanes where the scalar is zero: whether it is skipped makes no difference.
+    """
 
     function: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     every: int = 1
+    when: int | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +228,10 @@ class Schedule:
         for name in call.outputs:
             if name in fixed:
                 raise ModelError(f"{call.function!r} writes the buffer {name!r}, which is given from outside here.")
+        if call.when is not None and not set(call.outputs) <= set(call.inputs):
+            raise ModelError(
+                f"the call of {call.function!r} may be skipped, so it must read what it writes: {call.outputs}."
+            )
         if len(set(call.outputs)) != len(call.outputs):
             raise ModelError(f"the call of {call.function!r} writes a buffer twice: {call.outputs}.")
 

@@ -144,6 +144,11 @@ class Stepper(Inside):
         """Whether the schedule runs as machine code."""
         return self._code is not None
 
+    @property
+    def operations(self) -> int:
+        """Operations of a step; 0 where it is interpreted."""
+        return self._operations if self._code is not None else 0
+
     def stats(self) -> KernelStats:
         """Operations per step, lanes, compile time, origin."""
         if self._code is None:

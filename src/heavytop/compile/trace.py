@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, is_symbolic, shape, symbol, to_sx
+from heavytop._names import safe_name
 from heavytop.compile.signature import Shape, Signature
 from heavytop.errors import HeavytopError, ModelError
 
@@ -205,7 +206,7 @@ def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, 
     import casadi
 
     expressions = casadi.cse([to_sx(value) for value in outputs.values()]) if outputs else []
-    safe = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "traced"
+    safe = re.sub("_+", "_", safe_name(name, "c")).strip("_") or "traced"  # CasADi takes no two underscores in a row
     return casadi.Function(f"f_{safe}", [to_sx(s) for s in inputs.values()], expressions)
 
 

@@ -4,6 +4,7 @@ from heavytop._gate import gate as _gate
 from heavytop.control.actuators import Actuated as Actuated
 from heavytop.control.actuators import Propellers as Propellers
 from heavytop.control.actuators import TiltingPropellers as TiltingPropellers
+from heavytop.control.air_drag import AirDrag as AirDrag
 from heavytop.control.allocation import Limits as Limits
 from heavytop.control.analysis import energy_balance as energy_balance
 from heavytop.control.analysis import floquet_exponents as floquet_exponents
@@ -12,6 +13,9 @@ from heavytop.control.analysis import linearize as linearize
 from heavytop.control.analysis import random_states as random_states
 from heavytop.control.analysis import region_of_attraction as region_of_attraction
 from heavytop.control.closed_loop import ClosedLoop as ClosedLoop
+from heavytop.control.commands import CommandMemory as CommandMemory
+from heavytop.control.commands import RotorState as RotorState
+from heavytop.control.compensation import Compensated as Compensated
 from heavytop.control.computed_torque import computed_torque as computed_torque
 from heavytop.control.curves import circle as circle
 from heavytop.control.curves import figure_eight as figure_eight
@@ -28,7 +32,13 @@ from heavytop.control.energy import PointBlock as PointBlock
 from heavytop.control.energy import PoseBlock as PoseBlock
 from heavytop.control.flatness import flat_reference as flat_reference
 from heavytop.control.flatness import oscillation_reference as oscillation_reference
+from heavytop.control.governor import Governed as Governed
+from heavytop.control.hull import Hull as Hull
+from heavytop.control.identification import Identified as Identified
+from heavytop.control.informed import Informed as Informed
+from heavytop.control.informed import MeasuredPlant as MeasuredPlant
 from heavytop.control.integral import Integral as Integral
+from heavytop.control.lag_inverse import LagInverse as LagInverse
 from heavytop.control.law import FeedbackLaw as FeedbackLaw
 from heavytop.control.law import Law as Law
 from heavytop.control.laws import body_law as body_law
@@ -41,6 +51,10 @@ from heavytop.control.measurements import Noisy as Noisy
 from heavytop.control.measurements import OnPart as OnPart
 from heavytop.control.mpc import Predictive as Predictive
 from heavytop.control.mpc import mpc as mpc
+from heavytop.control.observers import ForceObserver as ForceObserver
+from heavytop.control.observers import MomentObserver as MomentObserver
+from heavytop.control.observers import ThrustScale as ThrustScale
+from heavytop.control.prediction import Predicted as Predicted
 from heavytop.control.prototype import DesiredDamping as DesiredDamping
 from heavytop.control.prototype import DesiredInertia as DesiredInertia
 from heavytop.control.prototype import Prototype as Prototype
@@ -48,6 +62,10 @@ from heavytop.control.prototype import lateral_lever as lateral_lever
 from heavytop.control.prototype import poles_of as poles_of
 from heavytop.control.reference import Feasibility as Feasibility
 from heavytop.control.reference import Reference as Reference
+from heavytop.control.robust import robust as robust
+from heavytop.control.sensors import Sensed as Sensed
+from heavytop.control.sensors import Sensor as Sensor
+from heavytop.control.sensors import Sensors as Sensors
 from heavytop.control.thrust_reference import flip as flip
 from heavytop.control.thrust_reference import thrust_reference as thrust_reference
 from heavytop.control.tracking import Tracking as Tracking

@@ -27,6 +27,7 @@ class Propellers:
     time_constant : s, one number or (nu,).
     follows : "thrust": the thrust itself is of first order; "speed": the rotor speed is, the thrust goes with its square.
     lowest, highest : what the actuator can give at all (N).
+    thrust_coefficient : thrust per square of the speed, N/(rad/s)^2, where the speeds themselves are measured.
 
     Examples
     --------
@@ -38,12 +39,15 @@ class Propellers:
     follows: str = "thrust"
     lowest: float = -np.inf
     highest: float = np.inf
+    thrust_coefficient: float = 1.0
 
     def __post_init__(self) -> None:
         if not np.all(np.asarray(self.time_constant, dtype=float) > 0):
             raise ControlError(f"the time constant of a propeller must be positive, got {self.time_constant}.")
         if self.follows not in ("thrust", "speed"):
             raise ControlError(f"propellers follow in 'thrust' or 'speed', got {self.follows!r}.")
+        if not self.thrust_coefficient > 0:
+            raise ControlError(f"the thrust coefficient must be positive, got {self.thrust_coefficient}.")
 
     def size(self, nu: int) -> int:
         """Number of states."""
@@ -51,11 +55,32 @@ class Propellers:
 
     def start(self, u: np.ndarray) -> np.ndarray:
         """States that give the inputs u."""
-        return u if self.follows == "thrust" else np.sign(u) * np.sqrt(np.abs(u))
+        return self.level(u)
 
     def output(self, z: Array) -> Array:
         """Inputs of the plant."""
-        return z if self.follows == "thrust" else z * np.abs(z)
+        return z if self.follows == "thrust" else self.thrust_coefficient * z * np.abs(z)
+
+    def level(self, u: Array) -> Array:
+        """What follows in first order, thrust or speed, of a thrust."""
+        return u if self.follows == "thrust" else np.sign(u) * np.sqrt(np.abs(u) / self.thrust_coefficient)
+
+    def target(self, demand: Array) -> Array:
+        """The level that a demand asks for, within the limits."""
+        return self._target(demand)
+
+    def mean(self, z: Array, target: Array, ratio: Array) -> Array:
+        """Mean thrust while the levels go from z towards a target for ``ratio`` time constants.
+
+        With E1 = (1 - e^-x) / x and E2 = (1 - e^-2x) / (2 x): mean of the level c + (z - c) E1, of its square
+        c^2 + 2 c (z - c) E1 + (z - c)^2 E2.
+        """
+        once = (1 - np.exp(-ratio)) / ratio
+        off = z - target
+        if self.follows == "thrust":
+            return target + off * once
+        twice = (1 - np.exp(-2 * ratio)) / (2 * ratio)
+        return self.thrust_coefficient * (target * target + 2 * target * off * once + off * off * twice)
 
     def rate(self, z: Array, demand: Array) -> Array:
         """Rate of the states."""
@@ -77,7 +102,7 @@ class Propellers:
             demand = np.maximum(demand, self.lowest)
         if np.isfinite(self.highest):
             demand = np.minimum(demand, self.highest)
-        return demand if self.follows == "thrust" else np.sign(demand) * np.sqrt(np.abs(demand))
+        return self.level(demand)
 
 
 @dataclass(frozen=True, eq=False)

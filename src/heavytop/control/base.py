@@ -100,6 +100,15 @@ class BaseController(Unchanging, ABC):
 
     # --- a reference --------------------------------------------------------------------------------------------------------
 
+    @property
+    def lead_time(self) -> float:
+        """How far ahead of the time the controller looks at its reference, s."""
+        return 0.0
+
+    def referred(self, reference: Reference) -> Reference:
+        """The reference that is followed instead of a given one; default: itself."""
+        return reference
+
     def with_reference(
         self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
     ) -> Tracking:

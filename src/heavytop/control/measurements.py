@@ -13,7 +13,7 @@ from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.model import Model
 
 
-class _Stream:
+class Stream:
     """Independent normal numbers, remembered: sample k is the same however many are asked for."""
 
     def __init__(self, seed: int, shape: tuple[int, ...]) -> None:
@@ -96,8 +96,8 @@ class Noisy(Wrapper):
         return self._stream.first(int(np.max(number, initial=-1)) + 1)[number] * self.deviation
 
     @cached_property
-    def _stream(self) -> _Stream:
-        return _Stream(self.seed, (*self.members, self.own_signal_size))
+    def _stream(self) -> Stream:
+        return Stream(self.seed, (*self.members, self.own_signal_size))
 
     def seen(self, at: Seen) -> dict[str, Array]:
         """The measured state."""

@@ -19,7 +19,8 @@ class Tracking(Wrapper):
     """A law, or what is around one, that follows a reference. Made by ``law.with_reference(reference)``.
 
     A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R). Integral action takes
-    the sample period of the simulation; with a ``sample_time`` it insists on that one.
+    the sample period of the simulation; with a ``sample_time`` it insists on that one. A controller may follow another reference than the
+    given one (``referred``: one that answers drag) and look ahead (``lead_time``).
 
     >>> import heavytop as ht
     >>> from heavytop.control import computed_torque
@@ -49,7 +50,8 @@ class Tracking(Wrapper):
                 )
         super().__init__(law if sample_time is None else law.sampled(sample_time))
         self.reference, self.knows_parameters, self.sample_time = reference, knows_parameters, sample_time
-        self.own_signal_size = 0 if reference.traced is not None else own.nq + 2 * own.nv
+        self.followed: Reference = law.referred(reference)
+        self.own_signal_size = 0 if self.followed.traced is not None else own.nq + 2 * own.nv
 
     @property
     def needs_reference(self) -> bool:
@@ -58,15 +60,16 @@ class Tracking(Wrapper):
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:
         """q_R, v_R, a_R side by side (n, nq + 2 nv)."""
-        return self.reference.signal(times)
+        return self.followed.signal(np.asarray(times, dtype=float) + self.controller.lead_time)
 
     def seen(self, at: Seen) -> dict[str, Array]:
         """The reference, and the parameters of the law's own model unless it knows those of the plant."""
         own = self.law.model
-        if self.reference.traced is None:
+        if self.followed.traced is None:
             desired = split(at.signal, (own.nq, own.nv, own.nv))
         else:
-            desired = self.reference.traced.expressions(at.t)
+            lead = self.controller.lead_time
+            desired = self.followed.traced.expressions(at.t + lead if lead else at.t)
         changed: dict[str, Array] = dict(zip(REFERENCE, desired, strict=True))
         if not self.knows_parameters:
             changed["p"] = own.parameter_vector()

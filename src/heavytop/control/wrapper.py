@@ -68,7 +68,7 @@ class Seen:
     t (), q (nq,), v (nv,), p (np,) : time, state and parameters of the plant.
     reference : (q_R, v_R, a_R), as long as it is not given.
     signal, z : the wrapper's own part of the signal and of the memory.
-    model : the plant. asked : names of what the inner controller takes.
+    model : the plant. asked : names of what the inner controller takes. shared : what a wrapper keeps between its methods.
 
     Examples
     --------
@@ -83,6 +83,7 @@ class Seen:
         if own.needs_reference:  # reference and parameters are still those of the law's own model
             self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
         self.asked = tuple(inner.inputs)
+        self.shared: dict[str, Any] = {}
         self._made: dict[str, Array] = {}
 
     def whole(self, name: str) -> Array:
@@ -254,6 +255,16 @@ class Wrapper(BaseController):
     def needs_reference(self) -> bool:
         """As the inner controller."""
         return bool(getattr(self.controller, "needs_reference", False))
+
+    @property
+    def lead_time(self) -> float:
+        """As the inner controller."""
+        return float(getattr(self.controller, "lead_time", 0.0))
+
+    def referred(self, reference: Any) -> Any:
+        """As the inner controller."""
+        inner = getattr(self.controller, "referred", None)
+        return reference if inner is None else inner(reference)
 
     def signal(self, times: Numbers) -> np.ndarray:
         """The inner signal, then the own one."""

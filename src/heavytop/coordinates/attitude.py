@@ -14,6 +14,7 @@ import numpy as np
 
 from heavytop._arrays import (
     Array,
+    Floats,
     Seed,
     components,
     concatenate,
@@ -67,10 +68,10 @@ class Attitude(Coordinates):
     def from_rotation_matrix(self, rotation: Array) -> Array:
         """Coordinates (..., nq) of a rotation matrix (..., 3, 3)."""
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return self.from_rotation_matrix(np.eye(3))
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         return self.from_rotation_matrix(so3.random(np.random.default_rng(rng), shape))
 
     def retract(self, q: Array, delta: Array) -> Array:
@@ -151,7 +152,7 @@ class Rotation(Attitude):
             q = 0.5 * (q + scale(1 / determinant, cofactors, 1))
         return q
 
-    def _remedy(self, q: np.ndarray) -> str:
+    def _remedy(self, q: Floats) -> str:
         if np.linalg.det(self.rotation_matrix(q)) < 0:
             return "It is a reflection, which no rotation reaches: check the order and the sign of its columns."
         return super()._remedy(q)
@@ -192,7 +193,7 @@ class Quaternion(Attitude):
     def constraints(self, q: Array) -> Array:
         return vector(np.vecdot(q, q) - 1)
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         return self.project(np.random.default_rng(rng).standard_normal((*shape, 4)))
 
     def retract(self, q: Array, delta: Array) -> Array:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, is_symbolic, jacobian, numbers, scale
+from heavytop._arrays import Array, Floats, Seed, is_symbolic, jacobian, numbers, scale
 from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile.trace import Traced, trace
@@ -77,11 +77,11 @@ class Coordinates(Inside, Unchanging, ABC):
         return len(self.v_names)
 
     @abstractmethod
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         """The configuration of no displacement (nq,)."""
 
     @abstractmethod
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         """Random configurations (*shape, nq) on the manifold; ``rng`` is a generator or a seed. Numbers only."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Coordinates(Inside, Unchanging, ABC):
 
         return trace(coefficients, {"q": (self.nq,)}, name="commutation")
 
-    def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> np.ndarray:
+    def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> Floats:
         """Return ``q`` as a float array if it is on the manifold; raise what is wrong otherwise. Numbers only.
 
         Raises
@@ -185,7 +185,7 @@ class Coordinates(Inside, Unchanging, ABC):
 
     _raw_check = check
 
-    def _check_entries(self, q: Array, where: str) -> np.ndarray:
+    def _check_entries(self, q: Array, where: str) -> Floats:
         """``q`` as a float array of the right shape with finite entries."""
         q = numbers(q, where)
         if q.ndim == 0 or q.shape[-1] != self.nq:
@@ -198,7 +198,7 @@ class Coordinates(Inside, Unchanging, ABC):
             )
         return q
 
-    def _check_constraints(self, q: np.ndarray, where: str, tolerance: float) -> None:
+    def _check_constraints(self, q: Floats, where: str, tolerance: float) -> None:
         if not self.constraint_names:
             return
         phi = np.abs(self._raw_constraints(q))
@@ -210,7 +210,7 @@ class Coordinates(Inside, Unchanging, ABC):
             f"{float(self.constraints(q)[index]):.3g}, allowed is {tolerance:g}. {self._remedy(q[index[:-1]])}"
         )
 
-    def _remedy(self, q: np.ndarray) -> str:
+    def _remedy(self, q: Floats) -> str:
         return "Call project(q) if this is rounding or drift."
 
 

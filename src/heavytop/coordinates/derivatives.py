@@ -13,6 +13,7 @@ import numpy as np
 
 from heavytop._arrays import (
     Array,
+    Floats,
     column,
     concatenate,
     directional,
@@ -92,7 +93,7 @@ def evaluate_stacked(traced: Traced, *arguments: Array) -> Array | tuple[Array, 
     return flat.reshape((*flat.shape[:-1], n, n, n))
 
 
-def constant_stacked(coefficients: np.ndarray, q: Array) -> Array | tuple[Array, ...]:
+def constant_stacked(coefficients: Floats, q: Array) -> Array | tuple[Array, ...]:
     """A constant array (n, n, n) in the shape that the argument ``q`` asks for: batched, or a tuple of matrices."""
     if is_symbolic(q):
         return tuple(coefficients)

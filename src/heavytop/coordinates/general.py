@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, as_array, column, from_columns, transpose
+from heavytop._arrays import Array, Flags, Floats, Seed, as_array, column, from_columns, transpose
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
@@ -90,10 +90,10 @@ class GeneralCoordinates(Coordinates):
     def constraint_names(self) -> tuple[str, ...]:
         return self._constraint_names
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return self._neutral.copy()
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         """Standard normal points around the neutral one, brought to the manifold."""
         rng = np.random.default_rng(rng)
         q = self._attempt(self._neutral + rng.standard_normal((*shape, self.nq)))
@@ -146,10 +146,10 @@ class GeneralCoordinates(Coordinates):
             )
         return delta
 
-    def _on_manifold(self, q: np.ndarray) -> np.ndarray:
+    def _on_manifold(self, q: Floats) -> Flags:
         return np.all(np.isfinite(q), axis=-1) & np.all(np.abs(self.constraints(q)) < 1e-10, axis=-1)
 
-    def _attempt(self, q: np.ndarray) -> np.ndarray:
+    def _attempt(self, q: Floats) -> Floats:
         """Many Newton steps from far away; where they fail the point is not on the manifold."""
         for _ in range(25 if self._constraint_names else 0):
             try:
@@ -159,14 +159,14 @@ class GeneralCoordinates(Coordinates):
                 return np.full(q.shape, np.nan)
         return q
 
-    def _find_neutral(self, neutral: Any) -> np.ndarray:
+    def _find_neutral(self, neutral: Any) -> Floats:
         if neutral is not None:
             return self.check(neutral, "neutral")
         self._neutral = np.zeros(self.nq)
         start = self._attempt(self._neutral)
         return start if self._on_manifold(start) else self.random(0)
 
-    def _samples(self, samples: Any) -> np.ndarray:
+    def _samples(self, samples: Any) -> Floats:
         if samples is not None:
             return self.check(np.atleast_2d(samples), "samples")
         return np.concatenate([self._neutral[None], self.random(1, (8,))])
@@ -184,7 +184,7 @@ class GeneralCoordinates(Coordinates):
             f"but nv = {self.nv}{where}. Add or remove constraints or velocity coordinates."
         )
 
-    def _check_structure(self, samples: np.ndarray) -> None:
+    def _check_structure(self, samples: Floats) -> None:
         for q in samples:
             where = f"at q = {np.array2string(q, precision=4, separator=', ')}"
             a, phi = self.kinematics_matrix(q), self.constraint_jacobian(q)
@@ -201,7 +201,7 @@ class GeneralCoordinates(Coordinates):
             if n != self.nv:
                 self._refuse_dimension(n, f" {where}")
 
-    def _check_tangent(self, a: np.ndarray, phi: np.ndarray, where: str) -> None:
+    def _check_tangent(self, a: Floats, phi: Floats, where: str) -> None:
         product = np.abs(phi @ a)
         worst = float(np.max(product, initial=0.0))
         if worst > 1e-8 * (1 + np.max(np.abs(phi), initial=0.0) * np.max(np.abs(a), initial=0.0)):

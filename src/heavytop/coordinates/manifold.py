@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, Flags
 from heavytop.compile.trace import trace
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import derivative_or_zero
 from heavytop.geometry.linalg import pseudo_inverse
 
 
-def contains(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> np.ndarray:
+def contains(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> Flags:
     """Whether ``q`` (..., nq) satisfies ``phi(q) = 0`` (eq. 2.1): booleans (...). Numbers only.
 
     Examples

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, block, concatenate, part, scale, transpose
+from heavytop._arrays import Array, Floats, Seed, block, concatenate, part, scale, transpose
 from heavytop.coordinates.attitude import LEVI_CIVITA, Attitude, EulerAngles, Quaternion, Rotation
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
@@ -19,7 +19,7 @@ ATTITUDES = {"matrix": Rotation, "quaternion": Quaternion, "euler": EulerAngles}
 VELOCITIES = ("body", "mixed")
 
 
-def _body_commutation() -> np.ndarray:
+def _body_commutation() -> Floats:
     """``gamma^k_ij`` of SE(3) in body velocities (eq. 3.52), indexed [k, i, j] with (linear, angular)."""
     gamma = np.zeros((6, 6, 6))
     gamma[3:, 3:, 3:] = LEVI_CIVITA
@@ -28,7 +28,7 @@ def _body_commutation() -> np.ndarray:
     return gamma
 
 
-def _mixed_commutation() -> np.ndarray:
+def _mixed_commutation() -> Floats:
     """``gamma^k_ij`` of R^3 x SO(3): only the angular part."""
     gamma = np.zeros((6, 6, 6))
     gamma[3:, 3:, 3:] = LEVI_CIVITA
@@ -104,10 +104,10 @@ class Pose(Coordinates):
         """Coordinates (..., nq) of a homogeneous matrix (..., 4, 4)."""
         return concatenate(se3.position(g), self.attitude_block.from_rotation_matrix(se3.rotation(g)))
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return concatenate(np.zeros(3), self.attitude_block.neutral())
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         rng = np.random.default_rng(rng)
         return concatenate(rng.standard_normal((*shape, 3)), self.attitude_block.random(rng, shape))
 
@@ -177,5 +177,5 @@ class Pose(Coordinates):
     def commutation(self, q: Array) -> Array | tuple[Array, ...]:
         return constant_stacked(_body_commutation() if self.velocity == "body" else _mixed_commutation(), q)
 
-    def _remedy(self, q: np.ndarray) -> str:
+    def _remedy(self, q: Floats) -> str:
         return self.attitude_block._remedy(q[3:])

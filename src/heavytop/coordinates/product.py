@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, block, concatenate, is_symbolic, split
+from heavytop._arrays import Array, Floats, Seed, block, concatenate, is_symbolic, split
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ModelError, unknown_name
 
@@ -96,10 +96,10 @@ class Product(Coordinates):
         """The parts of ``v`` by block."""
         return split(v, [b.nv for b in self.blocks])
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return _join([b.neutral() for b in self.blocks])
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         rng = np.random.default_rng(rng)
         return _join([b.random(rng, shape) for b in self.blocks], shape)
 
@@ -160,7 +160,7 @@ class Product(Coordinates):
         zeros = [np.zeros((n, n)) for n in sizes]
         return tuple(self._diagonal([*zeros[:i], g, *zeros[i + 1 :]]) for i, part in enumerate(parts) for g in part)
 
-    def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> np.ndarray:
+    def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> Floats:
         q = self._check_entries(q, where)
         for name, b, cut in zip(self.names or (), self.blocks, self._cuts, strict=True):
             b._check_constraints(q[..., cut], f"{where} of {name!r}", tolerance)

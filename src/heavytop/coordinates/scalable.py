@@ -6,7 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, block, concatenate, entry, from_columns, part, scale, transpose, vector
+from heavytop._arrays import (
+    Array,
+    Floats,
+    Seed,
+    block,
+    concatenate,
+    entry,
+    from_columns,
+    part,
+    scale,
+    transpose,
+    vector,
+)
 from heavytop.coordinates.base import Coordinates
 from heavytop.errors import ConfigurationError
 from heavytop.geometry import quaternion, so3
@@ -68,10 +80,10 @@ class ScalablePose(Coordinates):
         stretch = from_columns(np.matvec(rotation, point))
         return block([[np.eye(3), stretch, rotation @ transpose(so3.wed(point))]])
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return np.array([0.0, 0, 0, 1, 0, 0, 0])
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         rng = np.random.default_rng(rng)
         attitude = quaternion.normalize(rng.standard_normal((*shape, 4)))
         return concatenate(rng.standard_normal((*shape, 3)), scale(rng.uniform(0.8, 1.6, shape), attitude, 1))
@@ -107,7 +119,7 @@ class ScalablePose(Coordinates):
         turn = quaternion.log(quaternion.normalize(quaternion.multiply(quaternion.conjugate(a0), a1)))
         return concatenate(r1 - r0, vector(s0 * np.log(s1 / s0)), scale(s0, turn, 1))
 
-    def _check_constraints(self, q: np.ndarray, where: str, tolerance: float) -> None:
+    def _check_constraints(self, q: Floats, where: str, tolerance: float) -> None:
         smallest = float(np.min(np.vecdot(q[..., 3:], q[..., 3:]), initial=np.inf))
         if smallest <= tolerance:
             raise ConfigurationError(

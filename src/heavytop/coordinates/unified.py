@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, block, transpose
+from heavytop._arrays import Array, Floats, Seed, block, transpose
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
 from heavytop.coordinates.pose import Pose
@@ -61,12 +61,12 @@ class LinearVelocities(Coordinates):
         return self._base
 
     @property
-    def matrix(self) -> np.ndarray:
+    def matrix(self) -> Floats:
         """``D`` (nv, nv) of ``w = D v``."""
         return self._matrix
 
     @property
-    def inverse_matrix(self) -> np.ndarray:
+    def inverse_matrix(self) -> Floats:
         """``D^-1`` (nv, nv) of ``v = D^-1 w``."""
         return self._inverse
 
@@ -97,10 +97,10 @@ class LinearVelocities(Coordinates):
     def _original(self, w: Array) -> Array:
         return np.matvec(self._inverse, w)
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return self._base.neutral()
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         return self._base.random(rng, shape)
 
     def kinematics_matrix(self, q: Array) -> Array:
@@ -132,7 +132,7 @@ class LinearVelocities(Coordinates):
     def project(self, q: Array) -> Array:
         return self._base.project(q)
 
-    def _remedy(self, q: np.ndarray) -> str:
+    def _remedy(self, q: Floats) -> str:
         return self._base._remedy(q)
 
 
@@ -228,7 +228,7 @@ class UnifiedPose(LinearVelocities):
         return constant_stacked(gamma, q)
 
 
-def _hexahedral(lengths: Any = (1.0, 1.0, 1.0)) -> tuple[np.ndarray, np.ndarray]:
+def _hexahedral(lengths: Any = (1.0, 1.0, 1.0)) -> tuple[Floats, Floats]:
     l1, l2, l3 = (float(length) for length in lengths)
     points = [[0, -l2, 0], [0, l2, 0], [0, 0, -l3], [0, 0, l3], [-l1, 0, 0], [l1, 0, 0]]
     axes = np.repeat(np.eye(3), 2, axis=0)
@@ -236,7 +236,7 @@ def _hexahedral(lengths: Any = (1.0, 1.0, 1.0)) -> tuple[np.ndarray, np.ndarray]
     return np.array(points, dtype=float), signs * axes / np.sqrt(2)
 
 
-def _tetrahedral(vertices: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def _tetrahedral(vertices: Any = None) -> tuple[Floats, Floats]:
     regular = [[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]
     corners = np.array(regular if vertices is None else vertices, dtype=float)
     if corners.shape != (4, 3):

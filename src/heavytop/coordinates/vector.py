@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, components, from_columns, is_symbolic, scale, transpose, vector
+from heavytop._arrays import Array, Floats, Seed, components, from_columns, is_symbolic, scale, transpose, vector
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import constant_stacked
 from heavytop.errors import ModelError
@@ -16,7 +16,7 @@ from heavytop.errors import ModelError
 class _Flat(Coordinates):
     """Coordinates whose rates are the velocities: ``A = I``, ``gamma = 0``."""
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return np.zeros(self.nq)
 
     def kinematics_matrix(self, q: Array) -> Array:
@@ -91,7 +91,7 @@ class Vector(_Flat):
     def v_units(self) -> tuple[str, ...]:
         return ("m/s",) * self.nv
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         return np.random.default_rng(rng).standard_normal((*shape, self.n))
 
 
@@ -121,7 +121,7 @@ class Angle(_Flat):
     def v_units(self) -> tuple[str, ...]:
         return ("rad/s",)
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         return np.random.default_rng(rng).uniform(-np.pi, np.pi, (*shape, 1))
 
 
@@ -151,10 +151,10 @@ class Circle(Coordinates):
     def constraint_names(self) -> tuple[str, ...]:
         return ("c^2 + s^2 - 1",)
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         return np.array([1.0, 0.0])
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         angle = np.random.default_rng(rng).uniform(-np.pi, np.pi, shape)
         return vector(np.cos(angle), np.sin(angle))
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop.control.actuators import Propellers
+from heavytop.control.air_drag import AirDrag
+
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
@@ -49,10 +52,21 @@ class Propulsion:
         return self.torque_coefficient / self.thrust_coefficient
 
     @property
+    def air_drag(self) -> AirDrag:
+        """Drag of rotors and frame, without the places of the rotors."""
+        return AirDrag(self.rotor_drag, self.inflow, self.translational_lift, self.parasitic_drag)
+
+    @property
+    def actuators(self) -> Propellers:
+        """The propellers as a controller knows them: of first order in the speed, with limits."""
+        low, high = self.thrust_range
+        return Propellers(max(self.time_constant, 1e-3), "speed", low, high, self.thrust_coefficient)
+
+    @property
     def thrust_range(self) -> tuple[float, float]:
         """Least and largest thrust of a rotor in still air, N."""
         low, high = self.speed
-        return self.thrust_coefficient * low**2, self.thrust_coefficient * high**2
+        return self.thrust_coefficient * low * abs(low), self.thrust_coefficient * high**2
 
 
 def typical_propulsion(vehicle: Vehicle) -> Propulsion:

@@ -13,6 +13,7 @@ theta'' = w^2 (theta_cmd - theta) - 2 w theta', the short way round.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, part, transpose, vector
 from heavytop.control.disturbances import WIND_AXES
+from heavytop.control.hull import Hull
 from heavytop.control.measurements import OnPart
 from heavytop.coordinates import Product, Vector
 from heavytop.copters.propulsion import typical_propulsion
@@ -36,6 +38,15 @@ if TYPE_CHECKING:
 
 SERVO = 80.0
 """Natural frequency of tilt servos, rad/s, critically damped."""
+UNCERTAIN = {
+    "mass_factor": 1.0,
+    "moment_factor": 1.0,
+    "thrust_factor": 1.0,
+    "drag_factor": 1.0,
+    "speed_factor": 1.0,
+}
+"""Parameters of an uncertain plant, true over assumed: mass, moments of inertia, thrust, drag, largest speed of the rotors. Beside them
+``lag`` (s) and ``rotor0_health`` and so on: 1 for a sound rotor, 0 for a dead one."""
 
 
 class RotorPlant(UserDynamics):
@@ -49,21 +60,34 @@ class RotorPlant(UserDynamics):
     drag : whether air drag acts.
     system : the vehicle as it flies, for example with a payload; default: as it is described.
     wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
+    uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one
+        plant for many vehicles that the law does not know. For a single free body with its origin in the centre of mass.
     """
 
-    def __init__(self, vehicle: Vehicle, drag: bool = True, system: System | None = None, wind: bool = False) -> None:
+    def __init__(
+        self,
+        vehicle: Vehicle,
+        drag: bool = True,
+        system: System | None = None,
+        wind: bool = False,
+        uncertain: bool = False,
+    ) -> None:
         if vehicle.full is not None:
             raise ModelError(f"{vehicle.name!r} flies with motors and servos already: it needs no rotor plant.")
         self.vehicle, self.drag, self.wind, self._system = vehicle, drag, wind, system
+        self.uncertain = uncertain
         self.propulsion = vehicle.propulsion or typical_propulsion(vehicle)
+        if uncertain:
+            Hull.of(vehicle.model)
         blocks: list[Any] = [vehicle.model.coordinates, Vector(len(self.rotors))]
         if self._tilting:
             blocks.append(Vector(len(self._tilting)))
         names = tuple(f"command{k}" for k in range(vehicle.model.nu))
         super().__init__(
             Product(tuple(blocks), names=("body", "rotors", "tilts")[: len(blocks)]),
-            self._rates,
+            self._varied if uncertain else self._rates,
             inputs=(*names, *WIND_AXES) if wind else names,
+            parameters=self._parameters() if uncertain else None,
             name=f"{vehicle.name} with rotors",
         )
 
@@ -85,8 +109,17 @@ class RotorPlant(UserDynamics):
             system.input(name, Wrench("hull", force=unit[:3], moment=unit[3:]))
         return system.derive()
 
-    def _rates(self, q: Array, v: Array, u: Array) -> Array:
-        model, rotors, p = self.vehicle.model, self.rotors, self.propulsion
+    def _parameters(self) -> dict[str, float]:
+        """Names and values of what is uncertain."""
+        health = {f"rotor{k}_health": 1.0 for k in range(len(self.rotors))}
+        return {**UNCERTAIN, "lag": max(self.propulsion.time_constant, 1e-6), **health}
+
+    def _varied(self, q: Array, v: Array, u: Array, p: Mapping[str, Array]) -> Array:
+        return self._rates(q, v, u, p)
+
+    def _rates(self, q: Array, v: Array, u: Array, given: Mapping[str, Array] | None = None) -> Array:
+        model, rotors, p, known = self.vehicle.model, self.rotors, self.propulsion, given or {}
+        gain, rough = known.get("thrust_factor", 1.0), known.get("drag_factor", 1.0)
         count, tilting = len(rotors), self._tilting
         pose_q, speeds = part(q, 0, model.nq), part(v, model.nv, model.nv + count)
         tilts, tilt_rates = (part(x, n + count, n + count + len(tilting)) for x, n in ((q, model.nq), (v, model.nv)))
@@ -94,10 +127,8 @@ class RotorPlant(UserDynamics):
         omega = part(twist, 3, 6)
         wrench = np.zeros(6)
         if self.drag:
-            fast = np.sqrt(np.vecdot(air, air) + 1e-18)
-            wrench = concatenate(-fast * np.asarray(p.parasitic_drag) * air, np.zeros(3))
-        resistance = np.array([p.rotor_drag, p.rotor_drag, p.inflow])
-        lag = 1.0 / max(p.time_constant, 1e-6)
+            wrench = concatenate(rough * p.air_drag.at_frame(air), np.zeros(3))
+        lag = 1.0 / known.get("lag", max(p.time_constant, 1e-6))
         rates, turns, place = [], [], 0
         for k, rotor in enumerate(rotors):
             if rotor.tilt is None:
@@ -111,15 +142,17 @@ class RotorPlant(UserDynamics):
                 axis = np.cos(tilts[j]) * rotor.axis - np.sin(tilts[j]) * rotor.tilt
             place += len(rotor.directions)
             n = speeds[k]
-            rates.append(lag * (self._speed(wanted) - n))
+            rates.append(lag * (known.get(f"rotor{k}_health", 1.0) * self._speed(wanted, known) - n))
             size = n if p.speed[0] >= 0 else np.abs(n)
-            force = p.thrust_coefficient * n * size * axis
+            force = gain * p.thrust_coefficient * n * size * axis
             if self.drag:
                 local = air + np.cross(omega, rotor.at)
-                across_air = local[0] * local[0] + local[1] * local[1]
-                force = force - n * resistance * local + p.translational_lift * across_air * axis
-            torque = float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
+                force = force + rough * p.air_drag.at_rotor(n, local, axis)
+            torque = gain * float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
             wrench = wrench + concatenate(force, np.cross(rotor.at, force) + torque)
+        if given is not None:
+            # m (a + omega x v - R^T g) = f and Theta omega' + omega x Theta omega = m: factors of mass and moments divide the wrench
+            wrench = concatenate(part(wrench, 0, 3) / given["mass_factor"], part(wrench, 3, 6) / given["moment_factor"])
         inputs = concatenate(np.zeros(self.passive.nu - 6), wrench)
         parameters = self.passive.parameter_vector()
         (a,) = self.passive.traced("acceleration").expressions(pose_q, part(v, 0, model.nv), inputs, parameters)
@@ -137,10 +170,11 @@ class RotorPlant(UserDynamics):
             air = air - np.matvec(transpose(se3.rotation(joint.pose(own))), part(u, nu, nu + 3))
         return twist, air
 
-    def _speed(self, thrust: Array) -> Array:
+    def _speed(self, thrust: Array, known: Mapping[str, Array]) -> Array:
         """The angular velocity that makes a thrust, within its range."""
         p = self.propulsion
         low, high = p.speed
+        high = high * known.get("speed_factor", 1.0)
         if low >= 0:
             wanted = np.sqrt(np.maximum(thrust, 0.0) / p.thrust_coefficient)
         else:

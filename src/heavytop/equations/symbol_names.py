@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from heavytop._names import safe_names
 from heavytop.coordinates import Circle
 from heavytop.system.model import Model
 
@@ -87,20 +88,9 @@ def symbol_names(model: Model) -> SymbolNames:
         v_names = list(model.v_names)
     taken = {*model.parameter_names, *q_names, *v_names}
     u_names = [f"u_{name}" if name in taken else name for name in model.u_names]
-    names = _distinct([*model.parameter_names, *q_names, *v_names, *u_names])
+    names = tuple(safe_names([*model.parameter_names, *q_names, *v_names, *u_names], "symbol"))
     np_, nq, nv = len(model.parameter_names), model.nq, model.nv
     return SymbolNames(names[np_ : np_ + nq], names[np_ + nq : np_ + nq + nv], names[np_ + nq + nv :], names[:np_])
-
-
-def _distinct(names: list[str]) -> tuple[str, ...]:
-    """The names made valid and distinct by numbering repeated ones."""
-    seen: Counter[str] = Counter()
-    result = []
-    for name in names:
-        clean = re.sub(r"\W", "_", name)
-        seen[clean] += 1
-        result.append(clean if seen[clean] == 1 else f"{clean}_{seen[clean]}")
-    return tuple(result)
 
 
 def rotations(model: Model) -> list[tuple[int, ...]]:

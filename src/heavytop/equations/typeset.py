@@ -8,6 +8,8 @@ from functools import cache
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from heavytop._names import safe_name
+
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
 
@@ -68,7 +70,8 @@ def latex_name(name: str) -> str:
 
 
 def _latex_word(word: str) -> str:
-    return word if len(word) == 1 or word.isdigit() or re.fullmatch(r"[xyz]+|[a-z]\d+", word) else f"\\mathrm{{{word}}}"
+    safe = safe_name(word, "latex")
+    return safe if len(word) == 1 or word.isdigit() or re.fullmatch(r"[xyz]+|[a-z]\d+", word) else f"\\mathrm{{{safe}}}"
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, components, matrix, vector
+from heavytop._arrays import Array, Floats, components, matrix, vector
 from heavytop.errors import ModelError
 from heavytop.geometry import so3
 from heavytop.geometry.polar import ProperSVD, lambda_from_sigma, proper_svd
@@ -104,7 +104,7 @@ def critical_value(label: str, lam: Array) -> float:
     }[label]
 
 
-def critical_spectrum(label: str, lam: Array) -> np.ndarray:
+def critical_spectrum(label: str, lam: Array) -> Floats:
     """Eigenvalues (3,) of the Hessian on a critical set, ascending (eqs 2.67a-i)."""
     l1, l2, l3 = lam
     spectrum = {
@@ -160,14 +160,14 @@ class CriticalSet:
     strict: bool
     dimension: int
     value: float
-    spectrum: np.ndarray
+    spectrum: Floats
     frames: ProperSVD
 
-    def member(self, parameter: Array = ()) -> np.ndarray:
+    def member(self, parameter: Array = ()) -> Floats:
         """The critical rotation R (..., 3, 3) for a parameter as in :func:`member`."""
         return self.frames.Y @ member(self.label, parameter) @ self.frames.X.T
 
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Floats:
         """Random critical rotations (*shape, 3, 3) of this set."""
         if self.dimension == 0:
             return np.broadcast_to(self.member(), (*shape, 3, 3))

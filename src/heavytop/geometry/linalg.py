@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, finite_matrix, flatten_columns, transpose
+from heavytop._arrays import Array, Flags, Floats, as_array, finite_matrix, flatten_columns, transpose
 from heavytop.errors import ShapeError
 
 _EPS = np.finfo(float).eps
@@ -18,9 +18,9 @@ _EPS = np.finfo(float).eps
 class SingularValues(NamedTuple):
     """``M = X diag(sigma) Y^T``: X (..., n, n), sigma (..., p) descending with p = min(n, m), Y (..., m, m)."""
 
-    X: np.ndarray
-    sigma: np.ndarray
-    Y: np.ndarray
+    X: Floats
+    sigma: Floats
+    Y: Floats
 
 
 def singular_values(M: Array) -> SingularValues:
@@ -33,7 +33,7 @@ def singular_values(M: Array) -> SingularValues:
     return SingularValues(X, sigma, transpose(Yt))
 
 
-def pseudo_inverse(S: Array, tolerance: float | None = None) -> np.ndarray:
+def pseudo_inverse(S: Array, tolerance: float | None = None) -> Floats:
     """Moore-Penrose inverse (..., n, m) of any matrix (..., m, n), rank-deficient ones included (eq. 2.9).
 
     Singular values below ``tolerance`` times the largest count as zero; by default ``max(m, n)`` machine precisions.
@@ -74,19 +74,19 @@ def penrose_residual(S: Array, inverse: Array) -> np.ndarray:
     return np.stack([np.max(np.abs(defect), axis=(-2, -1), initial=0.0) for defect in defects], axis=-1)
 
 
-def is_symmetric(A: Array, tolerance: float = 1e-12) -> np.ndarray:
+def is_symmetric(A: Array, tolerance: float = 1e-12) -> Flags:
     """Whether ``A`` (..., n, n) is in SYM(n) (eq. 2.46a), up to ``tolerance`` times its largest entry."""
     A = np.asarray(A, dtype=float)
     return np.max(np.abs(A - transpose(A)), axis=(-2, -1)) <= tolerance * _size(A)
 
 
-def is_positive_definite(A: Array, tolerance: float = 1e-12) -> np.ndarray:
+def is_positive_definite(A: Array, tolerance: float = 1e-12) -> Flags:
     """Whether ``A`` is in SYM+(n) (eq. 2.46b): its least eigenvalue exceeds ``tolerance`` times its largest entry."""
     A = np.asarray(A, dtype=float)
     return is_symmetric(A, tolerance) & (np.linalg.eigvalsh(A)[..., 0] > tolerance * _size(A))
 
 
-def is_positive_semidefinite(A: Array, tolerance: float = 1e-12) -> np.ndarray:
+def is_positive_semidefinite(A: Array, tolerance: float = 1e-12) -> Flags:
     """Whether ``A`` is in SYM0+(n) (eq. 2.46c): no eigenvalue below ``-tolerance`` times its largest entry.
 
     >>> bool(is_positive_semidefinite(np.diag([1.0, 0.0])))
@@ -96,24 +96,24 @@ def is_positive_semidefinite(A: Array, tolerance: float = 1e-12) -> np.ndarray:
     return is_symmetric(A, tolerance) & (np.linalg.eigvalsh(A)[..., 0] >= -tolerance * _size(A))
 
 
-def is_unit(a: Array, tolerance: float = 1e-12) -> np.ndarray:
+def is_unit(a: Array, tolerance: float = 1e-12) -> Flags:
     """Whether ``a`` (..., n) is on the unit sphere S^(n-1) (eq. 2.46d, erratum 0.15)."""
     a = np.asarray(a, dtype=float)
     return np.abs(np.vecdot(a, a) - 1.0) <= tolerance
 
 
-def is_orthogonal(A: Array, tolerance: float = 1e-12) -> np.ndarray:
+def is_orthogonal(A: Array, tolerance: float = 1e-12) -> Flags:
     """Whether ``A`` (..., n, n) is in O(n) (eq. 2.46e)."""
     A = np.asarray(A, dtype=float)
     return np.max(np.abs(transpose(A) @ A - np.eye(A.shape[-1])), axis=(-2, -1)) <= tolerance
 
 
-def is_rotation(R: Array, tolerance: float = 1e-12) -> np.ndarray:
+def is_rotation(R: Array, tolerance: float = 1e-12) -> Flags:
     """Whether ``R`` (..., n, n) is in SO(n) (eq. 2.46f)."""
     return is_orthogonal(R, tolerance) & (np.linalg.det(np.asarray(R, dtype=float)) > 0.0)
 
 
-def is_pose(G: Array, tolerance: float = 1e-12) -> np.ndarray:
+def is_pose(G: Array, tolerance: float = 1e-12) -> Flags:
     """Whether ``G`` (..., 4, 4) is in SE(3) (eq. 3.80)."""
     G = np.asarray(G, dtype=float)
     last_row = np.max(np.abs(G[..., 3, :] - np.array([0.0, 0.0, 0.0, 1.0])), axis=-1)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, transpose, vector
+from heavytop._arrays import Array, Flags, Floats, transpose, vector
 from heavytop.errors import ShapeError, wrong_shape
 from heavytop.geometry import linalg, so3
 from heavytop.geometry._check import trailing
@@ -21,9 +21,9 @@ from heavytop.geometry._check import trailing
 class ProperSVD(NamedTuple):
     """``P = X diag(sigma) Y^T`` with rotations X, Y (..., 3, 3) and ``sigma_1 >= sigma_2 >= |sigma_3|`` (..., 3)."""
 
-    X: np.ndarray
-    sigma: np.ndarray
-    Y: np.ndarray
+    X: Floats
+    sigma: Floats
+    Y: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +40,21 @@ class SpecialPolar:
         values are equal (erratum 0.20).
     """
 
-    R: np.ndarray
-    K: np.ndarray
-    eigenvalues: np.ndarray
-    rotation_unique: np.ndarray
-    stiffness_unique: np.ndarray
+    R: Floats
+    K: Floats
+    eigenvalues: Floats
+    rotation_unique: Flags
+    stiffness_unique: Flags
 
 
 @dataclass(frozen=True, eq=False)
 class Wahba:
     """Result of :func:`wahba`: rotation (..., 3, 3), least cost (...), its Hessian (..., 3, 3), uniqueness (...)."""
 
-    R: np.ndarray
-    cost: np.ndarray
-    hessian: np.ndarray
-    unique: np.ndarray
+    R: Floats
+    cost: Floats
+    hessian: Floats
+    unique: Flags
 
 
 def proper_svd(P: Array) -> ProperSVD:
@@ -65,7 +65,7 @@ def proper_svd(P: Array) -> ProperSVD:
     return ProperSVD(_flip_last(X, sign_x), sigma, _flip_last(Y, sign_y))
 
 
-def lambda_from_sigma(sigma: Array) -> np.ndarray:
+def lambda_from_sigma(sigma: Array) -> Floats:
     """Eigenvalues of ``Vee(diag(sigma))``: ``(s2 + s3, s3 + s1, s1 + s2)`` (eq. 2.66), ascending for ordered ``sigma``.
 
     >>> lambda_from_sigma([3.0, 2.0, -1.0])
@@ -75,7 +75,7 @@ def lambda_from_sigma(sigma: Array) -> np.ndarray:
     return vector(s2 + s3, s3 + s1, s1 + s2)
 
 
-def sigma_from_lambda(lam: Array) -> np.ndarray:
+def sigma_from_lambda(lam: Array) -> Floats:
     """Inverse of :func:`lambda_from_sigma` (eq. 2.66)."""
     lam = np.asarray(lam, dtype=float)
     return 0.5 * np.sum(lam, axis=-1, keepdims=True) - lam
@@ -126,7 +126,7 @@ def wahba(u: Array, v: Array, weights: Array | None = None) -> Wahba:
     return Wahba(polar.R, cost, 2.0 * polar.K, polar.rotation_unique)
 
 
-def closest_rotation(Q: Array, K: Array | None = None) -> np.ndarray:
+def closest_rotation(Q: Array, K: Array | None = None) -> Floats:
     """The rotation ``R`` (..., 3, 3) with the least ``tr((Q - R)^T K (Q - R))`` (eq. 2.60), ``K = I`` by default.
 
     It is the rotation of the special polar decomposition of ``K Q``.
@@ -148,7 +148,7 @@ def _flip_last(Q: np.ndarray, sign: np.ndarray) -> np.ndarray:
     return np.concatenate([Q[..., :2], sign[..., None, None] * Q[..., 2:]], axis=-1)
 
 
-def _finite(P: Array) -> np.ndarray:
+def _finite(P: Array) -> Floats:
     P = trailing(P, (3, 3), "a matrix to decompose")
     if not np.all(np.isfinite(P)):
         raise ShapeError(f"a matrix to decompose must be finite, got {P.tolist()}.")

@@ -8,13 +8,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, components, concatenate, entry, matrix, part, scale, transpose, vector
+from heavytop._arrays import (
+    Array,
+    components,
+    concatenate,
+    entry,
+    is_symbolic,
+    matrix,
+    numbers,
+    part,
+    scale,
+    transpose,
+    vector,
+)
+from heavytop.errors import ShapeError
 from heavytop.geometry import series
 from heavytop.geometry._check import trailing
 
 
 def _quaternion(value: Array) -> Array:
     return trailing(value, (4,), "a quaternion (w, x, y, z)")
+
+
+def _nonzero(value: Array) -> Array:
+    a = _quaternion(value)
+    if not is_symbolic(a) and np.any(np.vecdot(a, a) == 0.0):
+        raise ShapeError("a quaternion must not be zero here: it has no direction.")
+    return a
 
 
 def real(a: Array) -> Array:
@@ -57,13 +77,13 @@ def norm(a: Array) -> Array:
 
 def normalize(a: Array) -> Array:
     """The unit quaternion along ``a``, which must not be zero."""
-    a = _quaternion(a)
+    a = _nonzero(a)
     return scale(1.0 / norm(a), a, 1)
 
 
 def inverse(a: Array) -> Array:
     """``A* / |A|^2`` (001 eq. 9), for ``A`` other than zero."""
-    a = _quaternion(a)
+    a = _nonzero(a)
     return scale(1.0 / np.vecdot(a, a), conjugate(a), 1)
 
 
@@ -90,7 +110,7 @@ def rate_matrix(a: Array) -> Array:
 
 def angular_velocity(a: Array, rate: Array) -> Array:
     """Body angular velocity (..., 3) of a quaternion with time derivative ``rate``: ``2 Q(q)^T q' / |q|^2``."""
-    a = _quaternion(a)
+    a = _nonzero(a)
     return scale(2.0 / np.vecdot(a, a), np.matvec(transpose(rate_matrix(a)), _quaternion(rate)), 1)
 
 
@@ -132,7 +152,7 @@ def rotation_from_quaternion(q: Array) -> Array:
 
 def scale_rotation_from_quaternion(a: Array) -> tuple[Array, Array]:
     """Scale ``s = |A|^2`` (...) and rotation ``R`` (..., 3, 3) of a quaternion other than zero (001 eqs 18-27)."""
-    a = _quaternion(a)
+    a = _nonzero(a)
     s = np.vecdot(a, a)
     return s, scale(1.0 / s, scaled_rotation(a), 2)
 
@@ -167,6 +187,8 @@ def quaternion_from_scale_rotation(s: Array, R: Array) -> Array:
 
     The other solution is ``-A``.
     """
+    if not is_symbolic(s) and np.any(~(numbers(s, "a scale") > 0.0)):
+        raise ShapeError(f"a scale must be positive, got {s!r}.")
     return scale(np.sqrt(s), quaternion_from_rotation(R), 1)
 
 

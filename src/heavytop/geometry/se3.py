@@ -10,6 +10,7 @@ import numpy as np
 
 from heavytop._arrays import (
     Array,
+    Floats,
     block,
     column,
     concatenate,
@@ -227,6 +228,6 @@ def cayley_tangent_inverse(xi: Array) -> Array:
     return block([[half, 0.5 * half @ so3.wed(v)], [_ZERO, so3.cayley_tangent_inverse(w)]])
 
 
-def random(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+def random(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Floats:
     """Poses (*shape, 4, 4): uniform rotation, standard normal position."""
     return pose(so3.random(rng, shape), rng.standard_normal((*shape, 3)))

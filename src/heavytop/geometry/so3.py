@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heavytop._arrays import Array, components, entry, is_symbolic, matrix, part, scale, transpose, vector
+from heavytop._arrays import Array, Floats, components, entry, is_symbolic, matrix, part, scale, transpose, vector
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, series
 from heavytop.geometry._check import trailing
@@ -261,7 +261,7 @@ def inverse(R: Array) -> Array:
     return transpose(_matrix(R, "a rotation matrix"))
 
 
-def random(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+def random(rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Floats:
     """Rotation matrices (*shape, 3, 3), uniformly distributed.
 
     >>> random(np.random.default_rng(0), (5, 2)).shape

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, block, concatenate, part, submatrix, transpose
+from heavytop._arrays import Array, Floats, block, concatenate, part, submatrix, transpose
 from heavytop.geometry import se3, so3
 from heavytop.geometry._check import trailing
 
@@ -43,7 +43,7 @@ def swap_matrix(M: Array) -> Array:
     )
 
 
-def permutation() -> np.ndarray:
+def permutation() -> Floats:
     """The matrix P (6, 6) of :func:`swap`; ``P P = I``."""
     return np.roll(np.eye(6), 3, axis=1)
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 FORMAT = "heavytop run 1"
 HDF5 = b"\x89HDF\r\n\x1a\n"
 ENDINGS = list(Ending)
-EARLY = (Ending.event, Ending.diverged)
+EARLY = (Ending.event, Ending.diverged, Ending.jumped)
 PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 
@@ -60,23 +61,30 @@ def to_xarray(run: Run) -> xarray.Dataset:
     for label, values in run.channels.items():
         axes = [_variable(f"axis{k}", label) for k in range(values.ndim - 1 - len(batch))]
         if values.size or not axes:
-            data[_variable("channel", label)] = (["time", *batch, *axes], values, {"long_name": label})
+            data[_variable("channel", label)] = (["time", *batch, *axes], values, {"long_name": _text(label)})
     for label, invariant in run.invariants.items():
-        attributes = {"units": invariant.unit, "long_name": label, "reference": invariant.reference}
+        attributes = {"units": invariant.unit, "long_name": _text(label), "reference": invariant.reference}
         data[f"invariant_{label.replace(' ', '_')}"] = (["time", *batch], invariant.values, attributes)
     for label, value in run.parameters.items():
         own = np.asarray(value)
-        data[_variable("parameter", label)] = (batch[len(batch) - own.ndim :], own, {"long_name": label})
+        data[_variable("parameter", label)] = (batch[len(batch) - own.ndim :], own, {"long_name": _text(label)})
     codes = np.array([ENDINGS.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
     data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in ENDINGS]})
     data["end_time"] = (batch, _reshape([o.time for o in run.outcomes.reshape(-1)], run.batch), {"units": "s"})
     data["metadata"] = ((), np.array(_metadata(run), dtype=object))  # an attribute must not exceed 64 kB
-    return xarray.Dataset(data, coords, {"title": f"{run.name}, {run.integrator}"})
+    return xarray.Dataset(data, coords, {"title": _text(f"{run.name}, {run.integrator}")})
 
 
 def _variable(kind: str, label: str) -> str:
-    """Name of a variable of the file; a slash would open a group."""
-    return f"{kind}_{label}".replace("/", "%2F")
+    """Name of a variable of the file; a slash would open a group, and HDF5 takes no zero."""
+    return f"{kind}_" + "".join(
+        c if c.isprintable() and c not in "/%" else quote(c, "", errors="surrogatepass") for c in label
+    )
+
+
+def _text(label: str) -> str:
+    """A text as HDF5 can store it."""
+    return "".join(c for c in label if c.isprintable())
 
 
 def _reshape(values: list[float], batch: tuple[int, ...]) -> np.ndarray:

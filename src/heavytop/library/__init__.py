@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from heavytop._gate import gate as _gate
 from heavytop.errors import ModelError, unknown_name
 from heavytop.library.copters import quadcopter as quadcopter
 from heavytop.library.copters import tricopter_load as tricopter_load
 from heavytop.library.mechanisms import andrews as andrews
+from heavytop.library.mechanisms import andrews_start as _andrews_start
 from heavytop.library.mechanisms import bricard as bricard
 from heavytop.library.mechanisms import four_bars as four_bars
+from heavytop.library.mechanisms import four_bars_start as _four_bars_start
 from heavytop.library.mechanisms import governor as governor
+from heavytop.library.mechanisms import governor_start as _governor_start
 from heavytop.library.nonholonomic import car as car
 from heavytop.library.nonholonomic import chaplygin_sleigh as chaplygin_sleigh
 from heavytop.library.nonholonomic import rolling_ball as rolling_ball
@@ -32,7 +37,7 @@ from heavytop.library.tops import heavy_top as heavy_top
 from heavytop.library.trees import bare_tricopter_load as bare_tricopter_load
 from heavytop.library.trees import panda as panda
 from heavytop.library.trees import random_chain as random_chain
-from heavytop.system import System
+from heavytop.system import Model, System
 
 _BUILDERS: dict[str, Callable[[], System]] = {
     "pendulum": pendulum,
@@ -57,6 +62,36 @@ _BUILDERS: dict[str, Callable[[], System]] = {
 }
 _COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "random-chain": random_chain, "four-bars": four_bars}
 _DEFAULT_COUNT = {"chain": 5, "random-chain": 5, "four-bars": 2}
+
+
+_STARTS: dict[str, Callable[[Model], tuple[np.ndarray, np.ndarray]]] = {
+    "andrews": _andrews_start,
+    "four-bars": _four_bars_start,
+    "governor": _governor_start,
+}
+
+
+_STEPS = {"andrews": 1e-5, "governor": 2e-4}
+
+
+def step(name: str) -> float:
+    """A step size in s that suits a built-in system: 1 ms, less where it is stiff or fast.
+
+    >>> step("governor"), step("pendulum")
+    (0.0002, 0.001)
+    """
+    return _STEPS.get(name.strip().replace("_", "-").partition(":")[0], 1e-3)
+
+
+def start(name: str, model: Model) -> tuple[np.ndarray, np.ndarray] | None:
+    """The published start (q, v) of a built-in system, for a model derived from it; None if it has none.
+
+    >>> q, v = start("governor", governor().derive(native=False))
+    >>> float(q[1])
+    0.5
+    """
+    kind = name.strip().replace("_", "-").partition(":")[0]
+    return _STARTS[kind](model) if kind in _STARTS else None
 
 
 def names() -> tuple[str, ...]:

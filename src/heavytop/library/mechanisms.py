@@ -23,8 +23,8 @@ def four_bars(count: int = 2) -> System:
     >>> len(four_bars(5).describe().loops)
     5
     """
-    if count < 1:
-        raise ModelError(f"four_bars needs at least one window, got {count}.")
+    if not 1 <= count <= 10_000:
+        raise ModelError(f"four_bars needs one window at least and 10000 at most, got {count}.")
     system = System(gravity=(0.0, -9.81, 0.0), name=f"four-bars-{count}")
     for i in range(count + 1):
         system.body(f"crank{i}", at=(i, 0.0, 0.0), joint=Revolute("z"), inertia=ROD)

@@ -13,6 +13,7 @@ from heavytop.control.charts import chart
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout, Shooting
+from heavytop.errors import PlanError
 from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
 from heavytop.simulate import Run, simulate
@@ -84,6 +85,10 @@ class Plan(Unchanging):
     substeps: int
     violation: tuple[str, float] = ("", 0.0)
     solution: Solution | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.problem, Problem):
+            raise PlanError(f"a plan belongs to a Problem, got {type(self.problem).__name__}. ht.plan(...) makes both.")
 
     @property
     def model(self) -> Any:

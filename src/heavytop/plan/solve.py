@@ -16,7 +16,7 @@ from heavytop.plan.infeasible import explain, least_misses
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Active, Attempt, Plan
 from heavytop.plan.solvers import Solution, Solver, Status
-from heavytop.plan.solvers.protocol import Tell
+from heavytop.plan.solvers.nonlinear_program import Tell
 from heavytop.plan.transcription import Transcription
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4, Tableau
 

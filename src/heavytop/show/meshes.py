@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from heavytop._arrays import Floats
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.show.palette import ROLES, is_role
-
-Floats = np.ndarray
 
 
 def frozen_array(value: object, what: str, shape: tuple[int | str, ...], dtype: type = float) -> np.ndarray:

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from heavytop._files import write_whole
+from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.errors import FileFormatError
 from heavytop.show.pack import pack_report
@@ -64,7 +65,7 @@ def page(report: Report) -> str:
     document["version"] = __version__
     document["sliders"] = report.sliders
     return Template(_asset("page.html")).substitute(
-        title=_escape(report.title),
+        title=safe_name(report.title, "html"),
         style=_asset("page.css"),
         script="\n".join(_asset(name) for name in SCRIPTS),
         document=_json_in_html(document),
@@ -80,10 +81,6 @@ def _asset(name: str) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
 def _json_in_html(document: object) -> str:

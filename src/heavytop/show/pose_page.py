@@ -34,7 +34,7 @@ def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mappi
     sliders = None if model.is_constrained else _Sliders(model, linkage, start, limits or {}).data(scene.bodies)
     highlights = [
         ("degrees of freedom", str(model.nv)),
-        ("mass", f"{sum(b.mass for b in linkage.masses.values()):.4g} kg"),
+        ("mass", f"{model.mass:.4g} kg"),
     ]
     title = model.name[:1].upper() + model.name[1:]
     notes = linkage.notes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._files import write_whole
+from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.show.palette import SERIES_LIGHT
 from heavytop.sweep.grid import DRAW
@@ -50,22 +50,24 @@ def page(result: Result, links: dict[tuple[int, ...], str] | None = None) -> str
     sizes = " × ".join(f"{result.data.sizes[d]} {d}" for d in result.dims)
     ended = ", ".join(f"{n:,} {name}" for name, n in counts.items())
     parts = [
-        f"<h1>{html.escape(_title(result))}</h1><p class='sub'>{result.points:,} points: {html.escape(sizes)}. {html.escape(ended)}.</p>"
+        f"<h1>{_html(_title(result))}</h1><p class='sub'>{result.points:,} points: {_html(sizes)}. {_html(ended)}.</p>"
     ]
     for heading, images in _sections(result):
-        shown = "".join(
-            f"<img alt='{html.escape(text)}' src='data:image/png;base64,{image}'>" for text, image in images
-        )
+        shown = "".join(f"<img alt='{_html(text)}' src='data:image/png;base64,{image}'>" for text, image in images)
         if shown:
-            parts.append(f"<h2>{html.escape(heading)}</h2>{shown}")
+            parts.append(f"<h2>{_html(heading)}</h2>{shown}")
     parts += [_causes(result), _points(result, links or {})]
     parts.append(
-        f"<details><summary>The study</summary><pre>{html.escape(str(result.data.attrs.get('study', '')))}</pre></details>"
+        f"<details><summary>The study</summary><pre>{_html(str(result.data.attrs.get('study', '')))}</pre></details>"
     )
     body = "\n".join(part for part in parts if part)
-    name = html.escape(_title(result))
+    name = _html(_title(result))
     head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{name}</title><style>{STYLE}</style>"
     return f"<!doctype html>\n<html lang='en'><head>{head}</head><body>{body}<p class='sub'>heavytop {__version__}</p></body></html>"
+
+
+def _html(text: str) -> str:
+    return safe_name(text, "html")
 
 
 def _title(result: Result) -> str:
@@ -261,9 +263,7 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
 
 
 def _causes(result: Result) -> str:
-    rows = "".join(
-        f"<tr><td>{n:,}</td><td>{html.escape(text)}</td></tr>" for text, n in list(result.causes().items())[:10]
-    )
+    rows = "".join(f"<tr><td>{n:,}</td><td>{_html(text)}</td></tr>" for text, n in list(result.causes().items())[:10])
     return f"<h2>Why runs ended early</h2><div class='scroll'><table>{rows}</table></div>" if rows else ""
 
 
@@ -288,12 +288,12 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
             f"{_key(d)}{_short(_ticks(result.data, d)[i], quote=True)}" for d, i in zip(result.dims, place, strict=True)
         )
         cells = "".join(f"<td>{_short(result.data[n].values[place])}</td>" for n in names)
-        link = f"<a href='{html.escape(links[place])}'>3-D page</a>" if place in links else ""
-        call = html.escape(
+        link = f"<a href='{_html(links[place])}'>3-D page</a>" if place in links else ""
+        call = _html(
             f"result.rerun({chosen})" if all(d.isidentifier() for d in result.dims) else f"result.rerun(**{{{chosen}}})"
         )
         rows.append(f"<tr>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
-    head = "".join(f"<th>{html.escape(_label(result.data, n))}</th>" for n in names)
+    head = "".join(f"<th>{_html(_label(result.data, n))}</th>" for n in names)
     note = (
         "<p class='sub'>A point is run again with the same bits: <code>result.rerun(...)</code> gives the run, "
         '<code>.show("run.html")</code> its 3-D page.</p>'

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled, dense_curve
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Recording, Records, RunProblem
+from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
 
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""
@@ -43,9 +45,12 @@ class ChosenSteps:
         continuous = problem.plan.control.kind == "continuous"
         memory = problem.memory.shape[-1] if continuous and self.at.memory is not None else 0
         self.sizes = (problem.v.shape[-1], memory, 2 if self.at.work is not None else 0)
-        self.q = np.full((n, self.count, problem.q.shape[-1]), np.nan)
-        self.flats = np.full((n, self.count, sum(self.sizes)), np.nan)
-        self.u = np.full((n, self.count, problem.dynamics.nu), np.nan)
+        law = problem.plan.control.law
+        outputs = 0 if law is None else sum(prod(shape) for shape in law.traced.outputs.values())
+        check_room(problem, lambda: problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
+        self.q = _unfilled(n, (self.count, problem.q.shape[-1]))
+        self.flats = _unfilled(n, (self.count, sum(self.sizes)))
+        self.u = _unfilled(n, (self.count, problem.dynamics.nu))
         if n:
             flat_names = [
                 name for name in (self.at.v, self.at.memory if memory else None, self.at.work) if name is not None
@@ -57,7 +62,6 @@ class ChosenSteps:
         self.channels: dict[str, np.ndarray] = {}
         self.held: dict[str, np.ndarray] = {}
         self.memories: np.ndarray | None = None
-        law = problem.plan.control.law
         self.law = law.kernel if law is not None else None
         self.attempts = 0
 
@@ -75,22 +79,23 @@ class ChosenSteps:
             try:
                 for start, end in self._segments():
                     u = self._sample(start)
-                    limited = self._segment(end, u, bar)
-                    self._note_inputs(start, end, u)
+                    limited = self._segment(start, end, u, bar)
                     if limited or np.all(self._over()):
                         break
             except KeyboardInterrupt:
                 interrupted = True
         if problem.plan.control.kind == "sampled" and not (interrupted or limited):
             self._note_inputs(self.end, self.end, self._sample(self.end))
-        self._observe()
         reached = float(np.min(self.t, where=~self._over(), initial=self.end))
-        kept = self.grid <= reached + 1e-12 * max(abs(reached), 1.0)
-        times, records = self.grid[kept], self._records().each(lambda array: array[kept])
+        n = int(np.searchsorted(self.grid, reached + 1e-12 * max(abs(reached), 1.0), side="right"))
+        self._observe(n)
+        times, records = self.grid[:n], self._records()
         if not problem.batch and reached > times[-1]:  # stopped between two records: keep the last state
             times = np.append(times, reached)
             parts = [self.state[name] for name in (self.at.v, self.at.memory, self.at.work) if name in self.state]
-            records = records.with_last(self._moment(self.state[self.at.q][0], np.concatenate(parts, axis=-1)[0]))
+            records = records.with_last(self._moment(self.state[self.at.q][0], np.concatenate(parts, axis=-1)[0]), n)
+        else:
+            records = records.each(lambda array: array[:n])
         batch = problem.batch
         self.events.forget_after(reached)
         return Recording(
@@ -98,6 +103,7 @@ class ChosenSteps:
             records.each(lambda array: array.reshape(len(array), *batch, *array.shape[2:]) if batch else array),
             self.failed.reshape(batch),
             self.events,
+            None if self.at.watch is None else self.state[self.at.watch].reshape(*batch, -1),
             reached,
             interrupted,
             limited,
@@ -127,7 +133,7 @@ class ChosenSteps:
 
     # --- inputs -----------------------------------------------------------------------------------------------------------
 
-    def _segments(self) -> list[tuple[float, float]]:
+    def _segments(self) -> Iterable[tuple[float, float]]:
         """Intervals of constant input; one if the input does not change from outside."""
         plan = self.problem.plan
         if not self.problem.steps:
@@ -136,7 +142,7 @@ class ChosenSteps:
         if not changing:
             return [(self.problem.start_time, self.end)]
         knots = self.problem.start_time + self.problem.step * np.arange(0, self.problem.steps, plan.every)
-        return list(zip(knots, [*knots[1:], self.end], strict=True))
+        return ((float(a), float(b)) for a, b in zip(knots, np.append(knots[1:], self.end), strict=True))
 
     def _sample(self, t: float) -> np.ndarray | None:
         """The input (count, nu) held from ``t`` on; None if the law is continuous."""
@@ -173,47 +179,55 @@ class ChosenSteps:
     def _note_memory(self, t: float) -> None:
         """The memory that a sample at ``t`` starts from, for the records until the next one."""
         if self.memories is None:
-            self.memories = np.full((len(self.grid), *self.memory.shape), np.nan)
-        self.memories[self.grid >= t - 1e-12 * max(abs(t), 1.0)] = self.memory
+            self.memories = _unfilled(len(self.grid), self.memory.shape)
+        first, after = self._between(t, t + self.problem.step * self.problem.plan.every)
+        self.memories[first:after] = self.memory
 
     def _note_inputs(self, start: float, end: float, u: np.ndarray | None) -> None:
         """Write the input, and what else the law gave with it, to the records between two samples."""
         if u is None:
             return
-        slack = 1e-12 * max(abs(end), 1.0)
-        between = (self.grid >= start - slack) & (self.grid <= end + slack)
-        self.u[between] = u
+        first, after = self._between(start, end)
+        self.u[first:after] = u
         for name, values in self.held.items():
             if name not in self.channels:
-                self.channels[name] = np.full((len(self.grid), *values.shape), np.nan)
-            self.channels[name][between] = values
+                self.channels[name] = _unfilled(len(self.grid), values.shape)
+            self.channels[name][first:after] = values
 
-    def _observe(self) -> None:
-        """Inputs of a continuous law and channels of the dynamics at the recorded states."""
+    def _between(self, start: float, end: float) -> tuple[int, int]:
+        """First record from ``start`` on, and first one behind ``end``."""
+        slack = 1e-12 * max(abs(start), abs(end), 1.0)
+        return int(np.searchsorted(self.grid, start - slack)), int(np.searchsorted(self.grid, end + slack, "right"))
+
+    def _observe(self, n: int) -> None:
+        """Inputs of a continuous law and channels of the dynamics at the first ``n`` records."""
         problem, law = self.problem, self.problem.plan.control.law
-        v, memory, _ = self._parts(self.flats)
+        q, (v, memory, _) = self.q[:n], self._parts(self.flats[:n])
         if problem.plan.control.kind == "continuous" and law is not None and self.law is not None:
-            t = np.broadcast_to(self.grid[:, None], self.q.shape[:2])
-            sources: dict[str, Any] = {"t": t, "q": self.q, "v": v, "p": self.p}
+            t = np.broadcast_to(self.grid[:n, None], q.shape[:2])
+            sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.p}
             sources["z"] = self.memory if memory is None else memory
-            outputs = dict(zip(law.traced.outputs, self.law(*(sources[n] for n in law.takes)), strict=True))
+            outputs = dict(zip(law.traced.outputs, self.law(*(sources[k] for k in law.takes)), strict=True))
             self.u = outputs["u"]
             self.channels |= {name: outputs[name] for name in law.channels}
         motion = problem.dynamics.kernel("motion")
         if motion is not None and len(motion.outputs) > 2:
-            values = motion(self.q, v, self.u, self.p)
+            values = motion(q, v, self.u[:n], self.p)
             self.channels |= dict(zip(list(motion.outputs)[2:], values[2:], strict=True))
 
     # --- attempts ---------------------------------------------------------------------------------------------------------
 
-    def _segment(self, end: float, u: np.ndarray | None, bar: Progress) -> bool:
-        """Integrate all trajectories to ``end``; whether the limit of attempts was reached."""
+    def _segment(self, start: float, end: float, u: np.ndarray | None, bar: Progress) -> bool:
+        """Integrate all trajectories from ``start`` to ``end``; whether the limit of attempts was reached."""
         problem, method, given = self.problem, self.method, self.at.given
         duration = max(self.end - problem.start_time, 1e-300)
         constants = {self.at.p: self.p, given["tolerance"]: method.tolerance}
         tables = {} if u is None else {self.at.u: u[None]}
         while True:
             active = ~self._over() & (self.t < end)
+            reached = float(np.min(self.t, where=active, initial=end))
+            self._note_inputs(start, reached, u)
+            start = reached
             if not np.any(active):
                 return False
             if self.attempts >= method.max_steps:
@@ -228,6 +242,8 @@ class ChosenSteps:
             self.attempts += attempts
             lost = active & (self.state[self.own["next_h"]] < SMALLEST * duration)
             lost |= active & ~np.isfinite(self.state[self.at.q]).all(axis=-1)
+            if self.at.watch is not None:
+                lost |= active & ~np.isfinite(self.state[self.at.watch]).all(axis=-1)
             fresh = lost & ~np.isfinite(self.failed)
             self.failed[fresh] = self.t[fresh]
             bar.update(float(np.min(self.t) - problem.start_time) / duration)
@@ -289,6 +305,13 @@ class ChosenSteps:
             lambda times: reach(attempts, times / length),
             lambda k: Records(np.zeros(0), np.zeros(0)),
         )
+
+
+def _unfilled(n: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Records (n, *shape) to be filled as they come; the first one is NaN until then."""
+    array = np.empty((n, *shape))
+    array[0] = np.nan
+    return array
 
 
 class _Dense:

@@ -69,7 +69,8 @@ def simulate(
     hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
-    balance : whether to integrate the work of inputs and dissipation along; None: for single trajectories.
+    balance : whether to integrate the work of inputs and dissipation along; None: for single trajectories, and where there are loops
+        or constraints, whose energy is watched (see :mod:`heavytop.simulate.watch`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of telling so in
         the outcome.
@@ -132,7 +133,7 @@ def simulate(
         steps=steps,
         record_every=int(record_every),
         events=(*as_events(events), *dynamics.guards(size)),
-        balance=(not batch) if balance is None else bool(balance),
+        balance=(not batch or dynamics.kernel("kept") is not None) if balance is None else bool(balance),
         threads=threads,
         progress=progress,
     )
@@ -225,7 +226,7 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
                 f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
                 + ("model.assemble(q, v) gives a consistent start near a guess." if modelled else "Start on them.")
             )
-    dynamics.check_start(q, p)
+    dynamics.check_start(q, v, p)
 
 
 def _signal_axes(plan: InputPlan, start_time: float) -> tuple[int, ...]:

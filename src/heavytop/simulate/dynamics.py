@@ -103,8 +103,18 @@ class Dynamics(Inside, Unchanging, ABC):
         """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
         return None
 
-    def projection(self) -> Traced | None:
-        """(q, v, p) -> (q, v) nearest to them on the loops and constraints; None if there are none to enforce."""
+    def stage(self) -> tuple[Traced, Traced] | None:
+        """The motion where loops or constraints act, in two functions; None if there are none.
+
+        (q, v, u, p) -> (w, a, near), and (q, v, u, p, w, a, near) -> (w, a), which is called where ``near`` is not zero.
+        """
+        return None
+
+    def projection(self) -> tuple[Traced, Traced] | None:
+        """What takes a state back to loops and constraints, in two functions; None if there are none to enforce.
+
+        (q, v, p) -> (q, v, near) least away, and (q, v before, p, v, near) -> v, which is called where ``near`` is not zero.
+        """
         return None
 
     def force(self) -> Traced | None:
@@ -148,7 +158,19 @@ class Dynamics(Inside, Unchanging, ABC):
         """Terminal events at which the equations end; ``step`` is the size of a step."""
         return ()
 
-    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
+    def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+        """Why the motion is not finite at a state, in words."""
+        return "the motion is not finite."
+
+    def kept(self) -> Traced | None:
+        """(q, v, p) -> (kinetic energy, potential energy, residuals, branches of loops) to be watched; None if nothing is likely to jump."""
+        return None
+
+    def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
+        """What is nearly singular at ``q`` but not at ``start``, told in words; None if nothing is."""
+        return None
+
+    def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
         """Raise a ConfigurationError for a start that satisfies all equations and is wrong nevertheless."""
         return
 
@@ -221,15 +243,58 @@ class ModelDynamics(Dynamics):
     def motion(self) -> Traced:
         return self.model.traced("motion")
 
-    def projection(self) -> Traced | None:
-        return self.model.traced("project") if self.model.is_constrained else None
+    def stage(self) -> tuple[Traced, Traced] | None:
+        if not self.model.is_constrained:
+            return None
+        e = self.model.expressions
+        first = self._make("motion", ("q", "v", "u"), e.stage())
+        given = {label: symbol(label, *size) for label, size in first.outputs.items()}
+        more = {"w": given["w"], "a": given["a"], "near": given["near"]}
+        return first, self._make("motion near", ("q", "v", "u"), e.stage_near_singular(**more), more)
+
+    def projection(self) -> tuple[Traced, Traced] | None:
+        if not self.model.is_constrained:
+            return None
+        e = self.model.expressions
+        more = {"projected": symbol("projected", self.nv), "near": symbol("near")}
+        second = self._make("project near", ("q", "v"), e.projection_near_singular(**more), more)
+        return self._make("project", ("q", "v"), e.projection()), second
 
     def energies(self) -> Traced:
         energies = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
         return self._make("energies", ("q", "v"), energies)
 
-    def check_start(self, q: np.ndarray, p: np.ndarray) -> None:
-        self.model.check_branches(q, {name: p[..., i] for i, name in enumerate(self.parameter_names)})
+    def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+        from heavytop.system.checks import why_not_finite
+
+        return why_not_finite(self.model, q, v, p)
+
+    def kept(self) -> Traced | None:
+        e, d = self.model.expressions, self.model.description
+        if not (d.loops or d.constraints):
+            return None
+        outputs = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
+        if e.has_drift:  # constraints that move do work, so the energy is not kept
+            outputs = {"kinetic": np.zeros(()), "potential": np.zeros(())}
+        outputs |= {"miss": np.zeros(0), "branches": np.zeros(0)}
+        if e.is_constrained:
+            c = e.constrained
+            outputs |= {"miss": concatenate(c.position_residual, c.velocity_residual), "branches": c.branches}
+        return self._make("kept", ("q", "v"), outputs)
+
+    def _parameters(self, p: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: p[..., i] for i, name in enumerate(self.parameter_names)}
+
+    def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
+        from heavytop.system import singular
+
+        return singular.weak_constraint(self.model, q, start, self._parameters(p))
+
+    def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+        from heavytop.system import singular
+
+        self.model.check_branches(q, self._parameters(p))
+        singular.check_start(self.model, q, v, self._parameters(p))
 
     @property
     def _terms(self) -> EquationTerms:
@@ -285,9 +350,11 @@ class ModelDynamics(Dynamics):
     def momentum(self) -> Traced:
         return self._make("momentum", ("q", "v"), {"momentum": concatenate(*self._terms.momentum)})
 
-    def _make(self, name: str, inputs: tuple[str, ...], outputs: Mapping[str, Array]) -> Traced:
+    def _make(
+        self, name: str, inputs: tuple[str, ...], outputs: Mapping[str, Array], more: Mapping[str, Array] | None = None
+    ) -> Traced:
         e = self.model.expressions
-        return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")}, outputs)
+        return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")} | dict(more or {}), outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         if not parameters and not self.parameter_names:
@@ -430,11 +497,15 @@ class UserDynamics(Dynamics):
     def holonomic_rows(self) -> np.ndarray:
         return np.ones(0 if self._held is None else shape(self._held.g)[0], dtype=bool)
 
-    def projection(self) -> Traced | None:
+    def projection(self) -> tuple[Traced, Traced] | None:
         if self._held is None:
             return None
         q, v = self._held.projected()
-        return self._make("project", ("q", "v"), {"q": q, "v": v})
+        s, projected, near = self._symbols, symbol("projected", self.nv), symbol("near")
+        inputs = {"q": s["q"], "v": s["v"], "p": s["p"], "projected": projected, "near": near}
+        # nothing is done twice near singular configurations
+        again = trace_of("project near", inputs, {"v": projected})
+        return self._make("project", ("q", "v"), {"q": q, "v": v, "near": np.zeros(())}), again
 
     def residual(self) -> Traced | None:
         if self._held is None:

@@ -9,21 +9,18 @@ from math import prod
 
 import numpy as np
 
-from heavytop._memory import available_memory
 from heavytop.compile import Steps
 from heavytop.errors import SimulationError
 from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Recording, Records, RunProblem
+from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
 
 BLOCK_SECONDS = 0.2
 BLOCK_BYTES = 64e6
-SHARE = 0.8
-"""Of the memory that can still be had, what a record may take."""
-SMALL = 16e6
-"""Bytes of a record for which nobody asks how much memory is left: the question costs as much as a short run."""
+FIRST_OPERATIONS = 4e9
+"""Lane operations of the first block, at most: about a second."""
 
 
 class FixedStep:
@@ -31,16 +28,8 @@ class FixedStep:
 
     def __init__(self, problem: RunProblem, code: Native) -> None:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
-        every = problem.record_every
-        entries = (problem.steps / every + 2) * max(problem.count, 1) * (problem.q.shape[-1] + problem.v.shape[-1])
-        room = SHARE * available_memory() if 8 * entries > SMALL else np.inf
-        if 8 * entries > room:
-            least = max(every + 1, int(np.ceil(every * 8 * entries / room))) if room > 0 else problem.steps
-            raise SimulationError(
-                f"the record would hold about {entries:.2g} numbers ({8 * entries / 1e9:.3g} GB), but {room / 1e9:.3g} GB of memory can be "
-                f"had: {problem.steps:,} steps, {problem.count:,} trajectories. Raise record_every (now {every}) to {least} or more, or run "
-                "fewer trajectories at once, for example with a sweep into a store."
-            )
+        layout = code.stepper.layout
+        check_room(problem, lambda: sum(layout.size(name) for name in layout.record))
         self.numbers = problem.recorded
         self.records: Records | None = None
         self.failed = np.full(problem.batch, np.nan)
@@ -88,6 +77,7 @@ class FixedStep:
             records,
             self.failed,
             self.events,
+            None if self.at.watch is None else state[self.at.watch],
             problem.start_time + problem.step * done,
             interrupted,
             wall_seconds=time.perf_counter() - begin,
@@ -100,14 +90,15 @@ class FixedStep:
 
     def _until(self, done: int) -> tuple[np.ndarray, Records]:
         """Numbers and records of what was computed, with the last state even if it was not due."""
-        all_records = self._room()  # also if interrupted before the first block
+        records = self._room()  # also if interrupted before the first block
         if done == self.problem.steps:
-            return self.numbers, all_records
-        kept = self.numbers <= done
-        numbers, records = self.numbers[kept], all_records.each(lambda array: array[kept])
-        if done and done not in numbers and self._latest is not None:
-            numbers, records = np.append(numbers, done), records.with_last(self._latest)
-        return numbers, records
+            return self.numbers, records
+        n = int(np.searchsorted(self.numbers, done, side="right"))
+        numbers = self.numbers[:n].copy()
+        # views, since a copy may not fit into the memory; the last state takes the place of the next record, which was not reached
+        if done and numbers[-1] != done and self._latest is not None:
+            return np.append(numbers, done), records.with_last(self._latest, n)
+        return numbers, records.each(lambda array: array[:n])
 
     # --- blocks -----------------------------------------------------------------------------------------------------------
 
@@ -115,7 +106,10 @@ class FixedStep:
         problem = self.problem
         if problem.plan.callback is not None:
             return problem.plan.every
-        return min(1024, self.limit)
+        first = min(1024, self.limit)
+        if problem.count > 1:  # many steps of many trajectories would keep Ctrl-C waiting
+            first = min(first, int(FIRST_OPERATIONS / max(self.stepper.operations * problem.count, 1)))
+        return max(first, 1)
 
     @cached_property
     def limit(self) -> int:
@@ -196,7 +190,10 @@ class FixedStep:
         """Records of the whole run, when they come in several blocks."""
         if self.records is None:
             problem, layout, n = self.problem, self.stepper.layout, len(self.numbers)
-            empty = {name: np.full((n, *problem.batch, *layout.shapes[name]), np.nan) for name in layout.record}
+            # not filled: the memory is taken record by record, as they come, and not at once before the first step
+            empty = {name: np.empty((n, *problem.batch, *layout.shapes[name])) for name in layout.record}
+            for array in empty.values():
+                array[0] = np.nan
             self.records = Records.of(Steps({}, empty, self.numbers, self.failed), self.at)
             self.records.q[0], self.records.v[0] = problem.q, problem.v
         return self.records

@@ -112,7 +112,7 @@ def _momenta(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
 def _samples(run: Run, dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
     """A few states to try: random ones, or those of the run if there are constraints to satisfy."""
     rng, n = np.random.default_rng(7), 4
-    if dynamics.projection() is None:
+    if dynamics.kernel("residual") is None:
         return dynamics.coordinates.random(rng, (n,)), rng.standard_normal((n, dynamics.nv))
     q, v = run.q.reshape(-1, dynamics.nq), run.v.reshape(-1, dynamics.nv)
     good = np.flatnonzero(np.isfinite(v).all(axis=-1))

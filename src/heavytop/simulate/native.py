@@ -13,6 +13,7 @@ from heavytop.simulate.events import trace_events
 from heavytop.simulate.plant import Control
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.step import Terminals, step_schedule
+from heavytop.simulate.watch import beginning
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class Native:
         at, layout = self.terminals, self.stepper.layout
         own = {at.own[name]: np.asarray(value) for name, value in problem.integrator._raw_start(problem).items()}
         state = {at.q: problem.q, at.v: problem.v, **own}
+        if at.watch is not None:
+            state[at.watch] = beginning(problem.dynamics, problem.q, problem.v, problem.p)
         if at.memory is not None:
             state[at.memory] = problem.memory
         zeros = {name: np.zeros(layout.shapes[name]) for name in layout.state}

@@ -19,6 +19,7 @@ class Ending(Enum):
     interrupted = "interrupted"
     step_limit = "step_limit"
     ended = "ended"
+    jumped = "jumped"
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Outcome:
     ending : which way.
     message : what happened, when, to which trajectory, and the likely cause.
     time : of the end in s.
-    trajectory : index in the batch of one that ended by itself, by an event or by divergence; empty for a single trajectory, and
-        for those that went as far as the run did, which share one outcome.
+    trajectory : index in the batch of one that ended by itself, by an event, by divergence or where what it keeps jumped; empty for a
+        single trajectory, and for those that went as far as the run did, which share one outcome.
 
     Examples
     --------
@@ -53,7 +54,15 @@ class Outcome:
         return f"{self.ending.value}: {self.message}"
 
 
-SEVERITY = (Ending.finished, Ending.event, Ending.step_limit, Ending.interrupted, Ending.ended, Ending.diverged)
+SEVERITY = (
+    Ending.finished,
+    Ending.event,
+    Ending.step_limit,
+    Ending.interrupted,
+    Ending.jumped,
+    Ending.ended,
+    Ending.diverged,
+)
 
 
 def summary(early: list[Outcome], usual: Outcome, count: int) -> Outcome:

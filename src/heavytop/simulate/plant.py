@@ -24,6 +24,7 @@ from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
+from heavytop.simulate import watch
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.slots import Slot, Slots, Tape, Value
@@ -175,7 +176,7 @@ class Stage:
         """Rates of the state."""
         plant, state = self.plant, self.state
         u, z_rate = self._input
-        w, a, *_ = plant.call(plant.motion, state.q, state.v, u, plant.p)
+        w, a = plant.motion_at(state.q, state.v, u)
         flats = {plant.v: a}
         if plant.memory is not None and z_rate is not None:
             flats[plant.memory] = z_rate
@@ -200,7 +201,7 @@ class Plant:
     ----------
     coordinates : where ``q`` lives. nq, nv, nw : sizes of q, of v, and of the velocities of the coordinates' blocks.
     dynamics, control : what moves, and what drives it.
-    q, v, u, memory, work, size : slots of the state, the input and the size of the step; None for parts that are not there.
+    q, v, u, memory, work, watch, size : slots of the state, the input and the size of the step; None for parts that are not there.
     flats : the flat parts of the state, ``v`` first.
     carried, given : name -> slot of what the integrator carries along, and of what the time loop gives it.
     signals : stage time (fraction of the step) -> slot of the sample of the reference.
@@ -213,7 +214,8 @@ class Plant:
         self.dynamics, self.control, self.name = dynamics, control, dynamics.name
         self.coordinates: Coordinates = dynamics.coordinates
         self.nq, self.nv, self.nw = dynamics.nq, dynamics.nv, dynamics.coordinates.nv
-        self.motion: Traced = dynamics.motion()
+        self.stage = dynamics.stage()
+        self.motion: Traced = dynamics.motion() if self.stage is None else self.stage[0]
         self.projection = dynamics.projection()
         self.power = dynamics.power()
         self.q, self.v = make("q", (self.nq,)), make("v", (self.nv,))
@@ -222,6 +224,9 @@ class Plant:
         law = control.law
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
         self.work = make("work", (2,)) if balance and self.power is not None else None
+        kept = dynamics.kept() if method.carries_velocity else None
+        self.watched = kept if self.power is None or self.work is not None else None
+        self.watch = make("watch", (watch.size(dynamics),)) if self.watched is not None else None
         flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
         self.method = type(method).__name__
@@ -373,6 +378,26 @@ class Plant:
     def call(self, function: Traced, *arguments: Array) -> tuple[Array, ...]:
         """Call a traced function; code of the same function is shared by all calls."""
         return self.tape.call(function, arguments)
+
+    def changed(self, function: Traced, changed: Sequence[Array], *arguments: Array) -> tuple[Array, ...]:
+        """Call a function that gives results of an earlier call new values where its last argument, ``near``, is not zero."""
+        outputs = [slot for x in changed if (slot := self.slots.slot_of(x)) is not None]
+        return self.tape.call(function, arguments, outputs, when=len(arguments) - 1)
+
+    def motion_at(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """Velocities of the coordinates' blocks and accelerations."""
+        w, a, *more = self.call(self.motion, q, v, u, self.p)
+        if self.stage is not None:
+            w, a = self.changed(self.stage[1], (w, a), q, v, u, self.p, w, a, more[0])
+        return w, a
+
+    def project(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """The state nearest to loops and constraints, least in the metric of the mass matrix."""
+        if self.projection is None:
+            return q, v
+        q_new, v_new, near = self.call(self.projection[0], q, v, self.p)
+        (v_new,) = self.changed(self.projection[1], (v_new,), q_new, v, self.p, v_new, near)
+        return q_new, v_new
 
     def cut(self) -> None:
         """End the function that collects the formulas: what follows is another one, and reads what was computed so far."""

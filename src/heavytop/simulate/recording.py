@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import ceil, prod
 
 import numpy as np
 
+from heavytop._memory import available_memory
 from heavytop.compile import Steps
+from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Event, EventLog
 from heavytop.simulate.inputs import InputPlan
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.step import Terminals
+
+SHARE = 0.8
+"""Of the memory that can still be had, what a record may take."""
+SMALL = 16e6
+"""Bytes of a record for which nobody asks how much memory is left: the question costs as much as a short run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +65,26 @@ class RunProblem:
     def rows(self, array: np.ndarray) -> np.ndarray:
         """An array (..., n) as one row for each trajectory."""
         return np.broadcast_to(array, (*self.batch, array.shape[-1])).reshape(self.count, array.shape[-1])
+
+
+def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:
+    """Raise a SimulationError with the numbers and the remedies if the records, each with so many ``entries``, need more memory than can be had."""
+    every, count = problem.record_every, max(problem.count, 1)
+    records = problem.steps / every + 2
+    if (
+        32.0 * records * count * (problem.q.shape[-1] + problem.v.shape[-1]) < SMALL
+    ):  # with all that is recorded beside q and v
+        return
+    record = 8.0 * (entries() * count + 2)  # with the time and the number of the step
+    needed, room = records * record, SHARE * available_memory()
+    if needed <= room:
+        return
+    least = max(every + 1, ceil(problem.steps / (room / record - 2))) if room > 3 * record else problem.steps
+    raise SimulationError(
+        f"the record would hold about {needed / 8:.2g} numbers ({needed / 1e9:.3g} GB), but {max(room, 0.0) / 1e9:.3g} GB of memory can be had: "
+        f"{problem.steps:,} steps, {problem.count:,} trajectories. Raise record_every (now {every}) to {least} or more, or run fewer "
+        "trajectories at once, for example with a sweep into a store."
+    )
 
 
 @dataclass(frozen=True)
@@ -120,15 +147,18 @@ class Records:
         pairs = [(a, b) for a, b in zip(own, theirs, strict=True) if a is not None]
         return pairs + [(array, other.channels.get(name)) for name, array in self.channels.items()]
 
-    def with_last(self, moment: Records) -> Records:
-        """One more record; what the moment does not tell is held."""
+    def with_last(self, moment: Records, n: int) -> Records:
+        """The first ``n`` records and one more; what the moment does not tell is held. Where there is a record behind, it is overwritten."""
         last = {id(array): row for array, row in self.pairs(moment)}
 
         def join(array: np.ndarray) -> np.ndarray:
             row = last[id(array)]
             if row is None:
-                row = array[-1] if len(array) else np.full(array.shape[1:], np.nan)
-            return np.concatenate([array, np.asarray(row)[None]])
+                row = array[n - 1] if n else np.full(array.shape[1:], np.nan)
+            if len(array) == n:
+                return np.concatenate([array, np.asarray(row)[None]])
+            array[n] = row
+            return array[: n + 1]
 
         return self.each(join)
 
@@ -150,6 +180,7 @@ class Recording:
     records : of all trajectories.
     failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
     events : all crossings, and where they ended a trajectory.
+    watched : (*batch, n) what the watch saw; None if there is none.
     reached : time up to which the run got.
     """
 
@@ -157,6 +188,7 @@ class Recording:
     records: Records
     failed: np.ndarray
     events: EventLog
+    watched: np.ndarray | None = None
     reached: float = 0.0
     interrupted: bool = False
     limited: bool = False

@@ -11,9 +11,12 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import Ending, Outcome, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
+from heavytop.simulate.watch import OPEN, Watched
 
 MOST_CAUSES = 100
 """Trajectories of a batch whose divergence is looked into."""
+BLOWN_UP = 1e15
+"""Coordinates and velocities beyond which it is no wonder that forces are not finite."""
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
 UNSOLVED_STEP = "unsolved"
@@ -110,6 +113,9 @@ def _early_outcome(
         return Outcome(
             Ending.ended if guarded else Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index
         )
+    if (watched := _watched(problem, recording, index)) is not None:
+        text = jump(problem, recording, index, watched, told)
+        return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
@@ -136,6 +142,44 @@ def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     return bad[0] if bad else None
 
 
+def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Watched | None:
+    """What the watch saw of this trajectory if it ended it, else None."""
+    if recording.watched is None:
+        return None
+    rows = np.broadcast_to(recording.watched, (*problem.batch, recording.watched.shape[-1]))
+    watched = Watched.of(rows[index])
+    return watched if watched.raised else None
+
+
+def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
+    """What jumped, where, and what to do."""
+    method, h = problem.integrator.name, problem.step
+    if watched.branch < 0:
+        what = "a loop flipped to the other side of its joint"
+    elif watched.miss > OPEN:
+        what = f"loops and constraints are missed by {watched.miss:.2g}"
+    else:
+        what = (
+            f"the balance of energy was missed by {100 * watched.loss:.2g} % of the largest kinetic energy within steps that each miss more "
+            f"than the error of {method} explains"
+        )
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if told else None
+    if weak is None:
+        cause = (
+            likely_cause(problem, recording, index) if told else f"only the first {MOST_CAUSES} causes are analysed."
+        )
+        return f"{what}. No loop or constraint is nearly singular there: {cause}"
+    place = ", ".join(f"{x:.4g}" for x in watched.q[:8]) + (", ..." if len(watched.q) > 8 else "")
+    smaller = (
+        "a tighter rtol" if problem.integrator.chooses_step else f"a smaller step (now {h:g} s) or integrator='rkmk45'"
+    )
+    return (
+        f"{what}. At q = ({place}) {weak}: branches of motion come close to each other. Take {smaller}, or lengths and a start with which it "
+        "passes exactly or at a distance."
+    )
+
+
 def likely_cause(
     problem: RunProblem, recording: Recording, index: tuple[int, ...], residual: float | None = None
 ) -> str:
@@ -160,6 +204,9 @@ def likely_cause(
             f"|lambda| = {fastest:.4g} 1/s: take a step below {0.3 / max(fastest, 1e-300):.2g} s, or more iterations "
             f"({type(problem.integrator).__name__}(iterations=...))."
         )
+    known = _no_number(problem, recording, index)
+    if known:
+        return known
     speed = np.max(np.abs(recording.records.v[(slice(None), *index)]), axis=-1, initial=0.0)
     good = np.flatnonzero(np.isfinite(speed))
     grown = (
@@ -167,6 +214,27 @@ def likely_cause(
     )
     blame = "the control law or its sample time" if law is not None else "a force without bound, a singular mass matrix"
     return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
+
+
+def _no_number(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> str:
+    """Where the equations or the law themselves give no number at the last good record; empty if they do."""
+    records, dynamics = recording.records, problem.dynamics
+    here = (slice(None), *index)
+    good = (np.abs(records.q[here]) < BLOWN_UP).all(axis=-1) & (np.abs(records.v[here]) < BLOWN_UP).all(axis=-1)
+    good &= recording.t < recording.failed[index]
+    if not good.any() or np.any(~good[recording.t < recording.failed[index]]):
+        return ""
+    k = int(np.flatnonzero(good)[-1])
+    q, v = records.q[(k, *index)], records.v[(k, *index)]
+    u = np.zeros(dynamics.nu) if records.u is None else records.u[(k, *index)]
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    wrong = [name for name, value in zip(dynamics.u_names, u, strict=True) if not isfinite(value)]
+    if wrong:
+        return f"the law gives no finite number for {', '.join(map(repr, wrong))} at t = {recording.t[k]:.6g} s."
+    motion = dynamics.kernel("motion")
+    if motion is None or all(np.isfinite(rate).all() for rate in motion(q, v, u, p)[:2]):
+        return ""
+    return f"at t = {recording.t[k]:.6g} s {dynamics.why_not_finite(q, v, p)}"
 
 
 def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray, p: np.ndarray) -> float:
@@ -190,20 +258,15 @@ def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records
     end = np.where(np.isfinite(recording.failed), recording.failed, np.inf)
     stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)
     if not problem.batch:
-        keep = (t < end) & (t <= stop)
-        if not np.all(keep):
-            t, records = t[keep], records.each(lambda array: array[keep])
-        if not end <= stop and np.isfinite(stop) and (not len(t) or stop > t[-1]):
-            t, records = np.append(t, stop), records.with_last(recording.events.endings[()])
-        return t, records
+        n = int(np.count_nonzero((t < end) & (t <= stop)))
+        if not end <= stop and np.isfinite(stop) and (not n or stop > t[n - 1]):
+            return np.append(t[:n], stop), records.with_last(recording.events.endings[()], n)
+        return t[:n], records.each(lambda array: array[:n])
     late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)
-    if np.any(late):
-        kept = ~np.all(late, axis=tuple(range(1, late.ndim)))
+    n = int(np.count_nonzero(~np.all(late, axis=tuple(range(1, late.ndim)))))
 
-        def ended(array: np.ndarray) -> np.ndarray:
-            array = array.copy()
-            array[late] = np.nan
-            return array[kept]
+    def ended(array: np.ndarray) -> np.ndarray:  # in place, as another copy may not fit into the memory
+        array[late] = np.nan
+        return array[:n]
 
-        t, records = t[kept], records.each(ended)
-    return t, records
+    return t[:n], records.each(ended)

@@ -137,6 +137,7 @@ class _Evaluation:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
     every: int = 1
+    when: int | None = None
 
 
 @dataclass(eq=False)
@@ -211,16 +212,17 @@ class Tape:
         inputs: Sequence[Slot | Value | Array],
         outputs: Sequence[Slot] | None = None,
         every: int = 1,
+        when: int | None = None,
     ) -> tuple[Array, ...]:
         """Call a function of its own; its inputs are put into slots first. Returns what it computes.
 
-        ``outputs`` are the slots it writes, new ones if not given.
+        ``outputs`` are the slots it writes, new ones if not given; ``every`` and ``when`` as in :class:`.Call`.
         """
         names = tuple(function.inputs)
         sources = tuple(self._in_slot(x, role) for x, role in zip(inputs, names, strict=True))
         if outputs is None:
             outputs = [self.temporary(name, tuple(size)) for name, size in function.outputs.items()]
-        self._entries.append(_Evaluation(function, sources, tuple(outputs), every))
+        self._entries.append(_Evaluation(function, sources, tuple(outputs), every, when))
         self.cut()
         return tuple(self.slots.read(slot) for slot in outputs)
 
@@ -304,7 +306,7 @@ class Tape:
     def _call(self, entry: _Evaluation) -> Call:
         inputs = self.slots.names([self._moved.get(slot, slot) for slot in entry.inputs])
         outputs = self.slots.names([self._moved.get(slot, slot) for slot in entry.outputs])
-        return Call(self.slots.function(entry.function), inputs, outputs, entry.every)
+        return Call(self.slots.function(entry.function), inputs, outputs, entry.every, entry.when)
 
     def _formulas(self, section: _Section) -> _Evaluation:
         """The formulas of a section as a function."""

@@ -11,6 +11,7 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Control, Plant, PlantState
 from heavytop.simulate.slots import Slot, Tape
+from heavytop.simulate.watch import watch
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Terminals:
     Attributes
     ----------
     q, v, u, p, h : configuration, velocities, input, parameters, size of the step.
-    memory : of the law. work : done by inputs and dissipation. events : values of their functions. None where there is none.
+    memory : of the law. work : done by inputs and dissipation. watch : over what is kept. events : values of their functions. None where
+        there is none.
     own : what the integrator carries along, and given : what it is given, by its own names.
     signals : (stage time, table) of the samples of the reference.
     channels : name of the user's choice -> record.
@@ -33,6 +35,7 @@ class Terminals:
     h: str
     memory: str | None = None
     work: str | None = None
+    watch: str | None = None
     events: str | None = None
     own: dict[str, str] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
@@ -66,7 +69,8 @@ class _Assembly:
         self.channels: dict[str, Slot] = {}
         if law is not None and not integrator.chooses_step:
             self.channels |= {label: make(label, tuple(size)) for label, size in law.channels.items()}
-        self.extra = dict(list(plant.motion.outputs.items())[2:]) if not integrator.chooses_step else {}
+        told = not integrator.chooses_step and plant.stage is None
+        self.extra = dict(list(plant.motion.outputs.items())[2:]) if told else {}
         self.channels |= {label: make(label, tuple(size)) for label, size in self.extra.items()}
         self.memory_next = make("z next", plant.memory.shape) if self.sampled and plant.memory is not None else None
         self.event_values = make("events", next(iter(events.outputs.values()))) if events is not None else None
@@ -136,7 +140,7 @@ class _Assembly:
 
     def _advance(self, tape: Tape) -> list[Slot]:
         """The integrator's step, then back onto the manifold and the constraints; the slots that last."""
-        plant, method = self.plant, self.integrator
+        plant, method, slots = self.plant, self.integrator, self.plant.slots
         memory, following = plant.memory, self.memory_next
         if memory is not None and following is not None:  # with the step, so that it may be sampled twice
             remember = trace(lambda z: {"z": z + 0}, {"z": memory.shape}, name="remember")
@@ -156,9 +160,23 @@ class _Assembly:
         if method.project_every and plant.coordinates.constraint_names:  # rounding
             project = trace(lambda q: {"q": plant.coordinates.project(q)}, {"q": (plant.nq,)}, name="project")
             tape.call(project, (plant.q,), (plant.q,), method.project_every)
-        if plant.projection is not None and not method.enforces_constraints:  # back onto them, least in the metric of M
-            tape.call(plant.projection, (plant.q, plant.v, plant.parameters), (plant.q, plant.v))
-        return [*values, *([memory] if memory is not None and memory not in values else [])]
+        if plant.projection is not None and not method.enforces_constraints:  # back onto them
+            ends = plant.project(slots.read(plant.q), slots.read(plant.v))
+            tape.write([plant.q, plant.v], [tape.value(x, "end") for x in ends])
+        lasting = [slot for slot in (memory, self._watch(tape)) if slot is not None and slot not in values]
+        return [*values, *lasting]
+
+    def _watch(self, tape: Tape) -> Slot | None:
+        """Look whether what the motion keeps has jumped in this step."""
+        plant = self.plant
+        if plant.watch is None or plant.watched is None:
+            return None
+        power = plant.power if plant.control.kind != "continuous" else None
+        slots = {"q": plant.q, "v": plant.v, "p": plant.parameters, "h": plant.size, "u": plant.u, "work": plant.work}
+        function = watch(plant.dynamics, plant.watched, power, plant.work is not None)
+        inputs = [slot for name in function.inputs if (slot := slots.get(name)) is not None]
+        tape.call(function, (*inputs, plant.watch), (plant.watch,))
+        return plant.watch
 
     def _record(self, state: list[Slot]) -> list[Slot]:
         plant = self.plant
@@ -186,6 +204,7 @@ class _Assembly:
             h=name(plant.size),
             memory=maybe(plant.memory),
             work=maybe(plant.work),
+            watch=maybe(plant.watch),
             events=maybe(self.event_values),
             own={label: name(slot) for label, slot in plant.carried.items()},
             given={label: name(slot) for label, slot in plant.given.items()},

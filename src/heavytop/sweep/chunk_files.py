@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,24 +35,35 @@ def _codecs() -> tuple[Any, Any]:
     return Zstd(level=LEVEL, checksum=True), VLenUTF8()
 
 
-def encoded(array: Any, values: np.ndarray) -> bytes | None:
-    """Values of one chunk of a zarr array as the content of its file; None if all of them are the fill value, as no file says so too."""
-    compress, texts = _codecs()
-    text = array.dtype.kind in "OTU"
-    fill = array.fill_value
-    whole = np.asarray(values, dtype=object if text else array.dtype)
-    if text:
-        if not any(value != fill for value in whole.reshape(-1).tolist()):
+@dataclass(frozen=True)
+class ChunkFormat:
+    """How the chunks of an array are written: their shape, type (``str`` for texts) and the value that needs no file."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    fill: Any
+
+    def encoded(self, values: np.ndarray) -> bytes | None:
+        """Values of one chunk as the content of its file; None if all of them are the fill value, as no file says so too."""
+        compress, texts = _codecs()
+        whole = np.asarray(values, dtype=object if self.dtype is str else self.dtype)
+        if self.dtype is str:
+            if not any(value != self.fill for value in whole.reshape(-1).tolist()):
+                return None
+        elif _all_fill(whole, self.fill):
             return None
-    elif _all_fill(whole, fill):
-        return None
-    if whole.shape != tuple(array.chunks):  # at the edge of the array
-        padded = np.full(array.chunks, fill, dtype=whole.dtype)
-        padded[tuple(slice(0, n) for n in whole.shape)] = whole
-        whole = padded
-    if text:
-        return compress.encode(texts.encode(whole.reshape(-1)))
-    return compress.encode(np.ascontiguousarray(whole, dtype=whole.dtype.newbyteorder("<")))
+        if whole.shape != self.shape:  # at the edge of the array
+            padded = np.full(self.shape, self.fill, dtype=whole.dtype)
+            padded[tuple(slice(0, n) for n in whole.shape)] = whole
+            whole = padded
+        if self.dtype is str:
+            return compress.encode(texts.encode(whole.reshape(-1)))
+        return compress.encode(np.ascontiguousarray(whole, dtype=whole.dtype.newbyteorder("<")))
+
+
+def decoded(content: bytes) -> bytes:
+    """What was encoded, as bytes."""
+    return bytes(_codecs()[0].decode(content))
 
 
 def _all_fill(values: np.ndarray, fill: Any) -> bool:

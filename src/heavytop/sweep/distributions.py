@@ -1,6 +1,6 @@
 """Random values of a sweep: a draw is a function of the seed, the name of the variable and the index of the draw, of nothing else.
 
-Every draw owns blocks of a counter-based generator (Philox 4x64, four words a block), so any range of draws is made at once, in any order
+Every draw owns words of a counter-based generator (Philox 4x64, four words a block), so any range of draws is made at once, in any order
 and in any process, with the same bits.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -46,11 +46,11 @@ class Distribution:
         >>> normal(0.0, 1.0).draw(0, "wind", 5, 7).tolist() == normal(0.0, 1.0).draw(0, "wind", 0, 7)[5:].tolist()
         True
         """
-        blocks = ceil(self.words / WORDS)
         key = int.from_bytes(hashlib.sha256(f"heavytop sweep {seed} {name}".encode()).digest()[:16], "little")
-        generator = np.random.Philox(key=key, counter=start * blocks)
-        raw = generator.random_raw((stop - start) * blocks * WORDS).reshape(stop - start, blocks * WORDS)
-        unit = ((raw[:, : self.words] >> np.uint64(11)) + 0.5) * 2.0**-53  # in (0, 1), never 0 or 1
+        block, skipped = divmod(start * self.words, WORDS)
+        generator = np.random.Philox(key=key, counter=block)
+        raw = generator.random_raw((stop - start) * self.words + skipped)[skipped:].reshape(stop - start, self.words)
+        unit = ((raw >> np.uint64(11)) + 0.5) * 2.0**-53  # in (0, 1), never 0 or 1
         return self.transform(unit, *self.settings).reshape(stop - start, *self.shape)
 
 

@@ -22,11 +22,20 @@ from heavytop.sweep.measure import FAILED
 from heavytop.sweep.store import Store
 from heavytop.sweep.study import Study
 
-AHEAD = 2
-"""Chunks per thread of the cluster that are handed out: one in work, one waiting. More would only fill memory."""
+AHEAD = 3
+"""Chunks per thread of the cluster that are handed out: one in work, one being written, one waiting. More would only fill memory."""
 PATIENCE, LEAST_PATIENCE = 20.0, 60.0
 """A worker is taken for hanging after so many times the slowest chunk so far, and so many seconds."""
 POLL = 1.0
+CALM = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1},
+}
+"""Settings of Dask for workers on this machine: by default every process looks at itself a hundred times a second and hands memory back
+that it needs again at once, which costs some percent of a processor each."""
 
 Region = Sequence[slice]
 Keep = Callable[[int, Output], None]
@@ -118,8 +127,16 @@ def work(
     failed = int(np.sum(output.outcome == FAILED))
     if path is None:
         return output, failed, time.process_time() - begun
+    _let_next_begin()
     _store(path).write(index, output, study)
     return None, failed, time.process_time() - begun
+
+
+def _let_next_begin() -> None:
+    """The worker computes the next chunk while this thread waits for the disk."""
+    from distributed import secede
+
+    secede()
 
 
 @dataclass
@@ -256,13 +273,15 @@ def connected(client: Any, workers: int | None) -> Iterator[Any]:
     if client == "local":
         import logging
 
+        from dask import config
+
         options: Any = {
             "threads_per_worker": 1,
             "processes": True,
             "dashboard_address": None,
             "silence_logs": logging.CRITICAL,
         }
-        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
+        with config.set(CALM), LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
             yield made
         return
     try:

@@ -139,7 +139,7 @@ def open_result(path: str | Path, study: Study | None = None) -> Result:
     import xarray
 
     store = Store(path)
-    varied, dims = store.group.attrs["varied"], store.group.attrs["dimensions"]
+    varied, dims = store.attributes["varied"], store.attributes["dimensions"]
     data = xarray.open_zarr(str(store.path), consolidated=False, chunks=None)
     data = data.set_coords([name for name in varied if name in data]).drop_vars("done")
     data = data.transpose(*dims, ...)

@@ -25,6 +25,8 @@ def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[np.nd
     if not 0 < confidence < 1:
         raise SweepError(f"a confidence lies between 0 and 1, got {confidence}.")
     k, n = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    if np.any(~((k >= 0) & (k <= n) & (n < np.inf))):
+        raise SweepError("successes lie between 0 and the number of trials, which is finite.")
     z = ndtri(0.5 + confidence / 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = k / n
@@ -64,6 +66,8 @@ def quantile_interval(values: np.ndarray, q: float, confidence: float = 0.95) ->
     """
     from scipy.stats import binom
 
+    if not (0 <= q <= 1 and 0 < confidence < 1):
+        raise SweepError(f"a quantile and a confidence lie between 0 and 1, got {q} and {confidence}.")
     x = np.sort(np.asarray(values, dtype=float).reshape(-1))
     n = len(x)
     if n == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +14,9 @@ import numpy as np
 from heavytop._files import sweep_leftovers, work_folder
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Output, missing
-from heavytop.sweep.chunk_files import compressor, encoded, file_of, put, settle
+from heavytop.sweep.chunk_files import ChunkFormat, compressor, decoded, file_of, put, settle
 from heavytop.sweep.describe import difference
-from heavytop.sweep.grid import DRAW, Chunks
+from heavytop.sweep.grid import DRAW, Chunks, Variable
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.study import StoredVariable, Study, write_into
 
@@ -43,15 +45,15 @@ class Store:
         self.path = Path(path).absolute()
 
     @cached_property
-    def group(self) -> Any:
-        """The open group."""
+    def attributes(self) -> dict[str, Any]:
+        """What the store says about itself."""
         try:
-            group = zarr_module().open_group(str(self.path), mode="r+")
-        except (OSError, KeyError, ValueError) as error:
+            attributes = json.loads((self.path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
+        except (OSError, KeyError, TypeError, ValueError) as error:
             raise SweepError(f"{str(self.path)!r} is no store of a sweep: {error}.") from error
-        if group.attrs.get("format") != FORMAT:
-            raise SweepError(f"{str(self.path)!r} is no store of a sweep: its format is {group.attrs.get('format')!r}.")
-        return group
+        if attributes.get("format") != FORMAT:
+            raise SweepError(f"{str(self.path)!r} is no store of a sweep: its format is {attributes.get('format')!r}.")
+        return attributes
 
     @property
     def exists(self) -> bool:
@@ -61,29 +63,38 @@ class Store:
     @cached_property
     def chunks(self) -> Chunks:
         """The cut of the store."""
-        return Chunks(tuple(self.group.attrs["shape"]), tuple(self.group.attrs["chunk"]))
+        return Chunks(tuple(self.attributes["shape"]), tuple(self.attributes["chunk"]))
 
     @property
     def lines(self) -> tuple[str, ...]:
         """What the store was made for."""
-        return tuple(self.group.attrs["study"])
+        return tuple(self.attributes["study"])
 
     def marks(self) -> np.ndarray:
         """The mark of every chunk."""
-        return np.asarray(self.arrays["done"][:])
-
-    @cached_property
-    def arrays(self) -> dict[str, Any]:
-        """The arrays by name."""
-        return dict(self.group.arrays())
+        marks = np.full(len(self.chunks), OPEN, dtype=np.uint8)
+        folder = self.path / "done" / "c"
+        for name in os.listdir(folder) if folder.is_dir() else ():
+            try:
+                marks[int(name)] = decoded((folder / name).read_bytes())[0]
+            except (OSError, ValueError, IndexError, RuntimeError) as error:
+                raise SweepError(
+                    f"{str(folder / name)!r} is damaged: {error}. Remove it to do this chunk again."
+                ) from error
+        return marks
 
     @cached_property
     def entries(self) -> dict[str, StoredVariable]:
         """Variables of the result."""
         return {
             n: StoredVariable(tuple(e["dims"]), tuple(e["shape"]), e["dtype"], e["unit"])
-            for n, e in self.group.attrs["layout"].items()
+            for n, e in self.attributes["layout"].items()
         }
+
+    @cached_property
+    def formats(self) -> dict[str, ChunkFormat]:
+        """How the arrays of the result are written."""
+        return _formats(self.chunks.size, self.entries)
 
     # --- making -----------------------------------------------------------------------------------------------------------------
 
@@ -107,36 +118,13 @@ class Store:
             raise StoreFull(f"cannot make the store {str(self.path)!r}: {error.strerror or error}.") from error
 
     def _fill(self, group: Any, study: Study, chunks: Chunks, layout: Mapping[str, StoredVariable]) -> None:
-        dims = tuple(study.grid.sizes)
-
-        def array(name: str, entry: StoredVariable, dtype: Any, fill: Any, **attributes: Any) -> None:
-            group.create_array(
-                name,
-                shape=(*chunks.shape, *entry.shape),
-                chunks=(*chunks.size, *(max(n, 1) for n in entry.shape)),
-                dtype=dtype,
-                fill_value=fill,
-                compressors=compressor(),
-                dimension_names=(*dims, *entry.dims),
-                attributes={"units": entry.unit, **attributes} if entry.unit else attributes,
-            )
-
-        plain = StoredVariable((), (), "", "")
-        for name, entry in layout.items():
-            array(name, entry, entry.dtype, missing(np.dtype(entry.dtype)).item())
-        array("outcome", plain, "i1", -1, meaning=list(OUTCOMES))
-        array("end_time", StoredVariable((), (), "", "s"), "f8", float("nan"))
-        array("cause", plain, str, "")
-        count = len(chunks)
-        group.create_array(
-            "done",
-            shape=(count,),
-            chunks=(1,),
-            dtype="u1",
-            fill_value=OPEN,
-            compressors=compressor(),
-            dimension_names=("chunk",),
-        )
+        dims, nothing = tuple(study.grid.sizes), StoredVariable((), (), "", "")
+        about: dict[str, dict[str, Any]] = {"outcome": {"meaning": list(OUTCOMES)}, "end_time": {"units": "s"}}
+        about |= {name: {"units": entry.unit} for name, entry in layout.items() if entry.unit}
+        for name, form in _formats(chunks.size, layout).items():
+            entry = layout.get(name, nothing)
+            _array(group, name, form, (*chunks.shape, *entry.shape), (*dims, *entry.dims), about.get(name, {}))
+        _array(group, "done", MARK, (len(chunks),), ("chunk",), {})
         self._coordinates(group, study, layout)
 
     @staticmethod
@@ -156,15 +144,9 @@ class Store:
         for variable in study.grid.variables.values():
             if variable.distribution is None:
                 continue
-            sample = study.grid.own_values(variable, [slice(0, 1)])
-            group.create_array(
-                variable.name,
-                shape=(study.grid.sizes["draw"], *variable.shape),
-                chunks=(place["draw"], *variable.shape),
-                dtype=str if sample.dtype.kind == "U" else sample.dtype,
-                compressors=compressor(),
-                dimension_names=("draw", *(f"{variable.name}_{k}" for k in range(len(variable.shape)))),
-            )
+            form = _draw_format(study, variable, place[DRAW])
+            further = (f"{variable.name}_{k}" for k in range(len(variable.shape)))
+            _array(group, variable.name, form, (study.grid.sizes[DRAW], *variable.shape), (DRAW, *further), {})
 
     def check(self, study: Study) -> None:
         """Raise a SweepError that shows the difference if the store was made for another study."""
@@ -179,11 +161,13 @@ class Store:
     def write(self, index: int, output: Output, study: Study, mark: int = DONE) -> None:
         """Write a chunk, see it on the disk, then mark it."""
         files: dict[Path, bytes | None] = {}
+        place = self.chunks.place(index)
         for name, values in self._values(index, output):
-            files[self._file(name, self.chunks.place(index))] = encoded(self.arrays[name], values)
-        for name, place, values in self._draws(index, output, study):
-            files[self._file(name, place)] = encoded(self.arrays[name], values)
-        done = {file_of(self.path, "done", (index,)): encoded(self.arrays["done"], np.array([mark], dtype=np.uint8))}
+            form = self.formats[name]
+            files[self._file(name, form, place)] = None if values is None else form.encoded(values)
+        for name, form, number, values in self._draws(index, output, study):
+            files[self._file(name, form, (number,))] = form.encoded(values)
+        done = {file_of(self.path, "done", (index,)): MARK.encoded(np.array([mark], dtype=np.uint8))}
         try:
             for part in (files, done):
                 self._put(part)
@@ -201,12 +185,12 @@ class Store:
                 raise
             put(files, self.path / "done")
 
-    def _file(self, name: str, place: Sequence[int]) -> Path:
+    def _file(self, name: str, form: ChunkFormat, place: Sequence[int]) -> Path:
         """The file of a chunk; axes after those of the sweep are not cut."""
-        return file_of(self.path, name, (*place, *(0,) * (self.arrays[name].ndim - len(place))))
+        return file_of(self.path, name, (*place, *(0,) * (len(form.shape) - len(place))))
 
-    def _values(self, index: int, output: Output) -> Iterator[tuple[str, np.ndarray]]:
-        """Name and values of every array of the result on the box of a chunk."""
+    def _values(self, index: int, output: Output) -> Iterator[tuple[str, np.ndarray | None]]:
+        """Name and values of every array of the result on the box of a chunk; None for those that hold nothing."""
         region = self.chunks.region(index)
         box = [slice(0, s.stop - s.start) for s in region]
         counts = tuple(s.stop for s in box)
@@ -214,12 +198,13 @@ class Store:
             n: np.full((*counts, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in self.entries.items()
         }
         arrays |= {"outcome": np.empty(counts, dtype=np.int8), "end_time": np.empty(counts)}
-        arrays["cause"] = np.full(counts, "", dtype=object)
+        if output.causes:
+            arrays["cause"] = np.full(counts, "", dtype=object)
         write_into(arrays, box, output, self.entries)
-        yield from arrays.items()
+        yield from {"cause": None, **arrays}.items()
 
-    def _draws(self, index: int, output: Output, study: Study) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
-        """Name, chunk and values of the random variables on this range of draws, for the first chunk that has them."""
+    def _draws(self, index: int, output: Output, study: Study) -> Iterator[tuple[str, ChunkFormat, int, np.ndarray]]:
+        """Name, format, chunk and values of the random variables on this range of draws, for the first chunk that has them."""
         if DRAW not in study.grid.sizes:
             return
         axis = list(study.grid.sizes).index(DRAW)
@@ -232,11 +217,50 @@ class Store:
                 values = output.draws.get(variable.name)
                 if values is None:
                     values = study.grid.own_values(variable, [bounds])
-                yield variable.name, (place[axis],), values
+                form = _draw_format(study, variable, self.chunks.size[axis])
+                yield variable.name, form, place[axis], values
 
     def tidy(self) -> None:
         """Remove what writers that were killed have left behind."""
         sweep_leftovers(self.path / "done")
+
+
+MARK = ChunkFormat((1,), np.dtype(np.uint8), OPEN)
+"""Of the marks of chunks, one in a file."""
+
+
+def _formats(size: Sequence[int], entries: Mapping[str, StoredVariable]) -> dict[str, ChunkFormat]:
+    box = tuple(size)
+    forms = {
+        name: ChunkFormat(
+            (*box, *(max(n, 1) for n in entry.shape)), np.dtype(entry.dtype), missing(np.dtype(entry.dtype)).item()
+        )
+        for name, entry in entries.items()
+    }
+    forms["outcome"] = ChunkFormat(box, np.dtype(np.int8), -1)
+    forms["end_time"] = ChunkFormat(box, np.dtype(float), float("nan"))
+    return {**forms, "cause": ChunkFormat(box, str, "")}
+
+
+def _draw_format(study: Study, variable: Variable, count: int) -> ChunkFormat:
+    kind = study.grid.own_values(variable, [slice(0, 1)]).dtype
+    return ChunkFormat((count, *variable.shape), str if kind.kind == "U" else kind, "" if kind.kind == "U" else 0)
+
+
+def _array(
+    group: Any, name: str, form: ChunkFormat, shape: tuple[int, ...], dims: tuple[str, ...], about: dict[str, Any]
+) -> None:
+    """Make an array of the store."""
+    group.create_array(
+        name,
+        shape=shape,
+        chunks=form.shape,
+        dtype=form.dtype,
+        fill_value=form.fill,
+        compressors=compressor(),
+        dimension_names=dims,
+        attributes=about,
+    )
 
 
 def _attributes(study: Study) -> dict[str, Any]:

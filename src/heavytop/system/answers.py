@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, numbers
+from heavytop._arrays import Array, Floats, numbers
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.system.description import at_defaults
 from heavytop.system.evaluation import Evaluation, Parameters
@@ -15,8 +15,8 @@ from heavytop.system.evaluation import Evaluation, Parameters
 class Momentum(NamedTuple):
     """Linear momentum (..., 3) in kg m/s and angular momentum (..., 3) in kg m^2/s, in world axes."""
 
-    linear: np.ndarray
-    angular: np.ndarray
+    linear: Floats
+    angular: Floats
 
 
 class Power(NamedTuple):
@@ -25,9 +25,9 @@ class Power(NamedTuple):
     The energy of the system changes at the rate ``input + supplied - dissipated``.
     """
 
-    input: np.ndarray
-    dissipated: np.ndarray
-    supplied: np.ndarray
+    input: Floats
+    dissipated: Floats
+    supplied: Floats
 
 
 class Answers(Evaluation):
@@ -35,27 +35,27 @@ class Answers(Evaluation):
 
     # --- frames -----------------------------------------------------------------------------------------------------------
 
-    def pose(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def pose(self, a: str, b: str, q: Array, parameters: Parameters = None) -> Floats:
         """G_ab (..., 4, 4): pose of frame b in frame a."""
         return self.evaluate(f"pose:{a}:{b}", self._configuration(q), parameters=parameters)
 
-    def jacobian(self, a: str, b: str, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def jacobian(self, a: str, b: str, q: Array, parameters: Parameters = None) -> Floats:
         """J_ab (..., 6, nv): body twist (linear, angular) of b relative to a is J_ab v."""
         return self.evaluate(f"jacobian:{a}:{b}", self._configuration(q), parameters=parameters)
 
-    def jacobian_rate(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def jacobian_rate(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """d/dt(J_ab) (..., 6, nv) along the motion (eq. 3.124c, erratum 0.44)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
         return self.evaluate(f"jacobian_rate:{a}:{b}", q, v, parameters=parameters)
 
-    def twist(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def twist(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """xi_ab (..., 6): linear and angular velocity of frame b relative to frame a, in axes of b (eq. 3.104)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
         return self.evaluate(f"twist:{a}:{b}", q, v, parameters=parameters)
 
     def twist_rate(
         self, a: str, b: str, q: Array, v: Array, acceleration: Array, parameters: Parameters = None
-    ) -> np.ndarray:
+    ) -> Floats:
         """d/dt(xi_ab) = J_ab a + d/dt(J_ab) v (..., 6) for the velocity rates ``acceleration`` (nv,)."""
         q, v, rates = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._rates(acceleration)
         return self.evaluate(f"twist_rate:{a}:{b}", q, v, rates, parameters=parameters)
@@ -71,9 +71,9 @@ class Answers(Evaluation):
         total = sum((inertia.mass for inertia in self.description.inertias.values()), np.zeros(()))
         return float(at_defaults(total, self.description.parameters))
 
-    def center_of_mass(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def center_of_mass(self, q: Array, parameters: Parameters = None) -> Floats:
         """Centre of mass (..., 3) of all bodies in the world, m."""
-        return self.evaluate("center_of_mass", self._configuration(q), parameters=parameters)
+        return self._finite("center_of_mass", self._configuration(q), parameters=parameters)
 
     def momentum(self, q: Array, v: Array, about: Any = None, parameters: Parameters = None) -> Momentum:
         """Linear and angular momentum of all bodies in world axes.
@@ -92,7 +92,7 @@ class Answers(Evaluation):
         array([6., 0., 0.])
         """
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        linear, angular = self.evaluate("momentum", q, v, parameters=parameters)
+        linear, angular = self._finite("momentum", q, v, parameters=parameters)
         if about is None:
             return Momentum(linear, angular)
         if isinstance(about, str):
@@ -107,26 +107,26 @@ class Answers(Evaluation):
 
     # --- energy and power ---------------------------------------------------------------------------------------------------
 
-    def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """T (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("kinetic_energy", q, v, parameters=parameters)
+        return self._finite("kinetic_energy", q, v, parameters=parameters)
 
-    def potential_energy(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def potential_energy(self, q: Array, parameters: Parameters = None) -> Floats:
         """V (...,) in J: gravity, springs and the user's potentials."""
-        return self.evaluate("potential_energy", self._configuration(q), parameters=parameters)
+        return self._finite("potential_energy", self._configuration(q), parameters=parameters)
 
-    def energy(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """T + V (...,) in J."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("energy", q, v, parameters=parameters)
+        return self._finite("energy", q, v, parameters=parameters)
 
-    def acceleration_energy(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> np.ndarray:
+    def acceleration_energy(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
         """S (...) in J/s^2: half the sum of mass times squared acceleration (eq. 3.113); its gradient by ``a`` is M a + c."""
         q, v, a = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._rates(a)
-        return self.evaluate("acceleration_energy", q, v, a, parameters=parameters)
+        return self._finite("acceleration_energy", q, v, a, parameters=parameters)
 
     def power(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Power:
         """Power of the inputs, of what resists, and of all other forces that are no gradient of an energy."""
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
-        return Power(*self.evaluate("power", q, v, u, parameters=parameters))
+        return Power(*self._finite("power", q, v, u, parameters=parameters))

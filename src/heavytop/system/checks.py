@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, to_sx
-from heavytop.compile.trace import NOT_MATH, holds_nan
+from heavytop.compile.trace import NOT_MATH, holds_nan, trace_of
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.inputs import BodyWrench, JointAction
@@ -74,6 +74,27 @@ def check_inertia(model: Evaluation) -> None:
             f"{value:.1e} after scaling its diagonal to one). Give inertia to the bodies that this joint carries, with a moment "
             "about its axis (a point mass on the axis has none)."
         )
+
+
+def why_not_finite(model: Evaluation, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+    """What keeps the equations from having finite numbers at a state (..., nq), (..., nv) with parameters (..., np), in words."""
+    expressions = model.expressions
+    symbols = {"q": expressions.q, "v": expressions.v, "p": expressions.p}
+    for terms in expressions.dynamics.elements:
+        if terms.exerted is None or not is_symbolic(terms.exerted):
+            continue
+        force = trace_of("force", symbols, {"force": terms.exerted}).interpret(q, v, p)[0]
+        if not np.all(np.isfinite(force)):
+            return (
+                f"{terms.element.title} has no finite force there. A strut, for one, has no direction where its points meet: give them "
+                "a distance."
+            )
+    if not np.all(np.isfinite(model.traced("mass_matrix").interpret(q, p)[0])):
+        return "its mass matrix is not finite there. Euler angles may be at their singularity."
+    return (
+        "its mass matrix is singular there. Some velocity coordinate moves no mass (a joint that carries only massless bodies, or a mass "
+        "on its own axis), or Euler angles are at their singularity."
+    )
 
 
 def _check_action(dynamics: EquationTerms, action: BodyWrench | JointAction) -> Array:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._arrays import Floats
 from heavytop.errors import ConfigurationError, unknown_name
 from heavytop.geometry import linalg
 from heavytop.system.elimination import RANK_TOLERANCE
@@ -20,8 +21,8 @@ LONGEST_STEP = 0.5
 
 
 def assemble(
-    model: Model, q: np.ndarray, v: np.ndarray, fixed: tuple[str, ...], parameters: Any, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
+    model: Model, q: Floats, v: Floats, fixed: tuple[str, ...], parameters: Any, tolerance: float
+) -> tuple[Floats, Floats]:
     """Gauss-Newton with rank-revealing steps from the guess (q, v); joints in ``fixed`` keep their configuration and velocity."""
     free = np.ones(model.nv, dtype=bool)
     labels = tuple(model.coordinates.names or ())
@@ -38,7 +39,7 @@ def assemble(
         q = model.integrate(q, step * min(1.0, LONGEST_STEP / max(length, 1e-300)), 1.0)
     else:
         raise ConfigurationError(
-            f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop equations still miss by "
+            f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop constraints are still violated by "
             f"{np.max(np.abs(phi)):.3g}. Give a configuration nearer to a closed one, check the lengths, or fix fewer joints."
         )
     residual = model.evaluate("velocity_residual", q, v, parameters=parameters)
@@ -47,14 +48,14 @@ def assemble(
     left = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)), initial=0.0)
     if left > 1e-8 * max(1.0, np.max(np.abs(v), initial=0.0)):
         raise ConfigurationError(
-            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they miss by {left:.3g}. Fix fewer joints."
+            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {left:.3g}. Fix fewer joints."
         )
     return q, v
 
 
 def _least_step(
     model: Model, q: np.ndarray, right: np.ndarray, free: np.ndarray, parameters: Any, count: int
-) -> np.ndarray:
+) -> Floats:
     """Shortest displacement (nv,) of the free joints that solves the first ``count`` rows to first order."""
     rows = model.evaluate("constraint_jacobian", q, parameters=parameters)
     holonomic = rows[model.holonomic_rows][:count]

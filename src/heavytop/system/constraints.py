@@ -42,9 +42,6 @@ from heavytop.system.kinematics import Kinematics
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
-NEAR = 1e-2
-"""Share of its scale below which a pivot tells that the configuration is nearly singular."""
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -208,10 +205,10 @@ class ConstrainedDynamics:
         return SparseLDL(self.Phi @ self._released, self.groups)
 
     def near_singular(self) -> Array:
-        """Whether a row of Phi nearly depends on the others: errors of positions and velocities then grow in the accelerations."""
+        """1 where a row of Phi nearly depends on the others, else 0: errors of positions and velocities then grow in the accelerations."""
         import casadi
 
-        return casadi.ArrayInterface(casadi.densify(self._compliance.nearness), 0) < NEAR
+        return casadi.ArrayInterface(casadi.densify(self._compliance.near), 0)
 
     def free_acceleration(self, u: Array) -> Array:
         """a0 = M^-1 (B u - passive + nonideal): the acceleration without the ideal constraint forces."""
@@ -228,6 +225,12 @@ class ConstrainedDynamics:
     def acceleration(self, u: Array) -> Array:
         """a = a0 + M^-1 Phi^T lam."""
         return self.free_acceleration(u) + np.matvec(self._released, self.multipliers(u))
+
+    def acceleration_check(self, u: Array) -> dict[str, Array]:
+        """The acceleration, what it leaves of Phi a + d/dt(Phi) v + d/dt(b) (m,), and the size of these terms (m,)."""
+        a, bias = self.acceleration(u), concatenate(*(rows.bias for rows in self.rows))
+        free = np.matvec(self.Phi, self.free_acceleration(u))
+        return {"a": a, "missed": np.matvec(self.Phi, a) + bias, "size": np.abs(free) + np.abs(bias)}
 
     def reactions(self, u: Array) -> dict[str, Array]:
         """Name -> reaction: for a loop the wrench (6,) on b in its joint frame, else the generalised force (nv,)."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic
+from heavytop._arrays import Array, Floats, is_symbolic
 from heavytop.system.forces.base import ForceElement
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
@@ -92,12 +92,12 @@ class Description:
         """Edges that carry coordinates, in order of declaration."""
         return tuple(edge for edge in self.graph.edges if edge.joint.coordinates.nq)
 
-    def parameter_values(self) -> np.ndarray:
+    def parameter_values(self) -> Floats:
         """Default values (np,)."""
         return np.array([p.value for p in self.parameters], dtype=float)
 
 
-def at_defaults(value: Array, parameters: tuple[Parameter, ...]) -> np.ndarray:
+def at_defaults(value: Array, parameters: tuple[Parameter, ...]) -> Floats:
     """A possibly symbolic array with each parameter at its default value."""
     if not is_symbolic(value):
         return np.asarray(value, dtype=float)

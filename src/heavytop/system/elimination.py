@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, to_sx
+from heavytop._arrays import Array, Floats, is_symbolic, to_sx
 
 RANK_TOLERANCE = 1e-10
 """A pivot of S = Phi M^-1 Phi^T below this share of the scale of its row counts as zero: in the metric M^-1 the row of Phi then lies within
 about 1e-5 (the square root) of the span of the rows before it. The scale is the sum of the diagonal entries of the rows it belongs to,
 so that a row that vanishes as a whole, as in an aligned mechanism, is seen to vanish."""
+
+
+NEAR = 1e-3
+"""Share of its scale below which a pivot tells that the configuration is nearly singular."""
 
 
 def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
@@ -28,7 +32,7 @@ def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
     return [totals[group] for group in groups]
 
 
-def independent_rows(Phi: np.ndarray, M: np.ndarray, groups: Sequence[int]) -> int:
+def independent_rows(Phi: Floats, M: Floats, groups: Sequence[int]) -> int:
     """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
     S = Phi @ np.linalg.solve(M, Phi.T)
     size = np.sqrt(row_scales(np.diag(S).tolist(), groups))
@@ -45,7 +49,7 @@ class SparseLDL:
 
     Attributes
     ----------
-    nearness : smallest share that a pivot which counts has of its scale (guarded only): small near a singular configuration.
+    near : 1 where a pivot that counts is below ``NEAR`` of its scale (guarded only), near a singular configuration; else 0.
     """
 
     def __init__(self, matrix: Array, groups: Sequence[int] | None = None) -> None:
@@ -57,7 +61,7 @@ class SparseLDL:
         self.rows = [{j: M[i, j] for j in range(self.n) if not M[i, j].is_zero()} for i in range(self.n)]
         diagonal = [row.get(i, self._zero) for i, row in enumerate(self.rows)]
         scales = None if groups is None else row_scales(diagonal, groups)
-        self.nearness = casadi.SX(1.0)
+        self.near = casadi.SX(0.0)
         self.order = self._minimum_degree()
         self.inverse_pivots: dict[int, casadi.SX] = {}
         self.factors: dict[int, dict[int, casadi.SX]] = {}
@@ -83,9 +87,7 @@ class SparseLDL:
         if pivot.is_zero():
             return self._zero
         regular = pivot > RANK_TOLERANCE * scale
-        self.nearness = casadi.fmin(
-            self.nearness, casadi.if_else(regular, pivot / casadi.if_else(regular, scale, 1.0), 1.0)
-        )
+        self.near = casadi.logic_or(self.near, casadi.logic_and(regular, pivot < NEAR * scale))
         return casadi.if_else(regular, 1.0 / casadi.if_else(regular, pivot, 1.0), 0.0)
 
     def _minimum_degree(self) -> list[int]:

@@ -8,13 +8,13 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, is_finite, is_symbolic, numbers
+from heavytop._arrays import Array, Floats, Seed, is_finite, is_symbolic, numbers
 from heavytop._gate import Inside
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.system.checks import check_inertia
+from heavytop.system.checks import check_inertia, why_not_finite
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 from heavytop.system.function import ModelFunction
@@ -146,11 +146,11 @@ class Evaluation(Inside, Unchanging):
         rows = self.expressions.constrained.rows
         return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
 
-    def neutral(self) -> np.ndarray:
+    def neutral(self) -> Floats:
         """The configuration of no displacement (nq,)."""
         return self.coordinates.neutral()
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
+    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
         """Random configurations (*shape, nq); ``rng`` is a generator or a seed."""
         return self.coordinates.random(rng, shape)
 
@@ -210,13 +210,23 @@ class Evaluation(Inside, Unchanging):
 
     _raw_evaluate = evaluate
 
+    def _finite(self, name: str, q: Array, *further: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at a checked state (q, v, ...); what is not finite there raises an error that tells why."""
+        results = self._raw_evaluate(name, q, *further, parameters=parameters)
+        for result in results if isinstance(results, tuple) else (results,):
+            if not is_symbolic(result) and not is_finite(result):
+                v = further[0] if further else np.zeros(self.nv)
+                why = why_not_finite(self, q, v, self.parameter_vector(parameters))
+                raise ConfigurationError(f"the {name.replace('_', ' ')} of {self.name!r} is not finite: {why}")
+        return results
+
     @cached_property
-    def _default_parameters(self) -> np.ndarray:
+    def _default_parameters(self) -> Floats:
         values = self.description.parameter_values()
         values.setflags(write=False)
         return values
 
-    def parameter_vector(self, parameters: Parameters = None) -> np.ndarray:
+    def parameter_vector(self, parameters: Parameters = None) -> Floats:
         """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
         if not parameters:
             return self._default_parameters.copy()
@@ -256,7 +266,7 @@ class Evaluation(Inside, Unchanging):
 
     def _is_on_manifold(self, q: Array) -> bool:
         """Whether this is one configuration, finite and on its manifold, by the quickest test; False: look closer."""
-        if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
+        if type(q) is not Floats or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
             return False
         if not self._equations_of_q:
             return True
@@ -274,7 +284,7 @@ class Evaluation(Inside, Unchanging):
     def _equations_of_q(self) -> int:
         return len(self.coordinates.constraint_names)
 
-    def _checked_configuration(self, q: Array) -> np.ndarray:
+    def _checked_configuration(self, q: Array) -> Floats:
         q = numbers(q, f"configuration q of {self.name!r}")
         if q.ndim == 0 or q.shape[-1] != self.nq:
             hint = f"Its coordinates are {', '.join(self.q_names)}."
@@ -285,7 +295,7 @@ class Evaluation(Inside, Unchanging):
             raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
         return self.coordinates.check(q, f"configuration q of {self.name!r}", MANIFOLD_TOLERANCE)
 
-    def _check_closed(self, q: np.ndarray, parameters: Parameters) -> None:
+    def _check_closed(self, q: Floats, parameters: Parameters) -> None:
         miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
         if miss > CLOSED_TOLERANCE:
             raise ConfigurationError(
@@ -294,7 +304,7 @@ class Evaluation(Inside, Unchanging):
             )
         self.check_branches(q, parameters)
 
-    def check_branches(self, q: np.ndarray, parameters: Parameters = None) -> None:
+    def check_branches(self, q: Floats, parameters: Parameters = None) -> None:
         """Raise a ConfigurationError where a loop closes with a joint turned by half a turn, which its equations cannot tell apart."""
         if not self.is_constrained or not self.expressions.branch_names:
             return
@@ -310,7 +320,7 @@ class Evaluation(Inside, Unchanging):
     def _vector(self, x: Array, size: int, what: str) -> Array:
         if is_symbolic(x):
             return x
-        if type(x) is np.ndarray and x.shape == (size,) and x.dtype == np.float64 and is_finite(x):
+        if type(x) is Floats and x.shape == (size,) and x.dtype == np.float64 and is_finite(x):
             return x
         x = numbers(x, f"{what} of {self.name!r}")
         if x.ndim == 0 or x.shape[-1] != size:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, directional, jacobian, shape, substitute, symbol
+from heavytop._arrays import Array, concatenate, directional, is_symbolic, jacobian, shape, substitute, symbol, to_sx
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
@@ -64,6 +64,13 @@ class Expressions:
     def is_constrained(self) -> bool:
         """Whether constraints act that the velocity coordinates do not already satisfy."""
         return bool(self.description.loops or self.description.constraints) and self.description.basis is None
+
+    @cached_property
+    def has_drift(self) -> bool:
+        """Whether constraints drive the system: they demand Phi v = -b with b that is not zero."""
+        at_rest = substitute(self._joint_velocity(), self.v, np.zeros(self.nv))
+        drifts = [at_rest] if not self.is_constrained else [at_rest, *(rows.drift for rows in self.constrained.rows)]
+        return any(is_symbolic(drift) and not to_sx(drift).is_zero() for drift in drifts)
 
     @cached_property
     def constrained(self) -> ConstrainedDynamics:
@@ -146,8 +153,8 @@ class Expressions:
             "loop_branches": (("q",), lambda: self.constrained.branches),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
             "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
+            "constraint_acceleration": (("q", "v", "u"), lambda: self.constrained.acceleration_check(self.u)),
             "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
-            "project": (("q", "v"), self._project),
             "motion": (
                 ("q", "v", "u"),
                 lambda: dict(zip(("joint_velocity", "acceleration"), self._motion(), strict=True)),
@@ -180,30 +187,38 @@ class Expressions:
         return concatenate(*(self.kinematics.relative_v[edge.label] for edge in self.description.joints))
 
     def _motion(self) -> tuple[Array, Array]:
-        """Joint velocity and acceleration; with constraints those of the nearest velocity that satisfies them.
-
-        Where the constraints are nearly dependent, accelerations amplify errors of q and v by the inverse of the small singular
-        value: there also the configuration is first taken back to phi(q) = 0.
-        """
-        rates = self._joint_velocity(), self.acceleration()
-        if not self.is_constrained:
-            return rates
-        v = self.v + self.constrained.velocity_correction()
-        w, a = (substitute(rate, self.v, v) for rate in rates)
-        near, q = self.constrained.near_singular(), self._projected_q()
-        return np.where(near, substitute(w, self.q, q), w), np.where(near, substitute(a, self.q, q), a)
+        """Joint velocity and acceleration."""
+        return self._joint_velocity(), self.acceleration()
 
     def _projected_q(self) -> Array:
         """One Newton step from q towards phi(q) = 0, least in the metric of M."""
         return self.coordinates.retract(self.q, np.matvec(self._joint_rows(), self.constrained.position_correction()))
 
-    def _project(self) -> dict[str, Array]:
-        """One Newton step towards phi(q) = 0, then the velocity that satisfies the constraints, both least in the metric of M.
+    # Where the constraints are nearly dependent, accelerations amplify errors of q and v by the inverse of the small singular value.
+    # There a second function follows the usual one and replaces its results: stages are evaluated at the nearest configuration and
+    # velocity that satisfy the constraints, and the velocity at the end of a step is that of the new configuration.
 
-        The velocity is that of the old configuration, unless the constraints are nearly dependent.
-        """
+    def stage(self) -> dict[str, Array]:
+        """The motion with constraints, and ``near``: whether :meth:`stage_near_singular` is to follow."""
+        w, a = self._motion()
+        return {"w": w, "a": a, "near": self.constrained.near_singular()}
+
+    def stage_near_singular(self, w: Array, a: Array, near: Array) -> dict[str, Array]:
+        """The motion at the nearest consistent configuration and velocity, where ``near`` is not zero; else ``w`` and ``a``."""
         q, v = self._projected_q(), self.v + self.constrained.velocity_correction()
-        return {"q": q, "v": np.where(self.constrained.near_singular(), substitute(v, self.q, q), v)}
+        moved = (substitute(substitute(rate, self.v, v), self.q, q) for rate in self._motion())
+        return {
+            label: np.where(near != 0.0, new, old) for label, new, old in zip(("w", "a"), moved, (w, a), strict=True)
+        }
+
+    def projection(self) -> dict[str, Array]:
+        """One Newton step towards phi(q) = 0 and the velocity that satisfies the constraints, both least in the metric of M; ``near``."""
+        v = self.v + self.constrained.velocity_correction()
+        return {"q": self._projected_q(), "v": v, "near": self.constrained.near_singular()}
+
+    def projection_near_singular(self, projected: Array, near: Array) -> dict[str, Array]:
+        """The velocity that satisfies the constraints at ``q``, where ``near`` is not zero; else the ``projected`` one."""
+        return {"v": np.where(near != 0.0, self.v + self.constrained.velocity_correction(), projected)}
 
     def _joint_rows(self) -> Array:
         """Rows (joint velocities, nv): joint_velocity = rows v (without drift)."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, is_finite, is_symbolic
+from heavytop._arrays import Array, Floats, concatenate
 from heavytop.compile import Kernel, export_c
-from heavytop.errors import ConfigurationError, ModelError, ShapeError
+from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import linalg
 from heavytop.system.answers import Answers
 from heavytop.system.checks import check_elements
@@ -53,14 +53,14 @@ class Model(Answers):
 
     # --- configurations ---------------------------------------------------------------------------------------------------
 
-    def integrate(self, q: Array, v: Array, dt: Any) -> np.ndarray:
+    def integrate(self, q: Array, v: Array, dt: Any) -> Floats:
         """The configuration after moving with constant joint velocities for the time ``dt``; it stays on the manifold."""
         q, v, dt = self._configuration(q), self._vector(v, self.nv, "velocity v"), np.asarray(dt, dtype=float)
         if not np.all(np.isfinite(dt)):
             raise ShapeError(f"the time dt to move {self.name!r} for must be finite, got {dt[~np.isfinite(dt)][0]}.")
         return self.coordinates.integrate(q, self._joint_velocity(q, v), dt)
 
-    def difference(self, q0: Array, q1: Array) -> np.ndarray:
+    def difference(self, q0: Array, q1: Array) -> Floats:
         """Constant velocity (..., nv) that leads from q0 to q1 in unit time: ``integrate(q0, difference(q0, q1), 1) = q1``.
 
         With minimal velocities of a constrained system it is the one that comes nearest.
@@ -73,22 +73,22 @@ class Model(Answers):
         drift = self.evaluate("joint_velocity", q0, np.zeros(self.nv))
         return np.matvec(linalg.pseudo_inverse(self.evaluate("joint_rows", q0)), delta - drift)
 
-    def _joint_velocity(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def _joint_velocity(self, q: Floats, v: Floats) -> Floats:
         """The joints' own (parent-relative) velocities."""
         return self.evaluate("joint_velocity", q, v)
 
     # --- coordinates ------------------------------------------------------------------------------------------------------
 
-    def kinematics_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def kinematics_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """A (..., nq, nv) of q' = A v."""
         return self.evaluate("kinematics_matrix", self._configuration(q), parameters=parameters)
 
-    def rate(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def rate(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """q' (..., nq)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
         return self.evaluate("rate", q, v, parameters=parameters)
 
-    def constraints(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def constraints(self, q: Array, parameters: Parameters = None) -> Floats:
         """phi(q) (..., m): relations of the coordinates, then loops and holonomic constraints; zero where all of them hold.
 
         Unlike the other methods it takes a q off the manifold.
@@ -99,11 +99,11 @@ class Model(Answers):
             return phi
         return concatenate(phi, self.evaluate("position_residual", q, parameters=parameters))
 
-    def commutation(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def commutation(self, q: Array, parameters: Parameters = None) -> Floats:
         """Commutation coefficients gamma^k_ij (..., nv, nv, nv), indexed [k, i, j] (eq. 2.19)."""
         return self.evaluate("commutation", self._configuration(q), parameters=parameters)
 
-    def connection(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def connection(self, q: Array, parameters: Parameters = None) -> Floats:
         """Levi-Civita connection coefficients Gamma_ijk (..., nv, nv, nv), c_i = Gamma_ijk v^j v^k (eq. 3.112)."""
         return self.evaluate("connection", self._configuration(q), parameters=parameters)
 
@@ -114,12 +114,12 @@ class Model(Answers):
         """Names of the loops and constraints."""
         return tuple(c.name for c in (*self.description.loops, *self.description.constraints))
 
-    def constraint_jacobian(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def constraint_jacobian(self, q: Array, parameters: Parameters = None) -> Floats:
         """Phi (..., m, nv): loops and constraints demand Phi v + b = 0. Rows may be redundant."""
         self._need_constraints("constraint_jacobian")
         return self.evaluate("constraint_jacobian", self._configuration(q), parameters=parameters)
 
-    def constraint_residuals(self, q: Array, v: Array, parameters: Parameters = None) -> tuple[np.ndarray, np.ndarray]:
+    def constraint_residuals(self, q: Array, v: Array, parameters: Parameters = None) -> tuple[Floats, Floats]:
         """How far loops and constraints are missed: phi(q) of the holonomic ones, and Phi v + b."""
         self._need_constraints("constraint_residuals")
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
@@ -128,7 +128,7 @@ class Model(Answers):
 
     def constraint_forces(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
-    ) -> dict[str, np.ndarray]:
+    ) -> dict[str, Floats]:
         """Ideal reactions by name: for a loop the wrench (..., 6) (force, moment) on its body b in the axes and at the origin of the
         joint frame there; for other constraints the generalised force (..., nv). Redundant equations share a reaction arbitrarily.
         """
@@ -148,7 +148,7 @@ class Model(Answers):
         fixed: tuple[str, ...] = (),
         parameters: Parameters = None,
         tolerance: float = 1e-12,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Floats, Floats]:
         """A consistent start near the guess: closed loops and admissible velocities.
 
         Parameters
@@ -156,8 +156,8 @@ class Model(Answers):
         q, v : guess (nq,), (nv,); None: neutral configuration, at rest.
         fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
         """
-        guess_q: np.ndarray = self.neutral() if q is None else self._configuration(q)
-        guess_v: np.ndarray = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
+        guess_q: Floats = self.neutral() if q is None else self._configuration(q)
+        guess_v: Floats = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         if not self.is_constrained:
             return guess_q, guess_v
         start = assemble(self, guess_q, guess_v, fixed, parameters, tolerance)
@@ -186,82 +186,75 @@ class Model(Answers):
 
     # --- equations of motion ----------------------------------------------------------------------------------------------
 
-    def mass_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def mass_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """M (..., nv, nv), symmetric positive definite (eq. 3.125a)."""
-        return self.evaluate("mass_matrix", self._configuration(q), parameters=parameters)
+        return self._finite("mass_matrix", self._configuration(q), parameters=parameters)
 
-    def bias(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def bias(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """c (..., nv): Coriolis and gyroscopic forces (eq. 3.125b)."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("bias", q, v, parameters=parameters)
+        return self._finite("bias", q, v, parameters=parameters)
 
-    def coriolis_matrix(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def coriolis_matrix(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """C (..., nv, nv) with C v = c and d/dt(M) - 2 C skew-symmetric, in any velocity coordinates."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("coriolis_matrix", q, v, parameters=parameters)
+        return self._finite("coriolis_matrix", q, v, parameters=parameters)
 
-    def damping_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def damping_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """D (..., nv, nv) of dampers and quadratic dissipation functions (eq. 3.125c)."""
-        return self.evaluate("damping_matrix", self._configuration(q), parameters=parameters)
+        return self._finite("damping_matrix", self._configuration(q), parameters=parameters)
 
-    def dissipation_force(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def dissipation_force(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """f^D = dR/dv (..., nv): D v and the forces of dissipation functions that are not quadratic."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("dissipation_force", q, v, parameters=parameters)
+        return self._finite("dissipation_force", q, v, parameters=parameters)
 
-    def stiffness_force(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def stiffness_force(self, q: Array, parameters: Parameters = None) -> Floats:
         """f^K (..., nv): gradient of the spring energy and of the user's potentials (eq. 3.125d)."""
-        return self.evaluate("stiffness_force", self._configuration(q), parameters=parameters)
+        return self._finite("stiffness_force", self._configuration(q), parameters=parameters)
 
-    def gravity_force(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def gravity_force(self, q: Array, parameters: Parameters = None) -> Floats:
         """f^G (..., nv): gradient of the gravity energy (eq. 3.125e, erratum 0.41)."""
-        return self.evaluate("gravity_force", self._configuration(q), parameters=parameters)
+        return self._finite("gravity_force", self._configuration(q), parameters=parameters)
 
-    def applied_force(self, q: Array, v: Array, parameters: Parameters = None) -> np.ndarray:
+    def applied_force(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """The user's generalised forces f(q, v) (..., nv) on the right-hand side."""
         q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("applied_force", q, v, parameters=parameters)
+        return self._finite("applied_force", q, v, parameters=parameters)
 
-    def input_matrix(self, q: Array, parameters: Parameters = None) -> np.ndarray:
+    def input_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """B (..., nv, nu): generalised force per unit of each input."""
-        return self.evaluate("input_matrix", self._configuration(q), parameters=parameters)
+        return self._finite("input_matrix", self._configuration(q), parameters=parameters)
 
-    def acceleration(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> np.ndarray:
+    def acceleration(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Floats:
         """Forward dynamics a (..., nv) (eq. 3.126b); ``u`` None means no input."""
         q, v, u = (
             self._configuration(q, closed=True, parameters=parameters),
             self._vector(v, self.nv, "velocity v"),
             self._inputs(u),
         )
-        a = self._raw_evaluate("acceleration", q, v, u, parameters=parameters)
-        if not is_symbolic(a) and not is_finite(a):
-            raise ConfigurationError(
-                f"the acceleration of {self.name!r} is not finite: its mass matrix is singular there. Some velocity "
-                "coordinate moves no mass (a joint that carries only massless bodies, or a mass on its own axis), or Euler "
-                "angles are at their singularity."
-            )
-        return a
+        return self._finite("acceleration", q, v, u, parameters=parameters)
 
-    def inverse_dynamics(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> np.ndarray:
+    def inverse_dynamics(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
         """Generalised force (..., nv) that the inputs must supply for the acceleration ``a``: M a + c + D v + fK + fG - f."""
         q, v, a = (
             self._configuration(q),
             self._vector(v, self.nv, "velocity v"),
             self._vector(a, self.nv, "acceleration a"),
         )
-        return self.evaluate("inverse_dynamics", q, v, a, parameters=parameters)
+        return self._finite("inverse_dynamics", q, v, a, parameters=parameters)
 
     def acceleration_derivatives(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """The acceleration a (..., nv) and its derivatives: along the velocity coordinates (d_i a), by v, by u."""
         self._need_tree("acceleration_derivatives")
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
-        return self.evaluate("acceleration_derivatives", q, v, u, parameters=parameters)
+        return self._finite("acceleration_derivatives", q, v, u, parameters=parameters)
 
     def linearize(
         self, q: Array, v: Array | None = None, u: Array | None = None, parameters: Parameters = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Floats, Floats]:
         """Linear equations x' = A x + B du about a motion, in tangent coordinates x = (eps, dv) (2 nv).
 
         ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
@@ -283,7 +276,7 @@ class Model(Answers):
         """
         self._need_tree("linearize")
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
-        return self.evaluate("linearization", q, v, self._inputs(u), parameters=parameters)
+        return self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
 
     def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:
         """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.

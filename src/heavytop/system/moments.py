@@ -12,11 +12,11 @@ Entries may be symbolic parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, block, is_symbolic, matrix, transpose
+from heavytop._arrays import Array, Floats, as_array, block, is_symbolic, matrix, transpose
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import polar, se3, so3
 from heavytop.system.shapes import Shape
@@ -36,9 +36,9 @@ class Moments:
     moment_at_center : (3, 3) matrix, or (3,) its diagonal: sum of w (|h|^2 I - h h^T) about the centre.
     """
 
-    total: Any
-    center: Any = (0.0, 0.0, 0.0)
-    moment_at_center: Any = (0.0, 0.0, 0.0)
+    total: Array
+    center: Array = (0.0, 0.0, 0.0)
+    moment_at_center: Array = (0.0, 0.0, 0.0)
 
     kind = "moments"
     names = ("total", "center", "moment_at_center")
@@ -67,7 +67,7 @@ class Moments:
             self.check_physical(self.moments, kind)
 
     @classmethod
-    def check_physical(cls, moments: np.ndarray, where: str) -> None:
+    def check_physical(cls, moments: Floats, where: str) -> None:
         """Raise a ModelError when no distribution of this kind has the 4x4 ``moments``."""
         values = np.linalg.eigvalsh(moments)
         if values[0] >= -RELATIVE_TOLERANCE * max(values[-1], 0.0) and moments[3, 3] >= 0:
@@ -154,7 +154,7 @@ def _second_moment_at_center(moments: Array) -> Array:
     return moments[:3, :3] - np.outer(first, first) / total
 
 
-def _check_symmetric(moment: np.ndarray, where: str) -> None:
+def _check_symmetric(moment: Floats, where: str) -> None:
     skew = np.max(np.abs(moment - moment.T))
     if skew > RELATIVE_TOLERANCE * max(1e-300, np.max(np.abs(moment))):
         raise ModelError(f"{where} must be symmetric, but entries mirrored at the diagonal differ by up to {skew:.3g}.")
@@ -179,11 +179,13 @@ class Inertia(Moments):
     kind = "inertia"
     names = ("mass", "com", "moment_at_com")
 
-    def __init__(self, mass: Any, com: Any = (0.0, 0.0, 0.0), moment_at_com: Any = (0.0, 0.0, 0.0)) -> None:
+    def __init__(self, mass: Array, com: Array = (0.0, 0.0, 0.0), moment_at_com: Array = (0.0, 0.0, 0.0)) -> None:
         super().__init__(mass, com, moment_at_com)
 
     @classmethod
-    def of(cls, shape: Shape, *, density: float | None = None, mass: float | None = None, at: Any = None) -> Inertia:
+    def of(
+        cls, shape: Shape, *, density: float | None = None, mass: float | None = None, at: Array | None = None
+    ) -> Inertia:
         """The inertia of a shape that is filled evenly, by its density (kg/m^3) or its mass (kg).
 
         ``at`` is the pose (4, 4) or position (3,) of the shape in the body frame. Meshes must be closed.
@@ -233,7 +235,7 @@ class Damping(Moments):
     kind = "damping"
 
     def __init__(
-        self, total: Any = 0.0, center: Any = (0.0, 0.0, 0.0), moment_at_center: Any = (0.0, 0.0, 0.0)
+        self, total: Array = 0.0, center: Array = (0.0, 0.0, 0.0), moment_at_center: Array = (0.0, 0.0, 0.0)
     ) -> None:
         super().__init__(total, center, moment_at_center)
 
@@ -247,7 +249,7 @@ class SpringSet(NamedTuple):
     """
 
     stiffness: Stiffness
-    rest: np.ndarray
+    rest: Floats
     """(4, 4) pose of body b in body a where the energy is least."""
     least_energy: float
     """Energy V_0 that remains in the springs there, in J."""
@@ -263,12 +265,12 @@ class Stiffness(Moments):
     kind = "stiffness"
 
     def __init__(
-        self, total: Any = 0.0, center: Any = (0.0, 0.0, 0.0), moment_at_center: Any = (0.0, 0.0, 0.0)
+        self, total: Array = 0.0, center: Array = (0.0, 0.0, 0.0), moment_at_center: Array = (0.0, 0.0, 0.0)
     ) -> None:
         super().__init__(total, center, moment_at_center)
 
     @classmethod
-    def check_physical(cls, moments: np.ndarray, where: str) -> None:
+    def check_physical(cls, moments: Floats, where: str) -> None:
         """Raise a ModelError when the rest pose would not be a minimum (eqs 3.71, 3.75)."""
         moment = np.linalg.eigvalsh(so3.Vee(_second_moment_at_center(moments)))
         scale = max(np.max(np.abs(moment)), 1e-300)

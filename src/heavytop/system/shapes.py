@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from heavytop._arrays import Floats
 from heavytop.errors import FileFormatError, ModelError, ShapeError
 from heavytop.geometry import so3
 
@@ -26,7 +27,7 @@ CLOSED_TOLERANCE = 1e-6
 class Shape(Protocol):
     """Anything with a volume: moments of a body of unit density."""
 
-    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
         """Volume (m^3), its centre (3,) (m) and its moment matrix (3, 3) about the centre (m^5)."""
         ...
 
@@ -54,7 +55,7 @@ class Box:
             raise ModelError(f"Box: size must be three positive numbers in m, got {self.size!r}.")
         object.__setattr__(self, "size", tuple(size.tolist()))
 
-    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
         x, y, z = self.size
         volume = x * y * z
         return volume, np.zeros(3), volume / 12 * np.diag([y * y + z * z, x * x + z * z, x * x + y * y])
@@ -73,7 +74,7 @@ class Sphere:
     def __post_init__(self) -> None:
         _positive(self, radius=self.radius)
 
-    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
         volume = 4 / 3 * np.pi * self.radius**3
         return volume, np.zeros(3), 0.4 * volume * self.radius**2 * np.eye(3)
 
@@ -94,7 +95,7 @@ class Ellipsoid:
             raise ModelError(f"Ellipsoid: radii must be three positive numbers in m, got {self.radii!r}.")
         object.__setattr__(self, "radii", tuple(radii.tolist()))
 
-    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
         a, b, c = self.radii
         volume = 4 / 3 * np.pi * a * b * c
         return volume, np.zeros(3), volume / 5 * np.diag([b * b + c * c, a * a + c * c, a * a + b * b])
@@ -114,7 +115,7 @@ class Cylinder:
     def __post_init__(self) -> None:
         _positive(self, radius=self.radius, length=self.length)
 
-    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
         r, h = self.radius, self.length
         volume = np.pi * r * r * h
         across = volume * (3 * r * r + h * h) / 12
@@ -135,7 +136,7 @@ class Capsule:
     def __post_init__(self) -> None:
         _positive(self, radius=self.radius, length=self.length)
 
-    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
         r, h = self.radius, self.length
         barrel, ends = np.pi * r * r * h, 4 / 3 * np.pi * r**3
         along = barrel * r * r / 2 + 0.4 * ends * r * r
@@ -170,7 +171,11 @@ class Mesh:
         import trimesh
 
         path = Path(self.path)
-        if not path.is_file():
+        try:
+            found = path.is_file()
+        except (OSError, ValueError):  # a name that no file can have
+            found = False
+        if not found:
             raise FileFormatError(f"there is no mesh file {self.path!r}.")
         if path.suffix.lower() not in MESH_FORMATS:
             raise FileFormatError(f"mesh {self.path!r}: the format must be one of {', '.join(MESH_FORMATS)}.")
@@ -189,7 +194,7 @@ class Mesh:
             faces = faces[:, ::-1]
         return vertices * self.scale, faces
 
-    def unit_moments(self) -> tuple[float, np.ndarray, np.ndarray]:
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
         vertices, faces = self.triangles
         area = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
         gap = np.linalg.norm(area.sum(axis=0)) / max(np.linalg.norm(area, axis=1).sum(), 1e-300)
@@ -225,7 +230,7 @@ class PlacedShape:
 
     body: str
     shape: Any
-    at: np.ndarray
+    at: Floats
     color: tuple[float, float, float, float] | None = None
 
 

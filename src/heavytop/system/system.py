@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, is_symbolic, symbol
+from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
 from heavytop._travel import Portable
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
@@ -58,7 +58,7 @@ class System(Portable):
     array([-1.469049])
     """
 
-    def __init__(self, gravity: Any = (0.0, 0.0, -9.81), name: str = "system") -> None:
+    def __init__(self, gravity: Array = (0.0, 0.0, -9.81), name: str = "system") -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"the name of a system must be a text, got {name!r}.")
         self.name = name
@@ -89,7 +89,7 @@ class System(Portable):
         return self._gravity
 
     @gravity.setter
-    def gravity(self, value: Any) -> None:
+    def gravity(self, value: Array) -> None:
         gravity = as_array(value)
         if gravity.shape != (3,):
             raise wrong_shape(f"gravity of {self.name!r}", (3,), gravity.shape)
@@ -104,7 +104,7 @@ class System(Portable):
         name: str,
         *,
         parent: str = WORLD,
-        at: Any = None,
+        at: Array | None = None,
         joint: Joint | None = None,
         inertia: Inertia | None = None,
     ) -> None:
@@ -129,20 +129,20 @@ class System(Portable):
         if inertia is not None:
             self._inertias[name] = inertia
 
-    def frame(self, name: str, body: str, at: Any) -> None:
+    def frame(self, name: str, body: str, at: Array) -> None:
         """Add a named frame fixed to ``body`` at a position (3,) or pose (4, 4)."""
         self._check_frame_name(name)
         self._connect(body, name, Fixed(), at, name)
         self._frames.append(name)
 
-    def connect(self, a: str, b: str, joint: Joint, at: Any = None, name: str | None = None) -> None:
+    def connect(self, a: str, b: str, joint: Joint, at: Array | None = None, name: str | None = None) -> None:
         """Add the transformation from frame a to frame b = ``at`` followed by ``joint``, in any direction of the tree.
 
         ``name`` labels the joint's coordinates; default: the name of b.
         """
         self._connect(a, b, joint, at, name or b)
 
-    def shape(self, body: str, shape: Shape, at: Any = None, color: Any = None) -> None:
+    def shape(self, body: str, shape: Shape, at: Array | None = None, color: object = None) -> None:
         """Give a body or frame a shape to be drawn with; it has no effect on the motion.
 
         Parameters
@@ -176,7 +176,7 @@ class System(Portable):
                 f"the name {name!r} is taken: body and frame names must be unique (and 'world' is reserved)."
             )
 
-    def _connect(self, a: str, b: str, joint: Joint, at: Any, label: str) -> None:
+    def _connect(self, a: str, b: str, joint: Joint, at: Array, label: str) -> None:
         if not isinstance(joint, Joint):
             raise ModelError(f"joint {label!r} must be a joint such as ht.Revolute('z'), got {joint!r}.")
         if any(edge.label == label for edge in self._edges):
@@ -185,7 +185,7 @@ class System(Portable):
             )
         self._edges.append(Edge(a, b, self._pose(at, f"at of joint {label!r}"), joint, label))
 
-    def _pose(self, at: Any, where: str) -> Array:
+    def _pose(self, at: Array, where: str) -> Array:
         if at is None:
             return np.eye(4)
         value = as_array(at)
@@ -215,7 +215,7 @@ class System(Portable):
         element.check_pieces()
         self._elements.append(element)
 
-    def spring(self, a: str, b: str, stiffness: Stiffness | SpringSet, rest: Any = None) -> None:
+    def spring(self, a: str, b: str, stiffness: Stiffness | SpringSet, rest: Array | None = None) -> None:
         """Add a spring of body b relative to body a.
 
         ``rest`` is the relaxed pose (4, 4) or position (3,) of b in a; None: where b is in the neutral configuration. A
@@ -243,11 +243,11 @@ class System(Portable):
         a: str,
         b: str,
         *,
-        at_a: Any = (0.0, 0.0, 0.0),
-        at_b: Any = (0.0, 0.0, 0.0),
-        stiffness: Any = 0.0,
-        rest_length: Any = 0.0,
-        damping: Any = 0.0,
+        at_a: Array = (0.0, 0.0, 0.0),
+        at_b: Array = (0.0, 0.0, 0.0),
+        stiffness: Array = 0.0,
+        rest_length: Array = 0.0,
+        damping: Array = 0.0,
     ) -> None:
         """Add a spring-damper on the line between the point ``at_a`` of body a and ``at_b`` of body b.
 
@@ -266,7 +266,7 @@ class System(Portable):
                 )
         self.add(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
 
-    def joint_spring(self, joint: str, *, stiffness: Any, rest: Any = 0.0) -> None:
+    def joint_spring(self, joint: str, *, stiffness: Array, rest: Array = 0.0) -> None:
         """Add a spring in a joint.
 
         Parameters
@@ -280,7 +280,7 @@ class System(Portable):
         self._check_values(where, sign=False, rest=rest)
         self.add(JointSpring(joint, stiffness, rest))
 
-    def joint_damper(self, joint: str, *, damping: Any) -> None:
+    def joint_damper(self, joint: str, *, damping: Array) -> None:
         """Add viscous friction in a joint: ``damping`` in N m s/rad or N s/m, one number or one for each velocity of the joint."""
         self._check_values(f"joint damper in {joint!r}", damping=damping)
         self.add(JointDamper(joint, damping))
@@ -289,11 +289,11 @@ class System(Portable):
         self,
         joint: str,
         *,
-        coulomb: Any,
-        viscous: Any = 0.0,
-        static: Any = None,
-        stribeck_speed: Any = 0.1,
-        smoothing: Any = 0.01,
+        coulomb: Array,
+        viscous: Array = 0.0,
+        static: Array | None = None,
+        stribeck_speed: Array = 0.1,
+        smoothing: Array = 0.01,
     ) -> None:
         """Add dry friction in a joint: ``(F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w`` against the velocity w.
 
@@ -315,11 +315,11 @@ class System(Portable):
         self,
         joint: str,
         *,
-        lower: Any = None,
-        upper: Any = None,
-        stiffness: Any,
-        damping: Any = 0.0,
-        smoothing: Any = 1e-3,
+        lower: Array | None = None,
+        upper: Array | None = None,
+        stiffness: Array,
+        damping: Array = 0.0,
+        smoothing: Array = 1e-3,
     ) -> None:
         """Add compliant stops to a joint.
 
@@ -341,7 +341,7 @@ class System(Portable):
             raise ModelError(f"{where}: lower must not exceed upper, got {ends[0].tolist()} and {ends[1].tolist()}.")
         self.add(JointStop(joint, low, high, stiffness, damping, smoothing))
 
-    def armature(self, joint: str, inertia: Any, gear_ratio: Any = 1.0) -> None:
+    def armature(self, joint: str, inertia: Array, gear_ratio: Array = 1.0) -> None:
         """Add the inertia of a motor's rotor to a joint: ``inertia * gear_ratio**2`` on its velocity, without a further coordinate.
 
         ``inertia`` of the rotor in kg m^2 (kg for sliding joints), ``gear_ratio`` turns of the rotor per turn of the joint; one number
@@ -352,7 +352,7 @@ class System(Portable):
         self._check_values(where, sign=False, gear_ratio=gear_ratio)
         self.add(Armature(joint, inertia, gear_ratio))
 
-    def _check_values(self, where: str, sign: bool = True, positive: bool = False, **values: Any) -> None:
+    def _check_values(self, where: str, sign: bool = True, positive: bool = False, **values: Array) -> None:
         """Raise a ModelError for numbers (or vectors) that are not finite, or negative where ``sign``, or zero where ``positive``."""
         for label, value in values.items():
             number = self._at_defaults(as_array(value), f"{label} of {where}")
@@ -394,7 +394,15 @@ class System(Portable):
 
     # --- constraints --------------------------------------------------------------------------------------------------------
 
-    def loop(self, a: str, b: str, joint: Joint, at_a: Any = None, at_b: Any = None, name: str | None = None) -> None:
+    def loop(
+        self,
+        a: str,
+        b: str,
+        joint: Joint,
+        at_a: Array | None = None,
+        at_b: Array | None = None,
+        name: str | None = None,
+    ) -> None:
         """Close a kinematic loop: join the frame ``at_a`` of body a and the frame ``at_b`` of body b by a joint.
 
         The configuration stays that of the tree; the loop adds equations phi(q) = 0. Redundant equations are allowed.
@@ -477,7 +485,7 @@ class System(Portable):
         self._parameters[name] = Parameter(name, symbol(name), float(number))
         return self._parameters[name].symbol
 
-    def _at_defaults(self, value: Array, where: str) -> np.ndarray:
+    def _at_defaults(self, value: Array, where: str) -> Floats:
         try:
             return at_defaults(value, tuple(self._parameters.values()))
         except ValueError as error:

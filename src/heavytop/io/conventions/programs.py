@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from heavytop._arrays import Floats, Numbers
 from heavytop.coordinates import Attitude
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
@@ -30,6 +31,7 @@ from heavytop.io.conventions.states import (
     body_state,
     check,
     from_angle,
+    given,
     joint_parts,
     of_joint,
     rotation_from,
@@ -62,11 +64,11 @@ class Convention:
     rotation_first: bool = False
     """Attitude before position, angular before linear."""
 
-    def quat(self, R: np.ndarray) -> np.ndarray:
+    def quat(self, R: Floats) -> Floats:
         wxyz = quaternion.quaternion_from_rotation(R)
         return wxyz if self.scalar_first else np.roll(wxyz, -1, axis=-1)
 
-    def rotation(self, quat: np.ndarray) -> np.ndarray:
+    def rotation(self, quat: Floats) -> Floats:
         return rotation_from(quat if self.scalar_first else np.roll(quat, 1, axis=-1))
 
     def encode(self, body: BodyState) -> JointState:
@@ -87,7 +89,7 @@ class Convention:
             rate = _shifted(rate, -np.cross(twist[..., 3:], twist[..., :3]))
         return BodyState(se3.pose(R, r), twist, rate, wrench)
 
-    def _turn(self, R: np.ndarray, x: np.ndarray | None) -> np.ndarray | None:
+    def _turn(self, R: Floats, x: Floats | None) -> Floats | None:
         if x is None:
             return None
         linear, angular = x[..., :3], x[..., 3:]
@@ -95,7 +97,7 @@ class Convention:
         angular = np.matvec(R, angular) if self.world_angular else angular
         return np.concatenate([angular, linear] if self.rotation_first else [linear, angular], axis=-1)
 
-    def _turn_back(self, R: np.ndarray, x: np.ndarray | None) -> np.ndarray | None:
+    def _turn_back(self, R: Floats, x: Floats | None) -> Floats | None:
         if x is None:
             return None
         first, second = x[..., :3], x[..., 3:]
@@ -112,7 +114,7 @@ DRAKE = Convention(scalar_first=True, world_linear=True, world_angular=True, rot
 ROTORPY = Convention(scalar_first=False, world_linear=True)
 
 
-def _shifted(rate: np.ndarray, more: np.ndarray) -> np.ndarray:
+def _shifted(rate: Floats, more: Floats) -> Floats:
     return np.concatenate([rate[..., :3] + more, rate[..., 3:]], axis=-1)
 
 
@@ -136,7 +138,7 @@ def _to(model: Model, convention: Convention, state: ModelState, places: dict[st
     return ModelState(*result)  # pyright: ignore[reportArgumentType]
 
 
-def _follow(model: Model, state: ModelState, places: dict[str, Place], result: list[np.ndarray | None]) -> None:
+def _follow(model: Model, state: ModelState, places: dict[str, Place], result: list[Floats | None]) -> None:
     """Joints that follow others here and stand for themselves there; forces on them are not ours to give."""
     for edge in model.description.graph.edges:
         if edge.joint.follows is None or edge.label not in places:
@@ -176,8 +178,8 @@ def _from(model: Model, convention: Convention, state: ModelState, places: dict[
     for edge in model.description.joints:
         place = places[edge.label]
         cuts = (slice(place.q, place.q + place.nq), *(slice(place.v, place.v + place.nv),) * 3)
-        given = JointState(*(None if x is None else x[..., cut] for x, cut in zip(arrays, cuts, strict=True)))  # pyright: ignore[reportArgumentType]
-        decoded = _decode(model, convention, edge, given, place)
+        entries = JointState(*(None if x is None else x[..., cut] for x, cut in zip(arrays, cuts, strict=True)))  # pyright: ignore[reportArgumentType]
+        decoded = _decode(model, convention, edge, entries, place)
         q, v = model.coordinates.q_slice(edge.label), model.coordinates.v_slice(edge.label)
         for target, value, cut in zip(result, decoded, (q, v, v, v), strict=True):
             if target is not None and value is not None:
@@ -252,7 +254,13 @@ def _mujoco_places(model: Model, peer: Any) -> dict[str, Place]:
 
 
 def to_pinocchio(
-    model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None
+    model: Model,
+    q: Numbers,
+    v: Numbers | None = None,
+    a: Numbers | None = None,
+    force: Numbers | None = None,
+    *,
+    peer: Any = None,
 ) -> ModelState:
     """A state as Pinocchio has it; with ``peer`` (a ``pinocchio.Model``) in its order of joints, matched by name.
 
@@ -261,11 +269,17 @@ def to_pinocchio(
     >>> to_pinocchio(model, model.neutral()).q
     array([0., 0., 0., 0., 0., 0., 1.])
     """
-    return _to(model, PINOCCHIO, ModelState(q, v, a, force), _pinocchio_places(model, peer))
+    return _to(model, PINOCCHIO, given(q, v, a, force), _pinocchio_places(model, peer))
 
 
 def from_pinocchio(
-    model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None
+    model: Model,
+    q: Numbers,
+    v: Numbers | None = None,
+    a: Numbers | None = None,
+    force: Numbers | None = None,
+    *,
+    peer: Any = None,
 ) -> ModelState:
     """A state of ours from Pinocchio's.
 
@@ -274,10 +288,18 @@ def from_pinocchio(
     >>> from_pinocchio(model, [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]).q[:3]
     array([1., 2., 3.])
     """
-    return _from(model, PINOCCHIO, ModelState(q, v, a, force), _pinocchio_places(model, peer))
+    return _from(model, PINOCCHIO, given(q, v, a, force), _pinocchio_places(model, peer))
 
 
-def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None) -> ModelState:
+def to_mujoco(
+    model: Model,
+    q: Numbers,
+    v: Numbers | None = None,
+    a: Numbers | None = None,
+    force: Numbers | None = None,
+    *,
+    peer: Any = None,
+) -> ModelState:
     """``qpos``, ``qvel``, ``qacc`` and ``qfrc`` of MuJoCo; with ``peer`` (a ``mujoco.MjModel``) in its order, zeros at its ``qpos0``.
 
     >>> import heavytop as ht
@@ -285,11 +307,17 @@ def to_mujoco(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = N
     >>> to_mujoco(model, model.neutral()).q
     array([0., 0., 0., 1., 0., 0., 0.])
     """
-    return _to(model, MUJOCO, ModelState(q, v, a, force), _mujoco_places(model, peer))
+    return _to(model, MUJOCO, given(q, v, a, force), _mujoco_places(model, peer))
 
 
 def from_mujoco(
-    model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None, *, peer: Any = None
+    model: Model,
+    q: Numbers,
+    v: Numbers | None = None,
+    a: Numbers | None = None,
+    force: Numbers | None = None,
+    *,
+    peer: Any = None,
 ) -> ModelState:
     """A state of ours from MuJoCo's ``qpos``, ``qvel``, ``qacc`` and ``qfrc``.
 
@@ -298,15 +326,19 @@ def from_mujoco(
     >>> from_mujoco(model, [1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0]).q[:3]
     array([1., 2., 3.])
     """
-    return _from(model, MUJOCO, ModelState(q, v, a, force), _mujoco_places(model, peer))
+    return _from(model, MUJOCO, given(q, v, a, force), _mujoco_places(model, peer))
 
 
 def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., ModelState], Callable[..., ModelState]]:
-    def to(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> ModelState:
-        return _to(model, convention, ModelState(q, v, a, force), _in_order(model))
+    def to(
+        model: Model, q: Numbers, v: Numbers | None = None, a: Numbers | None = None, force: Numbers | None = None
+    ) -> ModelState:
+        return _to(model, convention, given(q, v, a, force), _in_order(model))
 
-    def back(model: Model, q: Any, v: Any = None, a: Any = None, force: Any = None) -> ModelState:
-        return _from(model, convention, ModelState(q, v, a, force), _in_order(model))
+    def back(
+        model: Model, q: Numbers, v: Numbers | None = None, a: Numbers | None = None, force: Numbers | None = None
+    ) -> ModelState:
+        return _from(model, convention, given(q, v, a, force), _in_order(model))
 
     word = name.split()[0].lower()
     example = (

@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from heavytop._arrays import Floats, Numbers, numbers
 from heavytop.coordinates import Circle, Pose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
@@ -22,28 +23,34 @@ class ModelState(NamedTuple):
     True
     """
 
-    q: np.ndarray
-    v: np.ndarray | None = None
-    a: np.ndarray | None = None
-    force: np.ndarray | None = None
+    q: Floats
+    v: Floats | None = None
+    a: Floats | None = None
+    force: Floats | None = None
 
 
 class JointState(NamedTuple):
     """The entries of one joint in q, v, a and force; None where not given."""
 
-    q: np.ndarray
-    v: np.ndarray | None
-    a: np.ndarray | None
-    force: np.ndarray | None
+    q: Floats
+    v: Floats | None
+    a: Floats | None
+    force: Floats | None
 
 
 class BodyState(NamedTuple):
     """A free body: pose in the world, then body twist, its rate and the body wrench, each (..., 6) (linear, angular), or None."""
 
-    pose: np.ndarray
-    twist: np.ndarray | None
-    rate: np.ndarray | None
-    wrench: np.ndarray | None
+    pose: Floats
+    twist: Floats | None
+    rate: Floats | None
+    wrench: Floats | None
+
+
+def given(q: Numbers, v: Numbers | None, a: Numbers | None, force: Numbers | None) -> ModelState:
+    """A state of whatever numbers were given."""
+    rest = (None if x is None else numbers(x, name) for name, x in (("v", v), ("a", a), ("force", force)))
+    return ModelState(numbers(q, "q"), *rest)
 
 
 def check(model: Model, state: ModelState) -> ModelState:
@@ -101,38 +108,38 @@ def joint_parts(model: Model, edge: Edge, body: BodyState) -> JointState:
     return JointState(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
 
 
-def rotation_of(joint: Joint, q: np.ndarray) -> np.ndarray:
+def rotation_of(joint: Joint, q: Floats) -> Floats:
     """Rotation matrices (..., 3, 3) of a spherical joint."""
     return se3.rotation(joint.pose(q))
 
 
-def angle_of(edge: Edge, q: np.ndarray) -> np.ndarray:
+def angle_of(edge: Edge, q: Floats) -> Floats:
     """The angle (..., 1) of a revolute joint, also where its coordinates are cosine and sine."""
     if isinstance(edge.joint.coordinates, Circle):
         return np.arctan2(q[..., 1:], q[..., :1])
     return q
 
 
-def from_angle(edge: Edge, angle: np.ndarray) -> np.ndarray:
+def from_angle(edge: Edge, angle: Floats) -> Floats:
     """The coordinates of a revolute joint at an angle (..., 1)."""
     if isinstance(edge.joint.coordinates, Circle):
         return np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
     return angle
 
 
-def rotation_from(quat: np.ndarray) -> np.ndarray:
+def rotation_from(quat: Floats) -> Floats:
     """Rotation matrices from quaternions wxyz of any length but zero."""
     return quaternion.rotation_from_quaternion(quaternion.normalize(quat))
 
 
-def _number(model: Model, edge: Edge) -> np.ndarray:
+def _number(model: Model, edge: Edge) -> Floats:
     return at_defaults(edge.at, model.description.parameters)
 
 
-def _turned(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _turned(R: Floats, x: Floats) -> Floats:
     """The linear part turned by R, the angular part as it is."""
     return np.concatenate([np.matvec(R, x[..., :3]), x[..., 3:]], axis=-1)
 
 
-def _with_linear(x: np.ndarray, more: np.ndarray) -> np.ndarray:
+def _with_linear(x: Floats, more: Floats) -> Floats:
     return np.concatenate([x[..., :3] + more, x[..., 3:]], axis=-1)

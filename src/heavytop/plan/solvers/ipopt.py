@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.plan.solvers.protocol import NonlinearProgram, Solution, Status, Tell
+from heavytop.plan.solvers.nonlinear_program import NonlinearProgram, Solution, Status, Tell
 
 _INT, _REAL, _BOOL, _ANY = ct.c_int, ct.c_double, ct.c_bool, ct.c_void_p
 _REALS, _INTS = ct.POINTER(_REAL), ct.POINTER(_INT)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.plan.solvers.protocol import NonlinearProgram, Solution, Status, Tell
+from heavytop.plan.solvers.nonlinear_program import NonlinearProgram, Solution, Status, Tell
 
 
 class Nlpsol:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from heavytop._arrays import Array, as_array
 from heavytop.system.forces.base import JointElement
@@ -28,8 +27,8 @@ class Armature(JointElement):
     """
 
     joint: str
-    rotor_inertia: Any
-    gear_ratio: Any = 1.0
+    rotor_inertia: Array
+    gear_ratio: Array = 1.0
 
     def resolved(self, port: Port) -> Armature:
         inertia = spread(self.rotor_inertia, port.size, f"inertia of {self.title}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ class JointDamper(JointElement):
     """
 
     joint: str
-    viscosity: Any
+    viscosity: Array
 
     def resolved(self, port: Port) -> JointDamper:
         return replace(self, viscosity=spread(self.viscosity, port.size, f"damping of {self.title}"))

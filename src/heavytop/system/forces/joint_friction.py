@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,11 +32,11 @@ class JointFriction(JointElement):
     """
 
     joint: str
-    coulomb: Any
-    viscous: Any = 0.0
-    static: Any = None
-    stribeck_speed: Any = 0.1
-    smoothing: Any = 0.01
+    coulomb: Array
+    viscous: Array = 0.0
+    static: Array | None = None
+    stribeck_speed: Array = 0.1
+    smoothing: Array = 0.01
 
     def resolved(self, port: Port) -> JointFriction:
         def each(name: str) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -29,8 +28,8 @@ class JointSpring(JointElement):
     """
 
     joint: str
-    stiffness: Any
-    rest: Any = 0.0
+    stiffness: Array
+    rest: Array = 0.0
     displacement: Displacement | None = field(default=None, repr=False)
 
     def resolved(self, port: Port) -> JointSpring:

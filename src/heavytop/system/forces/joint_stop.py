@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,11 +32,11 @@ class JointStop(JointElement):
     """
 
     joint: str
-    lower: Any
-    upper: Any
-    stiffness: Any
-    viscosity: Any = 0.0
-    smoothing: Any = 1e-3
+    lower: Array
+    upper: Array
+    stiffness: Array
+    viscosity: Array = 0.0
+    smoothing: Array = 1e-3
     displacement: Displacement | None = field(default=None, repr=False)
 
     def resolved(self, port: Port) -> JointStop:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, directional, from_columns, is_symbolic, substitute, symbol, transpose
+from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, substitute, symbol, transpose
 from heavytop.coordinates import Coordinates
 from heavytop.geometry import se3, so3
 from heavytop.system.kinematics import Kinematics
@@ -65,7 +65,7 @@ class Port(ABC):
         """Rate of the flat configuration per unit of each velocity."""
 
     @abstractmethod
-    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def samples(self, rng: np.random.Generator, count: int) -> Floats:
         """Random flat configurations (count, ...). Numbers."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class PairPort(Port):
         G = self.view(flat)
         return from_columns(*(np.reshape((G @ se3.wed(unit))[:3, :], (12,)) for unit in np.eye(6)))
 
-    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def samples(self, rng: np.random.Generator, count: int) -> Floats:
         reach = np.resize(REACHES, count)[:, None]
         poses = se3.pose(so3.random(rng, (count,)), reach * rng.standard_normal((count, 3)))
         return poses[:, :3, :].reshape(count, 12)
@@ -159,7 +159,7 @@ class JointPort(Port):
     def kinematics_matrix(self, flat: Array) -> Array:
         return self.coordinates.kinematics_matrix(flat)
 
-    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def samples(self, rng: np.random.Generator, count: int) -> Floats:
         return self.coordinates.random(rng, (count,))
 
     def place(self, force: Array, actions: Actions) -> None:
@@ -199,7 +199,7 @@ class SystemPort(Port):
     def kinematics_matrix(self, flat: Array) -> Array:
         return self.kinematics.joint_kinematics_matrix
 
-    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def samples(self, rng: np.random.Generator, count: int) -> Floats:
         return self.kinematics.coordinates.random(rng, (count,))
 
     def place(self, force: Array, actions: Actions) -> None:

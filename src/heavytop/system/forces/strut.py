@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -30,9 +29,9 @@ class Strut(PairElement):
     b: str
     at_a: Array
     at_b: Array
-    stiffness: Any
-    rest_length: Any
-    viscosity: Any
+    stiffness: Array
+    rest_length: Array
+    viscosity: Array
 
     def lines(self) -> tuple[Line, ...]:
         return (Line(self.a, self.at_a, self.b, self.at_b, "strut"),)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, jacobian, shape, substitute, symbol, to_sx, transpose
+from heavytop._arrays import Array, Floats, is_symbolic, jacobian, shape, substitute, symbol, to_sx, transpose
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError
 from heavytop.system.forces.base import ForceElement
@@ -183,7 +183,7 @@ class ElementTerms:
 
     # --- verification -----------------------------------------------------------------------------------------------------------
 
-    def verify(self, p: Array, values: np.ndarray) -> None:
+    def verify(self, p: Array, values: Floats) -> None:
         """Raise a ModelError when the element contradicts itself at random states; ``values`` are those of the parameters ``p``."""
         x, w = self.port.view(self._x), self._w
         if self.gives("energy_gradient"):
@@ -204,7 +204,7 @@ class ElementTerms:
         if self.gives("force"):
             self._verify_force(x, w, p, values)
 
-    def _verify_force(self, x: Array, w: Array, p: Array, values: np.ndarray) -> None:
+    def _verify_force(self, x: Array, w: Array, p: Array, values: Floats) -> None:
         """The whole force is that of the energy and the resistance; without a resistance at rest only."""
         expected = -self._derived_gradient if self.gives("energy") else np.zeros(self.port.size)
         if self.gives("resistance", "dissipation"):
@@ -214,7 +214,7 @@ class ElementTerms:
             given = self._vector("force", x, np.zeros(self.port.size))
             self._compare("force(x, 0) at rest", given, "minus the gradient of its energy(x)", expected, p, values)
 
-    def _compare(self, name: str, given: Array, meaning: str, expected: Array, p: Array, values: np.ndarray) -> None:
+    def _compare(self, name: str, given: Array, meaning: str, expected: Array, p: Array, values: Floats) -> None:
         import casadi
 
         n = self.port.size

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, directional, from_columns, is_symbolic, submatrix, symbol, to_sx
+from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, submatrix, symbol, to_sx
 from heavytop._travel import Unchanging
 from heavytop.compile.trace import trace
 from heavytop.coordinates import Coordinates
@@ -81,7 +81,7 @@ class Joint(Unchanging, ABC):
         J = self.jacobian(q)
         return int(np.linalg.matrix_rank(self._anywhere(submatrix(J, slice(0, 3), slice(None)), q)))
 
-    def _anywhere(self, value: Array, q: Array) -> np.ndarray:
+    def _anywhere(self, value: Array, q: Array) -> Floats:
         """A matrix of q, and of parameters, at random numbers."""
         if not is_symbolic(value):
             return np.asarray(value, dtype=float)

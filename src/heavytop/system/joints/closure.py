@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, substitute, symbol, transpose, vector
+from heavytop._arrays import Array, Floats, substitute, symbol, transpose, vector
 from heavytop.compile.trace import trace
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
@@ -24,18 +24,18 @@ REACH = 1.0
 """Displacement (rad, m) within which a derived closure must hold."""
 
 
-def across(axis: np.ndarray, r: Array) -> Array:
+def across(axis: Floats, r: Array) -> Array:
     """Components (2,) of r across the axis."""
     first, second = _normals(axis)
     return vector(np.vecdot(first, r), np.vecdot(second, r))
 
 
-def aligned(axis: np.ndarray, R: Array) -> Array:
+def aligned(axis: Floats, R: Array) -> Array:
     """Two equations that hold when the axis, carried along with the second frame, is parallel to itself."""
     return across(axis, np.matvec(R, axis))
 
 
-def same_sense(axis: np.ndarray, R: Array) -> Array:
+def same_sense(axis: Floats, R: Array) -> Array:
     """Positive (1,) where the carried axis points the same way, negative where it points back."""
     return vector(np.vecdot(axis, np.matvec(R, axis)))
 
@@ -45,7 +45,7 @@ def upright(R: Array) -> Array:
     return vector(R[0, 0] + R[1, 1] + R[2, 2] - 1.0)
 
 
-def _normals(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _normals(axis: Floats) -> tuple[np.ndarray, np.ndarray]:
     """Two unit vectors that complete ``axis`` to a right-handed frame; along the coordinate axes where ``axis`` is."""
     seed = np.eye(3)[int(np.argmin(np.abs(axis)))]
     first = np.cross(axis, seed)
@@ -97,12 +97,12 @@ def check_closure(joint: Joint) -> None:
         miss = float(np.max(np.abs(both(q)[0]), initial=0.0))
         if not miss < 1e-6:
             raise ModelError(
-                f"a {type(joint).__name__} joint cannot close a loop: its equations miss by {miss:.3g} at a pose of its own, because they "
+                f"a {type(joint).__name__} joint cannot close a loop: its equations are violated by {miss:.3g} at a pose of its own, because they "
                 "could not be derived from its pose. Give the joint a method closure(G) that returns them."
             )
 
 
-def _constant(joint: Joint) -> np.ndarray | None:
+def _constant(joint: Joint) -> Floats | None:
     """The Jacobian (6, nv) of a joint for which it is the same everywhere, else None."""
     block = joint.coordinates
     if block.nq == 0:

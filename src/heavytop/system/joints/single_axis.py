@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, components, concatenate, from_columns, scale, shape, vector
+from heavytop._arrays import Array, Floats, components, concatenate, from_columns, scale, shape, vector
 from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
@@ -207,7 +207,7 @@ class Universal(Joint):
         return from_columns(concatenate(ZERO, turned), concatenate(ZERO, self.axes[1]))
 
 
-def _constant(q: Array, jacobian: np.ndarray) -> np.ndarray:
+def _constant(q: Array, jacobian: Floats) -> Floats:
     """A configuration-independent Jacobian, with the batch axes of ``q``."""
     batch = shape(q)[:-1]
     return np.broadcast_to(jacobian, batch + jacobian.shape) if batch else jacobian

@@ -1,0 +1,38 @@
+"""Build the site: pages, reference, gallery. ``python site/build.py [FOLDER]`` (default build/site), offline; a warning is an error.
+
+It needs the extra ``docs``. The examples of the gallery are run; a second build takes what did not change from ``build/gallery``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path[:0] = [str(HERE), str(ROOT / "scripts"), str(ROOT / "src")]
+
+import gallery  # noqa: E402
+import pages  # noqa: E402
+import reference  # noqa: E402
+from sphinx.cmd.build import build_main  # noqa: E402
+
+
+def main() -> int:
+    """The exit code of Sphinx."""
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "site"
+    source = ROOT / "build" / "site-pages"
+    shutil.rmtree(source, ignore_errors=True)
+    pages.write(source)
+    reference.write(source / "reference")
+    gallery.write(source / "gallery", ROOT / "build" / "gallery")
+    code = build_main(["-W", "--keep-going", "-q", "-c", str(HERE), str(source), str(target)])
+    if code == 0:
+        shutil.copytree(source / "gallery" / "media", target / "_static" / "gallery", dirs_exist_ok=True)
+        print(f"site: {target / 'index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

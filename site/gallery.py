@@ -1,0 +1,74 @@
+"""The gallery: every example is run, and its pictures, its pages in 3-D, what it prints and its text are shown."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+def write(target: Path, kept: Path) -> None:
+    """Pages of all examples below ``target``; results lie in ``kept`` and are made anew only if an example or the library changed."""
+    target.mkdir(parents=True, exist_ok=True)
+    cards, pages = [], []
+    for script in sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("_")):
+        results = _results(script, kept / script.stem)
+        media = target / "media" / script.stem
+        shutil.copytree(results, media, dirs_exist_ok=True)
+        (target / f"{script.stem}.md").write_text(_page(script, media), encoding="utf-8")
+        pages.append(script.stem)
+        picture = next(iter(sorted(media.glob("*.png"))), None)
+        image = f'<img src="../_static/gallery/{script.stem}/{picture.name}" alt="">' if picture else ""
+        cards.append(f'<a href="{script.stem}.html">{image}<p>{_title(script)}</p></a>')
+    text = '# Gallery\n\nEach of these is a short program in the folder `examples`.\n\n```{raw} html\n<div class="gallery">\n'
+    text += "\n".join(cards) + "\n</div>\n```\n\n```{toctree}\n---\nhidden:\n---\n" + "\n".join(pages) + "\n```\n"
+    (target / "index.md").write_text(text, encoding="utf-8")
+
+
+def _title(script: Path) -> str:
+    text = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or script.stem
+    return text.partition("\n")[0]
+
+
+def _page(script: Path, media: Path) -> str:
+    head, _, rest = _title(script).partition(": ")
+    lines = [f"# {head}", "", rest[:1].upper() + rest[1:] if rest else "", ""]
+    for picture in sorted(media.glob("*.png")):
+        lines += [f"![{picture.stem}](media/{script.stem}/{picture.name})", ""]
+    for page in sorted(media.glob("*.html")):
+        address = f"../_static/gallery/{script.stem}/{page.name}"
+        lines += ["```{raw} html", f'<p><a href="{address}">The page alone</a></p>']
+        lines += [f'<iframe class="scene" loading="lazy" src="{address}" title="{page.stem}"></iframe>', "```", ""]
+    printed = (media / "printed.txt").read_text(encoding="utf-8").strip()
+    if printed:
+        lines += ["It prints", "", "```text", printed, "```", ""]
+    code = script.read_text(encoding="utf-8").strip()
+    return "\n".join([*lines, f"`examples/{script.name}`", "", "```python", code, "```", ""])
+
+
+def _results(script: Path, folder: Path) -> Path:
+    """The folder of what the example writes and prints."""
+    sources = [script, EXAMPLES / "_example.py", *sorted((ROOT / "src").rglob("*.py"))]
+    mark = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    seal = folder.with_suffix(".mark")
+    if seal.exists() and seal.read_text(encoding="utf-8") == mark:
+        return folder
+    print(f"running {script.name}", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(EXAMPLES)])}
+    done = subprocess.run(
+        [sys.executable, str(script), "--out", "."], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"{script.name} failed with exit code {done.returncode}:\n{done.stderr[-3000:]}")
+    (folder / "printed.txt").write_text(done.stdout.replace(str(folder), "."), encoding="utf-8")
+    seal.write_text(mark, encoding="utf-8")
+    return folder

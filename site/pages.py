@@ -1,0 +1,76 @@
+"""The Markdown pages of ``docs``, put in order for a site without a word of it in them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OUTSIDE = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog", "SECURITY": "security"}
+"""Files beside ``docs`` that the site shows too, by the name of their page."""
+CHAPTERS = {
+    "start": ("Start", ("readme", "notation", "conventions")),
+    "guide": (
+        "Guide",
+        (
+            "system", "robots", "constraints", "simulate/index", "control/index", "plan/index", "fly", "cockpit", "sweep", "compile", "benchmarks",
+        ),
+    ),
+    "project": (
+        "Project",
+        ("decisions", "features", "errata", "extending", "contributing", "releasing", "security", "changelog", "cite", "api"),
+    ),
+}  # fmt: skip
+"""Page -> its title and the pages below it, in the order in which a newcomer reads them."""
+TOP = (
+    "Start <start>",
+    "Guide <guide>",
+    "Theory <theory/index>",
+    "Gallery <gallery/index>",
+    "Reference <reference/index>",
+    "Project <project>",
+)
+FOLDERS = ("theory", "simulate", "control", "plan")
+"""Folders whose pages stand below their index."""
+
+
+def write(target: Path) -> None:
+    """All pages, with their lists, below ``target``."""
+    shutil.copytree(ROOT / "docs", target, dirs_exist_ok=True)
+    for file, page in OUTSIDE.items():
+        text = (ROOT / f"{file}.md").read_text(encoding="utf-8")
+        (target / f"{page}.md").write_text(text.replace("](docs/", "]("), encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    terms = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    text = f"# How to cite, and the licence\n\n`CITATION.cff`:\n\n```yaml\n{citation}```\n\n`LICENSE`:\n\n```text\n{terms}```\n"
+    (target / "cite.md").write_text(text, encoding="utf-8")
+    for page, (title, below) in CHAPTERS.items():
+        (target / f"{page}.md").write_text(f"# {title}\n{_tree(below)}", encoding="utf-8")
+    _append(target / "index.md", _tree(TOP, hidden=True))
+    for folder in FOLDERS:
+        below = sorted(path.stem for path in (target / folder).glob("*.md") if path.stem != "index")
+        _append(target / folder / "index.md", _tree(below, hidden=True))
+    for path in target.rglob("*.md"):
+        _redirect(path, "../" * (len(path.relative_to(target).parts) - 1))
+
+
+def _tree(pages: tuple[str, ...] | list[str], hidden: bool = False) -> str:
+    options = "---\nmaxdepth: 2\n" + ("hidden:\n" if hidden else "") + "---\n"
+    return "\n\n```{toctree}\n" + options + "\n".join(pages) + "\n```\n"
+
+
+def _append(path: Path, text: str) -> None:
+    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def _redirect(path: Path, up: str) -> None:
+    """Links to the files outside lead to their pages; those to code lead nowhere on a site and become plain text."""
+    text = path.read_text(encoding="utf-8")
+    for file, page in OUTSIDE.items():
+        for prefix in ("", "../", "../../"):
+            text = text.replace(f"]({prefix}{file}.md", f"]({up}{page}.md")
+    text = text.replace("](LICENSE)", f"]({up}cite.md)").replace("](CITATION.cff)", f"]({up}cite.md)")
+    text = re.sub(r"\[([^\]]+)\]\((\.\./)*src/[^)]*\)", r"\1", text)
+    text = text.replace("](examples)", f"]({up}gallery/index.md)").replace("](../examples)", f"]({up}gallery/index.md)")
+    path.write_text(text, encoding="utf-8")

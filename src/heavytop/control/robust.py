@@ -1,0 +1,92 @@
+"""One call that puts observers, prediction and a governor around a law: :func:`robust`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from heavytop.control.actuators import Propellers
+from heavytop.control.air_drag import AirDrag
+from heavytop.control.base import BaseController
+from heavytop.control.commands import CommandMemory, RotorState
+from heavytop.control.compensation import Compensated
+from heavytop.control.governor import Governed
+from heavytop.control.identification import Identified
+from heavytop.control.lag_inverse import LagInverse
+from heavytop.control.law import FeedbackLaw
+from heavytop.control.measurements import OnPart
+from heavytop.control.observers import ForceObserver, MomentObserver, ThrustScale
+from heavytop.control.prediction import Predicted
+from heavytop.control.sensors import Sensed, Sensors
+
+OBSERVER_TIME, VELOCITY_TIME = 0.03, 0.12
+"""Time constants (s) of the observers, with an accelerometer and from the velocity alone."""
+SCALE_TIME = 0.5
+LAG_LEFT = 0.01
+"""Lag (s) that is left of slow actuators."""
+LONGEST = 0.04
+"""Longest delay (s) that is identified."""
+
+
+def robust(
+    law: FeedbackLaw,
+    sensors: Sensors | None = None,
+    actuators: Propellers | None = None,
+    *,
+    drag: AirDrag | None = None,
+    delay: float | None = None,
+    identify: bool | None = None,
+    governor: bool = True,
+    members: int | tuple[int, ...] = (),
+) -> BaseController:
+    """A law with what it takes to fly outdoors, chosen by what the vehicle has. It still needs its reference.
+
+    ===================== =================================================================================================
+    with                  there is
+    ===================== =================================================================================================
+    anything              observers of the disturbing force and moment, the scale of the thrust, a governor
+    an accelerometer      a fast observer of the force (30 ms instead of 120 ms)
+    ``actuators``         the state of the actuators, prediction over the delay, the inverse of their lag
+    measured rotor speeds identification of delay and lag in flight, unless ``delay`` is told
+    ``drag``              a reference that answers it, and observers that need not learn it
+    ===================== =================================================================================================
+
+    Parameters
+    ----------
+    law : of a single free body. sensors : of the vehicle; None: the state is seen as it is.
+    actuators : of the vehicle; None: the inputs act at once.
+    drag : as far as it is known. delay : of the measurements in s, if it is known; None: zero, or identified.
+    identify : whether delay and lag are identified; None: where the speeds of the rotors are measured and no delay is told.
+    governor : whether far errors are limited. members : batch axes whose members have measurement noise of their own.
+
+    Examples
+    --------
+    >>> from heavytop.control import Propellers, Sensors
+    >>> from heavytop.copters import quadcopter
+    >>> quad = quadcopter()
+    >>> flown = robust(quad.law(), Sensors(rotor_speeds=None), Propellers(0.02, lowest=0.0, highest=6.0), delay=0.02)
+    >>> flown.needs_reference
+    True
+    """
+    model, measured = law.model, () if sensors is None else sensors.names
+    controller: Any = Compensated(OnPart(law, model), model, drag, actuators)
+    if governor:
+        controller = Governed(controller, model)
+    if actuators is not None:
+        controller = LagInverse(controller, actuators, LAG_LEFT)
+        controller = Predicted(controller, model, actuators, delay or 0.0, lag_left=LAG_LEFT, drag=drag)
+    time = OBSERVER_TIME if "accelerometer" in measured else VELOCITY_TIME
+    controller = MomentObserver(controller, model, OBSERVER_TIME)
+    known = drag if actuators is not None else None
+    controller = ForceObserver(controller, model, time, drag=known)
+    controller = ThrustScale(controller, model, SCALE_TIME, drag=known)
+    if actuators is not None:
+        controller = RotorState(controller, model, actuators, delay or 0.0)
+        if identify is None:
+            identify = delay is None and "rotor_speeds" in measured
+        if identify:
+            controller = Identified(controller, model, actuators, delay or 0.0, LONGEST)
+        longest = LONGEST if identify else float(np.max(delay or 0.0))
+        controller = CommandMemory(controller, model, actuators, longest)
+    return controller if sensors is None else Sensed(controller, model, sensors, members)

@@ -1,0 +1,126 @@
+"""The watch over what a motion keeps: after every step, natively, whether the energy, the loops or their branches jumped.
+
+Close to a singular configuration of loops an integrator may go wrong without a number that is not finite. What remains is the balance
+``B = T + V - work of the inputs + dissipated energy``, which the exact motion keeps. A step misses it by ``e = |B_new - B_old|``. Truncation makes
+that small and smooth; what exceeds ``COUNTED`` of the largest kinetic energy so far is added up, and a sum above ``LOST`` ends the
+trajectory. Two things explain an error by themselves and are let through: rounding of large energies, and power that changes within the
+step (``h |P_new - P_old|``), as where friction changes its sign.
+
+The alarm is a NaN in a part of the state that nobody else reads, so that the native loop notes the step as it notes one that diverges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, shape, symbol, vector
+from heavytop.compile import Traced, trace_of
+from heavytop.simulate.dynamics import Dynamics
+
+COUNTED = 1e-5
+"""Error of a step beside the largest kinetic energy from which on it counts."""
+LOST = 1e-3
+"""Sum of the errors that count, beside the largest kinetic energy, at which a trajectory ends."""
+ROUNDING = 1e-12
+"""Error of a step beside the sum of all energies that rounding explains."""
+OPEN = 1e-4
+"""Miss of the equations of loops and constraints (m, rad; m/s, rad/s beside the fastest velocity) at which a trajectory ends."""
+
+BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, HEAD = range(9)
+"""Entries of the watch: B, the largest T, the sum of errors, 0 or NaN, power, largest error of a step, misses of the equations, the least
+value of the branches; then the configuration of the largest error."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What the watch saw of one trajectory.
+
+    Attributes
+    ----------
+    loss : errors of the energy that count, beside the largest kinetic energy.
+    miss : largest miss of the equations of loops and constraints. branch : least value of their branches; negative is wrong.
+    q : (nq,) configuration at the largest error of a step.
+    """
+
+    loss: float
+    miss: float
+    branch: float
+    q: np.ndarray
+
+    @classmethod
+    def of(cls, row: np.ndarray) -> Watched:
+        """From the numbers of one trajectory."""
+        return cls(float(row[LOSS]), float(row[MISS]), float(row[BRANCH]), row[HEAD:])
+
+    @property
+    def raised(self) -> bool:
+        """Whether it ended the trajectory."""
+        return self.loss > LOST or self.miss > OPEN or self.branch < 0
+
+
+def size(dynamics: Dynamics) -> int:
+    """Numbers that the watch carries along."""
+    return HEAD + dynamics.nq
+
+
+def beginning(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The numbers at the start of a run (*batch, size)."""
+    kernel = dynamics.kernel("kept")
+    if kernel is None:
+        return np.zeros(size(dynamics))
+    kinetic, potential = kernel(q, v, p)[:2]
+    first = np.zeros((*kinetic.shape, size(dynamics)))
+    first[..., BALANCE], first[..., FASTEST], first[..., BRANCH] = kinetic + potential, kinetic, 1.0
+    first[..., HEAD:] = q
+    return first
+
+
+def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, worked: bool) -> Traced:
+    """(q, v, p, h, work, u, watch) -> watch, after a step of size ``h``; without work where none is done, without u where power is None."""
+    s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
+    before = symbol("watch", size(dynamics))
+    kinetic, potential, miss, branches = kept.expressions(s["q"], s["v"], s["p"])
+    balance, sizes, given = kinetic + potential, kinetic + np.abs(potential), before[POWER]
+    more: dict[str, Array] = {}
+    if worked:
+        work = more["work"] = symbol("work", 2)
+        balance = balance - work[0] + work[1]
+        sizes = sizes + np.abs(work[0]) + np.abs(work[1])
+    if worked and power is not None:
+        more["u"] = symbol("u", dynamics.nu)
+        entering, lost = power.expressions(s["q"], s["v"], more["u"], s["p"])
+        given = entering - lost
+    h = symbol("h")
+    fastest = np.maximum(before[FASTEST], kinetic)
+    error = np.abs(balance - before[BALANCE])
+    counts = error > COUNTED * fastest + ROUNDING * sizes + h * np.abs(given - before[POWER])
+    loss = before[LOSS] + np.where(counts, error / np.where(counts, fastest, 1.0), 0.0)
+    miss = np.maximum(before[MISS], _largest(miss) / (1.0 + _largest(s["v"])))
+    branch = np.minimum(before[BRANCH], _least(branches))
+    fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), branch >= 0.0)
+    worst = error > before[WORST]
+    q = np.where(worst, s["q"], before[HEAD:])
+    alarm = np.where(fine, 0.0, np.nan)
+    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch)
+    # once the alarm was given, or the state is not finite, what was seen stays
+    running = np.logical_and(before[ALARM] == 0.0, error < np.inf)
+    value = np.where(running, concatenate(after, q), before)
+    return trace_of("watch", {**s, "h": h, **more, "watch": before}, {"watch": value})
+
+
+def _largest(values: Array) -> Array:
+    """The largest magnitude; 0 if there is none."""
+    result = np.zeros(())
+    for k in range(shape(values)[0]):
+        result = np.maximum(result, np.abs(values[k]))
+    return result
+
+
+def _least(values: Array) -> Array:
+    """The smallest value, at most 1."""
+    result = np.ones(())
+    for k in range(shape(values)[0]):
+        result = np.minimum(result, values[k])
+    return result

@@ -1,0 +1,158 @@
+"""The watch over energy, loops and branches: near misses of singular configurations are told, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulate.test_singular import ROD, four_bar, slider_crank
+from typer.testing import CliRunner
+
+import heavytop as ht
+from heavytop.cli import app
+from heavytop.errors import ConfigurationError, SimulationError
+from heavytop.simulate import Ending
+
+NEAR_MISS = """\
+import heavytop as ht
+
+rod = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(1e-3, 1 / 12, 1 / 12))
+system = ht.System(name="near miss")
+system.body("crank", joint=ht.Revolute("y"), inertia=rod)
+system.body("rod", parent="crank", at=(1, 0, 0), joint=ht.Revolute("y"), inertia=rod)
+system.body("slider", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+system.loop("slider", "rod", ht.Revolute("y"), at_b=(1.000001, 0, 0), name="pin")
+start = system.derive().assemble([0.5, -1.0, 1.7], [3.0, 0.0, 0.0], fixed=("crank",))
+"""
+
+
+def run_from(model: ht.Model, q: np.ndarray, v: np.ndarray, **options) -> ht.Run:
+    return ht.simulate(model, (q, v), until=4.0, step=2e-3, record_every=50, progress=False, **options)
+
+
+def test_a_near_miss_is_told_alone_and_in_a_batch() -> None:
+    model, q, v = slider_crank(6, rod=1.00001)
+    run = run_from(model, q, v)
+    assert {o.ending for o in run.outcomes} == {Ending.jumped}
+    assert not run.outcome.ok
+    text = str(run.outcomes[2])
+    for words in ("balance of energy", "loop 'pin' is nearly singular", "q = (", "smaller step", "rkmk45"):
+        assert words in text
+    alone = run_from(model, q[2], v[2])
+    assert alone.outcome.time == run.outcomes[2].time
+    assert alone.t[-1] < alone.outcome.time < 4.0
+    # what is left of the run is right
+    assert np.max(np.abs(alone.energy - alone.energy[0])) < 2e-3 * np.max(alone.kinetic_energy)
+    assert np.all(np.isnan(run.q[run.t > run.outcomes[2].time, 2]))
+    with pytest.raises(SimulationError, match="nearly singular"):
+        run_from(model, q[2], v[2], raise_on_failure=True)
+
+
+def test_error_control_passes_the_near_miss() -> None:
+    model, q, v = slider_crank(4, rod=1.0001)
+    run = run_from(model, q, v, integrator="rkmk45")
+    assert run.outcome.ok
+    assert np.max(np.abs(run.energy - run.energy[0]) / np.max(run.kinetic_energy, axis=0)) < 1e-4
+
+
+def test_error_control_that_is_too_coarse_is_told() -> None:
+    model, q, v = slider_crank(2, rod=1.001)
+    run = run_from(model, q, v, integrator=ht.simulate.RKMK45(rtol=0.1, atol=0.1))
+    assert run.outcome.ending is Ending.jumped
+    assert "tighter rtol" in str(run.outcome) or "step" in str(run.outcome)
+
+
+def driven(rod: float, friction: float) -> ht.Model:
+    system = ht.System(name="driven slider-crank")
+    system.body("crank", joint=ht.Revolute("y"), inertia=ROD)
+    system.body("rod", parent="crank", at=(1, 0, 0), joint=ht.Revolute("y"), inertia=ROD)
+    system.body("slider", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.loop("slider", "rod", ht.Revolute("y"), at_b=(rod, 0, 0), name="pin")
+    system.joint_friction("slider", coulomb=friction, viscous=0.2)
+    system.input("motor", ht.JointForce("crank"))
+    return system.derive()
+
+
+def start_of(model: ht.Model) -> tuple[np.ndarray, np.ndarray]:
+    return model.assemble([0.5, -1.0, 1.7], [3.0, 0.0, 0.0], fixed=("crank",))
+
+
+def test_work_and_friction_are_no_jump_and_hide_none() -> None:
+    """Inputs and resistances do work; the balance with it is kept, also in batches, and a jump in it is seen all the same."""
+    clean, wrong = driven(0.8, 0.5), driven(1.00001, 0.5)
+    for model, ending in ((clean, Ending.finished), (wrong, Ending.jumped)):
+        q, v = start_of(model)
+        inputs = 2.0 * np.sin(np.arange(2000) * 0.01)[:, None]
+        for starts in ((q, v), (np.stack([q, q]), np.stack([v, v]))):
+            run = ht.simulate(model, starts, until=4.0, step=2e-3, inputs=inputs, record_every=100, progress=False)
+            assert run.outcome.ending is ending, run.outcome
+            assert run.work is not None
+
+
+def test_a_step_too_large_is_no_matter_of_singularities() -> None:
+    model, q, v = four_bar(1)
+    run = ht.simulate(model, (q[0], 2 * v[0]), until=20.0, step=0.2, progress=False)
+    assert run.outcome.ending in (Ending.jumped, Ending.diverged)
+    assert "pin" not in str(run.outcome) or "nearly singular" in str(run.outcome)
+
+
+def test_constraints_that_move_do_work_which_is_no_jump() -> None:
+    model = ht.library.rolling_ball(turntable=2.0, minimal=False).derive()
+    q, v = model.assemble(model.neutral(), [0.5, 0, 0, 0, 0, 0])
+    assert ht.simulate(model, (q, v), until=2.0, step=1e-2).outcome.ok
+
+
+# --- starts -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_singular_start_is_refused_or_determined() -> None:
+    model, _, _ = four_bar(1)
+    flat = np.array([0.0, 0.0, -np.pi])
+    branch, other = np.array([-1.0, 1.0, -1.0]), np.array([0.0, 1.0, 0.0])
+    for v in (branch, other):  # both satisfy the constraints; each lies along one branch
+        np.testing.assert_allclose(model.constraint_residuals(flat, v)[1], 0.0, atol=1e-12)
+    between = branch + 0.7 * other
+    np.testing.assert_allclose(model.constraint_residuals(flat, between)[1], 0.0, atol=1e-12)
+    with pytest.raises(ConfigurationError, match="leave 2 degrees of freedom.*along none of them.*assemble"):
+        run_from(model, flat, between)
+    assert run_from(model, flat, np.zeros(3)).outcome.ok  # equal bars at rest: their weight pulls along one branch
+    with pytest.raises(ConfigurationError, match="at rest nothing tells"):
+        run_from(four_bar(1, last=2.5)[0], flat, np.zeros(3))
+    with pytest.raises(ConfigurationError, match="of trajectory 1 "):
+        run_from(model, np.stack([flat, flat]), np.stack([branch, between]))
+    for v in (branch, other):
+        run = run_from(model, flat, 3 * v)
+        assert run.outcome.ok
+        assert np.max(np.abs(run.energy - run.energy[0])) < 1e-5 * np.max(run.kinetic_energy)
+
+
+def test_rest_where_nothing_is_singular_is_a_start() -> None:
+    model, q, v = four_bar(2)
+    assert run_from(model, q, 0 * v).outcome.ok
+    bricard = ht.library.bricard().derive()
+    assert ht.simulate(bricard, bricard.assemble(), until=0.1, step=1e-3).outcome.ok
+
+
+# --- the shell ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_shell_tells_with_its_exit_code(tmp_path: Path) -> None:
+    path = tmp_path / "near.py"
+    path.write_text(NEAR_MISS)
+    result = CliRunner().invoke(app, ["simulate", str(path), "--until", "4"])
+    assert result.exit_code not in (0, 2)
+    assert "jumped" in result.output
+
+
+@pytest.mark.parametrize("name", ["four-bars:3", "governor", "andrews"])
+def test_mechanisms_start_from_their_own_starts(name: str) -> None:
+    result = CliRunner().invoke(app, ["simulate", name, "--until", "0.02"])
+    assert result.exit_code == 0, result.output
+
+
+def test_the_shell_refuses_the_flat_four_bars() -> None:
+    flat, pushed = ",".join(["0"] * 7), ",".join(["0.5"] * 7)
+    refused = CliRunner().invoke(app, ["simulate", "four-bars:3", "--q", flat, "--v", pushed])
+    assert refused.exit_code != 0
+    assert "singular configuration" in refused.output.replace("\n", " ")
