@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -68,6 +69,7 @@ def run_of(name: str) -> Callable[[], object]:
     """A single run of a built-in system."""
     import heavytop as ht
 
+    import_module("heavytop.simulate")  # loaded on demand; imports are not counted
     model: Any = ht.library.load(name).derive()
     start = model.neutral(), model.nv * [0.1]
     return lambda: ht.simulate(model, start, until=0.1, step=0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from heavytop.bench import hummingbird
+from heavytop.bench import conditions, hummingbird
 from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import Flights
@@ -31,8 +31,10 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
     _speed(report, effort, other)
     _rollouts(report, effort, rolling)
     _random_starts(report, 16 if quick else 1000)
+    conditions.rows(report, quick)
     report.notes.append(
-        "one controller for all flights, nominal: it knows neither drag nor rotor lag; sampled at 100 Hz (loops and recovery at 200 Hz) "
+        "courses and recovery without the word robust: a bare law with poles 6/s and 18 rad/s, nominal: it knows neither drag nor rotor lag; "
+        "sampled at 100 Hz (loops and recovery at 200 Hz) "
         "as RotorPy's. wrong: mass +10 %, moments of inertia -10 % in the plant. Flights start in place with the right velocity, level."
     )
     if other is None:

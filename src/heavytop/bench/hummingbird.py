@@ -16,10 +16,11 @@ from heavytop.control.allocation import Limits
 from heavytop.control.curves import Curve, circle, minimum_snap
 from heavytop.control.flatness import flat_reference
 from heavytop.control.laws import energy_law
-from heavytop.control.prototype import Prototype, poles_of
+from heavytop.control.prototype import Prototype
 from heavytop.control.reference import Reference, pose_coordinates
 from heavytop.copters.catalogue import load
 from heavytop.copters.multicopter import multicopter
+from heavytop.copters.robust import agile_prototype
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
 from heavytop.copters.vehicles import quadcopter
@@ -29,8 +30,6 @@ from heavytop.simulate import Run, simulate
 STEP = 1e-3
 WAYPOINTS = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 0]], dtype=float)
 LOOP_RADIUS, LOOP_RATE = 1.5, 2 * np.pi / 1.5
-SPREAD = 0.3
-"""Share of the largest desired tilt inertia that gives a positive prototype."""
 
 
 @lru_cache(maxsize=1)
@@ -51,10 +50,7 @@ def wrong(factor_mass: float = 1.1, factor_moment: float = 0.9) -> Vehicle:
 
 def prototype(position: float = 6.0, attitude: float = 18.0, damping: float = 1.0) -> Prototype:
     """Double pole of the position at -6/s, attitude at 18 rad/s, critically damped."""
-    lateral = [-position, -position, *poles_of(attitude, damping)]
-    p3, _, p1, _ = np.real(np.poly(lateral))[1:]
-    spread = SPREAD * p3 * 2 * position * 9.81**2 / p1**2
-    return Prototype.from_poles(lateral, (-position, -position), poles_of(7.5, 0.9), spread=spread)
+    return agile_prototype(position, attitude, damping)
 
 
 @lru_cache(maxsize=1)

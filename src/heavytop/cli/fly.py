@@ -17,9 +17,6 @@ from heavytop.cli.terminal import FAILURE, console, fail, reported
 if TYPE_CHECKING:
     from heavytop.copters import Flight
 
-LOST = 5.0
-"""Distance from the reference in m at the end of a flight beyond which it has failed."""
-
 
 @reported
 def fly(
@@ -29,7 +26,7 @@ def fly(
     maneuver: Annotated[
         str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver, or a TOML file to plan.")
     ] = None,
-    law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
+    law: Annotated[str, typer.Option("--law", help="energy, particle, body or robust.")] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Keep the limits of the rotors.")] = True,
     wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.", min=0.0)] = 0.0,
     noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1: as of motion capture.", min=0.0)] = 0.0,
@@ -57,6 +54,7 @@ def fly(
     Without arguments a quadcopter flies a looping.
 
     Examples: `heavytop fly`, `heavytop fly tricopter hover-roll`, `heavytop fly quadcopter eight --wind 4 --noise 1`,
+    `heavytop fly hummingbird eight --law robust --rotors --delay 0.02`,
     `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
     """
     if listed:
@@ -69,6 +67,7 @@ def fly(
         return
     from heavytop.copters import catalogue
     from heavytop.copters.flight import fly as fly_vehicle
+    from heavytop.simulate.outcome import Ending
 
     _check_folders(out, save)
     begin = perf_counter()
@@ -113,10 +112,10 @@ def fly(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
-    if flight.position_error[-1] > LOST and flight.position_error[-1] > flight.position_error[0]:
-        raise fail(f"the vehicle is lost: {flight.position_error[-1]:.3g} m from the reference at the end.", FAILURE)
-    if not flight.run.outcome.ok:
-        raise fail(f"the flight ended early: {flight.run.outcome}", FAILURE)
+    if flight.outcome.ending is Ending.lost:
+        raise fail(f"{flight.outcome.message}.", FAILURE)
+    if not flight.outcome.ok:
+        raise fail(f"the flight ended early: {flight.outcome}", FAILURE)
 
 
 def _planned(craft: Any, path: Path) -> Any:
@@ -166,6 +165,8 @@ def _print(flight: Flight, seconds: float) -> None:
     table.add_section()
     for what, value in single_rows(flight):
         table.add_row(what, value, "")
+    for what, value in flight.margins.rows() if flight.margins is not None else ():
+        table.add_row(f"{what} of the law at rest", value, "")
     check = flight.maneuver.check()
     table.add_row("reference within the limits", "yes" if not check.outside else "no", "")
     screen = console()

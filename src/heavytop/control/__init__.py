@@ -30,6 +30,7 @@ from heavytop.control.energy import AttitudeBlock as AttitudeBlock
 from heavytop.control.energy import JointBlock as JointBlock
 from heavytop.control.energy import PointBlock as PointBlock
 from heavytop.control.energy import PoseBlock as PoseBlock
+from heavytop.control.export import export_controller as export_controller
 from heavytop.control.flatness import flat_reference as flat_reference
 from heavytop.control.flatness import oscillation_reference as oscillation_reference
 from heavytop.control.governor import Governed as Governed
@@ -46,6 +47,8 @@ from heavytop.control.laws import energy_law as energy_law
 from heavytop.control.laws import particle_law as particle_law
 from heavytop.control.lqr import LinearQuadratic as LinearQuadratic
 from heavytop.control.lqr import lqr as lqr
+from heavytop.control.margins import Margins as Margins
+from heavytop.control.margins import margins as margins
 from heavytop.control.measurements import Delayed as Delayed
 from heavytop.control.measurements import Noisy as Noisy
 from heavytop.control.measurements import OnPart as OnPart

@@ -85,6 +85,9 @@ class Compensated(Informed):
         """The mean thrust divided by its scale; differences, which turn the vehicle, stay."""
         if not knows(at, "thrust_scale"):
             return u
-        scale = reading(at, "thrust_scale", "Compensated")[0]
-        mean = sum((u[i] for i in range(self.model.nu)), start=0.0) / self.model.nu
-        return np.maximum(u + (1 / scale - 1) * mean, np.minimum(u, 0.0))
+        scale, nu = reading(at, "thrust_scale", "Compensated")[0], self.model.nu
+        # rotors that shall stand still stand still: the others share what is missing
+        turns = [np.where(u[k] > 0, 1.0, 0.0) for k in range(nu)]
+        total, count = sum((u[k] for k in range(nu)), start=0.0), sum(turns, start=0.0)
+        extra = (1 / scale - 1) * total / np.maximum(count, 1.0)
+        return vector(*(np.maximum(u[k] + turns[k] * extra, np.minimum(u[k], 0.0)) for k in range(nu)))

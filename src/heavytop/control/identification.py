@@ -1,7 +1,8 @@
 """Delay and lag of the actuators, identified in flight from the speeds of the rotors.
 
 A bank of models, one for each pair of a delay and a lag, is driven by the commands that were sent; the pair whose speeds have been nearest
-to the measured ones is told. All are compared by the squares of their errors, which are forgotten within about a second.
+to the measured ones is told. All are compared by the squares of their errors, the worst rotor left out, which are forgotten within about a
+second.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Identified(Informed):
             target = sent(at, nu, delay + 1)
             level = target + (part(at.z, k * nu, (k + 1) * nu) - target) * float(np.exp(-at.period / lag))
             off = measured - level
-            errors.append(kept * at.z[len(pairs) * nu + k] + np.vecdot(off, off))
+            errors.append(kept * at.z[len(pairs) * nu + k] + _without_the_worst(off * off, nu))
             levels.append(level + FOLLOWING * off)
         at.shared["models"] = (levels, errors)
         return levels, errors
@@ -131,3 +132,11 @@ class Identified(Informed):
         """What is identified."""
         told = self.tells(at)
         return {"identified_delay": told["delay"], "identified_lag": told["lag"]}
+
+
+def _without_the_worst(squares: Array, count: int) -> Array:
+    """The sum of errors but the largest: a dead rotor tells nothing of delay and lag."""
+    total, worst = squares[0], squares[0]
+    for k in range(1, count):
+        total, worst = total + squares[k], np.maximum(worst, squares[k])
+    return total - worst if count > 1 else total

@@ -22,7 +22,9 @@ from heavytop.system.model import Model
 
 if TYPE_CHECKING:
     from heavytop.compile.c99 import Precision
+    from heavytop.control.margins import Margins
     from heavytop.control.prototype import Prototype
+    from heavytop.control.reference import Reference
 
 Parameters = Mapping[str, Any] | None
 
@@ -130,6 +132,15 @@ class FeedbackLaw(BaseController):
                     f"the law was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
                     f"{getattr(model, what)}. Derive both from systems with the same joints and inputs."
                 )
+
+    def margins(self, reference: Reference | Array | None = None, starts: int = 0) -> Margins:
+        """Gain, phase and delay margin, largest actuator lag and least sample rate at rest or along a reference; see :func:`.margins`.
+
+        With ``starts`` so many random starts are flown as well, and the share that comes back is told.
+        """
+        from heavytop.control.margins import margins
+
+        return margins(self, reference, starts=starts)
 
     def call_seconds(self, calls: int = 20_000) -> float:
         """Measured time of one evaluation as native code (s), one state at a time in a native loop on this processor."""

@@ -13,6 +13,7 @@ from heavytop.control.commands import CommandMemory, RotorState
 from heavytop.control.compensation import Compensated
 from heavytop.control.governor import Governed
 from heavytop.control.identification import Identified
+from heavytop.control.informed import Informed
 from heavytop.control.lag_inverse import LagInverse
 from heavytop.control.law import FeedbackLaw
 from heavytop.control.measurements import OnPart
@@ -30,7 +31,7 @@ LONGEST = 0.04
 
 
 def robust(
-    law: FeedbackLaw,
+    law: FeedbackLaw | Informed,
     sensors: Sensors | None = None,
     actuators: Propellers | None = None,
     *,
@@ -54,11 +55,11 @@ def robust(
 
     Parameters
     ----------
-    law : of a single free body. sensors : of the vehicle; None: the state is seen as it is.
+    law : of a single free body, or something around one that uses measurements itself. sensors : of the vehicle; None: the state is seen as it is.
     actuators : of the vehicle; None: the inputs act at once.
     drag : as far as it is known. delay : of the measurements in s, if it is known; None: zero, or identified.
     identify : whether delay and lag are identified; None: where the speeds of the rotors are measured and no delay is told.
-    governor : whether far errors are limited. members : batch axes whose members have measurement noise of their own.
+    governor : whether far errors are limited, for a law with a prototype. members : batch axes whose members have measurement noise of their own.
 
     Examples
     --------
@@ -69,9 +70,10 @@ def robust(
     >>> flown.needs_reference
     True
     """
-    model, measured = law.model, () if sensors is None else sensors.names
-    controller: Any = Compensated(OnPart(law, model), model, drag, actuators)
-    if governor:
+    model, measured = law.law.model, () if sensors is None else sensors.names
+    heart = law if isinstance(law, Informed) else OnPart(law, model)
+    controller: Any = Compensated(heart, model, drag, actuators)
+    if governor and getattr(law.law, "prototype", None) is not None:
         controller = Governed(controller, model)
     if actuators is not None:
         controller = LagInverse(controller, actuators, LAG_LEFT)

@@ -8,6 +8,8 @@ from heavytop.copters.airframe import Rotor as Rotor
 from heavytop.copters.airframe import ring as ring
 from heavytop.copters.catalogue import load as load
 from heavytop.copters.conditions import Conditions as Conditions
+from heavytop.copters.dead_rotor import dead_rotor_law as dead_rotor_law
+from heavytop.copters.failover import Failover as Failover
 from heavytop.copters.flight import Flight as Flight
 from heavytop.copters.flight import fly as fly
 from heavytop.copters.full import tricopter_with_load_full as tricopter_with_load_full
@@ -18,6 +20,11 @@ from heavytop.copters.multicopter import hexacopter as hexacopter
 from heavytop.copters.multicopter import multicopter as multicopter
 from heavytop.copters.multicopter import octocopter as octocopter
 from heavytop.copters.propulsion import Propulsion as Propulsion
+from heavytop.copters.remaining import Remaining as Remaining
+from heavytop.copters.remaining import remaining as remaining
+from heavytop.copters.robust import agile_law as agile_law
+from heavytop.copters.robust import robust_controller as robust_controller
+from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.vehicle import Vehicle as Vehicle
 from heavytop.copters.vehicles import bicopter as bicopter
 from heavytop.copters.vehicles import quadcopter as quadcopter

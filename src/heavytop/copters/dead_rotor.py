@@ -32,9 +32,9 @@ IDLE = 0.2
 """Thrust of the rotor opposite to the dead one at a fast spin, per weight."""
 DIRECTION, RATE, EFFORT = 60.0, 1.0, 1.8e-3
 """Weights of the direction, of p and q, and of the angular acceleration by the inputs."""
-STIFFNESS, DAMPING = 1.2, 2.0
+STIFFNESS, DAMPING = 1.6, 3.2
 """Position loop, 1/s^2 and 1/s."""
-REACH, FAST, LEAN = 1.5, 2.0, 0.6
+REACH, FAST, LEAN = 1.5, 2.0, 0.8
 """Largest error of position (m) and of velocity (m/s) that is answered, and the largest tangent of the tilt."""
 
 
@@ -149,7 +149,7 @@ class DeadRotorLaw(FeedbackLaw):
         state = [p - p0, q_rate - q0, reach * h[0] - h1, reach * h[1] - h2]
         asked = [-sum((k * x for k, x in zip(row, state, strict=True)), start=0.0) for row in self._gain(r)]
         axis = np.matvec(m.R, UP)[2]
-        lift = within(hull.mass * up / np.maximum(axis, 0.3), 0.3 * weight, 3.0 * weight)
+        lift = within(hull.mass * up / np.maximum(axis, 0.7), 0.3 * weight, 3.0 * weight)
         total = np.where(axis < 0.2, 0.25 * weight, lift)
         opposite = 0.0 if two else within(self._idle(r) + asked[0], 0.0, 1.2 * weight)
         difference = within(asked[-1], -2.2 * weight, 2.2 * weight)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +11,26 @@ import numpy as np
 
 from heavytop._travel import Unchanging
 from heavytop.control.integral import Integral
+from heavytop.control.margins import Margins
+from heavytop.control.robust import robust
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
+from heavytop.copters.robust import TYPICAL_SENSORS, agile_law, robust_controller
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import HeavytopError
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
+from heavytop.simulate.outcome import Ending, Outcome
 
+LOST = 5.0
+"""Distance (m) from the reference at the end of a flight beyond which it has failed."""
+TUMBLE_TIME, TUMBLE_RATE = 0.5, 15.0
+"""A vehicle that turns faster than this (rad/s) beyond its reference, or is on its back, for so long (s) at the end tumbles."""
+ROBUST_PERIOD = 5e-3
+"""Sample period (s) of the robust controller."""
+ROBUST = "robust"
+"""Name of the law that is flown with everything of :func:`.control.robust`."""
 INTEGRAL_SHARE = 0.6
 """Gain of the integral action per stiffness of the prototype, 1/s."""
 
@@ -100,6 +113,31 @@ class Flight(Unchanging):
         """(n, rotors) thrusts, N."""
         return self.vehicle.airframe.thrusts(self.u)
 
+    @cached_property
+    def outcome(self) -> Outcome:
+        """How the flight ended: as the run did, or ``lost`` if the vehicle tumbles or is far away from where it shall be."""
+        end = self.run.outcome
+        if not end.ok:
+            return end
+        late = self.t >= self.t[-1] - TUMBLE_TIME
+        spin = np.linalg.norm(self.run.v[late, 3:6] - self.maneuver(self.t[late])[1][:, 3:6], axis=-1)
+        time, far = float(self.t[-1]), float(self.position_error[-1])
+        if np.min(spin) > TUMBLE_RATE or np.min(self.attitude_error[late]) > np.pi / 2:
+            text = f"the vehicle tumbles: {np.min(spin):.3g} rad/s and {np.degrees(self.attitude_error[-1]):.0f} deg off at t = {time:g} s"
+            return Outcome(Ending.lost, text, time)
+        if far > LOST and far > self.position_error[0]:
+            return Outcome(Ending.lost, f"the vehicle is lost: {far:.3g} m from the reference at t = {time:g} s", time)
+        return end
+
+    @cached_property
+    def margins(self) -> Margins | None:
+        """Margins of the law at rest, before anything is wrapped around it; None where it cannot be linearised."""
+        law = agile_law(self.vehicle) if self.law == ROBUST else self.vehicle.law(self.law, self.limits)
+        try:
+            return law.margins()
+        except HeavytopError:
+            return None
+
     @property
     def real_time_factor(self) -> float:
         """Seconds of flight per second of computing."""
@@ -181,7 +219,8 @@ def fly(
     Parameters
     ----------
     vehicle : what flies. maneuver : what it shall do, or its name.
-    law : "energy", "particle" or "body".
+    law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
+        noise and delay are then those of its sensors.
     limits : whether the inputs keep the vehicle's limits.
     wind, noise, payload, seed : disturbances, see :class:`.Conditions`.
     integral : integral action of the law; None: where wind or payload ask for it.
@@ -204,6 +243,8 @@ def fly(
     if isinstance(maneuver, str):
         say(f"planning {maneuver}")
         maneuver = make(maneuver, vehicle)
+    if law == ROBUST:
+        return _fly_robustly(vehicle, maneuver, conditions, rotors, start, step, until, say)
     acting = bool(wind or payload) if integral is None else integral
     say(f"deriving the {law} law")
     terms = integral_action(vehicle) if acting else ()
@@ -221,6 +262,37 @@ def fly(
     say("compiling and flying")
     run = simulate(plant, begin, maneuver.horizon if until is None else until, step, control=controller, progress=False)
     return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions, rotors)
+
+
+def _fly_robustly(
+    vehicle: Vehicle,
+    maneuver: Maneuver,
+    conditions: Conditions,
+    rotors: bool,
+    start: Any,
+    step: float,
+    until: float | None,
+    say: Callable[[str], None],
+) -> Flight:
+    """With the sensors of the vehicle, or typical ones; without rotors their speeds are not measured and the inputs act at once."""
+    say("composing the robust controller")
+    own = vehicle.sensors or TYPICAL_SENSORS
+    sensors = replace(own.scaled(conditions.noise), seed=conditions.seed + 1)
+    sensors = sensors.late(conditions.delay) if conditions.delay else sensors
+    begin = maneuver.start if start is None else start
+    if rotors:
+        plant: Any = RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(conditions.wind))
+        controller, begin = robust_controller(vehicle, sensors), plant.start(*begin)
+    else:
+        plant = conditions.plant(vehicle)
+        controller = robust(agile_law(vehicle), replace(sensors, rotor_speeds=None))
+    flown = conditions.blown(controller.with_reference(maneuver))
+    say("compiling and flying")
+    end = maneuver.horizon if until is None else until
+    period = end / max(1, round(end / max(step, ROBUST_PERIOD)))
+    step = period / max(1, round(period / step))
+    run = simulate(plant, begin, end, step, control=flown, control_step=period, progress=False)
+    return Flight(vehicle, maneuver, run, ROBUST, vehicle.limits is not None, False, conditions, rotors)
 
 
 def integral_action(vehicle: Vehicle) -> Integral:

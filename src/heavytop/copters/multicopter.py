@@ -10,6 +10,7 @@ import numpy as np
 from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.prototype import Prototype
+from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.redundancy import independent
@@ -32,6 +33,7 @@ def multicopter(
     name: str = "multicopter",
     drag: float = 0.1,
     propulsion: Propulsion | None = None,
+    sensors: Sensors | None = None,
     torque_priority: float | None = 100.0,
     thrust_gain: float = 1.0,
     attitude: Any = "matrix",
@@ -44,7 +46,7 @@ def multicopter(
     rotors : fixed or tilting ones.
     mass : kg. moment : (3,) or (3, 3) about the centre of mass, kg m^2. com : (3,) m.
     prototype : of the control; default: the quadcopter's poles times ``agility``.
-    drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if they are known.
+    drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if they are known. sensors : if they are.
     torque_priority : see :class:`.Limits`.
     thrust_gain : true thrust per commanded thrust.
 
@@ -89,6 +91,7 @@ def multicopter(
         parameters=parameter_rows(mass, moment, rotors),
         drag=drag,
         propulsion=propulsion,
+        sensors=sensors,
     )
 
 

@@ -62,6 +62,13 @@ class RotorPlant(UserDynamics):
     wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
     uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one
         plant for many vehicles that the law does not know. For a single free body with its origin in the centre of mass.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> plant = RotorPlant(quadcopter(), uncertain=True)
+    >>> plant.nv, plant.parameter_names[:2]
+    (10, ('mass_factor', 'moment_factor'))
     """
 
     def __init__(

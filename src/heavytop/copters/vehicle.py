@@ -14,6 +14,7 @@ from heavytop.control.integral import Integral
 from heavytop.control.law import FeedbackLaw
 from heavytop.control.laws import body_law, energy_law, particle_law
 from heavytop.control.prototype import Prototype
+from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
 from heavytop.errors import unknown_name
@@ -45,6 +46,7 @@ class Vehicle(Unchanging):
     drag : air drag of the hull for flights in wind, N s/m.
     propulsion : coefficients of propellers, motors and frame, if they are known.
     full : a more detailed plant that flies in place of the model, if there is one.
+    sensors : what measures its motion, if that is described.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Vehicle(Unchanging):
     drag: float = 0.1
     propulsion: Propulsion | None = None
     full: FullPlant | None = None
+    sensors: Sensors | None = None
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ LAWS = {
     "energy": "energy-based",
     "particle": "particle-based",
     "body": "body-based",
+    "robust": "robust energy-based",
     "energy_se3": "energy-based (SE(3))",
 }
 
@@ -37,7 +38,12 @@ def flight_report(flight: Flight) -> Report:
         scene=_scene(flight, keep),
         panels=_panels(flight, keep),
         highlights=_highlights(flight),
-        tables=(*_numbers(flight), _feasibility(flight), Table("Vehicle", list(vehicle.parameters.items()))),
+        tables=(
+            *_numbers(flight),
+            _feasibility(flight),
+            *_margins(flight),
+            Table("Vehicle", list(vehicle.parameters.items())),
+        ),
         notes=_notes(flight),
         markers=[Marker(t, label) for t, label in maneuver.moments if t <= flight.t[-1]],
     )
@@ -61,6 +67,11 @@ def _subtitle(flight: Flight) -> str:
     parts += [f"unknown payload {1000 * c.payload:g} g"] if c.payload else []
     parts += [f"measurements {1000 * c.delay:g} ms late"] if c.delay else []
     return f"{flight.t[-1]:.3g} s of flight: " + ", ".join(parts)
+
+
+def _margins(flight: Flight) -> list[Table]:
+    """What the bare law bears at rest."""
+    return [] if flight.margins is None else [Table("Margins of the law at rest", flight.margins.rows())]
 
 
 # --- the scene ------------------------------------------------------------------------------------------------------------

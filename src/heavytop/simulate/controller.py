@@ -183,7 +183,7 @@ class Feedback(Unchanging):
     def signal(self, times: np.ndarray) -> np.ndarray:
         """Samples of the reference signal."""
         if not self.signal_size:
-            return np.zeros((len(times), 0))
+            return np.zeros((*np.shape(times), 0))
         if self.samples is None:
             raise SimulationError("this feedback takes a 'signal'; give samples=function of times to Feedback.")
         return np.asarray(self.samples(times), dtype=float)

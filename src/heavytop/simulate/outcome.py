@@ -19,6 +19,7 @@ class Ending(Enum):
     interrupted = "interrupted"
     step_limit = "step_limit"
     ended = "ended"
+    lost = "lost"
     jumped = "jumped"
 
 

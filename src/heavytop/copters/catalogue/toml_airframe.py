@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.catalogue.lines import Path, key_lines, line_of
 from heavytop.copters.multicopter import multicopter
@@ -66,6 +67,7 @@ TOP = {
     "parasitic_drag": Field(_vector, "three numbers (N/(m/s)^2)", False, [0.0, 0.0, 0.0]),
     "agility": Field(_positive, "a positive number", False, 1.0),
     "rotors": Field(lambda x: isinstance(x, dict), "a table [rotors]"),
+    "sensors": Field(lambda x: isinstance(x, dict), "a table [sensors]", False, None),
     "rotor": Field(
         lambda x: isinstance(x, list) and bool(x) and all(isinstance(r, dict) for r in x), "tables [[rotor]]"
     ),
@@ -86,6 +88,23 @@ ROTOR = {
     "torque": Field(
         lambda x: x in (1, -1, 0) and not isinstance(x, bool), "1, -1 or 0: the sign of the torque on the hull"
     ),
+}
+
+
+SENSORS = {
+    name: Field(
+        lambda x: x is False or isinstance(x, dict),
+        "a table with noise, bias and delay, or false if there is none",
+        False,
+        {},
+    )
+    for name in ("position", "attitude", "velocity", "gyro", "accelerometer", "rotor_speeds")
+}
+"""What is not mentioned is perfect."""
+SENSOR = {
+    "noise": Field(_not_negative, "a number that is not negative (standard deviation of a sample)", False, 0.0),
+    "bias": Field(_not_negative, "a number that is not negative (standard deviation of a constant error)", False, 0.0),
+    "delay": Field(_not_negative, "a number that is not negative (s)", False, 0.0),
 }
 
 
@@ -123,7 +142,9 @@ class _Checker:
 def _spoken(path: Path) -> str:
     if not path:
         return "an airframe"
-    return f"[{path[0]}]" if len(path) == 1 else f"[[{path[0]}]] number {int(path[1]) + 1}"
+    if len(path) == 1:
+        return f"[{path[0]}]"
+    return f"[[{path[0]}]] number {path[1] + 1}" if isinstance(path[1], int) else f"{path[1]!r} in [{path[0]}]"
 
 
 def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
@@ -156,6 +177,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         translational_lift=common["translational_lift"],
         parasitic_drag=tuple(top["parasitic_drag"]),
     )
+    sensors = None if top["sensors"] is None else _sensors(checker, top["sensors"])
     rotors = []
     for k, entry in enumerate(top["rotor"]):
         values = checker.table(entry, ROTOR, ("rotor", k))
@@ -170,7 +192,21 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
             agility=top["agility"],
             name=top["name"],
             propulsion=propulsion,
+            sensors=sensors,
         )
     except HeavytopError as error:
         raise checker.fail(("moment",), str(error)) from None
     return vehicle
+
+
+def _sensors(checker: _Checker, given: Mapping[str, Any]) -> Sensors:
+    """The sensors of a table [sensors]."""
+    found: dict[str, Sensor | None] = {}
+    for name, entry in checker.table(given, SENSORS, ("sensors",)).items():
+        if entry is False:
+            if name not in ("accelerometer", "rotor_speeds"):
+                raise checker.fail(("sensors", name), f"{name!r} must be measured: a law needs the whole state.")
+            found[name] = None
+        else:
+            found[name] = Sensor(**checker.table(entry, SENSOR, ("sensors", name)))
+    return Sensors(**found)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,81 @@
+"""A controller with everything around it as C for a flight controller: one function per sample, its memory passed in and out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop.control.base import BaseController
+from heavytop.control.informed import MeasuredPlant
+from heavytop.control.sensors import Sensed
+from heavytop.errors import ControlError
+
+if TYPE_CHECKING:
+    from heavytop.compile.c99 import Precision
+
+VECTORS = 16
+
+
+def export_controller(
+    controller: BaseController,
+    folder: str | Path,
+    period: float,
+    precision: Precision = "double",
+    name: str = "controller",
+    footprint: bool = False,
+) -> list[Path]:
+    """Write a law with its wrappers as C99, with a test of its own; simulated sensors stay behind.
+
+    The function takes q, v, q_R, v_R, a_R, p and the memory z, and gives u, the memory z_next of the next sample and the channels. Behind
+    the velocities v holds what is measured, in the order of ``MeasuredPlant.told``: accelerometer, rotor speeds. The memory starts with
+    ``initial_state()``, which the test has as its first vector.
+
+    Parameters
+    ----------
+    controller : a law, or anything around one, that has no reference yet. period : s between samples.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from heavytop.control import Governed, OnPart
+    >>> from heavytop.copters import quadcopter
+    >>> quad = quadcopter()
+    >>> governed = Governed(OnPart(quad.law(limits=False), quad.model), quad.model)
+    >>> [path.name for path in export_controller(governed, mkdtemp(), 0.005)][:2]
+    ['controller.c', 'controller.h']
+    """
+    from heavytop.compile import export_c
+
+    if not controller.needs_reference:
+        raise ControlError(
+            "a flight controller gets its reference from outside: export the controller before it has one."
+        )
+    model = controller.law.model
+    plant = MeasuredPlant.of(model)
+    inside = controller
+    if isinstance(controller, Sensed):
+        told = {
+            n: 3 if n == "accelerometer" else model.nu
+            for n in controller.names
+            if n in ("accelerometer", "rotor_speeds")
+        }
+        plant, inside = plant.telling(**told), controller.controller
+    sampled = inside.sampled(period)
+    traced = sampled.composed(plant)
+    rng, count = np.random.default_rng(0), VECTORS
+    z = np.broadcast_to(sampled.initial_state(), (count, sampled.state_size)).copy()
+    z[1:] *= 1 + 0.01 * rng.standard_normal(z[1:].shape)
+    values = {
+        "q": model.random(rng, (count,)),
+        "v": 1.0 + rng.standard_normal((count, plant.nv)),
+        "q_R": model.random(rng, (count,)),
+        "v_R": rng.standard_normal((count, model.nv)),
+        "a_R": rng.standard_normal((count, model.nv)),
+        "p": np.broadcast_to(model.parameter_vector(), (count, len(model.parameter_names))),
+        "z": z,
+        "t": period * np.arange(count),
+    }
+    vectors = [values[label] for label in traced.inputs]
+    return export_c(folder, {name: traced}, precision, name=name, vectors={name: vectors}, footprint=footprint)

@@ -1,0 +1,220 @@
+"""One controller under all conditions, margins against what flights show, dead rotors, sensors in files, RotorPy's law beside its own."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.bench import reality
+from heavytop.bench.geometric import GeometricLaw
+from heavytop.bench.hummingbird import courses
+from heavytop.bench.peers import rotorpy as rotorpy_peer
+from heavytop.control import Actuated, Delayed, Propellers, Sensors, export_controller, linearize
+from heavytop.control.margins import loop_matrices
+from heavytop.control.reference import Reference
+from heavytop.copters import (
+    agile_law,
+    dead_rotor_law,
+    fly,
+    hexacopter,
+    load,
+    octocopter,
+    quadcopter,
+    remaining,
+    robust_controller,
+)
+from heavytop.copters.catalogue.toml_airframe import read_airframe
+from heavytop.errors import ControlError, FileFormatError
+from heavytop.simulate.outcome import Ending
+
+# --- margins ----------------------------------------------------------------------------------------------------------------
+
+
+def test_margins_are_where_the_loop_becomes_unstable() -> None:
+    """At the margin of the lag the linearised loop with such actuators changes its stability; the gain likewise."""
+    craft = quadcopter()
+    law = craft.law(limits=False)
+    found = law.margins()
+    model, hover = craft.model, np.full(4, craft.mass * 9.81 / 4)
+    for factor, stable in ((0.98, True), (1.02, False)):
+        slow = Actuated(law.with_reference(model.neutral()), Propellers(factor * found.lag), hover)
+        assert linearize(model, slow, model.neutral(), z=hover).is_stable() is stable
+    open_loop, cut = loop_matrices(law, Reference.set_point(model), 0.0)
+    assert np.max(np.linalg.eigvals(open_loop - 1.01 * found.gain[0] * cut).real) < 0
+    assert np.max(np.linalg.eigvals(open_loop - 0.99 * found.gain[0] * cut).real) > 0
+    # phase, delay and crossover belong together where one loop decides
+    w = found.crossover
+    locus = np.linalg.eigvals(np.linalg.solve(1j * w * np.eye(12) - open_loop, cut)) * np.exp(-1j * w * found.delay)
+    assert np.min(np.abs(1 + locus)) < 0.02
+    assert "delay margin" in found.report()
+
+
+@pytest.mark.slow
+def test_the_delay_margin_is_what_flights_show() -> None:
+    craft = quadcopter()
+    model, law = craft.model, craft.law(limits=False)
+    margin, step = law.margins().delay, 2e-3
+    q, v = model.neutral(), np.full(6, 1e-4)
+    for factor, calm in ((0.9, True), (1.1, False)):
+        # half a sample of delay is in the sampling itself
+        late = Delayed(law.with_reference(model.neutral()), round(factor * margin / step - 0.5), (q, v))
+        run = ht.simulate(model, (q, v), 30.0, step, control=late, balance=False)
+        assert bool(np.abs(run.v[-500:]).max() < 1e-4) is calm
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_every_start_recovers_in_every_condition() -> None:
+    for cases, options in ((reality.QUIET, {}), (reality.ROUGH, {}), (reality.SLOW, {"rate": 50.0})):
+        for found in reality.recover(cases, 20, **options):
+            assert found.share == 1.0, found
+    for found in reality.recover(reality.FAR_STARTS, 50, spread=reality.FAR, seconds=20.0):
+        assert found.share == 1.0, found
+        assert found.drop < 5.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["circle 1.5 m 0.5 Hz", "minimum snap"])
+def test_courses_are_followed_within_millimetres(name: str) -> None:
+    start, delayed = (0.035, 0.040) if "1.5" in name else (0.008, 0.015)
+    for found in reality.track(courses()[name]):
+        assert found.late < (0.010 if "drag" in found.name or "delay" in found.name else 0.005), found
+        assert found.rms < (delayed if "delay" in found.name else start), found
+
+
+@pytest.mark.slow
+def test_a_dead_rotor_is_noticed_and_survived() -> None:
+    for cases in (reality.DEAD, reality.DEAD_ROUGH):
+        for found in reality.recover(cases, 20, "survivor", spread=None, seconds=20.0):
+            assert found.within_3_m == 1.0, found
+    still, _ = reality.two_dead(20)
+    assert still.within_3_m == 1.0
+    assert reality.hexacopter_eight() < 0.03
+
+
+@pytest.mark.slow
+def test_no_sound_rotor_is_given_up() -> None:
+    for cases in (reality.QUIET, reality.ROUGH):
+        for found in reality.recover(cases, 20, "survivor"):
+            assert found.share == 1.0, found
+
+
+def test_what_a_vehicle_can_still_do() -> None:
+    assert remaining(octocopter(), 0).controls == ("roll", "pitch", "yaw")
+    assert "holds its position and spins" in str(remaining(quadcopter(), 2))
+    assert not remaining(hexacopter(), 0, 1).holds_position
+    assert remaining(hexacopter(), 0).holds_position
+    with pytest.raises(ControlError, match="it falls"):
+        dead_rotor_law(quadcopter(), 0, 1)
+
+
+def test_gains_of_a_dead_rotor_hold_the_axis() -> None:
+    """Hovering in the relative equilibrium needs no more than its own thrusts: the weight is carried, the moments balance."""
+    craft = load("hummingbird")
+    law = dead_rotor_law(craft, 0)
+    assert law.gains.shape == (21, 2, 4)  # pyright: ignore[reportAttributeAccessIssue]
+    model = craft.model
+    u = law(model.neutral(), np.array([0, 0, 0, 0, 0, -13.0]), model.neutral())
+    assert u[0] == 0
+    assert np.sum(u) == pytest.approx(craft.mass * 9.81, rel=0.25)
+
+
+# --- files, flights, export -------------------------------------------------------------------------------------------------
+
+
+def test_sensors_in_a_file() -> None:
+    text = Path(reality.__file__).parents[1].joinpath("copters/catalogue/hummingbird.toml").read_text(encoding="utf-8")
+    sensors = read_airframe(text).sensors
+    assert sensors is not None
+    assert sensors.accelerometer is not None
+    assert (sensors.position.noise, sensors.accelerometer.bias) == (0.005, 0.05)
+    without = read_airframe(text.replace("rotor_speeds = {noise = 2.5} ", "rotor_speeds = false ")).sensors
+    assert without is not None
+    assert "rotor_speeds" not in without.names
+    for old, new, message in (
+        ("{noise = 0.005}", "{nois = 0.005}", r"line 2\d: unknown key 'nois'"),
+        ("{noise = 0.005}", "{noise = -1}", "not negative"),
+        ("gyro = {noise = 0.02}", "gyro = false", "'gyro' must be measured"),
+        ("gyro =", "gyros =", "Did you mean 'gyro'"),
+    ):
+        with pytest.raises(FileFormatError, match=message):
+            read_airframe(text.replace(old, new, 1))
+
+
+def test_a_flight_that_tumbles_is_lost() -> None:
+    flight = fly(quadcopter(), "hover", until=1.0)
+    assert flight.outcome.ok
+    assert flight.margins is not None
+    spinning = flight.run.v.copy()
+    spinning[:, 3] = 30.0
+    run = SimpleNamespace(outcome=flight.run.outcome, v=spinning, q=flight.run.q, t=flight.run.t)
+    lost = replace(flight, run=run).outcome  # pyright: ignore[reportArgumentType]
+    assert lost.ending is Ending.lost
+    assert not lost.ok
+    assert "tumbles" in lost.message
+
+
+@pytest.mark.slow
+def test_the_robust_law_by_name() -> None:
+    plain = fly(load("hummingbird"), "circle", rotors=True, delay=0.01, noise=1.0, wind=3.0)
+    flight = fly(load("hummingbird"), "circle", "robust", rotors=True, delay=0.01, noise=1.0, wind=3.0)
+    assert flight.outcome.ok
+    assert flight.position_error[2000:].max() < 0.15 < plain.position_error[2000:].max()
+    assert fly(quadcopter(), "step", "robust", payload=0.2).position_error[-1] < 0.02
+
+
+@pytest.mark.slow
+def test_the_composite_leaves_as_c(tmp_path: Path) -> None:
+    craft = load("hummingbird")
+    controller = robust_controller(craft, Sensors(), law=craft.law(limits=False))
+    export_controller(controller, tmp_path, 0.005)
+    done = subprocess.run(["make", "-C", str(tmp_path), "test"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with pytest.raises(ControlError, match="before it has one"):
+        export_controller(controller.with_reference(craft.model.neutral()), tmp_path, 0.005)
+
+
+# --- RotorPy ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.peers
+def test_the_geometric_law_is_that_of_rotorpy() -> None:
+    control = pytest.importorskip("rotorpy.controllers.quadrotor_control")
+    from scipy.spatial.transform import Rotation
+
+    craft = load("hummingbird")
+    law, theirs = GeometricLaw(craft), control.SE3Control(rotorpy_peer._parameters())
+    rng = np.random.default_rng(2)
+    for _ in range(8):
+        q, twist, place, speed, push = craft.model.random(rng), *(rng.standard_normal(n) for n in (6, 3, 3, 3))
+        R = craft.model.pose("world", "hull", q)[:3, :3]
+        state = {"x": q[:3], "v": R @ twist[:3], "q": Rotation.from_matrix(R).as_quat(), "w": twist[3:]}
+        flat = {
+            "x": place,
+            "x_dot": speed,
+            "x_ddot": push,
+            "x_dddot": 0 * push,
+            "x_ddddot": 0 * push,
+            "yaw": 0.0,
+            "yaw_dot": 0.0,
+            "yaw_ddot": 0.0,
+        }
+        q_R = craft.model.neutral()
+        q_R[:3] = place
+        u = law(q, twist, q_R, np.concatenate([speed, np.zeros(3)]), np.concatenate([push, np.zeros(3)]))
+        np.testing.assert_allclose(u, theirs.update(0.0, state, flat)["cmd_motor_thrusts"], rtol=1e-6, atol=1e-6)
+
+
+def test_agile_law_has_its_poles() -> None:
+    craft = load("hummingbird")
+    law = agile_law(craft, 4.0, 12.0)
+    hover = linearize(craft.model, law.with_reference(craft.model.neutral()), craft.model.neutral())
+    assert np.min(np.abs(hover.poles + 12.0)) < 1e-2
