@@ -11,6 +11,8 @@ import pytest
 import xarray
 
 import heavytop as ht
+from heavytop.simulate.outcome import SEVERITY, Ending
+from heavytop.sweep.measure import OUTCOMES
 from heavytop.errors import FileFormatError, SimulationError
 from heavytop.simulate.integrators.base import Integrator
 
@@ -171,3 +173,8 @@ def test_links_stay_links_and_devices_stay_devices(arm: ht.Model, tmp_path: Path
 def test_events_that_fail_are_named(arm: ht.Model, function: Any) -> None:
     with pytest.raises(SimulationError, match="event 'mine'"):
         ht.simulate(arm, ([0.0], [1.0]), 0.1, 0.01, events=ht.Event(function, name="mine"))
+
+
+def test_every_ending_has_its_place() -> None:
+    assert set(SEVERITY) == set(Ending)
+    assert set(OUTCOMES) == {ending.value for ending in Ending} | {"failed"}

@@ -11,6 +11,8 @@ from heavytop._gate import gate as _gate
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
 from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
+from heavytop.simulate.bodies import PointForce as PointForce
+from heavytop.simulate.bodies import PointSpring as PointSpring
 from heavytop.simulate.bodies import scalable_body as scalable_body
 from heavytop.simulate.bodies import unified_body as unified_body
 from heavytop.simulate.controller import Controller as Controller
@@ -26,6 +28,7 @@ from heavytop.simulate.integrators import RKMK8 as RKMK8
 from heavytop.simulate.integrators import RKMK45 as RKMK45
 from heavytop.simulate.integrators import EnergyMomentum as EnergyMomentum
 from heavytop.simulate.integrators import ProjectedRK4 as ProjectedRK4
+from heavytop.simulate.integrators import Terze as Terze
 from heavytop.simulate.integrators import Variational as Variational
 from heavytop.simulate.invariants import Invariant as Invariant
 from heavytop.simulate.outcome import Ending as Ending

@@ -132,7 +132,7 @@ def simulate(
         step=size,
         steps=steps,
         record_every=int(record_every),
-        events=as_events(events),
+        events=(*as_events(events), *dynamics.guards(size)),
         balance=(not batch or dynamics.kernel("kept") is not None) if balance is None else bool(balance),
         threads=threads,
         progress=progress,
@@ -218,12 +218,13 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
     kernel = dynamics._raw_kernel("residual")
     if kernel is None:
         return
+    modelled = isinstance(dynamics, ModelDynamics)
     for what, residual in zip(("configuration q", "velocity v"), kernel(q, v, p), strict=True):
         worst = float(np.max(np.abs(residual), initial=0.0))
         if not worst < 1e-6:
             raise ConfigurationError(
                 f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
-                "model.assemble(q, v) gives a consistent start near a guess."
+                + ("model.assemble(q, v) gives a consistent start near a guess." if modelled else "Start on them.")
             )
     dynamics.check_start(q, v, p)
 

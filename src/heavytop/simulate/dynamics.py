@@ -12,10 +12,11 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
 from heavytop._gate import Inside
 from heavytop._travel import Unchanging
-from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.compile import Kernel, Traced, on_symbols, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recently_used import Recent
+from heavytop.simulate.user_constraints import UserConstraints
 
 if TYPE_CHECKING:
     from heavytop.system import Model
@@ -152,6 +153,10 @@ class Dynamics(Inside, Unchanging, ABC):
     def residual(self) -> Traced | None:
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
+
+    def guards(self, step: float) -> tuple[Any, ...]:
+        """Terminal events at which the equations end; ``step`` is the size of a step."""
+        return ()
 
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
         """Why the motion is not finite at a state, in words."""
@@ -378,6 +383,9 @@ class UserDynamics(Dynamics):
         structure-preserving integrators.
     force : generalised force that is no gradient, same arguments as ``acceleration``; needed for energy balances when the
         system is not conservative.
+    constraints : name -> ``g(q)``, one number or several that stay zero, in NumPy notation. They need ``kinetic``; the channel of this name has the
+        multipliers, the generalised forces of which are ``(dg/dq A)^T`` times them.
+    guards : functions that give for a step size an :class:`.Event` at which the equations end; a run that meets one has not gone well.
     name : of the system.
 
     Examples
@@ -400,12 +408,17 @@ class UserDynamics(Dynamics):
         kinetic: Callable[..., Array] | None = None,
         potential: Callable[..., Array] | None = None,
         force: Callable[..., Array] | None = None,
+        constraints: Mapping[str, Callable[[Array], Array]] | None = None,
+        guards: Sequence[Callable[[float], Any]] = (),
         name: str = "dynamics",
     ) -> None:
         self.coordinates, self.name = coordinates, name
         self.u_names, self._defaults = tuple(inputs), dict(parameters or {})
         self.parameter_names = tuple(self._defaults)
         self._acceleration, self._kinetic, self._potential, self._force = acceleration, kinetic, potential, force
+        self._constraints, self._guards = dict(constraints or {}), tuple(guards)
+        if self._constraints and kinetic is None:
+            raise ModelError(f"constraints of {name!r} act in the metric of its kinetic energy: give kinetic=.")
 
     @cached_property
     def _symbols(self) -> dict[str, Array]:
@@ -434,8 +447,30 @@ class UserDynamics(Dynamics):
             )
         return {"acceleration": outputs.pop(first), **outputs}
 
+    @cached_property
+    def _mass(self) -> Array:
+        """The mass matrix (nv, nv) of the kinetic energy."""
+        v = self._symbols["v"]
+        kinetic = np.reshape(_scalar(self._kinetic(*self._arguments(("q", "v")))), (1,))  # type: ignore[misc]
+        return jacobian(jacobian(kinetic, v)[0, :], v)
+
+    @cached_property
+    def _held(self) -> UserConstraints | None:
+        if not self._constraints:
+            return None
+        s = self._symbols
+        functions = {
+            name: on_symbols(lambda q, fn=fn: fn(*self._arguments(("q",))), f"constraint {name!r} of {self.name!r}")
+            for name, fn in self._constraints.items()
+        }
+        return UserConstraints(self.coordinates, functions, s["q"], s["v"], self._mass)
+
     def motion(self) -> Traced:
         values = {"joint_velocity": self._symbols["v"], **self._symbols_of_motion()}
+        if self._held is not None:
+            lam = self._held.multipliers(values["acceleration"])
+            values["acceleration"] = self._held.acceleration(values["acceleration"], lam)
+            values |= self._held.by_name(lam)
         return self._make("motion", ("q", "v", "u"), {k: v + np.zeros(shape(v)) for k, v in values.items()})
 
     def energies(self) -> Traced | None:
@@ -455,11 +490,37 @@ class UserDynamics(Dynamics):
         if self._kinetic is None:
             return None
         v, a = self._symbols["v"], symbol("a", self.nv)
-        kinetic = np.reshape(_scalar(self._kinetic(*self._arguments(("q", "v")))), (1,))
-        missing = a - self._symbols_of_motion()["acceleration"]
-        value = np.matvec(jacobian(jacobian(kinetic, v)[0, :], v), missing)
+        value = np.matvec(self._mass, a - self._symbols_of_motion()["acceleration"])
         symbols = {"q": self._symbols["q"], "v": v, "a": a, "u": self._symbols["u"], "p": self._symbols["p"]}
         return trace_of("balance", symbols, {"balance": value})
+
+    def rows(self) -> Traced | None:
+        if self._held is None:
+            return None
+        outputs = {"Phi": self._held.Phi, "drift": np.zeros(shape(self._held.g)), "phi": self._held.g}
+        return self._make("rows", ("q",), outputs)
+
+    @property
+    def holonomic_rows(self) -> np.ndarray:
+        return np.ones(0 if self._held is None else shape(self._held.g)[0], dtype=bool)
+
+    def projection(self) -> tuple[Traced, Traced] | None:
+        if self._held is None:
+            return None
+        q, v = self._held.projected()
+        s, projected, near = self._symbols, symbol("projected", self.nv), symbol("near")
+        inputs = {"q": s["q"], "v": s["v"], "p": s["p"], "projected": projected, "near": near}
+        # nothing is done twice near singular configurations
+        again = trace_of("project near", inputs, {"v": projected})
+        return self._make("project", ("q", "v"), {"q": q, "v": v, "near": np.zeros(())}), again
+
+    def residual(self) -> Traced | None:
+        if self._held is None:
+            return None
+        return self._make("residual", ("q", "v"), {"position": self._held.g, "velocity": self._held.velocity})
+
+    def guards(self, step: float) -> tuple[Any, ...]:
+        return tuple(guard(step) for guard in self._guards)
 
     def power(self) -> Traced | None:
         if self._force is None:

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Ending(Enum):
-    """Ways a trajectory ends.
+    """Ways a trajectory ends; ``ended`` is where the equations themselves end, as for a body that shrinks to a point.
 
     >>> [ending.name for ending in Ending][:2]
     ['finished', 'event']
@@ -18,6 +18,7 @@ class Ending(Enum):
     diverged = "diverged"
     interrupted = "interrupted"
     step_limit = "step_limit"
+    ended = "ended"
     lost = "lost"
     jumped = "jumped"
     ill_posed = "ill_posed"
@@ -61,7 +62,9 @@ SEVERITY = (
     Ending.step_limit,
     Ending.interrupted,
     Ending.jumped,
+    Ending.lost,
     Ending.ill_posed,
+    Ending.ended,
     Ending.diverged,
 )
 

@@ -109,7 +109,10 @@ def _early_outcome(
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
     if isfinite(stopped) and not failed <= stopped:
-        return Outcome(Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index)
+        guarded = any(guard.name == event for guard in problem.dynamics.guards(problem.step))
+        return Outcome(
+            Ending.ended if guarded else Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index
+        )
     if (watched := _watched(problem, recording, index)) is not None:
         if watched.ill_posed:
             text = paradox(problem.dynamics.name, watched)

@@ -9,6 +9,7 @@ name                order what for
 ``rkmk45``          5     step size by error control, dense output
 ``projected_rk4``   4     coordinates that are no group: any ``A`` and ``phi``
 ``energy_momentum`` 2     long conservative runs: the energy is exact
+``terze``           4     unit quaternions as document 002 cites them: ``rkmk4`` with the exact tangent operator
 ``variational``     2     long conservative runs: symplectic, momentum is exact
 =================== ===== =================================================================================
 """
@@ -25,10 +26,11 @@ from heavytop.simulate.integrators.rkmk import RKMK4 as RKMK4
 from heavytop.simulate.integrators.rkmk import RKMK6 as RKMK6
 from heavytop.simulate.integrators.rkmk import RKMK8 as RKMK8
 from heavytop.simulate.integrators.rkmk45 import RKMK45 as RKMK45
+from heavytop.simulate.integrators.terze import Terze as Terze
 from heavytop.simulate.integrators.variational import Variational as Variational
 
 INTEGRATORS: dict[str, type[Integrator]] = {
-    cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational)
+    cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational, Terze)
 }
 """Name -> class."""
 

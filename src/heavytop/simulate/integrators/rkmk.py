@@ -52,11 +52,15 @@ class RKMK8(MuntheKaas):
     tableau = COOPER_VERNER8
 
 
-def stage_rates(plant: Plant, state: PlantState, h: Array, tableau: Tableau) -> list[Rates]:
-    """Rates ``k_i`` of theta, v and the rest at every stage; theta_i = h sum(a_ij k_j), and zero at the first stage."""
+def stage_rates(plant: Plant, state: PlantState, h: Array, tableau: Tableau, exact: bool | None = None) -> list[Rates]:
+    """Rates ``k_i`` of theta, v and the rest at every stage; theta_i = h sum(a_ij k_j), and zero at the first stage.
+
+    ``exact`` is whether T^-1 is not cut; None: where the order of the method asks for it.
+    """
+    whole = tableau.order > 4 if exact is None else exact
     k = [plant.at(state, tableau.c[0]).rates]
     for c, row in zip(tableau.c[1:], tableau.a[1:], strict=True):
         theta = plant.displacement(h, row, k)
         stage = plant.at(plant.retract(state, theta), c)
-        k.append(plant.pulled_back(theta, stage.rates, exact=tableau.order > 4))
+        k.append(plant.pulled_back(theta, stage.rates, exact=whole))
     return k
