@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.copters.airframe import Rotor
-from heavytop.copters.flight import Flight
+from heavytop.copters.flight import ROBUST, Flight
 from heavytop.show.airframes import airframe, rotor, slung_load
 from heavytop.show.meshes import Surface, box, cone, cylinder, hull, tube
 from heavytop.show.page import write_page
@@ -284,8 +284,8 @@ def _notes(flight: Flight) -> list[str]:
     notes = [
         "The translucent vehicle is the reference; the dashed line is its path. Arrows are the forces of the propellers. "
         f"Integrated by {flight.run.integrator} on the manifold with a step of {1000 * flight.run.settings.step:g} ms, "
-        "the law sampled in every step."
+        + ("the controller sampled every 5 ms." if flight.law == ROBUST else "the law sampled in every step.")
     ]
-    if not flight.run.outcome.ok:
-        notes.insert(0, f"The flight ended early: {flight.run.outcome}")
+    if not flight.outcome.ok:
+        notes.insert(0, f"The flight failed: {flight.outcome}")
     return notes
