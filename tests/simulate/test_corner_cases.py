@@ -11,10 +11,10 @@ import pytest
 import xarray
 
 import heavytop as ht
-from heavytop.simulate.outcome import SEVERITY, Ending
-from heavytop.sweep.measure import OUTCOMES
 from heavytop.errors import FileFormatError, SimulationError
 from heavytop.simulate.integrators.base import Integrator
+from heavytop.simulate.outcome import SEVERITY, Ending
+from heavytop.sweep.measure import OUTCOMES
 
 
 @pytest.fixture(scope="module")

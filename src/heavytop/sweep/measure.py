@@ -200,7 +200,18 @@ def as_measures(measure: Any) -> Measures:
     )
 
 
-OUTCOMES = ("finished", "event", "diverged", "interrupted", "step_limit", "failed", "lost", "jumped", "ended", "ill_posed")
+OUTCOMES = (
+    "finished",
+    "event",
+    "diverged",
+    "interrupted",
+    "step_limit",
+    "failed",
+    "lost",
+    "jumped",
+    "ended",
+    "ill_posed",
+)
 """Codes of the variable ``outcome``: ways a run ends, and ``failed`` where no run came about. They stand in stores: new ones go to the end."""
 FAILED = OUTCOMES.index("failed")
 
