@@ -11,7 +11,7 @@ import pytest
 import xarray
 
 import heavytop as ht
-from heavytop.errors import FileFormatError, SimulationError
+from heavytop.errors import FileFormatError, ModelError, SimulationError
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.outcome import SEVERITY, Ending
 from heavytop.sweep.measure import OUTCOMES
@@ -178,3 +178,8 @@ def test_events_that_fail_are_named(arm: ht.Model, function: Any) -> None:
 def test_every_ending_has_its_place() -> None:
     assert set(SEVERITY) == set(Ending)
     assert set(OUTCOMES) == {ending.value for ending in Ending} | {"failed"}
+
+
+def test_dynamics_need_coordinates() -> None:
+    with pytest.raises(ModelError, match="coordinates of 'x' must be an object of heavytop.coordinates, got a str"):
+        ht.UserDynamics("q", lambda q, v: v, name="x")  # type: ignore[arg-type]

@@ -412,6 +412,11 @@ class UserDynamics(Dynamics):
         guards: Sequence[Callable[[float], Any]] = (),
         name: str = "dynamics",
     ) -> None:
+        if not isinstance(coordinates, Coordinates):
+            raise ModelError(
+                f"coordinates of {name!r} must be an object of heavytop.coordinates, got a {type(coordinates).__name__}. "
+                "For example ht.coordinates.Vector(3)."
+            )
         self.coordinates, self.name = coordinates, name
         self.u_names, self._defaults = tuple(inputs), dict(parameters or {})
         self.parameter_names = tuple(self._defaults)
