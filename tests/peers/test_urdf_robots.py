@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import ConfigurationError, FileFormatError
+from heavytop.errors import ConfigurationError, FileFormatError, ModelError
 from heavytop.io.build_system import build_system
 from heavytop.io.load_robot import read_robot
 
@@ -58,7 +58,7 @@ def test_robot_equals_pinocchio(file: Path) -> None:
     q, v = model.random(rng, (3,)), rng.standard_normal((3, model.nv))
     M, energy = model.mass_matrix(q), model.energy(q, v)
     if file.stem in SINGULAR:
-        with pytest.raises(ConfigurationError, match="moves no mass"):
+        with pytest.raises((ConfigurationError, ModelError), match="moves no mass"):
             model.acceleration(q, v)
     a = None if file.stem in SINGULAR else model.acceleration(q, v)
     force = model.bias(q, v) + model.gravity_force(q)
