@@ -234,7 +234,7 @@ def test_stages_move_inertias_and_wrenches_as_the_adjoint_does(stage: str, axis:
 def test_a_joint_without_mass_is_named() -> None:
     system = oblique_chain(31)
     system.body("tip", parent="b30", joint=ht.Revolute("x"))
-    with pytest.raises(ModelError, match="joint 'tip' moves no mass"):
+    with pytest.raises(ModelError, match=r"'tip(\.rate)?'.* moves no mass"):
         system.derive(native=False).traced("acceleration")
 
 

@@ -189,7 +189,9 @@ def test_energy_consistent_integration_of_document_001(case: str) -> None:
         run = ht.simulate(body, start, 5.0, step, ht.EnergyMomentum(tolerance=1e-14), record_every=round(0.5 / step))
         errors.append(np.max(np.abs(run.v[:, 4:] - expected["omega"][:11])))
         assert run.invariants["energy"].relative < 1e-14
-        assert np.max(run.channels["residual"]) < 1e-14
+        # where positions are held, their rounding over the step is left in the velocities
+        rounding = np.finfo(float).eps / step if "rigid" in case else 0.0
+        assert np.max(run.channels["residual"]) < 1e-14 + rounding
         if "rigid" in case:
             assert np.max(np.abs(np.sum(run.q[:, 3:] ** 2, axis=1) - 1)) < 1e-13
     slope = np.polyfit(np.log([4, 2, 1]), np.log(errors), 1)[0]

@@ -72,11 +72,6 @@ def test_a_velocity_that_moves_no_mass_is_named():
         model.acceleration(model.neutral(), np.zeros(3))
 
 
-def test_derivatives_of_constrained_systems_are_refused():
-    with pytest.raises(ModelError, match="acceleration_derivatives: 'skate' has loops or velocity constraints"):
-        nonholonomic.skate(minimal=False).derive().acceleration_derivatives([0, 0, 0], [0, 0, 0])
-
-
 def test_equations_of_loops_are_among_the_constraints():
     model = library.load("four-bars:2").derive()
     assert model.constraints(model.neutral()).shape == (10,)

@@ -132,7 +132,7 @@ def simulate(
         step=size,
         steps=steps,
         record_every=int(record_every),
-        events=(*as_events(events), *dynamics.guards(size)),
+        events=(*as_events(events), *dynamics._raw_guards(size)),
         balance=(not batch or dynamics.kernel("kept") is not None) if balance is None else bool(balance),
         threads=threads,
         progress=progress,

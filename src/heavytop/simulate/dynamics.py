@@ -158,6 +158,8 @@ class Dynamics(Inside, Unchanging, ABC):
         """Terminal events at which the equations end; ``step`` is the size of a step."""
         return ()
 
+    _raw_guards = guards
+
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
         """Why the motion is not finite at a state, in words."""
         return "the motion is not finite."
@@ -413,10 +415,8 @@ class UserDynamics(Dynamics):
         name: str = "dynamics",
     ) -> None:
         if not isinstance(coordinates, Coordinates):
-            raise ModelError(
-                f"coordinates of {name!r} must be an object of heavytop.coordinates, got a {type(coordinates).__name__}. "
-                "For example ht.coordinates.Vector(3)."
-            )
+            got = type(coordinates).__name__
+            raise ModelError(f"coordinates of {name!r} must be an object of heavytop.coordinates, got a {got}.")
         self.coordinates, self.name = coordinates, name
         self.u_names, self._defaults = tuple(inputs), dict(parameters or {})
         self.parameter_names = tuple(self._defaults)

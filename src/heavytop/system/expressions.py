@@ -17,7 +17,6 @@ from heavytop.system.constraints import ConstrainedDynamics
 from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.equation_terms import EquationTerms
-from heavytop.system.forces.base import PairElement
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite
@@ -118,7 +117,7 @@ class Expressions:
     @property
     def _has_pairs(self) -> bool:
         """Whether forces depend on poses of bodies, which are those of the user's frames."""
-        return any(isinstance(element, PairElement) for element in self.description.elements)
+        return any(element.is_between_frames for element in self.description.elements)
 
     def inverse_dynamics(self) -> Array:
         """f^E = M a + c + D v + fK + fG - f (recursive Newton-Euler where it applies)."""

@@ -83,6 +83,11 @@ class ForceElement(ABC):
         """What one of the methods is called in messages."""
         return f"{piece} of {self.title}"
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether its force depends on poses of bodies or frames, not on the coordinates of a joint alone."""
+        return False
+
     @abstractmethod
     def port(self, kinematics: Kinematics) -> Port:
         """Where it acts."""
@@ -194,6 +199,10 @@ class PairElement(ForceElement):
     @property
     def title(self) -> str:
         return f"{self.kind} between {self.a!r} and {self.b!r}"
+
+    @property
+    def is_between_frames(self) -> bool:
+        return True
 
     def port(self, kinematics: Kinematics) -> Port:
         from heavytop.system.forces.ports import PairPort
