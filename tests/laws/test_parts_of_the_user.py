@@ -294,7 +294,7 @@ class Nothing(control.Wrapper):
     """Lacks a return."""
 
     def seen(self, at):
-        {"v": 0.5 * at.v}
+        changed = {"v": 0.5 * at.v}  # noqa: F841
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Joints know their own; :func:`derived_closure` finds those of any joint from its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,7 +113,7 @@ def check_closure(joint: Joint) -> None:
                 )
 
 
-def _closure_slope(joint: Joint) -> Callable[[Array], list[Array]] | None:
+def _closure_slope(joint: Joint) -> Callable[[Array], Sequence[Array]] | None:
     """dphi/dxi (m, 6) at the pose G(q) moved by a small twist xi; None if the joint leaves its closure to be derived."""
     if type(joint).closure.__module__ == "heavytop.system.joints.base" or not joint.coordinates.nq:
         return None
