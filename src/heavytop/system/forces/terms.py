@@ -260,7 +260,7 @@ def _is_symmetric(matrix: Array) -> bool:
     import casadi
 
     skew = to_sx(matrix) - to_sx(transpose(matrix))
-    symbols = casadi.symvar(skew)
+    symbols = casadi.symvar(to_sx(matrix))
     rng = np.random.default_rng(0)
     function = casadi.Function("skew", symbols, [skew, to_sx(matrix)])
     for _ in range(3):
