@@ -8,6 +8,7 @@ import pytest
 from heavytop.compile import Call, Program, Schedule, Stepper, trace
 from heavytop.compile.buffers import lasting_buffers
 from heavytop.compile.copies import without_copies
+from heavytop.compile.schedule import in_order
 
 
 def move(v):
@@ -32,8 +33,9 @@ MOVE, JOIN, SLOW = (
 
 
 def simplified(plan):
-    programs = {call.function: Program.from_traced(plan.functions[call.function]) for call in plan.calls}
-    return without_copies(programs, plan.calls, lasting_buffers(plan.layout))
+    calls = in_order(plan.items)
+    programs = {call.function: Program.from_traced(plan.functions[call.function]) for call in calls}
+    return without_copies(programs, calls, lasting_buffers(plan.layout))
 
 
 def test_a_copy_is_read_where_it_came_from():

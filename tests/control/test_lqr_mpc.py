@@ -94,6 +94,68 @@ def test_quadcopter_recovers_from_any_attitude(quad: ht.Model, angle: float) -> 
     assert "median" in ahead.report()
 
 
+def _random_starts(quad: ht.Model, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng, starts = np.random.default_rng(0), []
+    for _ in range(count):
+        q, v = quad.random(rng), rng.standard_normal(6) * [2, 2, 2, 3, 3, 3]
+        q[:3] = rng.uniform(-2, 2, 3)
+        starts.append((q, v))
+    return starts
+
+
+def _off(quad: ht.Model, ahead: control.Predictive, start: tuple[np.ndarray, np.ndarray]) -> float:
+    ahead.reset()
+    run = ht.simulate(quad, start, until=8.0, step=0.01, inputs=ahead, control_step=ahead.step, progress=False)
+    return float(np.abs(quad.difference(quad.neutral(), run.q[-1])).max())
+
+
+def test_guards_bring_back_what_full_steps_lose(quad: ht.Model) -> None:
+    """Starts 47 and 85 diverge with full steps, 167 falls for ever upside down without a restart, 566 chatters with steps of fixed length."""
+    ahead = control.mpc(quad, limits=(0.0, 0.9 * 9.81))
+    starts = _random_starts(quad, 567)
+    for k in (47, 85, 167, 566):
+        assert _off(quad, ahead, starts[k]) < 1e-5
+        assert ahead.restarts > 0
+        assert ahead.failures == 0
+
+
+@pytest.mark.slow
+def test_all_of_many_random_starts_come_back(quad: ht.Model) -> None:
+    ahead = control.mpc(quad, limits=(0.0, 0.9 * 9.81))
+    assert max(_off(quad, ahead, start) for start in _random_starts(quad, 1000)) < 1e-5
+
+
+def test_a_program_without_solution_uses_the_planned_inputs(quad: ht.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = control.mpc(quad, limits=(0.0, 9.0))
+    start = quad.neutral() + np.r_[0.5, np.zeros(11)]
+    ahead(0.0, start, np.zeros(6))
+    planned = ahead.u[1].copy()
+    monkeypatch.setattr(ahead._program, "solve", lambda *given: None)
+    np.testing.assert_array_equal(ahead(ahead.step, start, np.zeros(6)), planned)
+    assert (ahead.failures, ahead.restarts) == (1, 1)
+    assert np.all(np.isfinite(ahead.q))
+
+
+def test_active_bounds_of_the_last_sample_do_not_change_the_solution(quad: ht.Model) -> None:
+    """The warm program finds what a cold one finds, through samples with and without active limits and slacks."""
+    ahead = control.mpc(quad, limits=(0.0, 8.8), speeds={quad.v_names[2]: (-1.0, 1.0)})
+    warm, cold = ahead._program, control.mpc(quad, limits=(0.0, 8.8), speeds={quad.v_names[2]: (-1.0, 1.0)})._program
+    held = set()
+
+    def both(*given):
+        cold.forget()
+        found, known = warm.solve(*given), cold.solve(*given)
+        assert found is not None
+        assert known is not None
+        np.testing.assert_allclose(found[0], known[0], atol=1e-7)
+        held.add(warm._held)
+        return found
+
+    ahead._program = type("Both", (), {"solve": staticmethod(both), "cost": warm.cost, "forget": warm.forget})()
+    assert _off(quad, ahead, _random_starts(quad, 1)[0]) < 1e-4
+    assert held == {True, False}
+
+
 def test_speeds_are_kept_as_far_as_possible(cart: ht.Model) -> None:
     free = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20))
     slow = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20), speeds={"x.v_x": (-0.8, 0.8)})

@@ -36,7 +36,8 @@ def test_an_unsolved_step_counts_from_its_own_time() -> None:
     system.body("b", joint=ht.Free(), inertia=ht.Inertia(1.0, com=(0, 0, 0.1), moment_at_com=(0.1, 0.2, 0.3)))
     model = system.derive()
     for until in (0.5, 1.0):
-        run = ht.simulate(model, (model.neutral(), [1, 2, 3, 8, 1, 2]), until, 0.5, "energy_momentum")
+        hasty = ht.EnergyMomentum(iterations=2)
+        run = ht.simulate(model, (model.neutral(), [1, 2, 3, 8, 1, 2]), until, 0.5, hasty)
         assert run.outcome.time == 0.5
         assert "was not solved" in str(run.outcome)
         assert "iterations" in str(run.outcome)

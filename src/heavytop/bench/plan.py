@@ -127,7 +127,7 @@ def _predict(report: BenchReport, starts: int, until: float) -> None:
         q, v = model.random(rng), rng.standard_normal(6) * [2, 2, 2, 3, 3, 3]
         q[:3] = rng.uniform(-2, 2, 3)
         last = fly(q, v)
-        recovered += bool(np.abs(model.difference(model.neutral(), last.q[-1])).max() < 1e-3)
+        recovered += bool(np.abs(model.difference(model.neutral(), last.q[-1])).max() < 1e-5)
         taken = np.concatenate([taken, 1e3 * np.array(ahead.seconds[1:])])
     report.row(
         problem="mpc of a quadcopter, 20 moves", median_ms=float(np.median(taken)), p999_ms=float(np.quantile(taken, 0.999)),

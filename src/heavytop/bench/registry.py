@@ -14,6 +14,7 @@ from heavytop.errors import unknown_name
 
 BENCHMARKS = {
     "forward": "heavytop.bench.forward",
+    "robots": "heavytop.bench.robots",
     "single": "heavytop.bench.single",
     "scaling": "heavytop.bench.scaling",
     "derivatives": "heavytop.bench.derivatives",

@@ -43,7 +43,7 @@ def export_controller(
     >>> from heavytop.copters import quadcopter
     >>> quad = quadcopter()
     >>> governed = Governed(OnPart(quad.law(limits=False), quad.model), quad.model)
-    >>> [path.name for path in export_controller(governed, mkdtemp(), 0.005)][:2]
+    >>> sorted(path.name for path in export_controller(governed, mkdtemp(), 0.005))[2:4]
     ['controller.c', 'controller.h']
     """
     from heavytop.compile import export_c

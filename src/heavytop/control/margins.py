@@ -92,7 +92,7 @@ def margins(
     Examples
     --------
     >>> from heavytop.copters import quadcopter
-    >>> 0.03 < margins(quadcopter().law(limits=False)).delay < 0.1
+    >>> bool(0.03 < margins(quadcopter().law(limits=False)).delay < 0.1)
     True
     """
     model = law.model

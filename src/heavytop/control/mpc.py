@@ -2,24 +2,24 @@
 
 The motion over the horizon is kept as nodes (q, v) and held inputs. A sample linearises all steps in the charts around the nodes (one
 native call), eliminates the states (condensing), solves a quadratic program for the inputs with its limits, and moves the nodes
-by the solution. Deviations from the reference are measured by the rotation vector, which is defined for every attitude: there is no start
+by the solution, as far as gaps between the moves let the linearisation be trusted; a motion in a dead end is begun anew along the straight
+way to the reference. Deviations from the reference are measured by the rotation vector, which is defined for every attitude: there is no start
 from which the cost or its slope is undefined. The cost of what comes after the horizon is that of the linear-quadratic regulator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
+from heavytop._arrays import Array
 from heavytop._travel import Portable
-from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import Limits
-from heavytop.control.charts import chart, miss, place
+from heavytop.control.charts import is_turn
+from heavytop.control.horizon_motion import Linear, Prediction
 from heavytop.control.lqr import linearized_steps, settle
 from heavytop.control.mpc_qp import QuadraticProgram, solver
 from heavytop.control.rates import ChartRates
@@ -27,6 +27,13 @@ from heavytop.control.reference import Reference
 from heavytop.control.weights import Weights
 from heavytop.errors import ControlError, unknown_name
 from heavytop.system.model import Model
+
+TRUST, LARGE_GAP = (0.2, 1.5), 0.3
+"""Bounds of the turn (rad) of a node in one step of the optimisation; it halves while gaps of attitudes (rad) are large, else doubles."""
+FAR_TURN, PATIENCE, SETTLING = 1.0, 4, 10
+"""A motion that is turned by more than this (rad) and costs more than so many samples before is given up, if it had time to settle."""
+HOPELESS_GAP = 100.0
+"""Gap of attitudes (2 tan of half the angle) that no linearisation closes."""
 
 
 class Predictive(Portable):
@@ -38,6 +45,7 @@ class Predictive(Portable):
     ----------
     step, horizon : length of a move in s, number of moves. q, v, u : the expected motion (N + 1, nq), (N + 1, nv), (N, nu).
     seconds : time of each call so far. failures : calls whose quadratic program had no solution; then the inputs planned before are used.
+    restarts : how often the expected motion was given up.
 
     Examples
     --------
@@ -60,7 +68,8 @@ class Predictive(Portable):
     ) -> None:
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
         self.iterations, self.rates = iterations, ChartRates.of(model)
-        self._p = self.rates.parameters()
+        self._ahead = Prediction(self.rates, step)
+        self._turns = np.nonzero(is_turn(model.coordinates))[0]
         free = np.full(model.nu, np.inf)
         self._limits = (-free, free) if limits is None else limits
         self._weights = weights.vectors(model)
@@ -69,54 +78,12 @@ class Predictive(Portable):
             horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits,
             (speeds[0], speeds[1], self.rates.ne),
         )  # fmt: skip
+        self._known: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self._constant = reference.duration is None and reference.traced is not None and _is_constant(reference)
         self.reset()
 
     def __repr__(self) -> str:
         return f"Predictive({self.model.name!r}: {self.horizon} moves of {self.step:g} s)"
-
-    # --- native code --------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _traced(self) -> Traced:
-        """Step with sensitivities: (q, v, u, q_1, v_1, q_R, v_R) -> defect, A, B, deviation at node 1, its slope."""
-        r, c = self.rates, self.model.coordinates
-        shapes = {"q": r.model.nq, "v": r.nv, "u": r.nu, "q_1": r.model.nq, "v_1": r.nv, "q_R": r.model.nq, "v_R": r.nv}
-        s = {name: symbol(name, size) for name, size in shapes.items()} | {"h": symbol("h")}
-        p = symbol("p", len(self._p))
-        y = symbol("y", r.nx + r.nu)
-        e, dv, du = split(y, (r.ne, r.nv, r.nu))
-        rho = r.rho.traced_value
-        x: Array = concatenate(e, s["v"] + dv)
-        u, h = s["u"] + du, s["h"]
-        rate = lambda x: rho.expressions(concatenate(x, u), s["q"], p)[0]  # noqa: E731
-        k1 = rate(x)
-        k2 = rate(x + 0.5 * h * k1)
-        k3 = rate(x + 0.5 * h * k2)
-        k4 = rate(x + h * k3)
-        end = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        defect = concatenate(miss(c, s["q_1"], chart(c, s["q"], end[: r.ne])), end[r.ne :] - s["v_1"])
-        moved = symbol("moved", r.nx)
-        away = concatenate(place(c, s["q_R"], chart(c, s["q_1"], moved[: r.ne])), s["v_1"] + moved[r.ne :] - s["v_R"])
-        zero = lambda expression, variables: substitute(expression, variables, np.zeros(variables.shape))  # noqa: E731
-        slope = zero(jacobian(defect, y), y)
-        outputs = {
-            "defect": zero(defect, y), "A": slope[:, : r.nx], "B": slope[:, r.nx :],
-            "away": zero(away, moved), "turn": zero(jacobian(away, moved), moved),
-        }  # fmt: skip
-        return trace_of("prediction", {**s, "p": p}, outputs)
-
-    @cached_property
-    def _kernel(self) -> Kernel:
-        mark = self.model.description.fingerprint
-        return Kernel(self._traced) if mark is None else Kernel.cached(f"{mark} prediction", lambda: self._traced)
-
-    @cached_property
-    def _move(self) -> Kernel:
-        """(q, e) -> chart(q, e), projected on the manifold."""
-        c = self.model.coordinates
-        q, e = symbol("q", self.model.nq), symbol("e", self.rates.ne)
-        return Kernel(trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))}))
 
     def _final_cost(self, weights: Weights) -> np.ndarray:
         """P of the regulator where the reference ends or rests; without one ten times the weights."""
@@ -145,8 +112,10 @@ class Predictive(Portable):
         self.q = self.v = self.u = np.zeros(0)
         self._time: float | None = None
         self.seconds: list[float] = []
-        self.failures = 0
-        self._known: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self.failures = self.restarts = 0
+        self._program.forget()
+        self._costs: list[float] = []
+        self._wait, self._trust = PATIENCE, TRUST[1]
 
     def _begin(self, q: np.ndarray, v: np.ndarray, wanted: np.ndarray) -> None:
         n = self.horizon
@@ -192,25 +161,58 @@ class Predictive(Portable):
         return self.u[0].copy()
 
     def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
-        kernel, n, ne = self._kernel, self.horizon, self.rates.ne
-        defect, A, B, away, turn = kernel(
-            self.q[:n], self.v[:n], self.u, self.q[1:], self.v[1:], q_R, v_R, self.step, self._p
-        )
-        solved = self._program.solve(A, B, defect, away, turn, self.u, u_R, self.v[1:])
+        ne = self.rates.ne
+        linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
+        if self._is_dead_end(linear, u_R):
+            self._restart(q_R, v_R, u_R)
+            linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
+        solved = self._program.solve(linear, self.u, u_R, self.v[1:])
         if solved is None:
-            self.failures += 1
+            self.failures += 1  # the inputs that were planned before are used
+            planned = self.u
+            self._restart(q_R, v_R, u_R)
+            self.u = planned
             return
         du, dx = solved
+        turned = np.linalg.norm(dx[:, self._turns], axis=1)
+        if turned.max(initial=0.0) > self._trust:
+            dx *= (self._trust / np.maximum(turned, self._trust))[:, None]
         self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
-        self.q[1:] = self._move(self.q[1:], dx[:, :ne])[0]
+        self.q[1:] = self._ahead.moved(self.q[1:], dx[:, :ne])
         self.v[1:] += dx[:, ne:]
+
+    def _is_dead_end(self, linear: Linear, u_R: np.ndarray) -> bool:
+        """Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive; trusts steps as gaps tell.
+
+        There are dead ends: upside down without thrust no small change helps, as thrust pushes the wrong way and a turn alone changes
+        nothing.
+        """
+        gap = np.abs(linear.defect[:, self._turns]).max(initial=0.0)
+        low, high = TRUST
+        self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
+        far = np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN
+        cost = float(self._program.cost(linear.away, self.u - u_R))
+        self._costs = [*self._costs[-PATIENCE:], cost]
+        self._wait -= 1
+        stuck = self._wait <= 0 and far and cost > self._costs[0]
+        if not stuck and np.isfinite(cost) and gap < HOPELESS_GAP:
+            return False
+        self._wait, self._trust = PATIENCE + SETTLING, high
+        return True
+
+    def _restart(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
+        """Expect a way straight on the manifold to the reference within half the horizon."""
+        self.restarts += 1
+        self.q[1:], moved = self._ahead.straight(self.q[0], q_R)
+        self.v[1:] = moved if moved.shape == v_R.shape else v_R
+        self.u = np.clip(u_R, *self._limits)
 
     def report(self) -> str:
         """Times of the calls so far (the first one compiles and is left out)."""
         taken = np.array(self.seconds[1:] or [np.nan]) * 1e3
         return (
             f"{len(taken)} samples: median {np.median(taken):.3f} ms, 99.9 % below {np.quantile(taken, 0.999):.3f} ms, longest "
-            f"{taken.max():.3f} ms; {self.failures} without a solution"
+            f"{taken.max():.3f} ms; {self.failures} without a solution, {self.restarts} begun anew"
         )
 
 

@@ -6,11 +6,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
+from heavytop.control.horizon_motion import Linear
 from heavytop.errors import ControlError
 
 SOFT = 8
 """DAQP's mark of a constraint that may be violated at a cost."""
+WIDE = 1e30
+"""What DAQP takes for infinity."""
 
 
 @cache
@@ -48,31 +52,41 @@ class QuadraticProgram:
         eigenvalues, vectors = np.linalg.eigh(final)
         self._root[-1] = np.sqrt(np.maximum(eigenvalues, 0.0))[:, None] * vectors.T
         self._effort = np.tile(effort, horizon)
-        self._S = np.zeros((horizon, nx, horizon * nu))
-        self._f = np.zeros((horizon, nx))
-        self._diagonal = np.arange(horizon * nu)
+        # x_k = f_k + S_k du: [f S] of a node is [A r; 0 1] times that of the node before, with B beside it
+        inputs = horizon * nu
+        self._sums = np.zeros((horizon, nx + 1, 1 + inputs))
+        self._sums[:, nx, 0] = 1.0
+        node, row, item = self._sums.strides
+        self._own = as_strided(self._sums[0, :, 1:], (horizon, nx, nu), (node + nu * item, row, item))
+        self._step = np.zeros((horizon, nx + 1, nx + 1))
+        self._step[:, nx, nx] = 1.0
+        self._diagonal = np.arange(inputs)
         low, high, start = speeds
         bounded = np.nonzero(np.isfinite(low) | np.isfinite(high))[0]
         self._rows, self._low, self._high, self._bounded = bounded + start, low[bounded], high[bounded], bounded
-        hard, soft = horizon * nu, horizon * len(bounded)
-        self._sense = np.concatenate([np.zeros(hard), np.full(soft, SOFT)]).astype(np.intc)
-        self._none = np.zeros((0, hard))
-        self._wide = 1e30
+        soft = horizon * len(bounded)
+        self._sense = np.concatenate([np.zeros(inputs), np.full(soft, SOFT)]).astype(np.intc)
+        self._none = np.zeros((0, inputs))
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin the next solution anew instead of from the last one."""
+        self._warm: Any = None
+        self._held = True
 
     def solve(
-        self, A: np.ndarray, B: np.ndarray, defect: np.ndarray, away: np.ndarray, turn: np.ndarray, u: np.ndarray,
-        u_R: np.ndarray, v: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+        self, linear: Linear, u: np.ndarray, u_R: np.ndarray, v: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Changes of the inputs (N, nu) and of the nodes (N, nx); None if there is no solution."""
-        n, nu, S, f = self.n, self.nu, self._S, self._f
-        S[0, :, :nu], f[0] = B[0], defect[0]
+        n, nx, nu, sums, step = self.n, self.nx, self.nu, self._sums, self._step
+        step[:, :nx, :nx], step[:, :nx, nx] = linear.A, linear.defect
+        self._own[...], sums[0, :nx, 0] = linear.B, linear.defect[0]
         for k in range(1, n):
-            np.matmul(A[k], S[k - 1, :, : k * nu], out=S[k, :, : k * nu])
-            S[k, :, k * nu : (k + 1) * nu] = B[k]
-            f[k] = A[k] @ f[k - 1] + defect[k]
-        weighted = self._root @ turn
+            np.matmul(step[k], sums[k - 1, :, : 1 + k * nu], out=sums[k, :, : 1 + k * nu])
+        f, S = sums[:, :nx, 0], sums[:, :nx, 1:]
+        weighted = self._root @ linear.turn
         G = (weighted @ S).reshape(-1, n * nu)
-        deviation = np.matvec(self._root, away) + np.matvec(weighted, f)
+        deviation = np.matvec(self._root, linear.away) + np.matvec(weighted, f)
         H = G.T @ G
         H[self._diagonal, self._diagonal] += self._effort
         g = deviation.reshape(-1) @ G + self._effort * (u - u_R).ravel()
@@ -83,10 +97,34 @@ class QuadraticProgram:
             here = v[:, self._bounded] + f[:, self._rows]
             lower = np.concatenate([lower, (self._low - here).ravel()])
             upper = np.concatenate([upper, (self._high - here).ravel()])
-        x, _, flag, _ = solver().solve(
-            H, g, rows, np.minimum(upper, self._wide), np.maximum(lower, -self._wide), self._sense
-        )
-        if flag not in (1, 2):  # optimal, or optimal with soft constraints violated
+        x = self._minimize(H, g, rows, np.minimum(upper, WIDE), np.maximum(lower, -WIDE))
+        return None if x is None else (x.reshape(n, nu), S @ x + f)
+
+    def _minimize(
+        self, H: np.ndarray, g: np.ndarray, rows: np.ndarray, upper: np.ndarray, lower: np.ndarray
+    ) -> np.ndarray | None:
+        """The minimum, from the bounds that were active the last time; where none was, the plain call is faster."""
+        if not np.isfinite(g).all() or not np.isfinite(H).all():
             return None
-        du = x.reshape(n, nu)
-        return du, S @ x + f
+        if not self._held:
+            x, _, flag, info = solver().solve(H, g, rows, upper, lower, self._sense)
+        else:
+            if self._warm is None:
+                self._warm = solver().Model()
+                ready = self._warm.setup(H, g, rows, upper, lower, self._sense.copy())[0]
+            else:
+                ready = self._warm.update(H=H, f=g, A=rows if len(rows) else None, bupper=upper, blower=lower)
+            x, _, flag, info = self._warm.solve() if ready >= 0 else (g, 0.0, ready, {})
+        if flag not in (1, 2):  # optimal, or optimal with soft constraints violated
+            self.forget()
+            return None
+        held = bool(info["lam"].any())
+        if held is not self._held:
+            self._warm, self._held = None, held
+        return x
+
+    def cost(self, away: np.ndarray, more: np.ndarray) -> np.ndarray:
+        """Half the weighted squares (...,) of deviations (..., N, nx) and of inputs beyond those of the reference (..., N, nu)."""
+        deviation = np.matvec(self._root, away)
+        effort = self._effort.reshape(self.n, self.nu)
+        return 0.5 * (np.sum(deviation**2, axis=(-2, -1)) + np.sum(effort * more**2, axis=(-2, -1)))

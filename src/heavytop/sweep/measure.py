@@ -200,8 +200,8 @@ def as_measures(measure: Any) -> Measures:
     )
 
 
-OUTCOMES = (*(e.value for e in Ending), "failed")
-"""Codes of the variable ``outcome``: ways a run ends, and ``failed`` where no run came about."""
+OUTCOMES = ("finished", "event", "diverged", "interrupted", "step_limit", "failed", "lost", "jumped")
+"""Codes of the variable ``outcome``: ways a run ends, and ``failed`` where no run came about. They stand in stores: new ones go to the end."""
 FAILED = OUTCOMES.index("failed")
 
 
@@ -223,4 +223,4 @@ def endings(run: Run) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     return codes, times, causes
 
 
-_CODES = {ending: k for k, ending in enumerate(Ending)}
+_CODES = {ending: OUTCOMES.index(ending.value) for ending in Ending}

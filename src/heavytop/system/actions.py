@@ -18,6 +18,7 @@ class Actions:
     def __init__(self, kinematics: Kinematics) -> None:
         self.kinematics = kinematics
         self._edges = {edge.label: edge for edge in kinematics.edges if edge.joint.coordinates.nv}
+        self._coupled = {e.label: e.joint for e in kinematics.edges if e.joint.follows is not None}
         self.wrenches: dict[str, Array] = defaultdict(lambda: np.zeros(6))
         self.joints: dict[str, Array] = {k: np.zeros(e.joint.coordinates.nv) for k, e in self._edges.items()}
         self.rotors: dict[str, Array] = {}
@@ -29,8 +30,19 @@ class Actions:
             Ad = se3.Ad(self.kinematics.pose(b, a))
             self.wrenches[a] = self.wrenches[a] - np.matvec(transpose(Ad), wrench)
 
+    def size(self, label: str) -> int:
+        """Number of velocities of a joint, also of one that follows another."""
+        return self.kinematics.v_of[label].shape[0]
+
     def joint(self, label: str, force: Array) -> None:
-        """A force conjugate to the parent-relative velocities of a joint; with an absolute velocity a moment between its bodies."""
+        """A force conjugate to the parent-relative velocities of a joint; with an absolute velocity a moment between its bodies.
+
+        On a coupled joint it is felt by the joint that this one follows.
+        """
+        if label in self._coupled:
+            source = str(self._coupled[label].follows)
+            self.joint(source, np.matvec(transpose(self._coupled[label].follow_matrix(self.size(source))), force))
+            return
         edge = self._edges[label]
         if edge.joint.velocity_frame == "absolute":
             self.wrench(edge.a, edge.b, concatenate(np.zeros(3), force))

@@ -22,7 +22,7 @@ UPPER, LOWER = slice(0, 3), slice(3, 6)
 
 
 def is_recursive(dynamics: EquationTerms) -> bool:
-    """Whether the recursions apply: the joints' own velocity coordinates, and no joint that follows another one."""
+    """Whether the forward recursion applies: the joints' own velocity coordinates, and no joint that follows another one."""
     edges = dynamics.description.graph.edges
     return dynamics.kinematics.transform is None and all(edge.joint.follows is None for edge in edges)
 
@@ -49,6 +49,13 @@ def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
     actions = collect_actions(dynamics, np.zeros(len(description.inputs)))
     edges = description.joints
     a_of = dict(zip([e.label for e in edges], split(a, [e.joint.coordinates.nv for e in edges]), strict=True))
+    coupled = {e.label: e.joint.follows for e in description.graph.edges if e.joint.follows is not None}
+    share = {
+        e.label: e.joint.follow_matrix(kinematics.v_of[coupled[e.label]].shape[0])
+        for e in description.graph.edges
+        if e.label in coupled
+    }
+    a_of |= {label: np.matvec(share[label], a_of[source]) for label, source in coupled.items()}
     acceleration = {WORLD: dynamics.gravity.base_acceleration()}
     relative = dict(a_of)
     wrench: dict[str, Array] = {}
@@ -65,15 +72,19 @@ def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
         wrench[step.frame] = _gyroscopic(dynamics, step) - actions.on(step.frame)
         if step.frame in description.inertias:
             wrench[step.frame] = wrench[step.frame] + np.matvec(description.inertias[step.frame].matrix, total)
-    forces: dict[str, Array] = {}
+    forces = {edge.label: np.zeros(edge.joint.coordinates.nv) for edge in edges}
     for step in reversed(kinematics.steps):
         label, f = step.edge.label, wrench[step.frame]
         rotor = np.matvec(actions.rotors[label], relative[label]) if label in actions.rotors else np.zeros(3)
         if step.edge.joint.velocity_frame == "absolute":
             # the joint transmits a force but no moment apart from that of its rotor
             forces[label], f = f[3:] + rotor, concatenate(f[:3], -rotor)
+        elif label in coupled:
+            felt = np.matvec(transpose(kinematics.subspace[step.frame] @ share[label]), f)
+            forces[coupled[label]] = forces[coupled[label]] + felt
         elif label in a_of:
-            forces[label] = np.matvec(transpose(kinematics.subspace[step.frame]), f) - actions.joints[label]
+            forces[label] = forces[label] + np.matvec(transpose(kinematics.subspace[step.frame]), f)
+            forces[label] = forces[label] - actions.joints[label]
             if label in actions.rotors:
                 forces[label] = forces[label] + rotor
         if step.parent != WORLD:

@@ -266,7 +266,7 @@ class Evaluation(Inside, Unchanging):
 
     def _is_on_manifold(self, q: Array) -> bool:
         """Whether this is one configuration, finite and on its manifold, by the quickest test; False: look closer."""
-        if type(q) is not Floats or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
+        if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
             return False
         if not self._equations_of_q:
             return True
@@ -320,7 +320,7 @@ class Evaluation(Inside, Unchanging):
     def _vector(self, x: Array, size: int, what: str) -> Array:
         if is_symbolic(x):
             return x
-        if type(x) is Floats and x.shape == (size,) and x.dtype == np.float64 and is_finite(x):
+        if type(x) is np.ndarray and x.shape == (size,) and x.dtype == np.float64 and is_finite(x):
             return x
         x = numbers(x, f"{what} of {self.name!r}")
         if x.ndim == 0 or x.shape[-1] != size:

@@ -11,12 +11,13 @@ from heavytop._arrays import Array, concatenate, directional, is_symbolic, jacob
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
-from heavytop.system import articulated
+from heavytop.system import articulated, internal_dynamics
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
 from heavytop.system.constraints import ConstrainedDynamics
 from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.equation_terms import EquationTerms
+from heavytop.system.forces.base import PairElement
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
 from heavytop.system.solve import solve_definite
@@ -89,12 +90,18 @@ class Expressions:
         """The same by the articulated-body recursion."""
         return articulated.forward_dynamics(self.dynamics, self.u)
 
+    def internal_acceleration(self) -> Array:
+        """The same in internal frames."""
+        return internal_dynamics.forward_dynamics(self.dynamics, self.u)
+
     def acceleration(self) -> Array:
-        """The shorter of the two programs; with constraints the one that fulfils them."""
+        """The shortest of the programs; with constraints the one that fulfils them."""
         if self.is_constrained:
             return self.constrained.acceleration(self.u)
         candidates = []
-        if articulated.is_recursive(self.dynamics):
+        if self.kinematics.transform is None:
+            candidates.append(self.internal_acceleration)
+        if articulated.is_recursive(self.dynamics) and (self.nv <= EXPLICIT_UP_TO or self._has_pairs):
             candidates.append(self.recursive_acceleration)
         if self.nv <= EXPLICIT_UP_TO or not candidates:
             candidates.insert(0, self.explicit_acceleration)
@@ -103,9 +110,14 @@ class Expressions:
         built = [(build, self._make("trial", ("q", "v", "u"), build())) for build in candidates]
         return min(built, key=lambda pair: pair[1].instructions)[0]()
 
+    @property
+    def _has_pairs(self) -> bool:
+        """Whether forces depend on poses of bodies, which are those of the user's frames."""
+        return any(isinstance(element, PairElement) for element in self.description.elements)
+
     def inverse_dynamics(self) -> Array:
         """f^E = M a + c + D v + fK + fG - f (recursive Newton-Euler where it applies)."""
-        if articulated.is_recursive(self.dynamics):
+        if self.kinematics.transform is None:
             return articulated.inverse_dynamics(self.dynamics, self.a)
         return np.matvec(self.dynamics.mass_matrix, self.a) + self.dynamics.passive_force
 
@@ -143,6 +155,7 @@ class Expressions:
             "acceleration": (("q", "v", "u"), self.acceleration),
             "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),
             "recursive_acceleration": (("q", "v", "u"), self.recursive_acceleration),
+            "internal_acceleration": (("q", "v", "u"), self.internal_acceleration),
             "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
             "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
             "linearization": (("q", "v", "u"), lambda: linearization(self)),

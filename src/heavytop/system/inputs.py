@@ -60,7 +60,7 @@ class JointAction:
 
     def place(self, u: Array, actions: Actions) -> None:
         """Let ``u`` units of it act in the recursions over the tree."""
-        actions.joint(self.joint, np.eye(len(actions.joints[self.joint]))[self.index] * (self.force * u))
+        actions.joint(self.joint, np.eye(actions.size(self.joint))[self.index] * (self.force * u))
 
 
 class Input(Protocol):

@@ -11,6 +11,7 @@ import importlib.util
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from heavytop.bench.measure import Work
 from heavytop.bench.states import States
 from heavytop.bench.trees import Tree
 from heavytop.copters.vehicle import Vehicle
+from heavytop.system import Model
 
 AGREE = 8
 """States whose results are compared before anything is timed."""
@@ -54,6 +56,22 @@ class Trial:
         """
         idle = times[f"{name} call"] if self.idle is not None else 0.0
         return max(times[name] - idle, 1e-12) / self.evaluations
+
+
+@dataclass(frozen=True, eq=False)
+class RobotCase:
+    """A robot from a file: our model of it, the URDF file, and states q, v with generalised forces, one per row in our coordinates.
+
+    ``scratch`` is a folder for files that a peer needs.
+    """
+
+    model: Model
+    file: Path
+    is_free: bool
+    q: Floats
+    v: Floats
+    forces: Floats
+    scratch: Path
 
 
 FreeState = tuple[Floats, Floats]
@@ -157,6 +175,10 @@ class Peer(ABC):
 
     def derivatives(self, tree: Tree, states: States) -> Trial:
         """Derivatives of the accelerations by displacements, velocities and forces, for joints with constant coordinates."""
+        raise NotImplementedError
+
+    def robot(self, case: RobotCase) -> Trial:
+        """Accelerations of a robot from a file; raises a ModelError where the engine refuses it."""
         raise NotImplementedError
 
     def free_body(self) -> tuple[FreeBodyMethod, ...]:

@@ -14,11 +14,13 @@ import numpy as np
 
 from heavytop._arrays import Floats
 from heavytop.bench.measure import Work
-from heavytop.bench.peers.base import AGREE, FreeBody, FreeBodyMethod, FreeState, Peer, Trial
+from heavytop.bench.peers.base import AGREE, FreeBody, FreeBodyMethod, FreeState, Peer, RobotCase, Trial
 from heavytop.bench.states import States
 from heavytop.bench.trees import WORLD, Tree, TreeLink
 from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import ModelError
 from heavytop.geometry.quaternion import quaternion_from_rotation, rotation_from_quaternion
+from heavytop.io import conventions
 
 CALLS = 20
 
@@ -33,6 +35,26 @@ class MuJoCo(Peer):
         engine = MuJoCoTree(tree)
         work, idle = engine.single(states, CALLS)
         return Trial((engine.accelerations(states.rows(AGREE)),), work, CALLS, idle)
+
+    def robot(self, case: RobotCase) -> Trial:
+        """``mj_forward``, called from Python, on our export as MJCF without constraints."""
+        mujoco: Any = importlib.import_module("mujoco")
+        file = case.scratch / f"{case.file.stem}.xml"
+        case.model.to_mjcf(file)
+        try:
+            model = mujoco.MjModel.from_xml_path(str(file))
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+        data = mujoco.MjData(model)
+        state = conventions.to_mujoco(case.model, case.q[:AGREE], case.v[:AGREE], force=case.forces[:AGREE], peer=model)
+        results = []
+        for row in zip(*(part for part in state if part is not None), strict=True):
+            data.qpos[:], data.qvel[:], data.qfrc_applied[:] = row
+            mujoco.mj_forward(model, data)
+            results.append(data.qacc.copy())
+        ours = conventions.from_mujoco(case.model, state.q, state.v, a=np.array(results), peer=model).a
+        return Trial((np.asarray(ours),), *_forward_calls(mujoco, model, data))
 
     def free_body(self) -> tuple[FreeBodyMethod, ...]:
         """RK4, and Euler's method, which is the default."""
@@ -72,17 +94,22 @@ class MuJoCoTree:
     def single(self, states: States, calls: int) -> tuple[Work, Work]:
         """``calls`` calls of ``mj_forward``, and as many of a check that only scans the velocities."""
         self._set(states, 0)
-        mujoco, model, data = self.mujoco, self.model, self.data
-
-        def work() -> None:
-            for _ in range(calls):
-                mujoco.mj_forward(model, data)
-
-        def idle() -> None:
-            for _ in range(calls):
-                mujoco.mj_checkVel(model, data)
-
+        work, _, idle = _forward_calls(self.mujoco, self.model, self.data, calls)
         return work, idle
+
+
+def _forward_calls(mujoco: Any, model: Any, data: Any, calls: int = CALLS) -> tuple[Work, int, Work]:
+    """``calls`` calls of ``mj_forward``, their number, and as many of a check that only scans the velocities."""
+
+    def work() -> None:
+        for _ in range(calls):
+            mujoco.mj_forward(model, data)
+
+    def idle() -> None:
+        for _ in range(calls):
+            mujoco.mj_checkVel(model, data)
+
+    return work, calls, idle
 
 
 def mjcf(tree: Tree) -> str:

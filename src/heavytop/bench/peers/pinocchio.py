@@ -14,10 +14,11 @@ import numpy as np
 
 from heavytop._arrays import Floats
 from heavytop.bench.measure import Work
-from heavytop.bench.peers.base import AGREE, FreeBody, FreeBodyMethod, FreeState, Peer, Trial
+from heavytop.bench.peers.base import AGREE, FreeBody, FreeBodyMethod, FreeState, Peer, RobotCase, Trial
 from heavytop.bench.states import States
 from heavytop.bench.trees import WORLD, Tree
 from heavytop.geometry.quaternion import rotation_from_quaternion
+from heavytop.io import conventions
 
 DERIVATIVE_CALLS, SINGLE_CALLS, BODY_CALLS = 20, 50, 50
 SLOW_STEPS = 2048
@@ -32,6 +33,22 @@ class Pinocchio(Peer):
         """``abaInParallel`` on one thread over the batch."""
         engine = PinocchioTree(tree)
         return Trial((engine.accelerations(states.rows(AGREE)),), engine.batch(states), len(states.q))
+
+    def robot(self, case: RobotCase) -> Trial:
+        """``abaInParallel`` on one thread, on the model that Pinocchio makes of the file."""
+        pin: Any = importlib.import_module("pinocchio")
+        free = (pin.JointModelFreeFlyer(),) if case.is_free else ()
+        model = pin.buildModelFromUrdf(str(case.file), *free)
+        state = conventions.to_pinocchio(case.model, case.q, case.v, force=case.forces, peer=model)
+        columns = [np.asfortranarray(a.T) for a in (state.q, state.v, state.force) if a is not None]
+        result, pool = np.zeros((model.nv, len(case.q)), order="F"), pin.ModelPool(model, 1)
+
+        def work() -> None:
+            pin.abaInParallel(1, pool, *columns, result)
+
+        work()
+        ours = conventions.from_pinocchio(case.model, state.q, state.v, a=result.T, peer=model).a
+        return Trial((np.asarray(ours)[:AGREE],), work, len(case.q))
 
     def single(self, tree: Tree, states: States) -> Trial:
         """``aba``, called from Python."""

@@ -97,6 +97,10 @@ class Joint(Unchanging, ABC):
         """Its own coordinates and velocities from those of the joint that it :attr:`follows`; a linear map."""
         return q, v
 
+    def follow_matrix(self, n: int) -> Array:
+        """Its velocities per unit of each of the ``n`` velocities of the joint that it :attr:`follows`."""
+        return self.follow(np.zeros(1), np.eye(n))[1]
+
     def check_source(self, joint: Joint | None, label: str, known: Iterable[str]) -> None:
         """Raise a ModelError unless ``joint`` is one that can be followed; ``label`` is the name of this one."""
         if joint is None:
