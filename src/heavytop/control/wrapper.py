@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, Numbers, concatenate, split, symbol
+from heavytop._arrays import Array, Numbers, concatenate, shape, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import REFERENCE, BaseController
-from heavytop.errors import ControlError
+from heavytop.errors import ControlError, unknown_name
 from heavytop.simulate import complete
 from heavytop.simulate.controller import ARGUMENTS, MEMORY_OUTPUTS
 
@@ -288,7 +288,7 @@ class Wrapper(BaseController):
         inner = controller.composed(subject) if isinstance(controller, BaseController) else controller.traced(subject)
         self._check_inner(inner, subject)
         at = Seen(model, self, inner)
-        changed = self.seen(at)
+        changed = self._changed(at, inner)
         given = [changed[name] if name in changed else at.inner(name) for name in inner.inputs]
         values = dict(zip(inner.outputs, inner.expressions(*given), strict=True))
         wanted = values.pop("u")
@@ -297,6 +297,27 @@ class Wrapper(BaseController):
         for name, value in self.channels(at, wanted).items():
             outputs[_free(name, outputs)] = value
         return trace_of(type(self).__name__, at.symbols(), outputs)
+
+    def _changed(self, at: Seen, inner: Traced) -> Mapping[str, Array]:
+        """What the inner controller sees otherwise, each with a name and a size that it knows."""
+        own = type(self)
+        if not self.own_state_size and (own.rate is not Wrapper.rate or own.following is not Wrapper.following):
+            raise ControlError(
+                f"{own.__name__} moves a memory on, but has none: give own_state_size, the number of its entries."
+            )
+        changed = self.seen(at)
+        if not isinstance(changed, Mapping):
+            raise ControlError(
+                f"seen(at) of {own.__name__} must return a mapping such as {{'v': at.z}}, got {changed!r}."
+            )
+        for name, value in changed.items():
+            if name not in (*ARGUMENTS, *REFERENCE):
+                raise unknown_name(f"argument (in seen of {own.__name__})", name, (*ARGUMENTS, *REFERENCE))
+            if name in inner.inputs and shape(value) != inner.inputs[name]:
+                raise ControlError(
+                    f"seen(at) of {own.__name__} must give {name!r} the shape {inner.inputs[name]}, got {shape(value)}."
+                )
+        return changed
 
     def _memory(self, at: Seen, wanted: Array, values: Mapping[str, Array]) -> dict[str, Array]:
         """z_next or z_rate of both."""

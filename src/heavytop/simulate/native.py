@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from heavytop.compile import Kernel, Schedule, Stepper, Traced
 from heavytop.compile.jit import batch_lanes
 from heavytop.simulate.controller import content
 from heavytop.simulate.events import trace_events
+from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Control
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.step import Terminals, step_schedule
@@ -55,7 +58,7 @@ def native(problem: RunProblem) -> Native:
         options += f" law {control.law.fingerprint}"
     if inside is not None:
         options += f" events {content(inside)}"
-    key = (options, lanes, problem.threads, None if known else integrator)
+    key = (options, lanes, problem.threads, None if known else (integrator, _options(integrator)))
     mark = f"{problem.dynamics.fingerprint} {options}" if known and problem.dynamics.fingerprint is not None else None
 
     def make() -> Native:
@@ -65,6 +68,19 @@ def native(problem: RunProblem) -> Native:
     if events is not None and inside is None:
         key = (*key, content(events))
     return problem.dynamics.steppers.recall(key, make)
+
+
+def _options(integrator: Integrator) -> tuple[tuple[str, Hashable], ...]:
+    """What an integrator of the user is set to: one that is set to something else takes other steps."""
+    return tuple((name, _value(value)) for name, value in sorted(getattr(integrator, "__dict__", {}).items()))
+
+
+def _value(value: Any) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if isinstance(value, tuple | list):
+        return tuple(map(_value, value))
+    return value if isinstance(value, str | bytes | int | float | complex | None) else id(value)
 
 
 def _inside(problem: RunProblem) -> Control:

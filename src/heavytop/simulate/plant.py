@@ -145,8 +145,17 @@ class Rates(Parts):
     def __add__(self, other: Rates) -> Rates:
         return self.plant.combine((1.0, 1.0), (self, other))
 
+    def __sub__(self, other: Rates) -> Rates:
+        return self.plant.combine((1.0, -1.0), (self, other))
+
     def __mul__(self, factor: Array | float) -> Rates:
         return self.plant.combine((factor,), (self,))
+
+    def __truediv__(self, divisor: Array | float) -> Rates:
+        return self * (1.0 / divisor)
+
+    def __neg__(self) -> Rates:
+        return self * -1.0
 
     __rmul__ = __mul__
     __array_ufunc__ = None  # a NumPy scalar on the left leaves the product to us
@@ -303,9 +312,12 @@ class Plant:
 
     def combine(self, weights: Sequence[Array | float], rates: Sequence[Rates]) -> Rates:
         """The sum of weights times rates; weights that are the number zero are left out."""
+        if any(not (isinstance(a, int | float) and a == 0) for a in weights[len(rates) :]):
+            raise SimulationError(f"a sum of rates got {len(weights)} weights for {len(rates)} rates.")
         used = [(a, k) for a, k in zip(weights, rates, strict=False) if not (isinstance(a, int | float) and a == 0)]
-        if not used:
-            raise SimulationError("a sum of rates needs at least one weight that is not zero.")
+        if not used and not rates:
+            raise SimulationError("a sum of rates needs at least one of them.")
+        used = used or [(0.0, rates[0])]
         self._check_own(*(k for _, k in used))
         factors, terms = [a for a, _ in used], [k for _, k in used]
         flats = {flat: weighted(factors, [k.of(flat) for k in terms]) for flat in self.flats}

@@ -13,6 +13,7 @@ from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.inputs import BodyWrench, JointAction
 
 if TYPE_CHECKING:
+    from heavytop.system.description import Description
     from heavytop.system.evaluation import Evaluation
 
 
@@ -23,6 +24,15 @@ EXPLICIT_UP_TO = 30
 """Velocity coordinates up to which the mass matrix is written down to be checked."""
 SINGULAR = 1e-13
 """Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
+
+
+def check_joints(description: Description) -> None:
+    """Raise what is wrong with joints of the user: sizes, poses outside SE(3), a Jacobian or bias of another motion."""
+    parameters = [(p.symbol, p.value) for p in description.parameters]
+    joints = [edge.joint for edge in description.graph.edges] + [loop.joint for loop in description.loops]
+    for joint in joints:
+        if not joint.is_built_in:
+            joint.verify(parameters=parameters)
 
 
 def check_elements(dynamics: EquationTerms, p: Array) -> None:

@@ -198,7 +198,7 @@ class EquationTerms:
         for t in self.elements:
             if t.damping is not None:
                 total = total + transpose(t.port.rows) @ t.damping @ t.port.rows
-        return symmetric(total)
+        return symmetric(total) if all(t.has_symmetric_damping for t in self.elements) else total
 
     @cached_property
     def dissipation_force(self) -> Array:

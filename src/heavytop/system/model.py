@@ -14,7 +14,7 @@ from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import linalg
 from heavytop.system import tangent
 from heavytop.system.answers import Answers
-from heavytop.system.checks import check_elements
+from heavytop.system.checks import check_elements, check_joints
 from heavytop.system.consistent_start import assemble
 from heavytop.system.constraints import check_constraints
 from heavytop.system.elimination import independent_rows
@@ -50,6 +50,7 @@ class Model(Answers):
         fingerprint = self.description.fingerprint
         if fingerprint is not None and Kernel.from_cache(f"{fingerprint} acceleration") is not None:
             return  # the same description was checked and compiled before
+        check_joints(self.description)
         check_elements(self.expressions.dynamics, self.expressions.p)
         if self.description.loops or self.description.constraints:
             check_constraints(self)

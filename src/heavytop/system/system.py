@@ -213,7 +213,7 @@ class System(Portable):
                 f"system.add takes a force element, an object of a class derived from ht.PairElement or ht.JointElement, got {element!r}."
             )
         element.check_pieces()
-        self._elements.append(element)
+        self._elements.append(element.with_own_arrays())
 
     def spring(self, a: str, b: str, stiffness: Stiffness | SpringSet, rest: Array | None = None) -> None:
         """Add a spring of body b relative to body a.

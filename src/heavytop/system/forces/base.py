@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from heavytop._arrays import Array
+import numpy as np
+
+from heavytop._arrays import Array, as_array
 from heavytop.errors import ModelError, unknown_name
 
 if TYPE_CHECKING:
@@ -100,6 +102,16 @@ class ForceElement(ABC):
         """The element with everything filled in that depends on where it acts; called once before all methods below."""
         return self
 
+    def with_own_arrays(self) -> ForceElement:
+        """The element with copies of the arrays and lists in its fields, so that a reused buffer does not change a built-in one.
+
+        One of a class of the user is itself.
+        """
+        if not is_dataclass(self) or not type(self).__module__.startswith("heavytop."):
+            return self
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        return replace(self, **{k: as_array(x) for k, x in given.items() if isinstance(x, np.ndarray | list)})
+
     def lines(self) -> tuple[Line, ...]:
         """Lines to draw."""
         return ()
@@ -154,6 +166,11 @@ class ForceElement(ABC):
 
     def check_pieces(self) -> None:
         """Raise a ModelError for an element that does nothing, or gives a derivative without what it is the derivative of."""
+        for piece in PIECES:
+            if piece in getattr(self, "__dict__", {}):
+                raise ModelError(
+                    f"{self.kind}: {piece} was set as an attribute of the object, where nobody looks for it. Write it as a method of the class."
+                )
         if not any(map(self.gives, ("energy", "dissipation", "resistance", "force", "inertia"))):
             raise ModelError(
                 f"{self.title} does nothing: it gives none of energy(x), dissipation(x, w), resistance(x, w), force(x, w) and inertia()."

@@ -63,6 +63,11 @@ class ElementTerms:
         return None if matrix is None else self._inserted(matrix)
 
     @cached_property
+    def has_symmetric_damping(self) -> bool:
+        """Whether the damping matrix is symmetric; that of a resistance that also deflects is not."""
+        return self.damping is None or not self.gives("resistance", "damping") or _is_symmetric(self.damping)
+
+    @cached_property
     def nonlinear_resistance(self) -> Array | None:
         """The resistance (n,) without what the damping matrix accounts for."""
         if self.resistance is None or linear_part(self._probed_resistance, self._w) is not None:
@@ -93,6 +98,8 @@ class ElementTerms:
         value = self._matrix("inertia")
         if not hasattr(self.port, "ad"):
             raise ModelError(f"{self.element.title} gives inertia(), which only elements in joints can have.")
+        if not _is_symmetric(value):
+            raise ModelError(f"inertia() of {self.element.title} must be a symmetric matrix.")
         return value
 
     # --- derivation -------------------------------------------------------------------------------------------------------------
@@ -225,12 +232,18 @@ class ElementTerms:
         )
         if function.has_free():
             return  # foreign symbols have their own message
-        rng = np.random.default_rng(0)
-        for x in self.port.samples(rng, SAMPLES):
-            a, b = (
-                np.asarray(result.full()).reshape(size) for result in function.call([x, rng.standard_normal(n), values])
+        rng, nearby = np.random.default_rng(0), np.random.default_rng(1)
+        for number, x in enumerate(self.port.samples(rng, SAMPLES)):
+            # every other one beside the default values: a coefficient that is zero there hides what it multiplies
+            moved = number % 2 == 1
+            taken = (
+                values + nearby.uniform(0.1, 0.2, values.shape) * np.maximum(np.abs(values), 1.0) if moved else values
             )
-            if not np.all(np.isfinite(a)) and not np.all(np.isfinite(b)):
+            a, b = (
+                np.asarray(result.full()).reshape(size) for result in function.call([x, rng.standard_normal(n), taken])
+            )
+            finite = np.all(np.isfinite(a)), np.all(np.isfinite(b))
+            if not any(finite) or (moved and not all(finite)):
                 continue
             if not np.max(np.abs(a - b)) <= AGREEMENT * (1e-3 + np.max(np.abs(a)) + np.max(np.abs(b))):
                 raise ModelError(
@@ -238,6 +251,23 @@ class ElementTerms:
                     f"{np.array2string(a, precision=4)} instead of {np.array2string(b, precision=4)}. Leave {name.split('(')[0]} out "
                     "to have it derived, or correct one of the two."
                 )
+
+
+def _is_symmetric(matrix: Array) -> bool:
+    """Whether a matrix is the same as its transpose, to rounding where it holds symbols."""
+    if not is_symbolic(matrix):
+        return bool(np.allclose(matrix, np.transpose(matrix), rtol=1e-9, atol=0.0))
+    import casadi
+
+    skew = to_sx(matrix) - to_sx(transpose(matrix))
+    symbols = casadi.symvar(to_sx(matrix))
+    rng = np.random.default_rng(0)
+    function = casadi.Function("skew", symbols, [skew, to_sx(matrix)])
+    for _ in range(3):
+        left, whole = (np.abs(x.full()) for x in function.call([float(x) for x in rng.uniform(0.5, 1.5, len(symbols))]))
+        if np.all(np.isfinite(whole)) and np.max(left) > 1e-9 * np.max(whole):
+            return False
+    return True
 
 
 def _is_plain(value: Array) -> bool:

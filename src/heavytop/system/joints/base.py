@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, submatrix, symbol, to_sx
+from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, shape, submatrix, symbol, to_sx
 from heavytop._travel import Unchanging
-from heavytop.compile.trace import trace
+from heavytop.compile.trace import on_symbols, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import linalg, se3
@@ -141,9 +141,13 @@ class Joint(Unchanging, ABC):
 
     def check_closure(self) -> None:
         """Raise a ModelError for a joint that cannot close a loop."""
-        own = type(self).closure
-        if own is Joint.closure or not own.__module__.startswith("heavytop."):
+        if type(self).closure is Joint.closure or not self.is_built_in:
             check_closure(self)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the class belongs to the library, whose tests hold it to its laws."""
+        return type(self).__module__.startswith("heavytop.")
 
     def describe(self) -> tuple | None:
         """What determines the joint, for comparison; None for joints made of functions."""
@@ -155,28 +159,72 @@ class Joint(Unchanging, ABC):
             f"{type(self).__name__} joints have no choice of the velocity frame, got {frame!r}; only Spherical has."
         )
 
-    def verify(self, samples: int = 3, tolerance: float = 1e-9) -> None:
-        """Raise a ModelError unless ``pose`` stays in SE(3) and the kinematics keeps the constraints, at random configurations."""
-        rng = np.random.default_rng(0)
-        if self.coordinates.nq == 0:
+    def verify(self, samples: int = 3, tolerance: float = 1e-9, parameters: Sequence[tuple[Array, float]] = ()) -> None:
+        """Raise a ModelError unless pose, Jacobian and bias fit together, at random configurations.
+
+        The pose must stay in SE(3), the kinematics must keep the constraints, and a Jacobian and bias that the joint gives, or has from the
+        class it is derived from, must be those of its pose. ``parameters`` are (symbol, number) pairs.
+        """
+        block, name = self.coordinates, type(self).__name__
+        if not isinstance(block, Coordinates):
+            raise ModelError(f"{name}: coordinates must be such as ht.coordinates.Angle(), got {block!r}.")
+        if self.velocity_frame not in ("relative", "absolute"):
+            raise ModelError(f"{name}: velocity_frame must be 'relative' or 'absolute', got {self.velocity_frame!r}.")
+        if block.nq == 0:
             return
-        pose = trace(self.pose, {"q": (self.coordinates.nq,)}, name="pose")
-        for q in self.coordinates.random(rng, (samples,)):
-            (G,) = pose(q)
-            if np.shape(G) != (4, 4):
-                raise ModelError(f"{type(self).__name__}: the pose must be a 4x4 matrix, got shape {np.shape(G)}.")
+        q, v = symbol("q", block.nq), symbol("v", block.nv)
+        own = {
+            "pose(q)": ((4, 4), on_symbols(self.pose, f"pose of {name}")(q)),
+            "jacobian(q)": ((6, block.nv), on_symbols(self.jacobian, f"jacobian of {name}")(q)),
+            "bias(q, v)": ((6,), on_symbols(self.bias, f"bias of {name}")(q, v)),
+        }
+        for piece, (size, value) in own.items():
+            if value is None or shape(value) != size:
+                got = "None" if value is None else f"shape {shape(value)}"
+                raise ModelError(f"{name}: {piece} must be an array of shape {size}, got {got}.")
+        derived = {"jacobian(q)": Joint.jacobian(self, q), "bias(q, v)": Joint.bias(self, q, v)}
+        rng = np.random.default_rng(0)
+        for place in block.random(rng, (samples,)):
+            numbers = [(q, place), (v, rng.standard_normal(block.nv)), *parameters]
+            at = f"at q = {np.array2string(place, precision=4)}"
+            G = self._number(own["pose(q)"][1], numbers)
             if not linalg.is_pose(G, tolerance):
                 defect = np.max(np.abs(G[:3, :3].T @ G[:3, :3] - np.eye(3)))
                 raise ModelError(
-                    f"{type(self).__name__}: the given pose G(q) is not in SE(3) at q = {np.array2string(q, precision=4)}: "
+                    f"{name}: the given pose G(q) is not in SE(3) {at}: "
                     f"R^T R - I has an entry of {defect:.3g}, det R = {np.linalg.det(G[:3, :3]):.6g}, last row {G[3].tolist()}. "
                     "G(q) must be a rotation and a translation wherever the constraints phi(q) = 0 hold."
                 )
-            drift = np.abs(self.coordinates.constraint_jacobian(q) @ self.coordinates.kinematics_matrix(q))
+            drift = np.abs(block.constraint_jacobian(place) @ block.kinematics_matrix(place))
             if np.max(drift, initial=0.0) > tolerance:
                 row, column = np.unravel_index(np.argmax(drift), drift.shape)
                 raise ModelError(
-                    f"{type(self).__name__}: the kinematics matrix A(q) violates the constraints: dphi/dq A must vanish, but "
-                    f"{self.coordinates.v_names[column]!r} changes {self.coordinates.constraint_names[row]!r} at the rate "
-                    f"{drift[row, column]:.3g} at q = {np.array2string(q, precision=4)}."
+                    f"{name}: the kinematics matrix A(q) violates the constraints: dphi/dq A must vanish, but "
+                    f"{block.v_names[column]!r} changes {block.constraint_names[row]!r} at the rate "
+                    f"{drift[row, column]:.3g} {at}."
                 )
+            for piece, expected in derived.items():
+                given, meant = self._number(own[piece][1], numbers), self._number(expected, numbers)
+                if not np.max(np.abs(given - meant)) <= 1e-6 * (1.0 + np.max(np.abs(meant))):
+                    method = piece.split("(")[0]
+                    raise ModelError(
+                        f"{name}: {piece} is not that of its pose: {at} it is {np.array2string(given.ravel(), precision=4)} instead of "
+                        f"{np.array2string(meant.ravel(), precision=4)}. Derive the class from Joint and leave {method} out to have it "
+                        "derived, or correct one of the two."
+                    )
+
+    def _number(self, value: Array, numbers: Sequence[tuple[Array, Any]]) -> Floats:
+        """An expression with numbers in place of its symbols."""
+        if not is_symbolic(value):
+            return np.asarray(value, dtype=float)
+        import casadi
+
+        entries = to_sx(value)
+        for variable, number in numbers:
+            entries = casadi.substitute(entries, to_sx(variable), casadi.DM(number))
+        if foreign := casadi.symvar(entries):
+            raise ModelError(
+                f"{type(self).__name__} uses symbols that are not parameters of the system: {', '.join(map(str, foreign))}. Declare them "
+                "with system.parameter(name, value) of the same system."
+            )
+        return np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(value.shape)

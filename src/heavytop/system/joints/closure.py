@@ -5,11 +5,12 @@ Joints know their own; :func:`derived_closure` finds those of any joint from its
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, substitute, symbol, transpose, vector
+from heavytop._arrays import Array, Floats, jacobian, substitute, symbol, transpose, vector
 from heavytop.compile.trace import trace
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
@@ -92,6 +93,7 @@ def check_closure(joint: Joint) -> None:
         {"q": (max(block.nq, 1),)},
         name="closure",
     )
+    slope = _closure_slope(joint)
     for _ in range(5):
         q = block.retract(block.neutral(), rng.uniform(-REACH, REACH, block.nv)) if block.nq else np.zeros(1)
         miss = float(np.max(np.abs(both(q)[0]), initial=0.0))
@@ -100,6 +102,28 @@ def check_closure(joint: Joint) -> None:
                 f"a {type(joint).__name__} joint cannot close a loop: its equations are violated by {miss:.3g} at a pose of its own, because they "
                 "could not be derived from its pose. Give the joint a method closure(G) that returns them."
             )
+
+        if slope is not None and block.nq:
+            held = int(np.linalg.matrix_rank(slope(q)[0], tol=1e-6))
+            moves = int(np.linalg.matrix_rank(np.asarray(joint.jacobian(q), dtype=float)))
+            if held < 6 - moves:
+                raise ModelError(
+                    f"closure(G) of {type(joint).__name__} leaves {6 - held} of six motions free at a pose of its own, but the joint has "
+                    f"{moves}: equations are missing. Leave closure out to have it derived, or add them."
+                )
+
+
+def _closure_slope(joint: Joint) -> Callable[[Array], Sequence[Array]] | None:
+    """dphi/dxi (m, 6) at the pose G(q) moved by a small twist xi; None if the joint leaves its closure to be derived."""
+    if type(joint).closure.__module__ == "heavytop.system.joints.base" or not joint.coordinates.nq:
+        return None
+    xi = symbol("xi", 6)
+
+    def slope(q: Array) -> Array:
+        phi = joint.closure(joint.pose(q) @ (np.eye(4) + se3.wed(xi)))
+        return substitute(jacobian(phi, xi), xi, np.zeros(6))
+
+    return trace(slope, {"q": (joint.coordinates.nq,)}, name="closure_slope")
 
 
 def _constant(joint: Joint) -> Floats | None:
