@@ -11,7 +11,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, shape, submatrix, symbol, to_sx
 from heavytop._travel import Unchanging
-from heavytop.compile.trace import on_symbols, trace
+from heavytop.compile.trace import NOT_MATH, on_symbols, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import linalg, se3
@@ -188,6 +188,8 @@ class Joint(Unchanging, ABC):
             numbers = [(q, place), (v, rng.standard_normal(block.nv)), *parameters]
             at = f"at q = {np.array2string(place, precision=4)}"
             G = self._number(own["pose(q)"][1], numbers)
+            if np.any(np.isnan(G)):
+                raise ModelError(f"pose of {name} turned a symbol into the number nan. {NOT_MATH}")
             if not linalg.is_pose(G, tolerance):
                 defect = np.max(np.abs(G[:3, :3].T @ G[:3, :3] - np.eye(3)))
                 raise ModelError(
