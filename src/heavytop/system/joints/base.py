@@ -11,7 +11,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, shape, submatrix, symbol, to_sx
 from heavytop._travel import Unchanging
-from heavytop.compile.trace import on_symbols, trace
+from heavytop.compile.trace import NOT_MATH, on_symbols, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import linalg, se3
@@ -173,8 +173,11 @@ class Joint(Unchanging, ABC):
         if block.nq == 0:
             return
         q, v = symbol("q", block.nq), symbol("v", block.nv)
+        pose = on_symbols(self.pose, f"pose of {name}")(q)
+        if pose is None or shape(pose) != (4, 4):
+            got = "None" if pose is None else f"shape {shape(pose)}"
+            raise ModelError(f"{name}: the pose must be a 4x4 matrix, got {got}.")
         own = {
-            "pose(q)": ((4, 4), on_symbols(self.pose, f"pose of {name}")(q)),
             "jacobian(q)": ((6, block.nv), on_symbols(self.jacobian, f"jacobian of {name}")(q)),
             "bias(q, v)": ((6,), on_symbols(self.bias, f"bias of {name}")(q, v)),
         }
@@ -187,7 +190,9 @@ class Joint(Unchanging, ABC):
         for place in block.random(rng, (samples,)):
             numbers = [(q, place), (v, rng.standard_normal(block.nv)), *parameters]
             at = f"at q = {np.array2string(place, precision=4)}"
-            G = self._number(own["pose(q)"][1], numbers)
+            G = self._number(pose, numbers)
+            if np.any(np.isnan(G)):
+                raise ModelError(f"pose of {name} turned a symbol into the number nan. {NOT_MATH}")
             if not linalg.is_pose(G, tolerance):
                 defect = np.max(np.abs(G[:3, :3].T @ G[:3, :3] - np.eye(3)))
                 raise ModelError(
