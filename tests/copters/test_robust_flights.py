@@ -218,3 +218,14 @@ def test_agile_law_has_its_poles() -> None:
     law = agile_law(craft, 4.0, 12.0)
     hover = linearize(craft.model, law.with_reference(craft.model.neutral()), craft.model.neutral())
     assert np.min(np.abs(hover.poles + 12.0)) < 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("radius", "frequency"), reality.OVERDEMANDS)
+def test_a_reference_that_no_input_can_follow(radius: float, frequency: float) -> None:
+    """The vehicle stays upright enough to come back: no tumbling, a bounded drop, at the set point some seconds after the demand ends."""
+    run, off = reality.overdemand(radius, frequency)
+    assert run.outcome.ok
+    assert off.max() > 1.0  # it could not be followed
+    assert run.q[:, 2].min() > -3.0
+    assert np.max(off[run.t > 9.0]) < 0.05

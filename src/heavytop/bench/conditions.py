@@ -50,6 +50,11 @@ def rows(report: BenchReport, quick: bool) -> None:
         report.row(flight=name, rms_drag_known=known, rms_drag_unknown=unknown)
         report.limit(f"{name}: RMS with known drag, noise, 10 ms", known, 0.015, "m")
         report.limit(f"{name}: RMS with unknown drag, noise, 10 ms", unknown, 0.040, "m")
+    for radius, frequency in reality.OVERDEMANDS:
+        run, off = reality.overdemand(radius, frequency)
+        name = f"circle of {radius:g} m at {frequency:g} Hz for 4 s, beyond the rotors"
+        report.row(flight=name, max=float(off.max()), drop_m=float(-run.q[:, 2].min()), median_end_m=float(off[-1]))
+        report.limit(f"{name}: distance at the end", float(off[-1]), reality.NEAR, "m")
     _told(report, count)
     _dead(report, count)
 

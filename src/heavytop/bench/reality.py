@@ -305,6 +305,8 @@ def _rms(x: np.ndarray) -> float:
 # --- the racer --------------------------------------------------------------------------------------------------------------
 
 RACE_SPEED, RACE_ACCELERATION = 13.0, 2 * 9.81
+OVERDEMANDS = ((1.5, 1.0), (3.0, 1.5), (10.0, 0.7))
+"""Radius (m) and frequency (Hz) of circles that no input can follow: 6, 27 and 20 g."""
 
 
 def _begun(t: Array) -> Array:
@@ -354,6 +356,23 @@ def race(course: Course, knows_drag: bool, noise: float = 1.0, delay: float = 0.
     flown = robust_controller(craft, seen, drag=knows_drag).with_reference(reference)
     run = simulate(truth, truth.start(q, v), course.duration, STEP, control=flown, balance=False, progress=False)
     return _rms(np.linalg.norm(run.q[:, :3] - reference(run.t)[0][:, :3], axis=-1))
+
+
+def overdemand(radius: float, frequency: float) -> tuple[Run, np.ndarray]:
+    """Four seconds of a circle that no input can follow, then the set point; the run and the distance (m) from the reference at its records."""
+    craft, truth, turn = vehicle(), plant(False), 2 * np.pi * frequency
+
+    def curve(t: Array) -> Array:
+        size = radius * 0.25 * (1 + np.tanh(4 * (t - 1.0))) * (1 - np.tanh(4 * (t - 5.0)))
+        return vector(size * np.sin(turn * t), size * np.cos(turn * t), 0.0 * t)
+
+    reference = flat_reference(craft.model, curve, None, (1.0, 0.0, 0.0), 12.0)
+    flown = controller("ours", (Case("nominal"),), 1).with_reference(reference)
+    start = truth.start(*level_start(reference), np.full(4, craft.mass * 9.81 / 4))
+    run = simulate(
+        truth, start, 12.0, STEP, control=flown, control_step=1 / RATE, balance=False, record_every=5, progress=False
+    )
+    return run, np.linalg.norm(run.q[:, :3] - reference(run.t)[0][:, :3], axis=-1)
 
 
 def two_dead(count: int) -> tuple[Recovered, Recovered]:
