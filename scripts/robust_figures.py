@@ -146,6 +146,32 @@ def dead_rotor() -> Curves:
     }
 
 
+def sensors() -> Curves:
+    """Noise three times that of the Hummingbird's sensors."""
+    craft = load("hummingbird")
+    noisy = (craft.sensors or Sensors()).scaled(3.0)
+    return {
+        "law alone": _distance(_hummingbird(_bare(noisy), 4.0)),
+        "robust": _distance(_hummingbird(robust_controller(craft, noisy), 4.0)),
+        "law alone, perfect sensors": _distance(_hummingbird(_bare(Sensors()), 4.0)),
+    }
+
+
+def margins() -> Curves:
+    """The bare law without rotors, with delays above, at and below its margin."""
+    craft = load("hummingbird")
+    law, model = agile_law(craft), craft.model
+    most = law.margins().delay
+    found = {}
+    for share in (1.15, 0.9, 0.5):
+        flown = _bare(Sensors(accelerometer=None, rotor_speeds=None).late(share * most), law).with_reference(model.neutral())
+        q = model.neutral()
+        q[0] = 0.1
+        run = simulate(model, (q, np.zeros(6)), 3.0, 1e-3, control=flown, balance=False, progress=False)
+        found[f"delay {1e3 * share * most:.0f} ms of {1e3 * most:.0f} ms"] = _distance(run)
+    return found
+
+
 def robust() -> Curves:
     """All at once: mass +10 %, moments -10 %, 10 ms, lag 20 ms, gusts, noise."""
     case = reality.ROUGH[2]
@@ -172,7 +198,7 @@ def robust() -> Curves:
 
 LABELS = {"governor": "share beyond 1 m"}
 FIGURES: dict[str, Callable[[], Curves]] = {
-    f.__name__: f for f in (observers, delay, lag, drag, governor, dead_rotor, robust)
+    f.__name__: f for f in (observers, delay, lag, drag, governor, dead_rotor, sensors, margins, robust)
 }
 
 
