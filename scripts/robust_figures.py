@@ -164,7 +164,9 @@ def margins() -> Curves:
     most = law.margins().delay
     found = {}
     for share in (1.15, 0.9, 0.5):
-        flown = _bare(Sensors(accelerometer=None, rotor_speeds=None).late(share * most), law).with_reference(model.neutral())
+        flown = _bare(Sensors(accelerometer=None, rotor_speeds=None).late(share * most), law).with_reference(
+            model.neutral()
+        )
         q = model.neutral()
         q[0] = 0.1
         run = simulate(model, (q, np.zeros(6)), 3.0, 1e-3, control=flown, balance=False, progress=False)
