@@ -43,6 +43,9 @@ def started(*options: str) -> tuple[subprocess.Popen[str], str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # a shell in the background ignores it, and so would its children
     )
     said = []
     for line in process.stdout or ():
