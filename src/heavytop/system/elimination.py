@@ -7,7 +7,7 @@ decision at derivation time, in straight-line code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,23 @@ def independent_rows(Phi: Floats, M: Floats, groups: Sequence[int]) -> int:
     kept = size > 0.0
     scaled = S[np.ix_(kept, kept)] / np.outer(size[kept], size[kept])
     return int(np.sum(np.linalg.eigvalsh(scaled) > RANK_TOLERANCE)) if np.any(kept) else 0
+
+
+def minimum_degree(neighbours: list[set[int]], chosen: Iterable[int]) -> list[int]:
+    """The chosen nodes of a graph in the order of least fill-in: always one with the fewest neighbours; ``neighbours`` are used up.
+
+    >>> minimum_degree([{1, 2}, {0}, {0}], range(3))
+    [1, 0, 2]
+    """
+    left, order = set(chosen), []
+    while left:
+        k = min(left, key=lambda i: (len(neighbours[i]), i))
+        left.discard(k)
+        order.append(k)
+        for i in neighbours[k]:
+            neighbours[i] |= neighbours[k]
+            neighbours[i] -= {i, k}
+    return order
 
 
 class SparseLDL:
@@ -92,16 +109,7 @@ class SparseLDL:
 
     def _minimum_degree(self) -> list[int]:
         """Elimination order by least number of neighbours at each stage."""
-        neighbours = [set(row) - {i} for i, row in enumerate(self.rows)]
-        left, order = set(range(self.n)), []
-        while left:
-            k = min(left, key=lambda i: (len(neighbours[i]), i))
-            left.discard(k)
-            order.append(k)
-            for i in neighbours[k]:
-                neighbours[i] |= neighbours[k]
-                neighbours[i] -= {i, k}
-        return order
+        return minimum_degree([set(row) - {i} for i, row in enumerate(self.rows)], range(self.n))
 
     def solve_column(self, column: dict[int, Any]) -> dict[int, Any]:
         """x with M x = column, both as sparse dictionaries index -> expression."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heavytop._arrays import Array, from_sx, to_sx
+from heavytop.system.elimination import minimum_degree
 
 LIFT = 1e-10
 """Share of its scale that is added to the pivot of an equation that may depend on others. Every correction leaves about this share (over the
@@ -71,12 +72,4 @@ def _least_degree(rows: list[dict[int, Any]], chosen: Sequence[int]) -> list[int
         for j in row:
             if i != j:
                 neighbours[j].add(i)
-    left, order = set(chosen), []
-    while left:
-        k = min(left, key=lambda i: (len(neighbours[i]), i))
-        left.discard(k)
-        order.append(k)
-        for i in neighbours[k]:
-            neighbours[i] |= neighbours[k]
-            neighbours[i] -= {i, k}
-    return order
+    return minimum_degree(neighbours, chosen)
