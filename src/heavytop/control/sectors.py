@@ -24,6 +24,8 @@ STEPS = 10
 SHORTENED = (1.0, 0.3, 0.1)
 """Shares of a Newton step that are tried."""
 TINY = 1e-300
+NO_FORCE = 1e-9
+"""Size of a force (N) below which it has no direction."""
 
 
 @dataclass(frozen=True)
@@ -308,9 +310,9 @@ def nearest_in_sectors(
         gradient = _times(h, _less(u, x))
     w = [a - g / s for a, g, s in zip(u, gradient, d, strict=True)]
     tilts = [
-        _angle(foot, window)
-        for foot, window, sector in zip(sets.feet(w), sets.windows, sets.sectors, strict=True)
-        if window is not None and np.isfinite(sector.rate) and angles
+        _angle(u[2 * k], u[2 * k + 1], foot, window)
+        for k, (foot, window) in enumerate(zip(sets.feet(w), sets.windows, strict=True))
+        if window is not None and np.isfinite(sets.sectors[k].rate) and angles
     ]
     ordered = [u[order.index(i)] for i in range(n)]
     return _gathered(ordered, target), tilts
@@ -370,9 +372,11 @@ def _solved(K: list[list[Any]], right: list[Any]) -> list[Any]:
     return y
 
 
-def _angle(foot: _Foot, window: _Window) -> Any:
-    """Tilt of a projection, near the middle of its window."""
-    a, b = window.x * foot.x + window.y * foot.y, -window.y * foot.x + window.x * foot.y
+def _angle(x: Any, y: Any, foot: _Foot, window: _Window) -> Any:
+    """Tilt of a force, near the middle of its window; without a force that to which the demand draws it."""
+    pushing = x * x + y * y > NO_FORCE**2
+    x, y = _pick(pushing, x, foot.x), _pick(pushing, y, foot.y)
+    a, b = window.x * x + window.y * y, -window.y * x + window.x * y
     return window.middle + _call("atan2", b, a)
 
 
