@@ -23,17 +23,17 @@ from heavytop.system.model import Model
 SINGULAR = 1e-11
 """Distance of a row of B (of a pivot of M) from those before it, beside the size it has elsewhere, below which a matrix is singular."""
 
+CAUSES = (
+    "the input matrix B is singular: some force has no input. Lead the motion around, or use energy_law, which projects.",
+    "the mass matrix M is singular: some force has no acceleration. Give every joint a mass to move.",
+)
+
 
 class ComputedTorque(FeedbackLaw):
     """The law of :func:`computed_torque`.
 
     Its function has the output ``status`` beside u: 0, or 1 where B and 2 where M is singular; u is no number there.
     """
-
-    causes = (
-        "the input matrix B is singular: some force has no input. Lead the motion around, or use energy_law, which projects.",
-        "the mass matrix M is singular: some force has no acceleration. Give every joint a mass to move.",
-    )
 
     def __init__(
         self, model: Model, damping: np.ndarray, stiffness: np.ndarray, sizes: tuple[Floats, Floats, Floats]
@@ -56,11 +56,16 @@ class ComputedTorque(FeedbackLaw):
         inputs = {"q": actual.q, "v": actual.v, "q_R": desired.q, "v_R": desired.v, "a_R": desired.a, "p": actual.p}
         return trace_of("computed_torque", inputs, {"u": u, "status": status})
 
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Of the statuses 1 and 2."""
+        return CAUSES
+
     def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:
         u, status = self._kernel(*arguments)
         if np.any(status > 0):
             first = np.argwhere(status > 0)[0]
-            cause = self.causes[round(float(status[tuple(first)])) - 1]
+            cause = CAUSES[round(float(status[tuple(first)])) - 1]
             q = np.broadcast_to(arguments[0], (*status.shape, self.model.nq))[tuple(first)]
             raise ControlError(
                 f"computed torque of {self.model.name!r} at q = {np.array2string(q, precision=4)}: {cause}"
