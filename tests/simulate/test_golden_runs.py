@@ -102,17 +102,22 @@ def extended_speed(pose: UnifiedPose, J: np.ndarray, omega: np.ndarray, n: int) 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="this machine has no extended precision")
 @pytest.mark.parametrize("kind", ["hexahedral", "tetrahedral"])
 def test_unified_velocities_at_small_steps_in_extended_precision(kind: str) -> None:
-    """At h = 1/1280 and 1/2560 the table holds in unified velocities too, but not in double precision: rounding of w = D xi, amplified."""
+    """At 1/1280 and 1/2560 the scheme keeps its order in unified velocities too; double precision adds the rounding of w = D xi, amplified.
+
+    The last two rows of the table hold 3 and 6 % of rounding themselves: in extended precision the errors are 4.342e-5 and 2.690e-6.
+    """
     data = golden("a_unstable_rotation")
     pose, J, omega = UnifiedPose(kind), data["parameters"]["J"], data["parameters"]["Omega0"]
     w0 = pose.unified_velocity(np.concatenate([np.zeros(3), omega]))
-    for n in (1280, 2560):
+    body = unified_body(pose, 1.0, J)
+    for n, error in ((1280, 4.342e-5), (2560, 2.690e-6)):
         row = next(r for r in data["convergence"] if r["h"] == f"1/{n}")
-        exact = extended_speed(pose, J, omega, n)
-        assert np.linalg.norm(exact - data["Omega"][-1]) == pytest.approx(row["omega_err_end"], rel=0.05)
-        run = ht.simulate(unified_body(pose, 1.0, J), (pose.neutral(), w0), until=1.0, step=1 / n, record_every=n)
-        print(kind, n, np.linalg.norm(pose.body_velocity(run.v[-1])[3:] - exact), row["omega_err_end"])
-        assert np.linalg.norm(pose.body_velocity(run.v[-1])[3:] - exact) < 5e-6  # what rounding leaves, whatever the step
+        extended = extended_speed(pose, J, omega, n)
+        found = np.linalg.norm(extended - data["Omega"][-1])
+        assert found == pytest.approx(error, rel=2e-3)
+        assert found == pytest.approx(row["omega_err_end"], rel=0.07)
+        run = ht.simulate(body, (pose.neutral(), w0), until=1.0, step=1 / n, record_every=n)
+        assert np.linalg.norm(pose.body_velocity(run.v[-1])[3:] - extended) < 3e-6  # rounding, whatever the step
 
 
 @pytest.mark.parametrize("n", [10, 20, 40])
