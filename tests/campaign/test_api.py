@@ -21,11 +21,7 @@ def test_every_public_callable(seed: int, tmp_path: Path, record, size) -> None:
         pytest.skip("one process in the slice")
     report = tmp_path / "report.json"
     command = [sys.executable, str(SCRIPT), str(seed), str(calls), str(report)]
-    try:
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=1500)
-    except subprocess.TimeoutExpired:
-        record("calls of public functions", calls, [f"hang: {Path(f'{report}.now').read_text()}"])
-        return
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)  # it limits itself
     if done.returncode:
         now = Path(f"{report}.now").read_text() if Path(f"{report}.now").exists() else done.stderr[-500:]
         record("calls of public functions", calls, [f"exit {done.returncode}: {now}"])
