@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from sweep import studies
 
 import heavytop as ht
 from heavytop.errors import SweepError
+from heavytop.sweep.checks import DamagedStoreWarning
 from heavytop.sweep.store import DONE, Store
 
 pytest.importorskip("zarr")
@@ -85,6 +87,54 @@ def test_half_written_chunks_are_done_again(whole: Path, tmp_path: Path) -> None
     (path / "done" / "c" / str(len(store.marks()) - 1)).unlink()
     ht.sweep.run_study(studies.pendulums(), path)
     assert same_files(path, whole)
+
+
+def _lose(store: Path) -> None:
+    (store / "q" / "c" / "1" / "0" / "0" / "0").unlink()
+
+
+def _exchange(store: Path) -> None:
+    one, other = (store / "q" / "c" / k / "0" / "0" / "0" for k in "01")
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def _forge(store: Path) -> None:
+    """A chunk that zarr reads without complaint, with other numbers."""
+    path = store / "end_time" / "c" / "2" / "0" / "0"
+    form = Store(store).formats["end_time"]
+    path.write_bytes(form.encoded(form.decoded(path.read_bytes()) + 1.0) or b"")
+
+
+def _mark(store: Path) -> None:
+    (store / "done" / "c" / "1").write_bytes(b"nonsense")
+
+
+@pytest.mark.parametrize("damage", [_lose, _exchange, _forge, _mark])
+def test_damage_is_told_and_done_again(whole: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    path = tmp_path / "x.zarr"
+    shutil.copytree(whole, path)
+    damage(path)
+    with pytest.raises(SweepError, match=r"is damaged: .*chunk \d.*Run the same sweep again"):
+        ht.sweep.open_result(path)
+    if damage is not _mark:
+        ht.sweep.open_result(path, check=False)
+    with pytest.warns(DamagedStoreWarning, match="chunk"):
+        ht.sweep.run_study(studies.pendulums(), path)
+    assert same_files(path, whole)
+    ht.sweep.open_result(path)
+
+
+@pytest.mark.parametrize("name", ["g/zarr.json", "g/c/0", "zarr.json", "done/checksums.json"])
+def test_a_damaged_frame_is_refused(whole: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.zarr"
+    shutil.copytree(whole, path)
+    content = (path / name).read_bytes()
+    (path / name).write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    for use in (ht.sweep.open_result, lambda p: ht.sweep.run_study(studies.pendulums(), p)):
+        with pytest.raises(SweepError, match="damaged|no store"):
+            use(path)
 
 
 def test_another_study_is_refused_with_the_difference(whole: Path) -> None:
