@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from sweep import studies
 import heavytop as ht
 from heavytop.errors import SweepError
 from heavytop.sweep.checks import DamagedStoreWarning
+from heavytop.sweep.describe import digest
 from heavytop.sweep.store import DONE, Store
 
 pytest.importorskip("zarr")
@@ -185,6 +190,40 @@ def test_a_changed_function_is_another_study(tmp_path: Path) -> None:
     factor = 3.0
     with pytest.raises(SweepError, match="another study"):
         ht.sweep(lambda x: {"y": factor * x}, over={"x": [1.0, 2.0]}, store=path)
+
+
+@dataclass(slots=True, frozen=True)
+class Gains:
+    """Settings without a dictionary."""
+
+    stiff: float
+    curve: Any
+
+
+def test_the_content_of_any_object_is_described() -> None:
+    """Slots, arrays with names and what makes new objects when it is asked: all of it counts, and equal things are equal."""
+    import pandas
+    import xarray
+
+    def curve(values: list[float]) -> Any:
+        return xarray.DataArray(values, dims="t", coords={"t": np.arange(len(values))})
+
+    def table(values: list[float]) -> Any:
+        return xarray.Dataset({"a": curve(values), "b": curve([1.0, 2.0]), "c": curve(values)})
+
+    makers = [
+        lambda x: Gains(x, curve([1.0, 2.0])),
+        lambda x: Gains(1.0, curve([1.0, x])),
+        lambda x: table([1.0, x]),
+        lambda x: pandas.DataFrame({"a": [1.0, x]}),
+        lambda x: deque([1.0, x]),
+        lambda x: {"deep": [OrderedDict(a=deque([x]))]},
+    ]
+    for make in makers:
+        assert digest(make(2.0)) == digest(make(2.0))
+        assert digest(make(2.0)) != digest(make(3.0))
+        arrived = pickle.loads(pickle.dumps(make(2.0)))
+        assert digest(arrived) == digest(make(2.0))
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
