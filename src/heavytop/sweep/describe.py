@@ -85,7 +85,7 @@ def _texts(value: Any, seen: Seen) -> Iterable[str]:
         yield f"{type(value).__name__} {getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
     elif type(value).__module__.partition(".")[0] == "xarray" and hasattr(value, "to_dict"):
         yield type(value).__name__
-        yield from _texts(value.to_dict(data="array"), seen)
+        yield from _texts(value.to_dict(data="array"), seen)  # pyright: ignore
     elif isinstance(value, Mapping):
         yield f"map {len(value)}"
         for key, item in value.items():

@@ -75,7 +75,7 @@ class Store:
     def marks(self) -> np.ndarray:
         """The mark of every chunk."""
         marks = (self.seals() & 3).astype(np.uint8)
-        for index in np.flatnonzero(marks == UNREADABLE):
+        for index in np.flatnonzero(marks == UNREADABLE).tolist():
             raise SweepError(f"{str(self._mark(index))!r} is damaged. Run the same sweep again to do this chunk anew.")
         return marks
 
