@@ -64,7 +64,7 @@ class Unchanging(Portable):
         return self
 
 
-class Native:
+class BoundHere:
     """Base of what holds native code or addresses of this process: it says why it cannot travel."""
 
     def __reduce__(self) -> tuple[Any, ...]:
