@@ -636,7 +636,7 @@ SYSTEMS = (
     rotary_pendulum,
     chaplygin_sleigh,
     scalable,
-    tricopter_with_load,
+    pytest.param(tricopter_with_load, marks=pytest.mark.thorough),
 )
 
 
