@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.compile import Traced, trace_of
-from heavytop.control.checks import check_model
+from heavytop.control.checks import check_tree
 from heavytop.control.law import FeedbackLaw
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.expressions import Expressions
@@ -60,7 +60,7 @@ def computed_torque(model: Model, damping: Any, stiffness: Any) -> ComputedTorqu
     >>> float(model.acceleration([0.1], [0.0], u)[0].round(12))
     -0.1
     """
-    check_model(model)
+    check_tree(model, "computed torque")
     n = model.nv
     if model.nq != n or not np.allclose(model.kinematics_matrix(model.random(0)), np.eye(n)):
         raise ControlError(

@@ -12,11 +12,12 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
 from heavytop.compile import Kernel, Traced, trace_of
-from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box_qp, box_qp_outside
+from heavytop.control.allocation import ENUMERATE_UP_TO, METRICS, Limits, Projection, box_qp, box_qp_outside
 from heavytop.control.base import BaseController
 from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
 from heavytop.control.law_terms import LawTerms
+from heavytop.control.rank import LOST, InputRank
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 
@@ -210,7 +211,11 @@ class Law(FeedbackLaw):
         diagnostics: Callable[[], Mapping[str, Array]],
         limits: Limits | None,
         integrals: Sequence[Integral],
+        metric: str = "prototype",
     ) -> None:
+        if metric not in METRICS:
+            raise ControlError(f"metric must be 'prototype' or 'model', whose masses measure accelerations, got {metric!r}.")
+        self.metric, self.rank = metric, None
         self.kind, self.terms, self.limits, self.integrals = kind, terms, limits, tuple(integrals)
         self.model: Model = terms.model
         self.prototype: Prototype = terms.prototype
@@ -223,7 +228,7 @@ class Law(FeedbackLaw):
             rates.append(rate)
         self._bias, self._z_rate = bias, rates
         self._bounds = None if limits is None else limits.bounds(self.model)
-        check_law(self)
+        self.rank: InputRank | None = check_law(self)
 
     @property
     def state_size(self) -> int:
@@ -235,7 +240,7 @@ class Law(FeedbackLaw):
     @property
     def projection(self) -> Projection:
         """Gauss's projection of the prototype equation."""
-        return Projection(self.terms, self._bias)
+        return Projection(self.terms, self._bias, self.metric, self.rank)
 
     def symbols(self) -> dict[str, Array]:
         """Inputs of the law: q, v, q_R, v_R, a_R, p and, with integral action, z."""
