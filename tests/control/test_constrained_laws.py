@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def states(model: Model, count: int = 2) -> list[tuple[np.ndarray, ...]]:
     return found
 
 
-def inputs(law: Law, *state: np.ndarray) -> np.ndarray:
+def inputs(law: Law, *state: Any) -> np.ndarray:
     """u, interpreted: compiling would take longer than all calls."""
     return law.traced_law(*state, law.model.parameter_vector())[0]
 
@@ -102,7 +103,7 @@ def directions(model: Model, q: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 def desired_inertia(law: Law, q: np.ndarray) -> np.ndarray:
     J = {b: law.model.jacobian("world", b, q) for b in law.prototype.inertia}
-    return sum(J[b].T @ m.matrix @ J[b] for b, m in law.prototype.inertia.items())
+    return np.sum([J[b].T @ m.matrix @ J[b] for b, m in law.prototype.inertia.items()], axis=0)
 
 
 @pytest.mark.parametrize("kind", ["particle", "body"])

@@ -6,7 +6,7 @@ prototype (docs/control/laws.md):
     u = (N^T Mbar N)^-1 N^T (Mbar M^-1 b - cbar),    N = M^-1 B.
 
 With limits the nearest admissible u is found by looking at every set of inputs that may sit on a limit: exact, without iterations,
-and therefore fit for straight-line native code. Beyond a few inputs the quadratic program is solved outside.
+and therefore fit for straight-line native code. Beyond a few inputs a fixed number of active-set steps does (:mod:`.bounded`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, from_sx, is_symbolic, to_sx, transpose, vector
+from heavytop.control.bounded import bounded_steps
 from heavytop.control.law_terms import LawTerms
 from heavytop.control.rank import InputRank
 from heavytop.errors import ControlError, ShapeError, wrong_shape
@@ -26,8 +27,8 @@ from heavytop.system.model import Model
 from heavytop.system.moments import Inertia
 from heavytop.system.solve import solve_definite, symmetric
 
-ENUMERATE_UP_TO = 6
-"""With more limited inputs the quadratic program is not unrolled into the kernel."""
+ENUMERATE_UP_TO = 4
+"""With more limited inputs active-set steps replace the look at every set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,12 @@ class Projection:
         return symmetric(transpose(N) @ total @ N)
 
 
+def nearest_admissible(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Array:
+    """The u (n,) with lower <= u <= upper nearest to ``target`` in the metric H, in the shorter of two ways; for symbols."""
+    limited = np.isfinite(lower) | np.isfinite(upper)
+    return (box_qp if np.sum(limited) <= ENUMERATE_UP_TO else bounded_steps)(H, target, lower, upper)
+
+
 def box_qp(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Array:
     """The u (n,) with lower <= u <= upper nearest to ``target``: min (u - target)^T H (u - target), exactly.
 
@@ -253,21 +260,3 @@ def _dot(a: Iterable[Array], b: Iterable[Array]) -> Array:
     for x, y in zip(a, b, strict=True):
         total = total + x * y
     return total
-
-
-def box_qp_outside(H: np.ndarray, target: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """The same for numbers (..., n), any n, by CasADi's active-set solver ``qrqp``, state after state."""
-    import casadi
-
-    n = target.shape[-1]
-    batch = np.broadcast_shapes(H.shape[:-2], target.shape[:-1])
-    metrics = np.broadcast_to(H, (*batch, n, n)).reshape(-1, n, n)
-    targets = np.broadcast_to(target, (*batch, n)).reshape(-1, n)
-    options = {"print_iter": False, "print_header": False, "print_info": False, "error_on_fail": False}
-    dense = casadi.Sparsity.dense(n, n)
-    solver = casadi.conic("allocation", "qrqp", {"h": dense, "a": casadi.Sparsity(0, n)}, options)
-    results = np.empty_like(targets)
-    for k, (metric, point) in enumerate(zip(metrics, targets, strict=True)):
-        start = np.clip(point, lower, upper)
-        results[k] = np.asarray(solver(h=metric, g=-metric @ point, lbx=lower, ubx=upper, x0=start)["x"]).ravel()
-    return results.reshape(*batch, n)

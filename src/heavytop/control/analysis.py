@@ -185,7 +185,9 @@ def floquet_exponents(law: Law, reference: Reference, steps: int = 2000, plant: 
     if reference.period is None:
         raise ControlError("Floquet exponents need a periodic reference: give it its period=...")
     if law.model.description.loops or law.model.description.constraints:
-        raise ControlError(f"Floquet exponents are computed for tree systems; {law.model.name!r} has loops or constraints.")
+        raise ControlError(
+            f"Floquet exponents are computed for tree systems; {law.model.name!r} has loops or constraints."
+        )
     loop = ClosedLoop(plant or law.model, law.with_reference(reference))
     h = reference.period / steps
     times = np.arange(2 * steps + 1) * (h / 2)

@@ -203,7 +203,9 @@ class Transport:
         freedom, joints = terms.freedom, model.coordinates.nv
         self._nearest = size != freedom
         if size not in (freedom, joints):
-            wish = f"{freedom}" if freedom == joints else f"{freedom} degrees of freedom and {joints} velocities of joints"
+            wish = (
+                f"{freedom}" if freedom == joints else f"{freedom} degrees of freedom and {joints} velocities of joints"
+            )
             raise ControlError(
                 f"the blocks of the velocity error have {size} velocities, but the system has {wish}. Each degree of freedom "
                 "must belong to exactly one block."

@@ -39,12 +39,14 @@ class InputRank:
     spare : Z (nu, k): changes of the inputs that do nothing, in any configuration.
     pivots : (nu,) of the elimination of H, the mean of the samples; where one falls far below, rank is being lost.
     constant : whether H is the same in all configurations: then no rank is ever lost.
+    is_redundant : whether inputs depend on each other in every configuration, always alike or not.
     """
 
     usual: Floats
     spare: Floats
     pivots: Floats
     constant: bool
+    is_redundant: bool
 
     @classmethod
     def of(cls, H: Floats, pivots: Floats, constant: bool) -> InputRank:
@@ -62,18 +64,9 @@ class InputRank:
         Z = vectors[:, spare]
         # equally large inputs, in units of their own effect, make the filling
         filled = mean + np.outer(size, size) * (Z @ Z.T)
-        return cls(0.5 * (filled + filled.T), Z / size[:, None], np.mean(pivots, axis=0), constant)
-
-    @property
-    def is_redundant(self) -> bool:
-        """Whether inputs depend on each other in every configuration."""
-        return self.spare.shape[1] > 0
-
-    @property
-    def filling(self) -> Floats:
-        """Positive semidefinite matrix (nu, nu) that sees only changes of the inputs that do nothing."""
-        S = self.usual @ self.spare
-        return S @ S.T
+        usual = 0.5 * (filled + filled.T)
+        ranks = [np.sum(_shares(one, usual)[0] > DEPENDENT) for one in H]
+        return cls(usual, Z / size[:, None], np.mean(pivots, axis=0), constant, bool(max(ranks) < len(mean)))
 
     def solve(self, H: Array, g: Array) -> Array:
         """u (nu,) with H u = g where that determines it, the least one or a bounded one elsewhere."""
@@ -107,19 +100,22 @@ class InputRank:
     def safe_metric(self, weight: Array, H: Array) -> Array:
         """A metric of the inputs (nu, nu) that is definite also where they do nothing, or do it no longer."""
         if self.is_redundant:
-            # moving inputs that do nothing costs next to nothing
-            return symmetric(weight + LOST * (self.filling + DAMPING * self.usual))
+            return symmetric(weight + LOST * self.usual)  # moving inputs that do nothing costs next to nothing
         if self.constant or not is_symbolic(H):
             return weight
         return symmetric(np.where(self.is_regular(H), weight, weight + LOST * self.usual))
 
     def shares(self, H: Floats) -> tuple[Floats, Floats]:
         """Shares lambda (..., nu) of their usual effect, ascending, and the directions (..., nu, nu) of the inputs, as columns."""
-        L = np.linalg.cholesky(self.usual)
-        inverse = np.linalg.inv(L)
-        values, vectors = np.linalg.eigh(inverse @ H @ inverse.T)
-        directions = inverse.T @ vectors
-        return np.maximum(values, 0.0), directions / np.linalg.norm(directions, axis=-2, keepdims=True)
+        return _shares(H, self.usual)
+
+
+def _shares(H: Floats, usual: Floats) -> tuple[Floats, Floats]:
+    """Solutions of H x = lambda R x, the directions x of length 1."""
+    inverse = np.linalg.inv(np.linalg.cholesky(usual))
+    values, vectors = np.linalg.eigh(inverse @ H @ inverse.T)
+    directions = inverse.T @ vectors
+    return np.maximum(values, 0.0), directions / np.linalg.norm(directions, axis=-2, keepdims=True)
 
 
 def pivots(H: Array) -> Array:

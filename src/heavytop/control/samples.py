@@ -36,7 +36,7 @@ def sample_configurations(model: Model, count: int = 3) -> Floats:
             continue
     if not found:
         raise ControlError(
-            f"no configuration of {model.name!r} closes its loops from {1 + (TRIES + 1) * count} random guesses, so its law cannot be examined. Check "
+            f"no configuration of {model.name!r} closes its loops from {1 + (TRIES + 1) * count} random guesses: its law cannot be examined. Check "
             "the lengths: model.assemble(guess) must find one."
         )
     return np.array(found)
