@@ -41,11 +41,6 @@ class TiltingLaw(Law):
     def _tilts(self) -> int:
         return len(self.limits.remembered)
 
-    @property
-    def inside(self) -> bool:
-        """Sectors are always part of the traced function."""
-        return True
-
     def symbols(self) -> dict[str, Array]:
         """Inputs of the law: q, v, q_R, v_R, a_R, p and, with integral action or remembered tilts, z."""
         symbols = self.terms.symbols()
