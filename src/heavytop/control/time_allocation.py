@@ -6,6 +6,7 @@ angular velocity allow. Scaling the time by s leaves the shape of the curve as i
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def _snap(curve: PiecewisePolynomial) -> float:
     """Integral of the squared snap."""
     nodes, weights = np.polynomial.legendre.leggauss(4)  # degree three, squared
     total = 0.0
-    for a, b in zip(curve.breaks, curve.breaks[1:], strict=False):
+    for a, b in pairwise(curve.breaks):
         t = (a + b) / 2 + (b - a) / 2 * nodes
         total += float((b - a) / 2 * weights @ np.sum(curve.derivative(4)(t) ** 2, axis=1))
     return max(total, 1e-300)
@@ -103,7 +104,7 @@ def timed_snap(
         heading = (1.0, 0.0, 0.0)
     shares = np.concatenate([[0.0], np.cumsum(snap_shares(places))])
     unit = minimum_snap(places, shares)
-    where = np.unique(np.concatenate([np.linspace(a, b, SAMPLES) for a, b in zip(shares, shares[1:], strict=False)]))
+    where = np.unique(np.concatenate([np.linspace(a, b, SAMPLES) for a, b in pairwise(shares)]))
     shapes = [unit.derivative(k)(where) for k in range(5)]
 
     def allowed(total: float) -> bool:

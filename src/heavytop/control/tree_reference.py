@@ -8,13 +8,14 @@ and the hull's origin is c less the centre of mass seen from it. Moments of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, directional, from_columns, scale, shape, substitute
 from heavytop.control.curves import Curve
 from heavytop.control.reference import Reference, with_defaults
+from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, unknown_name, wrong_shape
 from heavytop.geometry import se3
 from heavytop.system.expressions import Expressions
@@ -90,7 +91,7 @@ def tree_reference(
         ]
         away = substitute(offset, e.q, concatenate(*parts))
         G = se3.inverse(with_defaults(hull.at, model)) @ se3.pose(R, c - np.matvec(R, away))
-        own = hull.joint.coordinates.from_pose(G)
+        own = cast(Pose, hull.joint.coordinates).from_pose(G)
         return concatenate(
             *(own if edge is hull else rest[edge.label] for edge in description.joints if edge.joint.coordinates.nq)
         )
