@@ -222,7 +222,7 @@ class _Walk:
     def _class(self, value: type) -> None:
         self.parts.append(Same(value))
         for base in value.__mro__:
-            if not _trusted(base.__module__):
+            if not _installed(base):
                 for name, member in list(vars(base).items()):
                     if name not in _OF_CLASSES:
                         self.parts.append(name)
@@ -237,7 +237,7 @@ class _Walk:
             self._mapping(value)
         elif isinstance(value, list | tuple):
             self._items(value)
-        trusted = _trusted(kind.__module__)
+        trusted = _installed(kind)
         for name, part in getattr(value, "__dict__", {}).items():
             if trusted and isinstance(getattr(kind, name, None), cached_property):
                 continue
@@ -282,6 +282,15 @@ def _names(code: CodeType) -> tuple[str, ...]:
         if isinstance(constant, CodeType):
             names |= dict.fromkeys(_names(constant))
     return tuple(names)
+
+
+@lru_cache(1024)
+def _installed(kind: type) -> bool:
+    """Whether a class is one of a trusted module: what merely claims so is not found there."""
+    found: Any = sys.modules.get(kind.__module__) if _trusted(kind.__module__) else None
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is kind
 
 
 @cache

@@ -116,6 +116,9 @@ class Alone(threading.local):
         self._numbers[_TIME], self._numbers[_TIME + 1] = start_time, step_size
         self._failed[0] = -1
         self._run(self._address)
-        after = {name: places[name][0].reshape(batch + layout.shapes[name]).copy() for name in layout.persistent}
+        if batch:
+            after = {name: places[name][0][None].copy() for name in layout.persistent}
+        else:
+            after = {name: places[name][0].copy() for name in layout.persistent}
         return after, records, self._failed.reshape(batch).copy(), count
 

@@ -9,6 +9,8 @@ import numpy as np
 from heavytop._likeness import likeness
 from heavytop.compile import Kernel, Schedule, Stepper, Traced
 from heavytop.simulate.controller import content
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.integrators.error_control import dense_output
 from heavytop.simulate.plant import Control
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.step import Terminals, step_schedule
@@ -22,11 +24,13 @@ class Native:
     Attributes
     ----------
     events : their values as a kernel of (t, q, v); None if there are none.
+    dense : states within an attempt, see :func:`.dense_output`; None where the step is fixed.
     """
 
     stepper: Stepper
     terminals: Terminals
     events: Kernel | None
+    dense: Kernel | None = None
 
     def start(self, problem: RunProblem) -> dict[str, np.ndarray]:
         """The state of the stepper at the start of a run; what nobody tells is zero."""
@@ -57,11 +61,24 @@ def native(problem: RunProblem, events: Traced | None, lanes: int) -> Native:
 
     def make() -> Native:
         stepper = _stepper(problem, control, inside, mark, lanes)
-        return Native(stepper, Terminals.of(stepper), None if events is None else Kernel(events))
+        at = Terminals.of(stepper)
+        dense = _dense(problem.dynamics, stepper, at) if integrator.chooses_step else None
+        return Native(stepper, at, None if events is None else Kernel(events), dense)
 
     if events is not None and inside is None:
         key = (*key, content(events))
     return problem.dynamics.steppers.recall(key, make)
+
+
+def _dense(dynamics: Dynamics, stepper: Stepper, at: Terminals) -> Kernel:
+    flats = stepper.layout.shapes[at.own["dense_flats"]][0]
+
+    def build() -> Traced:
+        return dense_output(dynamics.coordinates, flats)
+
+    if dynamics.fingerprint is None:
+        return Kernel(build())
+    return Kernel.cached(f"{dynamics.fingerprint} dense {flats}", build)
 
 
 def _inside(problem: RunProblem) -> Control:

@@ -64,6 +64,8 @@ class RunProblem:
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """An array (..., n) as one row for each trajectory."""
+        if not self.batch and array.ndim == 1:
+            return array[None]
         return np.broadcast_to(array, (*self.batch, array.shape[-1])).reshape(self.count, array.shape[-1])
 
 
