@@ -322,4 +322,6 @@ _KINDS: dict[type, Callable[[_Walk, Any], None]] = {
     ModuleType: _Walk._itself,
     _REMEMBERING: _Walk._remembering,
 }
-_OF_CLASSES = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl", "__annotations__"})
+_OF_CLASSES = frozenset(
+    {"__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl", "__annotations__"}
+)

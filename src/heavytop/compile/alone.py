@@ -112,7 +112,13 @@ class Alone(threading.local):
             words[at], words[at + 1], words[at + 2] = address(array), size, size
             at += 3
         # first, begin, end, final, every: as in HEAD; without records the next one is due after the end
-        words[_FIRST:_TIME] = (first if every else first - 1, first, first + steps + 1, first + steps, every or steps + 2)
+        words[_FIRST:_TIME] = (
+            first if every else first - 1,
+            first,
+            first + steps + 1,
+            first + steps,
+            every or steps + 2,
+        )
         self._numbers[_TIME], self._numbers[_TIME + 1] = start_time, step_size
         self._failed[0] = -1
         self._run(self._address)
@@ -121,4 +127,3 @@ class Alone(threading.local):
         else:
             after = {name: places[name][0].copy() for name in layout.persistent}
         return after, records, self._failed.reshape(batch).copy(), count
-

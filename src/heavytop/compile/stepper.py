@@ -190,7 +190,12 @@ class Stepper(Inside):
         hold : steps per sample of each table, 1 if not given.
         progress : called with the fraction done, from time to time, by the calling thread.
         """
-        if self._alone is not None and progress is None and 0 <= steps <= self._steps_alone and first >= 0 <= record_every:
+        if (
+            self._alone is not None
+            and progress is None
+            and 0 <= steps <= self._steps_alone
+            and first >= 0 <= record_every
+        ):
             done = self._alone.run(
                 state, constants or {}, tables or {}, hold or {}, first, steps, record_every, start_time, step_size
             )

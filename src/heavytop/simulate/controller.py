@@ -284,7 +284,9 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
     # an equal law of another identity may change from here on, so it is bound by itself
     who = Same(law), None if reference is None or isinstance(reference, np.ndarray) else Same(reference)
     key = who, likeness(law, reference), None if period is None else float(f"{period:.12g}")
-    return dynamics.laws.recall(key, lambda: _bound(_ready(law, reference, period), dynamics, subject, period is not None))
+    return dynamics.laws.recall(
+        key, lambda: _bound(_ready(law, reference, period), dynamics, subject, period is not None)
+    )
 
 
 def _ready(law: Any, reference: Any, period: float | None) -> Any:

@@ -33,7 +33,8 @@ class Progress:
                 return
             if self.enabled is None:  # asked for only by runs that last
                 self.enabled = sys.stderr.isatty()
-                return self.update(fraction)
+            if not self.enabled:
+                return
             self._bar = self._start()
         self._bar.update(self._task, completed=fraction)
 
