@@ -58,11 +58,19 @@ class Settled:
     natives: dict[tuple[int, bool], Native] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class PreparedRun:
     """A run without its start: call it with one. Made by :func:`prepare`.
 
     A call gives what :func:`simulate` gives with the same arguments at that moment: a law or events that were changed after the preparation
     are prepared anew.
+
+    Attributes
+    ----------
+    model : what is simulated. inputs : samples or a function of the user, or None.
+    asked : until, step, record_every, hold, control_step, balance, start_time, threads, progress.
+    who : integrator, control, reference, events.
+    raises : whether a trajectory that diverges raises.
 
     Examples
     --------
@@ -74,16 +82,15 @@ class PreparedRun:
     [True, True]
     """
 
-    __slots__ = ("_asked", "_inputs", "_model", "_raises", "_who")
-
-    def __init__(self, model: Any, asked: tuple[Any, ...], who: tuple[Any, ...], inputs: Any, raises: bool) -> None:
-        # asked: until, step, record_every, hold, control_step, balance, start_time, threads, progress
-        # who: integrator, control, reference, events
-        self._model, self._asked, self._who, self._inputs, self._raises = model, asked, who, inputs, raises
+    model: Any
+    asked: tuple[Any, ...]
+    who: tuple[Any, ...]
+    inputs: Any
+    raises: bool
 
     def __repr__(self) -> str:
-        until, step = self._asked[:2]
-        return f"PreparedRun({as_dynamics(self._model).name!r}: until {until:g} s, step {step:g} s)"
+        until, step = self.asked[:2]
+        return f"PreparedRun({as_dynamics(self.model).name!r}: until {until:g} s, step {step:g} s)"
 
     def __call__(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Run:
         """Simulate from a start, or a batch of them, as :func:`simulate` does.
@@ -96,11 +103,11 @@ class PreparedRun:
         return self._raw_run(start, parameters)
 
     def _raw_run(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None) -> Run:
-        dynamics = as_dynamics(self._model)
+        dynamics = as_dynamics(self.model)
         # a vehicle is not what a law looks at
-        subject = dynamics.model if isinstance(dynamics, ModelDynamics) else self._model
+        subject = dynamics.model if isinstance(dynamics, ModelDynamics) else self.model
         settled = self._settled(dynamics, subject)
-        _, _, record_every, _, _, balance, start_time, threads, progress = self._asked
+        _, _, record_every, _, _, balance, start_time, threads, progress = self.asked
         plan, start_time = settled.plan, float(start_time)
         if plan is None:
             plan = self._plan(dynamics, subject, settled.step, settled.steps)
@@ -114,7 +121,7 @@ class PreparedRun:
             balance = not batch or dynamics.kernel("kept") is not None
         problem = RunProblem(
             dynamics,
-            as_integrator(self._who[0]),
+            as_integrator(self.who[0]),
             plan,
             np.broadcast_to(q, (*batch, dynamics.nq)) if batch else q,
             np.broadcast_to(v, (*batch, dynamics.nv)) if batch else v,
@@ -139,19 +146,19 @@ class PreparedRun:
         recording = (ChosenSteps if problem.integrator.chooses_step else FixedStep)(problem, code).run()
         recording.compile_seconds = seconds
         run = make_run(problem, recording, subject)
-        if self._raises and not run.outcome.ok:
+        if self.raises and not run.outcome.ok:
             raise SimulationError(str(run.outcome))
         return run
 
     def _settled(self, dynamics: Dynamics, subject: Any) -> Settled:
         """What is known of such a run, or finds it out."""
-        integrator, control, reference, events = self._who
+        integrator, control, reference, events = self.who
         what: Any = integrator
         if control is not None or reference is not None or events is not None or type(integrator) is not str:
             # equal laws and references may change apart from here on
             what = Same(control), None if isinstance(reference, np.ndarray | list | tuple) else Same(reference)
-            what = *what, likeness(*self._who)
-        key = (*self._asked, *map(type, self._asked), self._inputs is None, what)
+            what = *what, likeness(*self.who)
+        key = (*self.asked, *map(type, self.asked), self.inputs is None, what)
         try:
             hash(key)
         except TypeError:  # an argument that cannot be a key is one that cannot be right
@@ -159,8 +166,8 @@ class PreparedRun:
         return dynamics.prepared.recall(key, lambda: self._settle(dynamics, subject))
 
     def _settle(self, dynamics: Dynamics, subject: Any) -> Settled:
-        until, step, record_every, _, _, _, start_time, threads, _ = self._asked
-        as_integrator(self._who[0])
+        until, step, record_every, _, _, _, start_time, threads, _ = self.asked
+        as_integrator(self.who[0])
         duration = _duration(until, start_time, step)
         steps = _steps(duration, float(step))
         if not isinstance(record_every, int | np.integer) or record_every < 1:
@@ -169,20 +176,20 @@ class PreparedRun:
             raise SimulationError(f"threads must be None (one per processor) or 1, 2, ..., got {threads!r}.")
         size = duration / steps if steps else float(step)
         plan = self._plan(dynamics, subject, size, steps)
-        events = (*as_events(self._who[3]), *dynamics._raw_guards(size))
+        events = (*as_events(self.who[3]), *dynamics._raw_guards(size))
         traced = trace_events(events, dynamics) if events else None
-        return Settled(size, steps, plan if self._inputs is None else None, events, traced)
+        return Settled(size, steps, plan if self.inputs is None else None, events, traced)
 
     def _plan(self, dynamics: Dynamics, subject: Any, size: float, steps: int) -> InputPlan:
-        _, control, reference, _ = self._who
+        _, control, reference, _ = self.who
         return plan_inputs(
             dynamics,
             subject,
-            inputs=self._inputs,
+            inputs=self.inputs,
             control=control,
             reference=reference,
-            hold=self._asked[3],
-            control_step=self._asked[4],
+            hold=self.asked[3],
+            control_step=self.asked[4],
             step=size,
             steps=steps,
         )
