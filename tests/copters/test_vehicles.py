@@ -128,6 +128,7 @@ def test_quadcopter_with_load_has_the_poles_that_were_asked_for() -> None:
         slung_prototype(0.6, 0.47, (-2.0, -2.0, -3.2 + 2.4j, -3.2 - 2.4j, -8.0 + 6.0j, -8.0 - 6.0j))
 
 
+@pytest.mark.thorough
 def test_eight_bodies_weigh_and_move_like_the_reduced_vehicle() -> None:
     craft = tricopter_with_load_full()
     full, reduced = craft.full.model, craft.model

@@ -16,6 +16,7 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop._likeness import Lasting
+from heavytop._travel import BoundHere
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, native_code
 from heavytop.compile.entries import kernel_module
@@ -85,7 +86,7 @@ class _Buffers(threading.local):
         self.single_address = self.single.ctypes.data
 
 
-class Kernel(Lasting):
+class Kernel(BoundHere, Lasting):
     """Native code of a traced function.
 
     Parameters
@@ -297,7 +298,7 @@ class Kernel(Lasting):
         return self._code.library.address(entry)
 
 
-class Packed:
+class Packed(BoundHere):
     """The low-level form of a kernel: ``inputs`` and ``outputs`` are arrays (batches, size, lanes); ``run()``
     evaluates all.
 
