@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import threading
 from collections.abc import Callable
@@ -295,3 +296,9 @@ def test_one_object_twice_is_not_two_equal_ones() -> None:
     loop: list[Any] = [1.0]
     loop.append(loop)
     assert likeness(loop) == likeness(loop)
+
+
+def test_a_prepared_run_travels() -> None:
+    run = ht.prepare(arm(), 0.1, 0.01, control=ht.Feedback(feedback_of_globals, ("v",)))
+    arrived = pickle.loads(pickle.dumps(run))
+    np.testing.assert_array_equal(arrived(START).q, run(START).q)

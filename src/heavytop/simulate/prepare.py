@@ -17,6 +17,7 @@ import numpy as np
 
 from heavytop._arrays import Array, is_finite, numbers
 from heavytop._likeness import Same, likeness
+from heavytop._travel import Portable
 from heavytop.compile import Traced
 from heavytop.compile.jit import batch_lanes
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
@@ -58,8 +59,8 @@ class Settled:
     natives: dict[tuple[int, bool], Native] = field(default_factory=dict)
 
 
-@dataclass(eq=False, repr=False, slots=True)
-class PreparedRun:
+@dataclass(eq=False, repr=False)
+class PreparedRun(Portable):
     """A run without its start: call it with one. Made by :func:`prepare`.
 
     A call gives what :func:`simulate` gives with the same arguments at that moment: a law or events that were changed after the preparation
