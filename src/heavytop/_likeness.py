@@ -166,9 +166,10 @@ class _Walk:
         if isinstance(value, casadi.Function):
             self.parts.append(Same(value))
             return
-        if not (isinstance(value, casadi.SX) or hasattr(value, "to_casadi")):
+        wrapped = getattr(value, "to_casadi", None)
+        if wrapped is None and not isinstance(value, casadi.SX):
             raise _Opaque
-        matrix = casadi.SX(value.to_casadi()) if hasattr(value, "to_casadi") else value
+        matrix: Any = value if wrapped is None else casadi.SX(wrapped())
         self.parts.append(_Kept(matrix))
         self.parts.append(str(matrix.sparsity()))
         self.parts.append(tuple(element.element_hash() for element in matrix.nonzeros()))
