@@ -111,7 +111,10 @@ WRONG = {
     "deep": ("<mujoco>" + "<body>" * 100_000, "the file has more than 400 levels"),
     "long name": (mjcf(HINGE.replace('"a"', f'"{"n" * 10_000_000}"')), r"robot\.xml:4: .*10000000 characters"),
     "long joint name": (mjcf(HINGE.replace('"j"', f'"{"n" * 1_000}"')), r"robot\.xml:4: .*1000 characters"),
-    "many sites": (mjcf("<body><joint/>" + "".join(f'<site name="s{k}"/>' for k in range(5001)) + "</body>"), r"robot\.xml:4: <site>: the file has more than 5000 sites"),
+    "many sites": (
+        mjcf("<body><joint/>" + "".join(f'<site name="s{k}"/>' for k in range(5001)) + "</body>"),
+        r"robot\.xml:4: <site>: the file has more than 5000 sites",
+    ),
     "many bodies": (mjcf("<body/>" * 6000), "at most 5000 are read"),
     "encoding": ('<?xml version="1.0" encoding="martian"?><mujoco/>', r"robot\.xml"),
     "macro": (mjcf("<replicate count='3'><body/></replicate>"), r"robot\.xml:"),
