@@ -14,13 +14,13 @@ from heavytop.io.robot import (
     PRISMATIC,
     REVOLUTE,
     SPHERICAL,
-    JointLimits,
     NamedFrame,
     Robot,
     RobotJoint,
     RobotLink,
 )
 from heavytop.io.xml_source import Element
+from heavytop.system.joint_limits import JointLimits
 from heavytop.system.moments import Inertia
 from heavytop.system.names import WORLD
 
