@@ -24,6 +24,7 @@ from heavytop.system.model import Model
 from heavytop.system.system import System
 
 if TYPE_CHECKING:
+    from heavytop.copters.limbs import Limb
     from heavytop.copters.full import FullPlant
 
 GRAVITY = 9.81
@@ -48,6 +49,7 @@ class Vehicle(Unchanging):
     propulsion : coefficients of propellers, motors and frame, if they are known.
     full : a more detailed plant that flies in place of the model, if there is one.
     sensors : what measures its motion, if that is described.
+    limbs : links of arms, grippers, gimbals; their coordinates and motors come behind those of the hull.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Vehicle(Unchanging):
     propulsion: Propulsion | None = None
     full: FullPlant | None = None
     sensors: Sensors | None = None
+    limbs: tuple[Limb, ...] = ()
 
     @property
     def name(self) -> str:
