@@ -24,8 +24,8 @@ from heavytop.system.model import Model
 from heavytop.system.system import System
 
 if TYPE_CHECKING:
-    from heavytop.copters.limbs import Limb
     from heavytop.copters.full import FullPlant
+    from heavytop.copters.limbs import Limb
 
 GRAVITY = 9.81
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
