@@ -34,7 +34,8 @@ class FixedStep:
         self.records: Records | None = None
         self.failed = np.full(problem.batch, np.nan)
         self.events = EventLog(problem.events, problem.batch)
-        self._latest: Records | None = None
+        self._last: tuple[int, Records | None] = 0, None
+        """Steps done and the record after them, in one: Ctrl-C may come between any two assignments."""
         self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
         self.tables = self._tables()
         self.hold = {self.at.u: problem.plan.every} if problem.plan.control.kind == "table" else {}
@@ -97,8 +98,9 @@ class FixedStep:
         n = int(np.searchsorted(self.numbers, done, side="right"))
         numbers = self.numbers[:n].copy()
         # views, since a copy may not fit into the memory; the last state takes the place of the next record, which was not reached
-        if done and numbers[-1] != done and self._latest is not None:
-            return np.append(numbers, done), records.with_last(self._latest, n)
+        at, latest = self._last
+        if done and numbers[-1] != done and at == done and latest is not None:
+            return np.append(numbers, done), records.with_last(latest, n)
         return numbers, records.each(lambda array: array[:n])
 
     # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -162,8 +164,9 @@ class FixedStep:
             q, v = state[self.at.q], state[self.at.v]
             batch = self.problem.batch
             return np.broadcast_to(q, (*batch, q.shape[-1])), np.broadcast_to(v, (*batch, v.shape[-1]))
-        if self._latest is not None:
-            return self._latest.q, self._latest.v
+        _, latest = self._last
+        if latest is not None:
+            return latest.q, latest.v
         return self.problem.q, self.problem.v
 
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
@@ -178,7 +181,7 @@ class FixedStep:
             for target, source in self._room().pairs(records):
                 if source is not None:
                     target[places[wanted]] = source[wanted]
-        self._latest = records.each(lambda array: array[-1])
+        self._last = first + length, records.each(lambda array: array[-1])
         failed = result.failed >= 0
         if failed.any():
             fresh = failed & ~np.isfinite(self.failed)
