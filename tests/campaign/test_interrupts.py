@@ -35,7 +35,7 @@ start = np.full((*rows, 1), 0.3) + 0.01 * np.arange(np.prod(rows, dtype=int)).re
 options = {"threads": 2 if kind == "threads" else 1, "record_every": 999_983 if kind == "rarely" else 1}
 if kind == "adaptive":
     options = {"integrator": "rkmk45"}
-steps = {"single": 10**8, "rarely": 10**10, "adaptive": 10**8}.get(kind, 10**6)
+steps = {"single": 10**8, "rarely": 10**10, "adaptive": 10**7}.get(kind, 10**6)
 ht.simulate(model, start, 5e-3, 1e-3, **options)
 print("begin", flush=True)
 try:

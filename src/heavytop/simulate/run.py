@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.errors import SimulationError, UnknownNameError, unknown_name
+from heavytop.errors import ArgumentError, SimulationError, UnknownNameError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Occurrence
 from heavytop.simulate.outcome import Outcome
@@ -99,6 +99,11 @@ class Run:
     dynamics: Dynamics | None = field(default=None, repr=False)
     model: Any = field(default=None, repr=False)
     stored: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("t", "q", "v", "u"):
+            if not isinstance(getattr(self, name), np.ndarray):
+                raise ArgumentError(f"{name} of a run must be an array, got {type(getattr(self, name)).__name__}.")
 
     # --- access -----------------------------------------------------------------------------------------------------------
 
