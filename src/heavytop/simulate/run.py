@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.errors import ArgumentError, SimulationError, UnknownNameError, unknown_name
+from heavytop.errors import SimulationError, UnknownNameError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Occurrence
 from heavytop.simulate.outcome import Outcome
@@ -99,11 +99,6 @@ class Run:
     dynamics: Dynamics | None = field(default=None, repr=False)
     model: Any = field(default=None, repr=False)
     stored: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        for name in ("t", "q", "v", "u"):
-            if not isinstance(getattr(self, name), np.ndarray):
-                raise ArgumentError(f"{name} of a run must be an array, got {type(getattr(self, name)).__name__}.")
 
     # --- access -----------------------------------------------------------------------------------------------------------
 
@@ -283,5 +278,6 @@ class Run:
         return replace(self, **own)
 
     def __repr__(self) -> str:
-        batch = f", batch {self.batch}" if self.batch else ""
-        return f"Run({self.name!r}, {self.integrator}, {len(self)} records{batch}: {self.outcome})"
+        batch = np.shape(self.q)[1:-1]  # whatever it is: an error message may show a run that was made of something else
+        shown = f", batch {batch}" if batch else ""
+        return f"Run({self.name!r}, {self.integrator}, {np.size(self.t)} records{shown}: {self.outcome})"
