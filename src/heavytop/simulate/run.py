@@ -278,6 +278,8 @@ class Run:
         return replace(self, **own)
 
     def __repr__(self) -> str:
-        batch = np.shape(self.q)[1:-1]  # whatever it is: an error message may show a run that was made of something else
+        batch = np.shape(self.q)[
+            1:-1
+        ]  # whatever it is: an error message may show a run that was made of something else
         shown = f", batch {batch}" if batch else ""
         return f"Run({self.name!r}, {self.integrator}, {np.size(self.t)} records{shown}: {self.outcome})"
