@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, substitute, symbol, transpose
+from heavytop._arrays import Array, Floats, from_columns, is_symbolic, substitute, symbol, transpose
 from heavytop.coordinates import Coordinates
 from heavytop.geometry import se3, so3
 from heavytop.system.kinematics import Kinematics
@@ -139,7 +139,7 @@ class JointPort(Port):
         """Rate (n,) of w at zero acceleration: d/dt(rows) v."""
         if not is_symbolic(self.velocity):
             return np.zeros(self.size)
-        return directional(self.velocity, self.kinematics.q, self.kinematics.rate)
+        return self.kinematics.rate_of(self.velocity)
 
     def ad(self, w: Array) -> Array:
         """ad(w) (n, n) of the joint's velocities: ad(w) y = [w, y], with entries gamma^k_ij w^i (eq. 2.19)."""
