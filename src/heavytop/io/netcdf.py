@@ -56,7 +56,7 @@ def to_xarray(run: Run) -> xarray.Dataset:
         for label in ("kinetic_energy", "potential_energy"):
             data[label] = (["time", *batch], getattr(run, label), {"units": "J"})
     if run.work is not None:
-        coords["power"] = ("power", np.array(["input", "dissipated"]))
+        coords["power"] = ("power", np.array(["input", "dissipated", "driver"][: run.work.shape[-1]]))
         data["work"] = (["time", *batch, "power"], run.work, {"units": "J"})
     for label, values in run.channels.items():
         axes = [_variable(f"axis{k}", label) for k in range(values.ndim - 1 - len(batch))]

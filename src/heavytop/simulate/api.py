@@ -22,6 +22,7 @@ from heavytop.simulate.native import native
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
+from heavytop.system.names import TIME
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
@@ -69,7 +70,7 @@ def simulate(
     hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
-    balance : whether to integrate the work of inputs and dissipation along; None: for single trajectories, and where there are loops
+    balance : whether to integrate the work of inputs, drivers and dissipation along; None: for single trajectories, and where there are loops
         or constraints, whose energy is watched (see :mod:`heavytop.simulate.watch`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of telling so in
@@ -115,7 +116,9 @@ def simulate(
         steps=steps,
     )
     q, v = _start(dynamics, start)
-    p = dynamics.parameter_vector(parameters)
+    if dynamics.has_time and TIME in (parameters or {}):
+        raise SimulationError(f"{TIME!r} is no parameter of a run of {dynamics.name!r}: it goes from start_time to until.")
+    p = dynamics.at_times(dynamics.parameter_vector(parameters), float(start_time))
     _check_constraints(dynamics, q, v, p)
     memory = plan.control.law.initial_state() if plan.control.law is not None else np.zeros(0)
     batch = _batch(q, v, p, memory, plan.table, _signal_axes(plan, float(start_time)))

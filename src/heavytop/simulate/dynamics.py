@@ -17,6 +17,7 @@ from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.user_constraints import UserConstraints
+from heavytop.simulate.velocity_maps import is_identity
 
 if TYPE_CHECKING:
     from heavytop.system import Model
@@ -32,6 +33,7 @@ class Dynamics(Inside, Unchanging, ABC):
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     fingerprint : text that determines the functions, or None.
+    has_time : whether the last parameter is the time.
 
     Examples
     --------
@@ -45,6 +47,8 @@ class Dynamics(Inside, Unchanging, ABC):
     u_names: tuple[str, ...]
     parameter_names: tuple[str, ...]
     fingerprint: str | None = None
+    has_time: bool = False
+    """Whether the time is the last of the parameters: whoever calls a function sets it there."""
 
     @property
     def q_names(self) -> tuple[str, ...]:
@@ -100,8 +104,21 @@ class Dynamics(Inside, Unchanging, ABC):
         return None
 
     def power(self) -> Traced | None:
-        """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
+        """(q, v, u, p) -> (input, dissipated) power in W, and that of drivers if there are any; None if nothing enters or leaves."""
         return None
+
+    def drivers(self) -> Traced | None:
+        """(q, v, u, p) -> power in W of each driver, by name; None if there are none."""
+        return None
+
+    def at_times(self, p: np.ndarray, t: Any) -> np.ndarray:
+        """Parameters (..., np) with the time set to ``t`` (...); ``p`` itself if there is no time among them."""
+        if not self.has_time:
+            return p
+        times = np.asarray(t, dtype=float)
+        result = np.broadcast_to(p, (*np.broadcast_shapes(p.shape[:-1], times.shape), p.shape[-1])).copy()
+        result[..., -1] = times
+        return result
 
     def stage(self) -> tuple[Traced, Traced] | None:
         """The motion where loops or constraints act, in two functions; None if there are none.
@@ -225,6 +242,7 @@ class ModelDynamics(Dynamics):
         self.u_names = model.u_names
         self.parameter_names = model.parameter_names
         self.fingerprint = model.description.fingerprint
+        self.has_time = model.description.time is not None
 
     @property
     def v_names(self) -> tuple[str, ...]:
@@ -276,8 +294,6 @@ class ModelDynamics(Dynamics):
         if not (d.loops or d.constraints):
             return None
         outputs = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
-        if e.has_drift:  # constraints that move do work, so the energy is not kept
-            outputs = {"kinetic": np.zeros(()), "potential": np.zeros(())}
         outputs |= {"miss": np.zeros(0), "branches": np.zeros(0), "gain": e.friction_gain()}
         if e.is_constrained:
             c = e.constrained
@@ -314,7 +330,16 @@ class ModelDynamics(Dynamics):
         force = self._terms.nonpotential_force(self.model.expressions.u) + self._rubbing
         return self._make("force", ("q", "v", "u"), {"force": force})
 
+    def drivers(self) -> Traced | None:
+        e = self.model.expressions
+        return self._make("drivers", ("q", "v", "u"), e.driver_powers()) if e.is_driven else None
+
     def power(self) -> Traced | None:
+        e = self.model.expressions
+        if e.is_driven:
+            power = e.power()
+            given = {"input": power["input"] + power["supplied"], **{k: power[k] for k in ("dissipated", "driver")}}
+            return self._make("power", ("q", "v", "u"), given)
         if self._terms.is_conservative:
             return None
         power = self._terms.power(self.model.expressions.u)
@@ -338,7 +363,7 @@ class ModelDynamics(Dynamics):
 
     def joint_velocity(self) -> Traced | None:
         traced = self.model.traced("joint_velocity")
-        return None if _is_identity(traced, self.nv) else traced
+        return None if is_identity(traced, self.nv) else traced
 
     def rows(self) -> Traced | None:
         if not self.model.is_constrained:
@@ -569,31 +594,3 @@ def as_dynamics(subject: Any) -> Dynamics:
     raise ModelError(
         f"simulate needs a derived model (system.derive()), a vehicle or Dynamics, got {type(subject).__name__}.{hint}"
     )
-
-
-def _is_identity(velocity: Traced, nv: int) -> bool:
-    """Whether (q, v, p) -> w gives v itself."""
-    import casadi
-
-    from heavytop._arrays import to_sx
-
-    q, v, p = (symbol(name, *size) for name, size in velocity.inputs.items())
-    w = velocity.expressions(q, v, p)[0]
-    return shape(w) == (nv,) and casadi.is_equal(to_sx(w), to_sx(v), 2)
-
-
-def velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:
-    """W(q, p) (nv, nv) of ``joint_velocity = W v``; None if it is the identity."""
-    import casadi
-
-    from heavytop._arrays import to_sx
-
-    q, v = symbol("q", nq), symbol("v", nv)
-    u, p = (symbol(n, motion.inputs[n][0]) for n in ("u", "p"))
-    matrix = jacobian(motion.expressions(q, v, u, p)[0], v)
-    entries = to_sx(matrix)
-    if entries.is_constant() and np.array_equal(
-        np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(nv, nv), np.eye(nv)
-    ):
-        return None
-    return trace_of("velocity_map", {"q": q, "p": p}, {"W": matrix})

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, as_array, depends_on, is_symbolic, symbol
+from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
 from heavytop._travel import Portable
-from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.system.clock import Clock
 from heavytop.system.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.forces import (
     Armature,
@@ -62,6 +63,7 @@ class System(Portable):
             raise ModelError(f"the name of a system must be a text, got {name!r}.")
         self.name = name
         self._parameters: dict[str, Parameter] = {}
+        self._clock = Clock()
         self._frames: list[str] = [WORLD]
         self._edges: list[Edge] = []
         self._inertias: dict[str, Inertia] = {}
@@ -183,7 +185,7 @@ class System(Portable):
                 f"joint name {label!r} is taken. Give the joint another name: system.connect(..., name=...)."
             )
         placed, joint = joint.prescribed(self._pose(at, f"at of joint {label!r}"), lambda: self.time)
-        if self._moves(placed):
+        if self._clock.moves(placed):
             placed = self._pose(placed, f"motion of joint {label!r}")
             if not joint.is_fixed:  # the anchor is a frame of its own, so that joints never move by themselves
                 anchor = f"{label} anchor"
@@ -193,14 +195,9 @@ class System(Portable):
                 a, placed = anchor, np.eye(4)
         self._edges.append(Edge(a, b, placed, joint, label))
 
-    def _moves(self, value: Array) -> bool:
-        """Whether an array depends on time."""
-        time = self._parameters.get(TIME)
-        return time is not None and time.is_time and depends_on(value, time.symbol)
-
     def _pose(self, at: Array, where: str) -> Array:
         value = placement(at, where)
-        check_pose(where, lambda instant: self._at_defaults(value, where, instant), self._moves(value))
+        check_pose(where, lambda instant: self._at_defaults(value, where, instant), self._clock.moves(value))
         return value
 
     # --- force elements ---------------------------------------------------------------------------------------------------
@@ -496,15 +493,18 @@ class System(Portable):
         >>> system.derive(native=False).acceleration([0.1], [0.0], parameters={"time": np.pi / 40}).round(6)
         array([3.013984])
         """
-        known = self._parameters.setdefault(TIME, Parameter(TIME, symbol("t"), 0.0, is_time=True))
-        if not known.is_time:
+        if TIME in self._parameters:
             raise ModelError(f"{self.name!r} has a parameter of its own called {TIME!r}. Give that one another name.")
-        return known.symbol
+        return self._clock.time
+
+    @property
+    def _all_parameters(self) -> tuple[Parameter, ...]:
+        return (*self._parameters.values(), *self._clock.parameters)
 
     def parameter(self, name: str, value: float) -> Array:
         """Declare a named number; the result can stand wherever a number can and stays an input of compiled code."""
         check_name(name, "a parameter")
-        if name in self._parameters:
+        if name in (p.name for p in self._all_parameters):
             raise ModelError(f"the parameter name {name!r} is taken: parameter names must be unique.")
         number = np.asarray(value, dtype=float)
         if number.shape != () or not np.isfinite(number):
@@ -514,7 +514,7 @@ class System(Portable):
 
     def _at_defaults(self, value: Array, where: str, instant: float = 0.0) -> Floats:
         try:
-            return at_defaults(value, tuple(self._parameters.values()), instant)
+            return at_defaults(value, self._all_parameters, instant)
         except ValueError as error:
             raise ModelError(f"{where} uses symbols that are not parameters of {self.name!r}: {error}.") from None
 
@@ -548,7 +548,7 @@ class System(Portable):
             inertias=dict(self._inertias),
             elements=tuple(self._elements),
             inputs=dict(self._inputs),
-            parameters=tuple(sorted(self._parameters.values(), key=lambda p: p.is_time)),
+            parameters=self._all_parameters,
             velocity=velocity,
             loops=tuple(self._loops),
             constraints=tuple(self._constraints),
@@ -577,8 +577,14 @@ class System(Portable):
                 "velocity must be a function of (q, v), or map joint names to 'absolute' or 'relative', such as "
                 f"{{'load': 'absolute'}}, got {velocity!r}."
             )
-        model = Model(self.describe(velocity), native)
-        model.check()
+        model, timeless = Model(self.describe(velocity), native), not self._clock.parameters
+        try:
+            model.check()
+        except HeavytopError:
+            if not timeless or not self._clock.parameters:
+                raise
+        if timeless and self._clock.parameters:  # a function asked for the time when it was called just now
+            return self.derive(velocity, native)
         return model
 
     def _with_velocity_frames(self, frames: Mapping[str, str]) -> System:
