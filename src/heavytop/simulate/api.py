@@ -117,7 +117,9 @@ def simulate(
     )
     q, v = _start(dynamics, start)
     if dynamics.has_time and TIME in (parameters or {}):
-        raise SimulationError(f"{TIME!r} is no parameter of a run of {dynamics.name!r}: it goes from start_time to until.")
+        raise SimulationError(
+            f"{TIME!r} is no parameter of a run of {dynamics.name!r}: it goes from start_time to until."
+        )
     p = dynamics.at_times(dynamics.parameter_vector(parameters), float(start_time))
     _check_constraints(dynamics, q, v, p)
     memory = plan.control.law.initial_state() if plan.control.law is not None else np.zeros(0)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, part, shape, vector
+from heavytop._arrays import Array, as_array, concatenate, shape, vector
 from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
@@ -267,7 +267,7 @@ class Plant:
         if not self.dynamics.has_time:
             return self.p
         time = self._time(0.0 if moved and self.clock is not self.time else c)
-        others = part(self.p, 0, shape(self.p)[0] - 1)
+        others = self.p[: shape(self.p)[0] - 1]
         return self.kept(concatenate(others, np.reshape(time, (1,))))[0]
 
     @property

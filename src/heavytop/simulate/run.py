@@ -275,7 +275,7 @@ class Run:
         """A pickled run has its energies and invariants instead of the model, like a saved one."""
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.dynamics is not None:
-            energies = (
+            energies: dict[str, Any] = (
                 {"kinetic_energy": self.kinetic_energy, "potential_energy": self.potential_energy}
                 if self.has_energy
                 else {}

@@ -78,7 +78,9 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
 
     phi, H = loop.joint.closure(full), slope(loop.joint.closure)
     if kinematics.time is not None and depends_on(phi, kinematics.time):
-        raise ModelError(f"the joint of loop {loop.name!r} depends on the time by itself. Let its frames move instead: at_a, at_b.")
+        raise ModelError(
+            f"the joint of loop {loop.name!r} depends on the time by itself. Let its frames move instead: at_a, at_b."
+        )
     xi = symbol("xi", 6)
     rate = np.matvec(slope(lambda g: np.matvec(substitute(H, G, np.reshape(g[:3, :], (12,))), xi)), xi)
     flat = np.reshape(pose[:3, :], (12,))

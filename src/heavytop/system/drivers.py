@@ -67,7 +67,8 @@ class Drivers:
             if rows.wrench_map is not None:
                 loop = next(loop for loop in d.loops if loop.name == rows.name)
                 whole, carried = (
-                    at_rest(loop_motion(loop, self.kinematics, moving).twist, self.kinematics) for moving in (True, False)
+                    at_rest(loop_motion(loop, self.kinematics, moving).twist, self.kinematics)
+                    for moving in (True, False)
                 )
                 own = np.matvec(rows.wrench_map, whole - carried)
             elif rows.phi is not None and functions[rows.name].holonomic:
@@ -211,7 +212,7 @@ class Drivers:
         """dV/dt at fixed poses: the whole partial derivative by the time less what the motion of frames makes of it."""
         whole = directional(as_symbols(np.reshape(self.e.dynamics.potential_energy, ())), self.time, ONE)
         for name, motion in self.frames.items():
-            for kind, force, velocity in self._gradients():
+            for _kind, force, velocity in self._gradients():
                 slope = self._slope(velocity, self._pushes[name])
                 if slope is not None:
                     whole = whole - np.vecdot(np.matvec(transpose(self._unpushed(slope)), force), motion.twist)
@@ -222,7 +223,11 @@ class Drivers:
         d = self.e.description
         for name, inertia in d.inertias.items():
             pose = self.kinematics.motion(WORLD, name).pose
-            yield STORED, wrenches.gravity_wrench(inertia.matrix, pose, d.gravity), self._pushed.motion(WORLD, name).twist
+            yield (
+                STORED,
+                wrenches.gravity_wrench(inertia.matrix, pose, d.gravity),
+                self._pushed.motion(WORLD, name).twist,
+            )
         for t in self.e.dynamics.elements:
             if t.stiffness is not None:
                 yield STORED, t.stiffness, t.element.port(self._pushed).velocity

@@ -127,8 +127,8 @@ class EquationTerms:
         moving = [edge.label for edge in self.description.graph.edges if self.kinematics.is_moving(edge)]
         if moving:
             raise ModelError(
-                f"{self.description.name!r} has no {what.removeprefix('a ')}: {moving[0]!r} is moved by the time, so the bias c is not C(q, v) v. Use "
-                "model.bias, or let the joint be free and drive it by an input."
+                f"{self.description.name!r} has no {what.removeprefix('a ')}: {moving[0]!r} is moved by the time, so the bias c is not C(q, v) v. "
+                "Use model.bias, or let the joint be free and drive it by an input."
             )
 
     @cached_property

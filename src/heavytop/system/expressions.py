@@ -14,9 +14,9 @@ from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system import articulated, internal_dynamics, tangent
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
 from heavytop.system.constraints import ConstrainedDynamics
-from heavytop.system.drivers import Drivers
 from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
+from heavytop.system.drivers import Drivers
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD

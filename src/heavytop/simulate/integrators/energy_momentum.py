@@ -191,8 +191,13 @@ class _Equations:
         self.at = {name: (int(a), int(b)) for name, (a, b) in zip(sizes, pairwise(stops), strict=True)}
         self.x = symbol("x", int(stops[-1]))
         at_rest = self._energy_at(self.s["q"], np.zeros(self.nv), self.s["p"])[0]
-        # frames that move, a basis with drift: the energy that moves at v = 0 is of whoever drives it, and there is no energy to hold
+        # a basis with drift: the energy that moves at v = 0 is of whoever drives it, and there is no energy to hold
         self.is_quadratic = not is_symbolic(at_rest) or to_sx(at_rest).is_zero()
+        if dynamics.has_time and not self.is_quadratic:
+            raise SimulationError(
+                f"EnergyMomentum holds the energy of {dynamics.name!r} along its velocities, but frames that the time moves have kinetic energy "
+                "without them, which their drivers bring in. Use integrator='rkmk4' or 'rkmk8'; constraints and potentials may depend on the time."
+            )
 
     def _unknown(self, name: str) -> Array:
         return part(self.x, *self.at[name])
@@ -264,7 +269,9 @@ class _Equations:
         q_m, v_m, *_ = self._way
         p = self._p_at(0.5)
         given, lost, *driven = (0.0, 0.0) if self.power is None else self.power.expressions(q_m, v_m, self.u, p)
-        if driven and self.is_quadratic:  # constraints and potentials that move: with the multipliers of the step itself
+        if (
+            driven and self.is_quadratic
+        ):  # constraints and potentials that move: with the multipliers of the step itself
             driven = [self._potential_rate(q_m, p)]
             if self.rows is not None:
                 drift = self.rows.expressions(q_m, p)[1]

@@ -101,8 +101,8 @@ class _Pieces:
     def __init__(self, dynamics: Dynamics) -> None:
         if dynamics.has_time:
             raise SimulationError(
-                f"Variational takes the momentum of {dynamics.name!r} from a kinetic energy that is quadratic in the velocities, but the time is in its "
-                "equations. Use integrator='rkmk4' or 'energy_momentum'."
+                f"Variational takes the momentum of {dynamics.name!r} from a kinetic energy that is quadratic in the velocities, but the time is in "
+                "its equations. Use integrator='rkmk4' or 'rkmk8'."
             )
         energies = dynamics.energies()
         if energies is None:

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, depends_on, is_symbolic, jacobian, shape, substitute, symbol, to_sx, transpose
+from heavytop._arrays import (
+    Array,
+    Floats,
+    depends_on,
+    is_symbolic,
+    jacobian,
+    shape,
+    substitute,
+    symbol,
+    to_sx,
+    transpose,
+)
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError
 from heavytop.system.forces.base import ForceElement
