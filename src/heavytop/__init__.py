@@ -25,6 +25,7 @@ from heavytop.system import Free as Free
 from heavytop.system import Inertia as Inertia
 from heavytop.system import JointElement as JointElement
 from heavytop.system import JointForce as JointForce
+from heavytop.system import JointLimits as JointLimits
 from heavytop.system import Mesh as Mesh
 from heavytop.system import Model as Model
 from heavytop.system import PairElement as PairElement

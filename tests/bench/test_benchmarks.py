@@ -41,12 +41,15 @@ def check_schema(report: dict) -> None:
 
 
 LONG = ("fly", "free-body")
+MEDIUM = ("plan", "sweep", "forward", "single")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in registry.BENCHMARKS if n != "ready"],
-)
+def marked(name):
+    kinds = [kind for kind, names in (("slow", LONG), ("thorough", MEDIUM)) if name in names]
+    return pytest.param(name, marks=[getattr(pytest.mark, kind) for kind in kinds])
+
+
+@pytest.mark.parametrize("name", [marked(n) for n in registry.BENCHMARKS if n != "ready"])
 def test_without_peers_own_figures_are_reported(name, no_peers):
     report = registry.run(name, BenchEffort.tiny())
     assert report.name == name

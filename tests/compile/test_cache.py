@@ -191,6 +191,7 @@ Path.replace = hang
     np.testing.assert_allclose(kernel(np.arange(3.0))[0], np.sin(np.arange(3.0)))
 
 
+@pytest.mark.thorough
 def test_many_processes_at_once(tmp_path):
     """Fifty processes compile the same function into one folder."""
     code = SCRIPT.format(tag=3.0)

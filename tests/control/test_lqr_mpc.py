@@ -80,7 +80,7 @@ def test_predictive_control_is_the_regulator_without_limits(cart: ht.Model) -> N
     np.testing.assert_allclose(ahead(0.0, x[:2], x[2:]), -law.gains[0] @ x, rtol=1e-4)
 
 
-@pytest.mark.parametrize("angle", [np.radians(115), np.pi])
+@pytest.mark.parametrize("angle", [pytest.param(np.radians(115), marks=pytest.mark.thorough), np.pi])
 def test_quadcopter_recovers_from_any_attitude(quad: ht.Model, angle: float) -> None:
     hover = 0.9 * 9.81 / 4
     ahead = control.mpc(quad, limits=(0.0, 4 * hover))
@@ -109,6 +109,7 @@ def _off(quad: ht.Model, ahead: control.Predictive, start: tuple[np.ndarray, np.
     return float(np.abs(quad.difference(quad.neutral(), run.q[-1])).max())
 
 
+@pytest.mark.thorough
 def test_guards_bring_back_what_full_steps_lose(quad: ht.Model) -> None:
     """Starts 47 and 85 diverge with full steps, 167 falls for ever upside down without a restart, 566 chatters with steps of fixed length."""
     ahead = control.mpc(quad, limits=(0.0, 0.9 * 9.81))

@@ -51,9 +51,16 @@ def test_every_maneuver_is_feasible(name: str, maneuver: str) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_everything_that_suits_a_vehicle_is_feasible(name: str) -> None:
     for maneuver in suited(vehicle(name)):
-        if (name, maneuver) == ("quadcopter", "inverted"):
-            continue
         assert make(maneuver, vehicle(name)).check().largest_residual < 2e-6
+
+
+@pytest.mark.parametrize("name", ["quadcopter", "tricopter", "bicopter"])
+def test_inverted_flight_suits_those_that_can_fly_it(name: str) -> None:
+    if "inverted" in suited(vehicle(name)):
+        make("inverted", vehicle(name))
+    else:
+        with pytest.raises(ControlError):
+            make("inverted", vehicle(name))
 
 
 def test_looping_needs_the_known_thrusts() -> None:

@@ -15,6 +15,7 @@ from heavytop.equations.equations import QUANTITIES, Equations
 from heavytop.errors import UnknownNameError
 
 SYSTEMS = [name.replace(":N", ":3") for name in library.names()] + ["chain:1", "chain:7"]
+LARGE = ("tricopter-load", "panda", "chain:7")
 
 
 def numbers(
@@ -68,7 +69,7 @@ def assert_equal(model: ht.Model, equations: Equations, seed: int = 0, complete:
     assert np.max(np.abs(got["phi"]), initial=0.0) < 1e-12
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough) if n in LARGE else n for n in SYSTEMS])
 def test_equal_to_the_model(name: str) -> None:
     model = library.load(name).derive(native=False)
     assert_equal(model, model.equations())

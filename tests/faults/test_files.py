@@ -152,6 +152,7 @@ files.write_set(sys.argv[1], new, "a.h")
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("foreign", [False, True])
 def test_a_set_is_never_mixed(tmp_path: Path, foreign: bool) -> None:
     """Killed before every single change of the disk: the old set, the new one, or one without its header."""

@@ -33,6 +33,7 @@ print((resident() - before) / 50)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 def test_compiling_does_not_collect_memory(tmp_path) -> None:
     """80 kB stayed with every function that was compiled: the passes of LLVM."""

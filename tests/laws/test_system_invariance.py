@@ -89,6 +89,7 @@ def test_accelerations_do_not_depend_on_the_coordinates(standard, attitude, free
         assert_allclose(v, plain, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_absolute_by_mapping_function_and_joint_agree():
     """Three ways to the absolute velocity of the arm."""
     q = configuration("quaternion")

@@ -206,6 +206,7 @@ def test_twist_rates_follow_the_body_twists(name):
     close(twist_rate(model, body, q, v, a), along(twists, 5e-4), 1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["tree-absolute-chain", "tree-custom", "tree-mixed"])
 def test_native_code_computes_the_same(name):
     model = model_of(name)

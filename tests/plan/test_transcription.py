@@ -55,7 +55,7 @@ def periodic(model: ht.Model) -> tuple[Transcription, np.ndarray]:
     return program(model, start, None, 1.0, substeps=2, periodic=True, cost=Effort())
 
 
-@pytest.mark.parametrize("make", [gates, periodic])
+@pytest.mark.parametrize("make", [pytest.param(gates, marks=pytest.mark.thorough), periodic])
 def test_derivatives(quad: ht.Model, make) -> None:
     nlp, x = make(quad)
     rng, h = np.random.default_rng(1), 1e-6

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import heavytop as ht
 from heavytop.geometry import se3, so3
-from heavytop.io.robot import JointLimits
+from heavytop.system import JointLimits
 
 INERTIA = ht.Inertia(1.3, (0.1, -0.2, 0.15), [[0.3, 0.01, 0.02], [0.01, 0.4, -0.03], [0.02, -0.03, 0.35]])
 

@@ -103,6 +103,7 @@ def eight_rotors_for_a_minute() -> Report:
     return replace(base, scene=scene, panels=many)
 
 
+@pytest.mark.thorough
 def test_a_long_flight_with_many_bodies_stays_below_the_limit() -> None:
     report = eight_rotors_for_a_minute()
     document, block = pack_report(report)

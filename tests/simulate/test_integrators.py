@@ -139,6 +139,7 @@ def test_energy_momentum_passes_turning_points() -> None:
     assert np.sum(np.diff(np.sign(run.v[:, 0])) != 0) > 40
 
 
+@pytest.mark.thorough
 def test_variational_conserves_every_momentum_of_a_floating_chain() -> None:
     system = ht.System(gravity=(0, 0, -9.81), name="floating")
     part = ht.Inertia(1.0, com=(0, 0, -0.3), moment_at_com=(0.1, 0.12, 0.08))

@@ -58,6 +58,7 @@ def same_records(batch: ht.Run, place: int, alone: ht.Run) -> None:
         assert not np.isfinite(rest).all(axis=-1).any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
 def test_the_tricopter_with_load_has_the_same_bits_alone_and_in_a_batch(integrator: str) -> None:
     check("tricopter-load", integrator, (2, 3))

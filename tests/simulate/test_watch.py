@@ -78,6 +78,7 @@ def start_of(model: ht.Model) -> tuple[np.ndarray, np.ndarray]:
     return model.assemble([0.5, -1.0, 1.7], [3.0, 0.0, 0.0], fixed=("crank",))
 
 
+@pytest.mark.thorough
 def test_work_and_friction_are_no_jump_and_hide_none() -> None:
     """Inputs and resistances do work; the balance with it is kept, also in batches, and a jump in it is seen all the same."""
     clean, wrong = driven(0.8, 0.5), driven(1.00001, 0.5)

@@ -41,6 +41,7 @@ def test_a_quantile_stops_when_it_is_known() -> None:
     assert short.draws == 100
 
 
+@pytest.mark.thorough
 def test_rounds_are_read_again_not_computed(tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     log = str(tmp_path / "calls")  # a list would be a part of the study, and change it

@@ -37,6 +37,7 @@ def compare(things: dict[str, object]) -> None:
     assert [name for name in here if not np.array_equal(here[name], arrived[name], equal_nan=True)] == []
 
 
+@pytest.mark.thorough
 def test_the_usual_gives_the_same_bits_in_another_process() -> None:
     compare(travellers.travellers(travellers.QUICK))
 

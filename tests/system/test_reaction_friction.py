@@ -76,6 +76,7 @@ def test_pin_friction_agrees_with_equations_by_hand() -> None:
         )
 
 
+@pytest.mark.thorough
 def test_the_balance_of_energy_holds_with_several_frictions() -> None:
     """A slider-crank whose pin and whose guide rub: two reactions that depend on each other."""
     system = ht.System(gravity=(0, -9.81, 0), name="rough slider-crank")

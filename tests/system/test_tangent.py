@@ -69,7 +69,10 @@ def deviation(model: ht.Model, q: np.ndarray, v: np.ndarray, tangent, state) -> 
     return np.concatenate([delta[list(tangent.places)], (state[1] - v)[list(tangent.velocities)]])
 
 
-@pytest.mark.parametrize("name", CASES)
+LARGE = ("bricard", "four-bar", "disc")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough) if n in LARGE else n for n in CASES])
 def test_linear_equations_are_the_derivative_of_motions(name: str) -> None:
     """exp(A h) to second order in h, from motions that start at neighbouring states on the manifold, along a motion (v is not zero)."""
     model, q, v, u = start_of(name)

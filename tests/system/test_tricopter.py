@@ -155,6 +155,7 @@ def test_commutation_coefficients(absolute):
         assert_allclose(absolute.commutation(state["x"]), expected, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_connection_gives_the_bias(absolute):
     for state in states():
         xi = state["xi"]

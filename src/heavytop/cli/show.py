@@ -24,7 +24,7 @@ def show(
     """
     found = load_target(target, base)
     page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
-    written = derived(found, native=False).show(page, limits=getattr(found, "limits", None))
+    written = derived(found, native=False).show(page)
     typer.echo(f"wrote {written}")
     if browse:
         typer.launch(str(written))

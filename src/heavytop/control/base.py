@@ -94,6 +94,11 @@ class BaseController(Unchanging, ABC):
             return self
         return getattr(self.controller, "law", self.controller)
 
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Why there may be no input: texts of the output ``status`` from 1 on. Empty: the function has no such output."""
+        return () if self.controller is None else tuple(getattr(self.controller, "causes", ()))
+
     @abstractmethod
     def composed(self, model: Any) -> Traced:
         """The function for a plant; until there is a reference its inputs include q_R, v_R and a_R."""

@@ -23,12 +23,12 @@ from heavytop.io.robot import (
     PRISMATIC,
     REVOLUTE,
     SPHERICAL,
-    JointLimits,
     Robot,
     RobotJoint,
 )
 from heavytop.system import Coupled, Fixed, Free, JointForce, Planar, Prismatic, Revolute, Spherical, System, Wrench
 from heavytop.system.inputs import unit_axis
+from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
 
@@ -40,13 +40,13 @@ class LoadedSystem(System):
     ----------
     report : what of the file is represented and what is not, by name and line.
     input_limits : input name -> its least and largest value.
-    limits : joint name -> bounds of position, speed and effort. They are data: add ``system.joint_stop`` or an event to enforce them.
+    limits : joint name -> bounds of position, speed and effort, as in every system. They are data: ``system.joint_stop`` or
+        ``ht.simulate.limit_events`` enforce them.
     """
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot.gravity, robot.name)
         self.report: TransferReport = robot.report
-        self.limits: dict[str, JointLimits] = {}
         self.input_limits: dict[str, tuple[float, float]] = {}
 
 
@@ -72,8 +72,10 @@ def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
 
 def check_tree(robot: Robot) -> None:
     """Raise a FileFormatError for parents that do not exist, links with two parents, and cycles."""
-    if len(robot.links) > MOST_LINKS:
-        raise FileFormatError(f"{robot.file}: it has {len(robot.links)} links; at most {MOST_LINKS} are read.")
+    for what in ("links", "frames", "joints", "actuators", "tendons", "closures", "relations"):
+        count = len(getattr(robot, what))
+        if count > MOST_LINKS:
+            raise FileFormatError(f"{robot.file}: it has {count} {what}; at most {MOST_LINKS} are read.")
     carrier: dict[str, RobotJoint] = {}
     for joint in robot.joints.values():
         for role, name in (("parent", joint.parent), ("child", joint.child)):
@@ -160,7 +162,7 @@ def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
         system.connect(moved, child, Fixed(), after, name=f"{joint.name}.after")
         child = moved
     system.connect(joint.parent, child, _joint(joint, robot), at, name=joint.name)
-    if joint.limits != JointLimits():
+    if joint.limits != JointLimits() and joint.kind != FIXED:
         system.limits[joint.name] = joint.limits
 
 

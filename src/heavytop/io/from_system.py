@@ -19,7 +19,6 @@ from heavytop.io.robot import (
     SPHERICAL,
     Actuator,
     Closure,
-    JointLimits,
     Mimic,
     Robot,
     RobotJoint,
@@ -31,6 +30,7 @@ from heavytop.system.description import Description, at_defaults
 from heavytop.system.forces import ForceElement
 from heavytop.system.graph import Step
 from heavytop.system.inputs import JointForce
+from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
 
@@ -132,8 +132,8 @@ class SystemReader:
             return False
         for name, value in given.items():
             setattr(joint, name, getattr(joint, name) + self._one(value))
-        if "friction" in given:
-            self.report.changed("dry friction", joint.name, self.where, "only the Coulomb part")
+        if element.left_out():
+            self.report.changed(element.kind, joint.name, self.where, element.left_out())
         return True
 
     def _one(self, value: Any) -> float:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMAT = "heavytop run 1"
 HDF5 = b"\x89HDF\r\n\x1a\n"
 ENDINGS = list(Ending)
-EARLY = (Ending.event, Ending.diverged, Ending.jumped, Ending.ill_posed)
+EARLY = (Ending.event, Ending.diverged, Ending.jumped, Ending.ill_posed, Ending.ended, Ending.refused)
 PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.io.import_report import TransferReport
+from heavytop.system.joint_limits import JointLimits
 
 FIXED, REVOLUTE, CONTINUOUS, PRISMATIC = "fixed", "revolute", "continuous", "prismatic"
 FLOATING, PLANAR, SPHERICAL = "floating", "planar", "spherical"
@@ -37,16 +38,6 @@ class RobotLink:
     com: np.ndarray = field(default_factory=lambda: np.zeros(3))
     moment: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
     visuals: list[Visual] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class JointLimits:
-    """Bounds of a joint: position, largest speed, largest effort; None where there is none."""
-
-    lower: float | None = None
-    upper: float | None = None
-    velocity: float | None = None
-    effort: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from heavytop._files import write_whole
 from heavytop.io.from_system import robot_from
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.writer import mjcf_text
-from heavytop.io.robot import JointLimits
 from heavytop.io.urdf.writer import urdf_text
 from heavytop.system.description import Description
+from heavytop.system.joint_limits import JointLimits
 
 
 def save_urdf(
@@ -32,7 +32,7 @@ def save_mjcf(
 def _save(
     writer: Any, description: Description, path: str | Path, limits: Any, strict: bool, example: str
 ) -> TransferReport:
-    robot = robot_from(description, dict(limits or {}))
+    robot = robot_from(description, dict(description.limits if limits is None else limits))
     content = writer(robot)
     robot.report.check(strict)
     write_whole(path, content.encode("utf-8"), example)

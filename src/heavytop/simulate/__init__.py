@@ -31,6 +31,7 @@ from heavytop.simulate.integrators import ProjectedRK4 as ProjectedRK4
 from heavytop.simulate.integrators import Terze as Terze
 from heavytop.simulate.integrators import Variational as Variational
 from heavytop.simulate.invariants import Invariant as Invariant
+from heavytop.simulate.limit_events import limit_events as limit_events
 from heavytop.simulate.outcome import Ending as Ending
 from heavytop.simulate.outcome import Outcome as Outcome
 from heavytop.simulate.run import Run as Run

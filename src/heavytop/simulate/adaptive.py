@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -17,12 +17,15 @@ from heavytop.simulate.integrators.error_control import ErrorControlled, dense_c
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
 from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
+from heavytop.simulate.refusal import CODE, HEAD, STATUS
 
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""
 BLOCK_BYTES = 64e6
 SMALLEST = 1e-14
 """Step relative to the duration below which the solution counts as lost."""
+NEARBY = 1e-6
+"""Distance within which a rejected step that the law refused is the place where the steps died out."""
 
 
 class ChosenSteps:
@@ -65,6 +68,7 @@ class ChosenSteps:
         self.memories: np.ndarray | None = None
         self.law = law.kernel if law is not None else None
         self.attempts = 0
+        self.refused: np.ndarray | None = None
 
     @property
     def t(self) -> np.ndarray:
@@ -105,6 +109,7 @@ class ChosenSteps:
             self.failed.reshape(batch),
             self.events,
             None if self.at.watch is None else self.state[self.at.watch].reshape(*batch, -1),
+            None if self.refused is None else self.refused.reshape(*batch, -1),
             reached,
             interrupted,
             limited,
@@ -157,6 +162,7 @@ class ChosenSteps:
         elif plan.control.kind == "sampled":
             outputs = self._law_outputs(np.full(self.count, t), q, v, self.memory)
             law = plan.control.law
+            self._note_refusals(outputs, q)
             self.held = {name: outputs[name] for name in law.channels} if law is not None else {}
             if "z_next" in outputs:
                 self._note_memory(t)
@@ -176,6 +182,28 @@ class ChosenSteps:
             sample = law.signal(t[:1])[0] if len(t) else np.zeros(law.signal_size)
             sources["signal"] = self.problem.rows(sample)
         return dict(zip(law.traced.outputs, self.law(*(sources[name] for name in law.takes)), strict=True))
+
+    def _note_refusals(self, outputs: Mapping[str, np.ndarray], q: np.ndarray) -> None:
+        """Keep what a sampled law says of itself: its input is no number there, and no attempt will succeed."""
+        status = outputs.get(STATUS)
+        if status is None:
+            return
+        if self.refused is None:
+            self.refused = np.zeros((self.count, HEAD + q.shape[-1]))
+        fresh = (status > 0) & (self.refused[:, CODE] == 0) & ~self._over()
+        self.refused[fresh, CODE], self.refused[fresh, HEAD:] = status[fresh], q[fresh]
+
+    def _note_refused(self, fresh: np.ndarray) -> None:
+        """Keep what a continuous law says of itself where the steps died out."""
+        if self.at.refusal is None:
+            return
+        told, q = self.state[self.at.refusal], self.state[self.at.q]
+        if self.refused is None:
+            self.refused = np.zeros_like(told)
+        here = np.abs(told[:, HEAD:] - q).max(axis=-1, initial=0.0) <= NEARBY * (
+            1 + np.abs(q).max(axis=-1, initial=0.0)
+        )
+        self.refused[fresh & here] = told[fresh & here]
 
     def _note_memory(self, t: float) -> None:
         """The memory that a sample at ``t`` starts from, for the records until the next one."""
@@ -248,6 +276,7 @@ class ChosenSteps:
                 lost |= active & ~np.isfinite(self.state[self.at.watch]).all(axis=-1)
             fresh = lost & ~np.isfinite(self.failed)
             self.failed[fresh] = self.t[fresh]
+            self._note_refused(fresh)
             bar.update(float(np.min(self.t) - problem.start_time) / duration)
 
     def _attempts(self, active: np.ndarray, end: float) -> int:

@@ -24,6 +24,9 @@ model: to change a controller, make another.
 ``sampled(period)``
     Optional: the law for the period in s at which it is sampled here, None if it is evaluated continuously. Called before
     ``traced``, so that a memory with rates can be given as ``z_next``.
+``causes``
+    Optional: a law that has no input for some states tells so by an output ``status`` (): 0, or k for its k-th cause, whose text is
+    ``causes[k - 1]``. The trajectory ends there with the outcome ``refused``.
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
 """
@@ -43,6 +46,7 @@ from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError, unknown_name
+from heavytop.simulate.refusal import STATUS
 
 ARGUMENTS = ("t", "q", "v", "signal", "p", "z")
 """Names a traced law may take."""
@@ -114,6 +118,10 @@ class _Completed:
 
     def initial_state(self) -> np.ndarray:
         return np.asarray(self.law.initial_state(), dtype=float) if self.state_size else np.zeros(0)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        return tuple(getattr(self.law, "causes", ()))
 
 
 def complete(law: Any) -> Controller:
@@ -240,6 +248,11 @@ class BoundLaw:
         names = list(self.traced.outputs)[1:]
         return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
 
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Texts of the statuses of the law, from 1 on."""
+        return tuple(getattr(self.law, "causes", ()))
+
     @cached_property
     def fingerprint(self) -> str:
         """A text that determines the function."""
@@ -318,6 +331,11 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
     if memory and traced.outputs.get(needed) != (memory,):
         hint = f" It outputs {other!r}: simulate it with {remedy}." if other in traced.outputs else ""
         raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")
+    if traced.outputs.get(STATUS, ()) != ():
+        raise SimulationError(
+            f"the output {STATUS!r} of {type(law).__name__} must be a number: 0 where the input is good, else which of its causes; it has "
+            f"shape {traced.outputs[STATUS]}."
+        )
     if taken := [name for name in traced.outputs if name in RESERVED]:
         raise SimulationError(f"the output {taken[0]!r} of {type(law).__name__} is a reserved channel name; rename it.")
     return BoundLaw(whole, traced, shapes["signal"][0], memory)

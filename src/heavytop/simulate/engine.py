@@ -78,6 +78,7 @@ class FixedStep:
             self.failed,
             self.events,
             None if self.at.watch is None else state[self.at.watch],
+            None if self.at.refusal is None else state[self.at.refusal],
             problem.start_time + problem.step * done,
             interrupted,
             wall_seconds=time.perf_counter() - begin,

@@ -7,7 +7,8 @@ from enum import Enum
 
 
 class Ending(Enum):
-    """Ways a trajectory ends; ``ended`` is where the equations themselves end, as for a body that shrinks to a point.
+    """Ways a trajectory ends; ``ended`` is where the equations themselves end, as for a body that shrinks to a point,
+    ``refused`` where the law says that it has no input.
 
     >>> [ending.name for ending in Ending][:2]
     ['finished', 'event']
@@ -22,6 +23,7 @@ class Ending(Enum):
     lost = "lost"
     jumped = "jumped"
     ill_posed = "ill_posed"
+    refused = "refused"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ SEVERITY = (
     Ending.jumped,
     Ending.lost,
     Ending.ill_posed,
+    Ending.refused,
     Ending.ended,
     Ending.diverged,
 )

@@ -24,7 +24,7 @@ from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
-from heavytop.simulate import watch
+from heavytop.simulate import refusal, watch
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.slots import Slot, Slots, Tape, Value
@@ -242,6 +242,9 @@ class Plant:
         told = self.power is None or self.work is not None or len(self.power.outputs) > 2
         self.watched = kept if told else None
         self.watch = make("watch", (watch.size(dynamics),)) if self.watched is not None else None
+        told = law is not None and refusal.STATUS in law.traced.outputs
+        self.refusal = make("refusal", (refusal.HEAD + self.nq,)) if told else None
+        self.status = make("status") if told else None
         flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
         self.method = type(method).__name__
@@ -480,6 +483,8 @@ class Plant:
             return self.slots.read(self.u), None
         results = self.call(law.traced, *self._arguments(law, state, c))
         outputs = dict(zip(law.traced.outputs, results, strict=True))
+        if self.status is not None:  # in a slot of its own, so that rounds of a repetition add to it
+            self.tape.call(refusal.first(), (self.status, outputs[refusal.STATUS]), (self.status,))
         return outputs["u"], outputs.get("z_rate")
 
     def _arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:

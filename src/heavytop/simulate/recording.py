@@ -180,7 +180,7 @@ class Recording:
     records : of all trajectories.
     failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
     events : all crossings, and where they ended a trajectory.
-    watched : (*batch, n) what the watch saw; None if there is none.
+    watched, refused : (*batch, n) what the watch saw, and what the law said of itself; None if there is none.
     reached : time up to which the run got.
     """
 
@@ -189,6 +189,7 @@ class Recording:
     failed: np.ndarray
     events: EventLog
     watched: np.ndarray | None = None
+    refused: np.ndarray | None = None
     reached: float = 0.0
     interrupted: bool = False
     limited: bool = False

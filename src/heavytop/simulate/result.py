@@ -10,6 +10,7 @@ import numpy as np
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import Ending, Outcome, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
+from heavytop.simulate.refusal import Refusal
 from heavytop.simulate.run import Run, Settings, Timing
 from heavytop.simulate.watch import OPEN, Watched
 
@@ -119,6 +120,11 @@ def _early_outcome(
             return Outcome(Ending.ill_posed, f"t = {failed:.6g} s{where}: {text}", failed, index)
         text = jump(problem, recording, index, watched, told)
         return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
+    if (refusal := _refused(problem, recording, index)) is not None:
+        law = problem.plan.control.law
+        text = refusal.text(() if law is None else law.causes)
+        said = f"t = {failed:.6g} s{where}: the law has no input at q = {_place(refusal.q)}: {text}"
+        return Outcome(Ending.refused, said, failed, index)
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
@@ -152,6 +158,13 @@ def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) 
     rows = np.broadcast_to(recording.watched, (*problem.batch, recording.watched.shape[-1]))
     watched = Watched.of(rows[index])
     return watched if watched.raised else None
+
+
+def _refused(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Refusal | None:
+    """What the law said of this trajectory; None if nothing."""
+    if recording.refused is None:
+        return None
+    return Refusal.of(np.broadcast_to(recording.refused, (*problem.batch, recording.refused.shape[-1]))[index])
 
 
 def paradox(name: str, watched: Watched) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from heavytop.compile import Schedule, Stepper, Traced, trace
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Control, Plant, PlantState
+from heavytop.simulate.refusal import STATUS, keep
 from heavytop.simulate.slots import Slot, Tape
 from heavytop.simulate.watch import watch
 
@@ -21,8 +24,8 @@ class Terminals:
     Attributes
     ----------
     q, v, u, p, h : configuration, velocities, input, parameters, size of the step.
-    memory : of the law. work : done by inputs and dissipation. watch : over what is kept. events : values of their functions. None where
-        there is none.
+    memory : of the law. work : done by inputs and dissipation. watch : over what is kept. refusal : of the law. events : values of their
+        functions. None where there is none.
     own : what the integrator carries along, and given : what it is given, by its own names.
     signals : (stage time, table) of the samples of the reference.
     channels : name of the user's choice -> record.
@@ -36,6 +39,7 @@ class Terminals:
     memory: str | None = None
     work: str | None = None
     watch: str | None = None
+    refusal: str | None = None
     events: str | None = None
     own: dict[str, str] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
@@ -155,12 +159,15 @@ class _Assembly:
             tape.call(remember, (following,), (memory,), plant.control.every)
         self._velocity(tape)
         plant.tape = tape
+        if plant.status is not None and not self.sampled:
+            tape.write([plant.status], [tape.value(np.zeros(()), "status")])
         end = method.step(plant, plant.state(), plant.h)
         if not isinstance(end, PlantState) or end.plant is not plant:
             raise SimulationError(
                 f"step of {type(method).__name__} must return the state at the end of the step, as plant.advance and "
                 f"plant.retract make it, got {end!r}."
             )
+        self._refusal(tape)  # while the slots still hold the start of the step
         values = end.values()
         if not method.carries_velocity:
             del values[plant.v]
@@ -171,8 +178,19 @@ class _Assembly:
         if plant.projection is not None and not method.enforces_constraints:  # back onto them
             ends = plant.project(slots.read(plant.q), slots.read(plant.v))
             tape.write([plant.q, plant.v], [tape.value(x, "end") for x in ends])
-        lasting = [slot for slot in (memory, self._watch(tape)) if slot is not None and slot not in values]
+        lasting = [
+            slot for slot in (memory, self._watch(tape), plant.refusal) if slot is not None and slot not in values
+        ]
         return [*values, *lasting]
+
+    def _refusal(self, tape: Tape) -> None:
+        """Keep what the law said of itself in this step."""
+        plant = self.plant
+        if plant.refusal is None:
+            return
+        status = self.channels[STATUS] if self.sampled else plant.status
+        if status is not None:
+            tape.call(keep(plant.nq, self.integrator.chooses_step), (plant.q, status, plant.refusal), (plant.refusal,))
 
     def _watch(self, tape: Tape) -> Slot | None:
         """Look whether what the motion keeps has jumped in this step."""
@@ -215,6 +233,7 @@ class _Assembly:
             memory=maybe(plant.memory),
             work=maybe(plant.work),
             watch=maybe(plant.watch),
+            refusal=maybe(plant.refusal),
             events=maybe(self.event_values),
             own={label: name(slot) for label, slot in plant.carried.items()},
             given={label: name(slot) for label, slot in plant.given.items()},

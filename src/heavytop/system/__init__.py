@@ -8,6 +8,7 @@ from heavytop.system.forces import PairElement as PairElement
 from heavytop.system.inputs import JointForce as JointForce
 from heavytop.system.inputs import Thruster as Thruster
 from heavytop.system.inputs import Wrench as Wrench
+from heavytop.system.joint_limits import JointLimits as JointLimits
 from heavytop.system.joints import Coupled as Coupled
 from heavytop.system.joints import Custom as Custom
 from heavytop.system.joints import Cylindrical as Cylindrical

@@ -22,6 +22,8 @@ class Actions:
         self.wrenches: dict[str, Array] = defaultdict(lambda: np.zeros(6))
         self.joints: dict[str, Array] = {k: np.zeros(e.joint.coordinates.nv) for k, e in self._edges.items()}
         self.rotors: dict[str, Array] = {}
+        self.couplings: list[tuple[str, str, Array]] = []
+        """(joint, body, K (3, n)): kinetic energy omega^T K w of rotors that a body carries and a joint drives."""
 
     def wrench(self, a: str, b: str, wrench: Array) -> None:
         """``wrench`` on b in axes of b; its reaction -Ad(G_ba)^T wrench on a."""
@@ -60,7 +62,20 @@ class Actions:
 
     def rotor(self, label: str, inertia: Array) -> None:
         """An inertia (n, n) that moves with the parent-relative velocities of a joint."""
+        if label in self._coupled:
+            source = str(self._coupled[label].follows)
+            share = self._coupled[label].follow_matrix(self.size(source))
+            self.rotor(source, transpose(share) @ inertia @ share)
+            return
         self.rotors[label] = self.rotors[label] + inertia if label in self.rotors else inertia
+
+    def couple(self, label: str, body: str, K: Array) -> None:
+        """Kinetic energy omega^T K w (K of shape (3, n)) of the velocities w of a joint and the angular velocity of a body."""
+        if label in self._coupled:
+            source = str(self._coupled[label].follows)
+            self.couple(source, body, K @ self._coupled[label].follow_matrix(self.size(source)))
+        elif body != WORLD:
+            self.couplings.append((label, body, K))
 
     def on(self, frame: str) -> Array:
         """The wrench (6,) on a frame."""

@@ -22,9 +22,12 @@ UPPER, LOWER = slice(0, 3), slice(3, 6)
 
 
 def is_recursive(dynamics: EquationTerms) -> bool:
-    """Whether the forward recursion applies: the joints' own velocity coordinates, and no joint that follows another one."""
+    """Whether the forward recursion applies: the joints' own velocity coordinates, no joint that follows another one, no carried rotor."""
     edges = dynamics.description.graph.edges
-    return dynamics.kinematics.transform is None and all(edge.joint.follows is None for edge in edges)
+    plain = all(edge.joint.follows is None for edge in edges) and all(
+        port.carrier is None for port, _ in dynamics.rotors
+    )
+    return dynamics.kinematics.transform is None and plain
 
 
 def collect_actions(dynamics: EquationTerms, u: Array) -> Actions:
@@ -34,7 +37,10 @@ def collect_actions(dynamics: EquationTerms, u: Array) -> Actions:
         if terms.exerted is not None:
             terms.port.place(terms.exerted, actions)
     for port, rotor in dynamics.rotors:
-        actions.rotor(port.label, rotor.matrix)
+        matrix, n = rotor.matrix, actions.size(port.label)
+        actions.rotor(port.label, submatrix(matrix, slice(0, n), slice(0, n)))
+        if port.carrier is not None:
+            actions.couple(port.label, port.carrier, submatrix(matrix, slice(n, n + 3), slice(0, n)))
         if port.size > 1:  # a single velocity commutes with itself
             port.place(-rotor.force(np.zeros(port.size)), actions)
     for k, element in enumerate(dynamics.description.inputs.values()):
@@ -73,9 +79,13 @@ def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
         if step.frame in description.inertias:
             wrench[step.frame] = wrench[step.frame] + np.matvec(description.inertias[step.frame].matrix, total)
     forces = {edge.label: np.zeros(edge.joint.coordinates.nv) for edge in edges}
+    rotors = {label: np.matvec(matrix, relative[label]) for label, matrix in actions.rotors.items()}
+    for label, body, K in actions.couplings:
+        rotors[label] = rotors[label] + np.matvec(transpose(K), acceleration[body][3:])
+        wrench[body] = wrench[body] + concatenate(np.zeros(3), np.matvec(K, relative[label]))
     for step in reversed(kinematics.steps):
         label, f = step.edge.label, wrench[step.frame]
-        rotor = np.matvec(actions.rotors[label], relative[label]) if label in actions.rotors else np.zeros(3)
+        rotor = rotors.get(label, np.zeros(3))
         if step.edge.joint.velocity_frame == "absolute":
             # the joint transmits a force but no moment apart from that of its rotor
             forces[label], f = f[3:] + rotor, concatenate(f[:3], -rotor)
@@ -85,7 +95,7 @@ def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
         elif label in a_of:
             forces[label] = forces[label] + np.matvec(transpose(kinematics.subspace[step.frame]), f)
             forces[label] = forces[label] - actions.joints[label]
-            if label in actions.rotors:
+            if label in rotors:
                 forces[label] = forces[label] + rotor
         if step.parent != WORLD:
             wrench[step.parent] = wrench[step.parent] + _force_to_parent(kinematics.links[step.frame].pose, f)

@@ -12,6 +12,7 @@ from heavytop._arrays import Array, Floats, is_symbolic
 from heavytop.system.forces.base import ForceElement
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
+from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Joint
 from heavytop.system.moments import Inertia
 from heavytop.system.shapes import PlacedShape
@@ -86,6 +87,7 @@ class Description:
     constraints: tuple[FunctionConstraint, ...] = ()
     basis: Basis | None = None
     shapes: tuple[PlacedShape, ...] = field(default=(), metadata={"enters_equations": False})
+    limits: Mapping[str, JointLimits] = field(default_factory=dict, metadata={"enters_equations": False})
 
     @cached_property
     def fingerprint(self) -> str | None:

@@ -124,9 +124,10 @@ class Drivers:
             weight = wrenches.gravity_wrench(inertia.matrix, motion.pose, d.gravity)
             inert = term.force(np.matvec(term.jacobian, a) + term.bias)
             yield STORED, inert + weight, k.motion(WORLD, name).twist
-        for (port, _), term in zip(e.dynamics.rotors, terms[bodies:], strict=True):
+        rotors = [t for t in e.dynamics.elements if t.inertia is not None]
+        for t, term in zip(rotors, terms[bodies:], strict=True):
             inert = term.force(np.matvec(term.jacobian, a) + term.bias)
-            yield STORED, inert, k.relative_v[port.label]
+            yield STORED, inert, t.element.port(k).velocity
         for t in e.dynamics.elements:
             velocity = t.element.port(k).velocity
             for kind, force in ((STORED, t.stiffness), (LOST, t.resistance), (SUPPLIED, t.applied)):

@@ -162,7 +162,10 @@ class EquationTerms:
 
     @cached_property
     def momentum(self) -> tuple[Array, Array]:
-        """Linear and angular momentum (3,) about the origin: sums of R p and R l + r x R p over the bodies, (p, l) = M_b xi."""
+        """Linear and angular momentum (3,) about the origin: sums of R p and R l + r x R p over the bodies, (p, l) = M_b xi.
+
+        Rotors that a body carries add R times the momentum of their spin.
+        """
         linear, angular = np.zeros(3), np.zeros(3)
         for inertia, motion in self.bodies():
             wrench = np.matvec(inertia, motion.twist)
@@ -170,6 +173,10 @@ class EquationTerms:
             push = np.matvec(rotation, wrench[:3])
             linear = linear + push
             angular = angular + np.matvec(rotation, wrench[3:]) + np.cross(position, push)
+        for port, rotor in self.rotors:
+            if port.carrier is not None:
+                rotation = se3.rotation(self.kinematics.pose(WORLD, port.carrier))
+                angular = angular + np.matvec(rotation, rotor.momentum[port.size - 3 :])
         return linear, angular
 
     # --- potentials -------------------------------------------------------------------------------------------------------

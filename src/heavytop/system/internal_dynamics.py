@@ -19,6 +19,7 @@ import numpy as np
 
 from heavytop._arrays import Array, from_sx
 from heavytop.errors import ModelError
+from heavytop.geometry import se3
 from heavytop.system.actions import Actions
 from heavytop.system.articulated import collect_actions
 from heavytop.system.base_parameters import regrouped
@@ -81,6 +82,12 @@ class Form:
         self.D[own] = self.D.get(own, 0.0) + dot(S, column)
         self.f[variable] = self.f.get(variable, 0.0) - dot(S, self.bias)
         self.U[variable] = plus(self.U[variable], column) if variable in self.U else column
+
+    def add_spin(self, variable: Variable, K: Vector) -> None:
+        """Let a joint acceleration turn the body with it through a rotor on it: the energy has the term K . omega times the velocity."""
+        column = scalars(np.zeros(3)), K
+        self.U[variable] = plus(self.U[variable], column) if variable in self.U else column
+        self.f.setdefault(variable, 0.0)
 
     def eliminate(self, variable: Variable, keeps: bool = True, unit: tuple[int, Any] | None = None) -> Elimination:
         """Take out a joint acceleration; the form itself is brought up to date where it ``keeps`` being used.
@@ -283,7 +290,16 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
     for name, carrier in tree.carriers.items():
         bodies[name] = CarriedBody(carrier, bodies.get(carrier.parent), dynamics, moments[name])
     forms = {name: body.form(actions, places[name]) for name, body in bodies.items()}
-    sites = _sites(bodies)
+    source = {body.label: body for body in bodies.values() if body.joint.follows is None}
+    carried: dict[Variable, list[str]] = {}
+    for label, frame, K in actions.couplings:
+        owner, pose = tree.place[frame]
+        if owner != WORLD:
+            turned = scalars(se3.rotation(pose) @ K)
+            for j, variable in enumerate(source[label].variables):
+                forms[owner].add_spin(variable, turned[:, j])
+                carried.setdefault(variable, []).append(owner)
+    sites = _sites(bodies, carried)
     eliminated: dict[tuple[str, bool], list[Elimination]] = {}
     world = Form(tuple(scalars(np.zeros((3, 3))) for _ in range(3)), (scalars(np.zeros(3)), scalars(np.zeros(3))))  # pyright: ignore[reportArgumentType]
     forms[WORLD] = world
@@ -333,10 +349,13 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
     return from_sx(casadi.vertcat(*entries), (len(entries),))
 
 
-def _sites(bodies: dict[str, CarriedBody]) -> dict[tuple[str, bool], list[Variable]]:
+def _sites(
+    bodies: dict[str, CarriedBody], carried: dict[Variable, list[str]]
+) -> dict[tuple[str, bool], list[Variable]]:
     """Where each joint acceleration is eliminated: (carrier, True) in its joint, (carrier, False) on the body after its children.
 
     A single joint, and one that carries all that follow it, in the joint; otherwise on the nearest body that carries all of them.
+    ``carried`` are the carriers of rotors that the joint drives.
     """
     users: dict[Variable, list[str]] = {}
     for name, body in bodies.items():
@@ -344,7 +363,7 @@ def _sites(bodies: dict[str, CarriedBody]) -> dict[tuple[str, bool], list[Variab
             users.setdefault(variable, []).append(name)
     sites: dict[tuple[str, bool], list[Variable]] = {}
     for variable, names in users.items():
-        chains = [_chain(bodies, name) for name in names]
+        chains = [_chain(bodies, name) for name in (*names, *carried.get(variable, ()))]
         common = [x for x, *rest in zip(*chains, strict=False) if all(x == y for y in rest)]
         sites.setdefault((common[-1], common[-1] in names), []).append(variable)
     return sites

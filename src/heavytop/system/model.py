@@ -318,16 +318,16 @@ class Model(Answers):
     def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:
         """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.
 
-        ``limits`` maps joint names to bounds, as ``system.limits`` of a loaded robot has them; without, a turn or half the size.
+        Sliders stay within the limits of the joints; ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system.
         """
         from heavytop.show.pose_page import write_pose_page
 
-        return write_pose_page(self, path, q, limits)
+        return write_pose_page(self, path, q, self.description.limits if limits is None else limits)
 
     def to_urdf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
         """Write the system as URDF and return the report of what the format cannot hold (``strict``: raise it).
 
-        ``limits`` maps joint names to bounds, as ``system.limits`` of a loaded robot has them. Parameters are written as their values.
+        ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system. Parameters are written as their values.
         """
         from heavytop.io.save_robot import save_urdf
 

@@ -11,24 +11,21 @@ import numpy as np
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
 from heavytop._travel import Portable
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.system.acting_in_joints import ActingInJoints
 from heavytop.system.clock import Clock
 from heavytop.system.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.forces import (
-    Armature,
     Damper,
     Dissipation,
     Force,
     ForceElement,
-    JointDamper,
-    JointFriction,
-    JointSpring,
-    JointStop,
     Potential,
     Spring,
     Strut,
 )
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
+from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.names import TIME, WORLD, check_frame_name, check_name
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class System(Portable):
+class System(ActingInJoints, Portable):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -73,6 +70,7 @@ class System(Portable):
         self._constraints: list[FunctionConstraint] = []
         self._basis: Basis | None = None
         self._shapes: list[PlacedShape] = []
+        self.limits: dict[str, JointLimits] = {}
         self.gravity = gravity
 
     def __copy__(self) -> System:
@@ -193,6 +191,7 @@ class System(Portable):
                 self._frames.append(anchor)
                 self._edges.append(Edge(a, anchor, placed, Fixed(), anchor))
                 a, placed = anchor, np.eye(4)
+        self._act_in(label, joint)
         self._edges.append(Edge(a, b, placed, joint, label))
 
     def _pose(self, at: Array, where: str) -> Array:
@@ -262,105 +261,6 @@ class System(Portable):
                 )
         self.add(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
 
-    def joint_spring(self, joint: str, *, stiffness: Array, rest: Array = 0.0) -> None:
-        """Add a spring in a joint.
-
-        Parameters
-        ----------
-        joint : name of the joint: that of the body it carries, or ``name`` of :meth:`connect`.
-        stiffness : N m/rad or N/m; one number or one for each velocity of the joint.
-        rest : relaxed displacement from the neutral configuration, rad or m; for rotations the rotation vector.
-        """
-        where = f"joint spring in {joint!r}"
-        self._check_values(where, stiffness=stiffness)
-        self._check_values(where, sign=False, rest=rest)
-        self.add(JointSpring(joint, stiffness, rest))
-
-    def joint_damper(self, joint: str, *, damping: Array) -> None:
-        """Add viscous friction in a joint: ``damping`` in N m s/rad or N s/m, one number or one for each velocity of the joint."""
-        self._check_values(f"joint damper in {joint!r}", damping=damping)
-        self.add(JointDamper(joint, damping))
-
-    def joint_friction(
-        self,
-        joint: str,
-        *,
-        coulomb: Array,
-        viscous: Array = 0.0,
-        static: Array | None = None,
-        stribeck_speed: Array = 0.1,
-        smoothing: Array = 0.01,
-    ) -> None:
-        """Add dry friction in a joint: ``(F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w`` against the velocity w.
-
-        Parameters
-        ----------
-        joint : name of the joint.
-        coulomb : F_C, N m or N; like all values one number, or one for each velocity of the joint.
-        viscous : d, N m s/rad or N s/m.
-        static : F_S, N m or N; None: as ``coulomb``.
-        stribeck_speed : w_S, rad/s or m/s, at which the static friction has gone.
-        smoothing : w_0, rad/s or m/s, within which the sign of w is smoothed; small values make the equations stiff.
-        """
-        where = f"joint friction in {joint!r}"
-        self._check_values(where, coulomb=coulomb, viscous=viscous, static=coulomb if static is None else static)
-        self._check_values(where, positive=True, stribeck_speed=stribeck_speed, smoothing=smoothing)
-        self.add(JointFriction(joint, coulomb, viscous, static, stribeck_speed, smoothing))
-
-    def joint_stop(
-        self,
-        joint: str,
-        *,
-        lower: Array | None = None,
-        upper: Array | None = None,
-        stiffness: Array,
-        damping: Array = 0.0,
-        smoothing: Array = 1e-3,
-    ) -> None:
-        """Add compliant stops to a joint.
-
-        Parameters
-        ----------
-        joint : name of the joint.
-        lower, upper : ends of its range, rad or m (for rotations of the rotation vector from the neutral attitude); None: no end.
-        stiffness, damping : beyond the ends, N m/rad and N m s/rad, or N/m and N s/m.
-        smoothing : depth in rad or m over which the stop sets in, with a force of continuous slope.
-        """
-        where = f"joint stop in {joint!r}"
-        if lower is None and upper is None:
-            raise ModelError(f"{where} needs an end: lower=, upper= or both.")
-        low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
-        self._check_values(where, stiffness=stiffness, damping=damping)
-        self._check_values(where, positive=True, smoothing=smoothing)
-        ends = [self._at_defaults(as_array(end), f"ends of {where}") for end in (low, high)]
-        if not np.all(ends[0] <= ends[1]):
-            raise ModelError(f"{where}: lower must not exceed upper, got {ends[0].tolist()} and {ends[1].tolist()}.")
-        self.add(JointStop(joint, low, high, stiffness, damping, smoothing))
-
-    def armature(self, joint: str, inertia: Array, gear_ratio: Array = 1.0) -> None:
-        """Add the inertia of a motor's rotor to a joint: ``inertia * gear_ratio**2`` on its velocity, without a further coordinate.
-
-        ``inertia`` of the rotor in kg m^2 (kg for sliding joints), ``gear_ratio`` turns of the rotor per turn of the joint; one number
-        each, or one for each velocity of the joint.
-        """
-        where = f"armature in {joint!r}"
-        self._check_values(where, inertia=inertia)
-        self._check_values(where, sign=False, gear_ratio=gear_ratio)
-        self.add(Armature(joint, inertia, gear_ratio))
-
-    def _check_values(self, where: str, sign: bool = True, positive: bool = False, **values: Array) -> None:
-        """Raise a ModelError for numbers (or vectors) that are not finite, or negative where ``sign``, or zero where ``positive``."""
-        for label, value in values.items():
-            number = self._at_defaults(as_array(value), f"{label} of {where}")
-            wrong = (
-                not np.all(np.isfinite(number)) or (sign and np.any(number < 0)) or (positive and np.any(number <= 0))
-            )
-            if number.ndim > 1 or wrong:
-                asked = "positive" if positive else "finite and not negative" if sign else "finite"
-                raise ModelError(
-                    f"{label} of {where} must be {asked}: one number or one for each velocity, got {number.tolist()}."
-                )
-
     def potential(self, fn: Callable[[Array], Array]) -> None:
         """Add a potential energy ``fn(q)`` in J, written in NumPy notation."""
         self.add(Potential(user_function(fn, "potential")))
@@ -412,6 +312,11 @@ class System(Portable):
             raise ModelError(f"loop {label!r} needs a joint such as ht.Revolute('z'), got {joint!r}.")
         at_a, at_b = self._pose(at_a, f"at_a of loop {label!r}"), self._pose(at_b, f"at_b of loop {label!r}")
         joint.check_closure()
+        if joint.parts:
+            raise ModelError(
+                f"loop {label!r}: {', '.join(joint.parts)} of a joint that closes a loop cannot act, as it has no coordinates. Put an element "
+                "between the two bodies instead: system.strut(...), system.spring(...), or your own ht.PairElement."
+            )
         self._loops.append(Loop(label, a, b, joint, at_a, at_b, friction))
 
     def constrain(
@@ -528,7 +433,10 @@ class System(Portable):
 
     def describe(self, velocity: Callable[[Array, Array], Array] | None = None) -> Description:
         """The description as immutable data, with every name checked."""
-        joints = [edge.label for edge in self._edges if edge.joint.coordinates.nv]
+        joints = [edge.label for edge in self._edges if not edge.joint.is_fixed]
+        for name in self.limits:
+            if name not in joints:
+                raise unknown_name("joint (with limits)", name, joints)
         for element in self._elements:
             element.check_names(self._frames, joints)
         for loop in self._loops:
@@ -554,6 +462,7 @@ class System(Portable):
             constraints=tuple(self._constraints),
             basis=self._basis,
             shapes=tuple(self._shapes),
+            limits=dict(self.limits),
         )
 
     def derive(

@@ -18,7 +18,6 @@ from heavytop.io.robot import (
     REVOLUTE,
     SPHERICAL,
     Actuator,
-    JointLimits,
     Mimic,
     Robot,
     RobotJoint,
@@ -26,6 +25,7 @@ from heavytop.io.robot import (
 )
 from heavytop.io.urdf.visuals import Materials, read_visuals
 from heavytop.io.xml_source import Element, read_xml
+from heavytop.system.joint_limits import JointLimits
 
 KINDS = (FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
 ONE_AXIS = (REVOLUTE, CONTINUOUS, PRISMATIC)

@@ -14,12 +14,12 @@ from heavytop.io.robot import (
     PRISMATIC,
     REVOLUTE,
     SPHERICAL,
-    JointLimits,
     Robot,
     RobotJoint,
     RobotLink,
 )
 from heavytop.io.xml_text import Tag, numbers
+from heavytop.system.joint_limits import JointLimits
 from heavytop.system.names import WORLD
 from heavytop.system.shapes import Box, Capsule, Cylinder, Mesh, Sphere
 

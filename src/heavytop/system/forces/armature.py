@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from heavytop._arrays import Array, as_array
+import numpy as np
+
+from heavytop._arrays import Array, as_array, block, from_columns, shape, transpose
+from heavytop.errors import ModelError, unknown_name
+from heavytop.geometry import se3
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.joint_damper import diagonal
-from heavytop.system.forces.ports import Port
+from heavytop.system.forces.ports import JointPort, Port, RotorPort
+from heavytop.system.inputs import unit_axis
+
+if TYPE_CHECKING:
+    from heavytop.system.kinematics import Kinematics
 
 
 @dataclass(frozen=True, eq=False)
 class Armature(JointElement):
     """T = 1/2 sum_i I_i n_i^2 w_i^2: a rotor that turns ``gear_ratio`` n times as fast as the joint, without a coordinate of its own.
 
-    The gyroscopic effect of the fast rotor on the body that carries it is left out, as usual; model it with a body of its own.
+    With ``body`` the rotor is mounted on that body and turns about ``axis`` a of it; its fast spin then acts on the body, too. A symmetric
+    rotor has exactly the energy of one that is welded to the body, which belongs to the inertia of the body, and
+
+        T = 1/2 I n^2 w^2 + I n w (a . omega),
+
+    with the angular velocity omega of the body. Without ``body`` the second, gyroscopic part is left out, as usual.
 
     >>> import heavytop as ht
     >>> system = ht.System(gravity=(0, 0, 0))
@@ -29,17 +43,51 @@ class Armature(JointElement):
     joint: str
     rotor_inertia: Array
     gear_ratio: Array = 1.0
+    body: str | None = None
+    axis: Any = None
+
+    def port(self, kinematics: Kinematics) -> Port:
+        return super().port(kinematics) if self.body is None else RotorPort(kinematics, self.joint, self.body)
+
+    def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
+        super().check_names(frames, joints)
+        if self.body is not None and self.body not in frames:
+            raise unknown_name(f"body or frame (that carries the rotor of {self.title})", self.body, frames)
 
     def resolved(self, port: Port) -> Armature:
-        inertia = spread(self.rotor_inertia, port.size, f"inertia of {self.title}")
+        size = port.joint_size if isinstance(port, RotorPort) else port.size
+        if isinstance(port, RotorPort) and size != 1:
+            raise ModelError(
+                f"{self.title}: a rotor on a body is driven by a joint of one velocity, got one of {size}. Leave body= out."
+            )
+        axis = self._axis(port) if isinstance(port, RotorPort) else None
+        inertia = spread(self.rotor_inertia, size, f"inertia of {self.title}")
         return replace(
             self,
             rotor_inertia=inertia,
-            gear_ratio=spread(self.gear_ratio, port.size, f"gear_ratio of {self.title}"),
+            gear_ratio=spread(self.gear_ratio, size, f"gear_ratio of {self.title}"),
+            axis=axis,
         )
 
+    def _axis(self, port: JointPort) -> Array:
+        """The unit axis (3,) of the rotor in the body that carries it: that of the joint unless given."""
+        where = f"axis of {self.title}"
+        if self.axis is not None:
+            return unit_axis(self.axis, where)
+        edge = next(edge for edge in port.kinematics.edges if edge.label == self.joint)
+        own = edge.joint.turns_about
+        if own is None or shape(own) != (3,) or self.body not in (edge.a, edge.b):
+            raise ModelError(f"{where}: say about which axis of {self.body!r} the rotor turns, such as axis='z'.")
+        return own if self.body == edge.b else np.matvec(se3.rotation(edge.at), own)
+
     def inertia(self) -> Array:
-        return diagonal(self.rotor_inertia * self.gear_ratio**2)
+        if self.body is None:
+            return diagonal(self.rotor_inertia * self.gear_ratio**2)
+        spin = from_columns(self.rotor_inertia * self.gear_ratio * self.axis)
+        return block([[diagonal(self.rotor_inertia * self.gear_ratio**2), transpose(spin)], [spin, np.zeros((3, 3))]])
 
     def joint_constants(self) -> Mapping[str, Array]:
         return {"armature": as_array(self.rotor_inertia) * as_array(self.gear_ratio) ** 2}
+
+    def left_out(self) -> str:
+        return "" if self.body is None else f"without the gyroscopic effect of the rotor on {self.body!r}"

@@ -122,6 +122,10 @@ class ForceElement(ABC):
         """What of it a robot file can say about a joint of one axis: stiffness and rest, damping, friction, armature; empty if nothing."""
         return {}
 
+    def left_out(self) -> str:
+        """What of it :meth:`joint_constants` does not say, in words; empty if nothing."""
+        return ""
+
     def pull(self) -> Pull | None:
         """The spring and damper along a path that it is, as a robot file can say it; None if it is none."""
         return None

@@ -62,4 +62,9 @@ class JointFriction(JointElement):
         return diagonal(self.viscous)
 
     def joint_constants(self) -> Mapping[str, Array]:
-        return {"friction": self.coulomb}
+        return {"friction": self.coulomb, "damping": self.viscous}
+
+    def left_out(self) -> str:
+        return (
+            "smooth near zero here" if self.static is None else "without the static friction, and smooth near zero here"
+        )

@@ -8,10 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, from_columns, is_symbolic, substitute, symbol, transpose
+from heavytop._arrays import (
+    Array,
+    Floats,
+    block,
+    concatenate,
+    from_columns,
+    is_symbolic,
+    sparse,
+    submatrix,
+    substitute,
+    symbol,
+    to_sx,
+    transpose,
+)
 from heavytop.coordinates import Coordinates
 from heavytop.geometry import se3, so3
 from heavytop.system.kinematics import Kinematics
+from heavytop.system.names import WORLD
 
 if TYPE_CHECKING:
     from heavytop.system.actions import Actions
@@ -125,10 +139,13 @@ class JointPort(Port):
         self.label = label
         self.configuration, self.velocity = kinematics.q_of[label], kinematics.relative_v[label]
 
+    carrier: str | None = None
+    """The body whose angular velocity belongs to w too; None if there is none."""
+
     @cached_property
     def coordinates(self) -> Coordinates:
-        """The coordinate block of the joint."""
-        return next(edge.joint.coordinates for edge in self.kinematics.edges if edge.label == self.label)
+        """The coordinate block of the joint; of one that follows another, the block it would have by itself."""
+        return next(edge.joint.own_coordinates for edge in self.kinematics.edges if edge.label == self.label)
 
     @cached_property
     def rows(self) -> Array:
@@ -150,8 +167,13 @@ class JointPort(Port):
     def flat(self) -> Array:
         return self.configuration
 
+    @cached_property
+    def _probe(self) -> Array:
+        is_plain = is_symbolic(self.configuration) and to_sx(self.configuration).is_valid_input()
+        return self.configuration if is_plain else symbol("x", self.coordinates.nq)
+
     def probe(self) -> Array:
-        return self.configuration
+        return self._probe
 
     def view(self, flat: Array) -> Array:
         return flat
@@ -167,6 +189,47 @@ class JointPort(Port):
 
     def neutral(self) -> Any:
         return self.coordinates.neutral()
+
+
+class RotorPort(JointPort):
+    """A joint and a body: w are the velocities (n,) of the joint and the angular velocity (3,) of the body in its own axes."""
+
+    forces = "forces, one for each velocity of the joint, and a moment"
+
+    def __init__(self, kinematics: Kinematics, label: str, carrier: str) -> None:
+        super().__init__(kinematics, label)
+        self.carrier, self.motion = carrier, kinematics.motion(WORLD, carrier)
+        self.joint_velocity = self.velocity
+        self.velocity = concatenate(self.joint_velocity, self.motion.twist[3:])
+
+    @property
+    def joint_size(self) -> int:
+        """n."""
+        return self.joint_velocity.shape[0]
+
+    @cached_property
+    def rows(self) -> Array:
+        turning = submatrix(self.motion.jacobian, slice(3, 6), slice(None))
+        return sparse(np.concatenate([self.kinematics.joint_velocity_rows(self.label), turning], axis=0))
+
+    @cached_property
+    def bias(self) -> Array:
+        own = np.zeros(self.joint_size)
+        if is_symbolic(self.joint_velocity):
+            own = self.kinematics.rate_of(self.joint_velocity)
+        return concatenate(own, self.motion.bias[3:])
+
+    def ad(self, w: Array) -> Array:
+        """ad (n + 3, n + 3): that of the joint, and the cross product."""
+        n = self.joint_size
+        gamma = self.coordinates.commutation(self.configuration)
+        own = transpose(from_columns(*(np.matvec(transpose(gamma[k]), w[:n]) for k in range(n))))
+        return block([[own, np.zeros((n, 3))], [np.zeros((3, n)), so3.wed(w[n:])]])
+
+    def place(self, force: Array, actions: Actions) -> None:
+        n = self.joint_size
+        actions.joint(self.label, force[:n])
+        actions.wrench(WORLD, str(self.carrier), concatenate(np.zeros(3), force[n:]))
 
 
 class SystemPort(Port):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Self, Unpack
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import linalg, se3
 from heavytop.system.joints.closure import check_closure, derived_closure
+from heavytop.system.joints.parts import JointParts, checked_parts
 
 
 class Joint(Unchanging, ABC):
@@ -31,16 +33,35 @@ class Joint(Unchanging, ABC):
     """Its name in robot files: "revolute", "prismatic", "spherical", "planar", "floating", "fixed"; empty if they have none."""
     follows: str | None = None
     """Name of the joint whose coordinates move this one; None if it has its own."""
+    parts: Mapping[str, Any] = MappingProxyType({})
+    """What acts in it, as the keywords say: see :class:`~heavytop.system.joints.parts.JointParts`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "pose" in vars(cls) and "kind" not in vars(cls):  # it moves in another way than what it is derived from
             cls.kind = ""
 
+    def having(self, **parts: Unpack[JointParts]) -> Self:
+        """The same joint with something that acts in it; joints of yours have this instead of the keywords.
+
+        >>> from heavytop.system import Revolute
+        >>> sorted(Revolute("z").having(stiffness=3.0, damping=0.1).parts)
+        ['damping', 'stiffness']
+        """
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        made.parts = checked_parts(type(self).__name__, {**self.parts, **parts})
+        return made
+
     @property
     @abstractmethod
     def coordinates(self) -> Coordinates:
         """Configuration and velocity coordinates of the joint."""
+
+    @property
+    def own_coordinates(self) -> Coordinates:
+        """Those of one that follows another joint as if it stood alone; otherwise :attr:`coordinates`."""
+        return self.coordinates
 
     @property
     def q_units(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from heavytop._arrays import Array, as_array, is_symbolic
 from heavytop.coordinates import Angle, Coordinates, Vector
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
+from heavytop.system.joints.parts import JointParts, checked_parts
 
 
 class Coupled(Joint):
@@ -40,7 +41,9 @@ class Coupled(Joint):
     (1, array([[0.2]]))
     """
 
-    def __init__(self, joint: Joint, source: str, ratio: Any = 1.0, offset: Any = 0.0) -> None:
+    def __init__(
+        self, joint: Joint, source: str, ratio: Any = 1.0, offset: Any = 0.0, **parts: Unpack[JointParts]
+    ) -> None:
         if not isinstance(joint, Joint) or joint.kind not in ("revolute", "prismatic") or joint.coordinates.nq != 1:
             raise ModelError(
                 f"Coupled joint: only a Revolute or Prismatic joint can follow another one, got {joint!r}."
@@ -48,6 +51,7 @@ class Coupled(Joint):
         if not isinstance(source, str) or not source:
             raise ModelError(f"Coupled joint: source must be the name of a joint, got {source!r}.")
         self.joint, self.source = joint, source
+        self.parts = checked_parts("Coupled", {**joint.parts, **parts})
         self.kind, self.follows = joint.kind, source
         self.ratio, self.offset = as_array(ratio), as_array(offset)
         for label, value in (("ratio", self.ratio), ("offset", self.offset)):
@@ -62,6 +66,10 @@ class Coupled(Joint):
     @property
     def coordinates(self) -> Coordinates:
         return self._coordinates
+
+    @property
+    def own_coordinates(self) -> Coordinates:
+        return self.joint.coordinates
 
     @property
     def turns_about(self) -> Array | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Unpack
 
 from heavytop._arrays import Array, as_array
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
+from heavytop.system.joints.parts import JointParts, checked_parts
 
 
 class Custom(Joint):
@@ -33,7 +35,8 @@ class Custom(Joint):
     array([0.   , 0.   , 0.005, 0.   , 0.   , 1.   ])
     """
 
-    def __init__(self, coordinates: Coordinates, pose: Callable[[Array], Array]) -> None:
+    def __init__(self, coordinates: Coordinates, pose: Callable[[Array], Array], **parts: Unpack[JointParts]) -> None:
+        self.parts = checked_parts("Custom", parts)
         if not isinstance(coordinates, Coordinates):
             raise ModelError(f"Custom joint: coordinates must be such as ht.coordinates.Angle(), got {coordinates!r}.")
         if not callable(pose):

@@ -47,6 +47,11 @@ class Prescribed(Joint):
             )
         if not callable(motion):
             raise ModelError(f"Prescribed joint: motion must be a function of the time, got {motion!r}.")
+        if joint.parts:
+            raise ModelError(
+                f"Prescribed joint: {', '.join(joint.parts)} cannot act in a joint whose motion is given. Give the joint without, and the "
+                "force as one between its bodies (system.damper, system.strut)."
+            )
         self.joint, self.motion = joint, motion
         self._coordinates = Vector(0)
 

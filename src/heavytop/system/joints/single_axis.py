@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from heavytop.geometry import se3, so3
 from heavytop.system.inputs import unit_axis
 from heavytop.system.joints.base import Joint
 from heavytop.system.joints.closure import across, aligned, same_sense, upright
+from heavytop.system.joints.parts import JointParts, checked_parts
 
 ZERO = np.zeros(3)
 
@@ -24,6 +25,8 @@ class Revolute(Joint):
     ----------
     axis : "x", "y", "z" or three numbers, in the joint frame.
     coordinates : "angle" (one unbounded angle, rad) or "circle" (cosine and sine; no wrap-around, no trigonometry).
+    parts : what acts in the joint, as in every joint: ``stiffness``, ``rest``, ``damping``, ``friction``, ``armature``, ``limits``
+        (:class:`~heavytop.system.joints.parts.JointParts`).
 
     The velocity coordinate is the angular velocity about the axis, rad/s.
 
@@ -34,11 +37,21 @@ class Revolute(Joint):
            [ 1.,  0.]])
     >>> Revolute("z", coordinates="circle").coordinates.nq
     2
+
+    A hinge with a spring, a damper and a geared motor:
+
+    >>> import heavytop as ht
+    >>> system = ht.System(gravity=(0, 0, 0))
+    >>> hinge = Revolute("z", stiffness=8.0, rest=0.5, damping=0.2, armature={"inertia": 0.01, "gear_ratio": 10.0})
+    >>> system.body("arm", joint=hinge, inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    >>> system.derive(native=False).acceleration([0.0], [0.0])
+    array([2.])
     """
 
     kind = "revolute"
 
-    def __init__(self, axis: Any = "z", coordinates: str = "angle") -> None:
+    def __init__(self, axis: Any = "z", coordinates: str = "angle", **parts: Unpack[JointParts]) -> None:
+        self.parts = checked_parts("Revolute", parts)
         self.axis = unit_axis(axis, "Revolute joint")
         if coordinates not in ("angle", "circle"):
             raise ModelError(f"Revolute joint: coordinates must be 'angle' or 'circle', got {coordinates!r}.")
@@ -85,7 +98,8 @@ class Prismatic(Joint):
 
     kind = "prismatic"
 
-    def __init__(self, axis: Any = "z") -> None:
+    def __init__(self, axis: Any = "z", **parts: Unpack[JointParts]) -> None:
+        self.parts = checked_parts("Prismatic", parts)
         self.axis = unit_axis(axis, "Prismatic joint")
         self._coordinates = Vector(1, names=("x",))
 
@@ -124,7 +138,8 @@ class Cylindrical(Joint):
     (2, 2)
     """
 
-    def __init__(self, axis: Any = "z") -> None:
+    def __init__(self, axis: Any = "z", **parts: Unpack[JointParts]) -> None:
+        self.parts = checked_parts("Cylindrical", parts)
         self.axis = unit_axis(axis, "Cylindrical joint")
         self._coordinates = Product((Angle(), Vector(1, names=("x",))))
 
@@ -169,7 +184,8 @@ class Universal(Joint):
     2
     """
 
-    def __init__(self, axes: tuple[Any, Any] = ("x", "y")) -> None:
+    def __init__(self, axes: tuple[Any, Any] = ("x", "y"), **parts: Unpack[JointParts]) -> None:
+        self.parts = checked_parts("Universal", parts)
         if len(axes) != 2:
             raise ModelError(f"Universal joint: it takes two axes, got {axes!r}.")
         self.axes = (unit_axis(axes[0], "Universal joint"), unit_axis(axes[1], "Universal joint"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.system.joints.base import Joint
 from heavytop.system.joints.closure import aligned, same_sense, upright
+from heavytop.system.joints.parts import JointParts, checked_parts
 
 AttitudeName = Literal["matrix", "quaternion", "euler"]
 UNIT_Z = np.array([0.0, 0.0, 1.0])
@@ -46,7 +47,8 @@ class Free(Joint):
 
     kind = "floating"
 
-    def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body") -> None:
+    def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "body", **parts: Unpack[JointParts]) -> None:
+        self.parts = checked_parts("Free", parts)
         _check_choice("Free joint", "attitude", attitude, ATTITUDES)
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
         self.attitude: AttitudeName = attitude
@@ -92,7 +94,10 @@ class Spherical(Joint):
 
     kind = "spherical"
 
-    def __init__(self, attitude: AttitudeName = "matrix", velocity: str = "relative") -> None:
+    def __init__(
+        self, attitude: AttitudeName = "matrix", velocity: str = "relative", **parts: Unpack[JointParts]
+    ) -> None:
+        self.parts = checked_parts("Spherical", parts)
         _check_choice("Spherical joint", "attitude", attitude, ATTITUDES)
         _check_choice("Spherical joint", "velocity", velocity, ("relative", "absolute"))
         self.attitude: AttitudeName = attitude
@@ -131,7 +136,8 @@ class Planar(Joint):
 
     kind = "planar"
 
-    def __init__(self) -> None:
+    def __init__(self, **parts: Unpack[JointParts]) -> None:
+        self.parts = checked_parts("Planar", parts)
         self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
 
     def describe(self) -> tuple:

@@ -1,0 +1,47 @@
+"""What acts in a joint, said where the joint is made: ``Revolute("z", stiffness=3.0, damping=0.1)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.errors import ModelError, unknown_name
+
+
+class JointParts(TypedDict, total=False):
+    """Keywords of every joint; the system adds the elements when the joint joins it.
+
+    ``stiffness`` and ``rest`` : of a spring, as in ``system.joint_spring``.
+    ``damping`` : viscous friction, as in ``system.joint_damper``.
+    ``friction`` : dry friction; a mapping holds the keywords of ``system.joint_friction``.
+    ``armature`` : inertia of a rotor; a mapping holds the keywords of ``system.armature``.
+    ``limits`` : (lower, upper), kept in ``system.limits``; a mapping holds the keywords of ``system.joint_stop``, which also acts.
+    """
+
+    stiffness: Array
+    rest: Array
+    damping: Array
+    friction: Array | Mapping[str, Any]
+    armature: Array | Mapping[str, Any]
+    limits: Sequence[float | None] | Mapping[str, Any]
+
+
+def checked_parts(joint: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies of the keywords that are given; unknown ones and a rest without a spring are refused. ``joint`` is its class."""
+    for name in parts:
+        if name not in JointParts.__annotations__:
+            raise unknown_name(f"keyword of {joint}", name, JointParts.__annotations__)
+    kept = {name: _own(value) for name, value in parts.items() if value is not None}
+    if "rest" in kept and "stiffness" not in kept:
+        raise ModelError(f"{joint} joint: rest= belongs to a spring; give stiffness= too.")
+    return kept
+
+
+def _own(value: Any) -> Any:
+    """Numbers that the caller cannot change afterwards."""
+    if isinstance(value, Mapping):
+        return {name: _own(item) for name, item in value.items()}
+    return np.array(value) if isinstance(value, np.ndarray) else tuple(value) if isinstance(value, list) else value
