@@ -66,11 +66,14 @@ from heavytop.control.prototype import poles_of as poles_of
 from heavytop.control.reference import Feasibility as Feasibility
 from heavytop.control.reference import Reference as Reference
 from heavytop.control.robust import robust as robust
+from heavytop.control.sectors import Sector as Sector
+from heavytop.control.sectors import TiltLimits as TiltLimits
 from heavytop.control.sensors import Sensed as Sensed
 from heavytop.control.sensors import Sensor as Sensor
 from heavytop.control.sensors import Sensors as Sensors
 from heavytop.control.thrust_reference import flip as flip
 from heavytop.control.thrust_reference import thrust_reference as thrust_reference
+from heavytop.control.tilting_law import TiltingLaw as TiltingLaw
 from heavytop.control.tracking import Tracking as Tracking
 from heavytop.control.virtual_vehicle import VirtualVehicle as VirtualVehicle
 from heavytop.control.virtual_vehicle import recorded_reference as recorded_reference

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
+from heavytop._likeness import Lasting
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import METRICS, Limits, Projection, nearest_admissible
 from heavytop.control.base import BaseController
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Any] | None
 
 
-class FeedbackLaw(BaseController):
+class FeedbackLaw(BaseController, Lasting):
     """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
 
     >>> from heavytop.copters import quadcopter

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
 from heavytop._gate import Inside
+from heavytop._likeness import Lasting
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
+from heavytop.simulate.instants import with_time
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.user_constraints import UserConstraints
-from heavytop.simulate.velocity_maps import is_identity
+from heavytop.simulate.velocity_map import is_identity
 
 if TYPE_CHECKING:
     from heavytop.system import Model
     from heavytop.system.equation_terms import EquationTerms
 
 
-class Dynamics(Inside, Unchanging, ABC):
+class Dynamics(Inside, Unchanging, Lasting, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -33,7 +35,7 @@ class Dynamics(Inside, Unchanging, ABC):
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     fingerprint : text that determines the functions, or None.
-    has_time : whether the last parameter is the time.
+    has_time : whether the last parameter is the time; whoever calls a function sets it there.
 
     Examples
     --------
@@ -48,7 +50,6 @@ class Dynamics(Inside, Unchanging, ABC):
     parameter_names: tuple[str, ...]
     fingerprint: str | None = None
     has_time: bool = False
-    """Whether the time is the last of the parameters: whoever calls a function sets it there."""
 
     @property
     def q_names(self) -> tuple[str, ...]:
@@ -113,12 +114,7 @@ class Dynamics(Inside, Unchanging, ABC):
 
     def at_times(self, p: np.ndarray, t: Any) -> np.ndarray:
         """Parameters (..., np) with the time set to ``t`` (...); ``p`` itself if there is no time among them."""
-        if not self.has_time:
-            return p
-        times = np.asarray(t, dtype=float)
-        result = np.broadcast_to(p, (*np.broadcast_shapes(p.shape[:-1], times.shape), p.shape[-1])).copy()
-        result[..., -1] = times
-        return result
+        return with_time(p, t) if self.has_time else p
 
     def stage(self) -> tuple[Traced, Traced] | None:
         """The motion where loops or constraints act, in two functions; None if there are none.
@@ -213,6 +209,11 @@ class Dynamics(Inside, Unchanging, ABC):
     @cached_property
     def laws(self) -> Recent:
         """The latest laws, traced and checked."""
+        return Recent()
+
+    @cached_property
+    def prepared(self) -> Recent:
+        """The latest runs that were prepared, by all that they were asked for."""
         return Recent()
 
     @cached_property
@@ -336,16 +337,13 @@ class ModelDynamics(Dynamics):
 
     def power(self) -> Traced | None:
         e = self.model.expressions
-        if e.is_driven:
-            power = e.power()
-            given = {"input": power["input"] + power["supplied"], **{k: power[k] for k in ("dissipated", "driver")}}
-            return self._make("power", ("q", "v", "u"), given)
-        if self._terms.is_conservative:
+        if self._terms.is_conservative and not e.is_driven:
             return None
-        power = self._terms.power(self.model.expressions.u)
-        rubbed = -np.vecdot(self.model.expressions.v, self._rubbing)
-        powers = {"input": power["input"] + power["supplied"], "dissipated": power["dissipated"] + rubbed}
-        return self._make("power", ("q", "v", "u"), powers)
+        power = e.power()
+        if not e.is_driven:  # else it is in there
+            power["dissipated"] = power["dissipated"] - np.vecdot(e.v, self._rubbing)
+        power["input"] = power["input"] + power.pop("supplied")
+        return self._make("power", ("q", "v", "u"), power)
 
     def residual(self) -> Traced | None:
         c = self.model.expressions
@@ -576,12 +574,18 @@ def _scalar(value: Array) -> Array:
     return np.reshape(value, ()) if is_symbolic(value) else np.asarray(value, dtype=float).reshape(())
 
 
-def as_dynamics(subject: Any) -> Dynamics:
-    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
+@cache
+def _model_class() -> type[Model]:
     from heavytop.system import Model
 
+    return Model
+
+
+def as_dynamics(subject: Any) -> Dynamics:
+    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
     if isinstance(subject, Dynamics):
         return subject
+    Model = _model_class()
     # a law and a reference have a model too, but it would move without them
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):

@@ -396,7 +396,7 @@ class System(ActingInJoints, Portable):
         >>> pivot = (0.0, 0.0, 0.1 * np.sin(20.0 * system.time))
         >>> system.body("rod", at=pivot, joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
         >>> system.derive(native=False).acceleration([0.1], [0.0], parameters={"time": np.pi / 40}).round(6)
-        array([3.013984])
+        array([3.013971])
         """
         if TIME in self._parameters:
             raise ModelError(f"{self.name!r} has a parameter of its own called {TIME!r}. Give that one another name.")

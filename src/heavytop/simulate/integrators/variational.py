@@ -26,7 +26,7 @@ from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
 from heavytop.simulate.plant import Plant, PlantState
-from heavytop.simulate.velocity_maps import velocity_map
+from heavytop.simulate.velocity_map import velocity_map
 from heavytop.system.solve import solve_definite
 
 

@@ -1,4 +1,4 @@
-"""How the velocities of the coordinates' blocks follow from the velocity coordinates."""
+"""How the velocities of a system and those of its coordinates' blocks are related: joint_velocity = W(q, p) v."""
 
 from __future__ import annotations
 
