@@ -44,4 +44,7 @@ def to_dataframe(run: Run) -> pandas.DataFrame:
     rows = {name: np.moveaxis(values, 0, -1).reshape(-1) for name, values in columns.items()}
     table = pandas.DataFrame(rows, index=index)
     table.attrs["units"] = units
-    return table[np.isfinite(np.moveaxis(run.q, 0, -2)).all(axis=-1).reshape(-1)] if run.batch else table
+    if not run.batch:
+        return table
+    present = np.isfinite(np.moveaxis(run.q, 0, -2)).all(axis=-1).reshape(-1)
+    return table.loc[present, :]
