@@ -111,11 +111,7 @@ def _guard(owner: ModuleType, name: str, value: Any, package: str) -> None:
         home = sys.modules[value.__module__]
         if getattr(home, name, None) is value:
             setattr(home, name, wrapped)
-    elif (
-        inspect.isclass(value)
-        and not issubclass(value, BaseException | tuple)
-        and not getattr(value, "_is_protocol", False)
-    ):
+    elif inspect.isclass(value) and not issubclass(value, BaseException) and not getattr(value, "_is_protocol", False):
         _guard_class(value)
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property, wraps
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
@@ -62,6 +62,16 @@ class Unchanging(Portable):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+class BoundHere:
+    """Base of what holds native code or addresses of this process: it says why it cannot travel."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise RecipeError(
+            f"a {type(self).__name__} cannot travel to another process: it is native code in the memory of this one. Send what it was made "
+            "of (a traced function, a model, a study); the code is made there again, or found in the cache."
+        )
 
 
 def _blank(cls: type) -> Any:
@@ -163,6 +173,8 @@ def _pickler(buffer: io.BytesIO) -> Any:
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, Portable):
                 return value.recipe()
+            if isinstance(value, MappingProxyType):
+                return MappingProxyType, (dict(value),)
             inherited = getattr(super(), "reducer_override", None)
             how = NotImplemented if inherited is None else inherited(value)
             self.code = self.code or (isinstance(value, FunctionType) and how is not NotImplemented)
@@ -215,7 +227,15 @@ def unpack(content: bytes) -> Any:
             return values[pid]
 
     values = _read_expressions(rest[:size])
-    return Reader(io.BytesIO(rest[size:])).load()
+    try:
+        return Reader(io.BytesIO(rest[size:])).load()
+    except (ImportError, AttributeError) as error:
+        raise RecipeError(
+            f"the recipe of a {header.get('what', 'thing')} names code that is not here: {error}. Install the module on this machine "
+            "(with Dask: client.upload_file), or send it along: cloudpickle.register_pickle_by_value(module) where the recipe is made."
+        ) from error
+    except (pickle.UnpicklingError, EOFError) as error:
+        raise RecipeError(f"the recipe is damaged: {error}.") from error
 
 
 def header_of(content: bytes) -> tuple[dict[str, Any], bytes]:

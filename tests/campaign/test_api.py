@@ -16,21 +16,16 @@ PROCESSES = 25
 
 @pytest.mark.parametrize("seed", range(PROCESSES))
 def test_every_public_callable(seed: int, tmp_path: Path, record, size) -> None:
-    calls = size(5600, 1500)
+    calls = size(4200, 1000)
     if size(1, 0) == 0 and seed:
         pytest.skip("one process in the slice")
     report = tmp_path / "report.json"
     command = [sys.executable, str(SCRIPT), str(seed), str(calls), str(report)]
-    try:
-        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=1500)
-    except subprocess.TimeoutExpired:
-        record("calls of public functions", calls, [f"hang: {Path(f'{report}.now').read_text()}"])
-        return
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)  # it limits itself
     if done.returncode:
         now = Path(f"{report}.now").read_text() if Path(f"{report}.now").exists() else done.stderr[-500:]
         record("calls of public functions", calls, [f"exit {done.returncode}: {now}"])
         return
     content = json.loads(report.read_text())
-    made = calls - content["counts"].get("no object", 0)
-    record("calls of public functions", made, [f"{f['failure']}: {f['call']}" for f in content["failures"]])
+    record("calls of public functions", content["calls"], [f"{f['failure']}: {f['call']}" for f in content["failures"]])
     assert content["callables"] > 500

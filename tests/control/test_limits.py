@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from heavytop.compile import Kernel, trace
 from heavytop.control import ClosedLoop, Limits, Prototype, energy_law, random_states, region_of_attraction
-from heavytop.control.allocation import box_qp, box_qp_outside
+from heavytop.control.allocation import box_qp
+from heavytop.control.bounded import bounded_steps
 from heavytop.errors import ControlError, ShapeError
 from heavytop.geometry import so3
 from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Stiffness, System
@@ -73,12 +74,24 @@ def test_the_inertia_that_weighs_limits(lab) -> None:
         assert np.allclose(plain, other, atol=1e-9) != differs
 
 
-def test_six_inputs_inside_and_outside() -> None:
-    H, x, lower, upper = problem(7, 6)
-    inside = trace(lambda x: box_qp(H, x, lower, upper), {"x": (6,)})(x)[0]
-    assert optimality(H, x, inside, lower, upper) < 1e-9
-    np.testing.assert_allclose(box_qp_outside(H, x, lower, upper), inside, atol=1e-7)
-    np.testing.assert_allclose(box_qp_outside(H[None], np.stack([x, x]), lower, upper)[1], inside, atol=1e-7)
+@pytest.mark.parametrize("n", [5, 7, 10])
+def test_active_set_steps_are_optimal(n: int) -> None:
+    """Fixed steps instead of all sets: Karush, Kuhn and Tucker's conditions hold, and limits do whatever happens."""
+    _, _, lower, upper = problem(0, n)
+    lower[0], upper[1] = -np.inf, np.inf
+    traced = trace(lambda H, x: bounded_steps(H, x, lower, upper), {"H": (n, n), "x": (n,)})
+    cases = [problem(seed, n)[:2] for seed in range(60)]
+    results = traced(np.array([H for H, _ in cases]), np.array([x for _, x in cases]))[0]
+    assert np.all((results >= lower) & (results <= upper))
+    assert np.mean(np.any((results == lower) | (results == upper), axis=1)) > 0.9
+    for (H, x), u in zip(cases, results, strict=True):
+        assert optimality(H, x, u, lower, upper) < 1e-9 * (1 + np.max(np.abs(H)))
+
+
+def test_active_set_steps_find_what_all_sets_give() -> None:
+    H, x, lower, upper = problem(7, 4)
+    steps = trace(lambda x: bounded_steps(H, x, lower, upper), {"x": (4,)})(x)[0]
+    np.testing.assert_allclose(steps, box_qp(H, x, lower, upper), atol=1e-13)
 
 
 def chain(links: int) -> tuple[System, Prototype]:
@@ -94,13 +107,11 @@ def chain(links: int) -> tuple[System, Prototype]:
     return system, prototype
 
 
-def test_many_limited_inputs_are_met_outside() -> None:
+def test_many_limited_inputs_are_met_inside() -> None:
     system, prototype = chain(8)
     law = energy_law(system.derive(), prototype, limits=(-1.0, 1.0))
-    u = law(np.linspace(-3, 3, 8), np.zeros(8), np.zeros(8))
-    np.testing.assert_allclose(u, np.clip(-np.linspace(-3, 3, 8) * (1.0 + np.arange(8)), -1, 1), atol=1e-7)
-    with pytest.raises(ControlError, match="8 limited inputs; only up to 6"):
-        law.traced_law  # noqa: B018
+    u = law.traced_law(np.linspace(-3, 3, 8), *np.zeros((4, 8)), [])[0]
+    np.testing.assert_allclose(u, np.clip(-np.linspace(-3, 3, 8) * (1.0 + np.arange(8)), -1, 1), atol=1e-12)
 
 
 def test_law_without_active_limits_is_the_unlimited_one(lab) -> None:

@@ -9,6 +9,7 @@ import pytest
 from heavytop._arrays import symbol, to_sx
 from heavytop.control.allocation import box_qp
 from heavytop.control.analysis import hover
+from heavytop.control.bounded import bounded_steps
 from heavytop.copters import (
     Rotor,
     bicopter,
@@ -23,7 +24,6 @@ from heavytop.copters import (
     tricopter_with_load_full,
 )
 from heavytop.copters.loads import slung_prototype
-from heavytop.copters.redundancy import box_qp_iterated
 from heavytop.copters.vehicle import wrench_matrix
 from heavytop.errors import ControlError, ModelError, ShapeError, UnknownNameError
 
@@ -84,7 +84,7 @@ def test_iterated_program_finds_the_exact_solution(seed: int) -> None:
     H, target = root @ root.T + 0.1 * np.eye(n), 3 * rng.standard_normal(n)
     low, high = np.full(n, -1.0), np.full(n, 1.0)
     x = symbol("x", n)
-    solution = casadi.Function("qp", [to_sx(x)], [to_sx(box_qp_iterated(H, x, low, high))])
+    solution = casadi.Function("qp", [to_sx(x)], [to_sx(bounded_steps(H, x, low, high, block=10, single=0))])
     found = np.asarray(solution(target)).ravel()
     exact = box_qp(H, target, low, high)
     assert np.all(found >= low)

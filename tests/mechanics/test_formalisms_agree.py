@@ -460,7 +460,7 @@ def scalable():
     return results
 
 
-def check_connection(model, c, q, v, bias) -> None:
+def check_connection(model, c, q, v, bias, tables) -> None:
     """K61: (3.35), the sum over bodies (3.112), the identities (3.33a, b) and the particle sums of the reference data."""
     gamma, connection, mass = (
         np.asarray(c.commutation(q)),
@@ -478,6 +478,29 @@ def check_connection(model, c, q, v, bias) -> None:
     )
     slopes = np.moveaxis(slope(q, np.eye(15)), 0, -1)  # d_k M_ij
     np.testing.assert_allclose(slopes, connection + np.swapaxes(connection, 0, 1), atol=1e-10)
+    np.testing.assert_allclose(particle_connection(model, q, tables), connection, atol=1e-9)
+
+
+def particle_connection(model, q, tables) -> np.ndarray:
+    """The definition (3.32): Gamma_ijk = sum m d_i r . d_k d_j r over the particles of all bodies; d_k by exact differentiation."""
+
+    def rows(q):
+        parts = []
+        for name, table in tables.items():
+            R, body = se3.rotation(model.pose("world", name, q)), model.jacobian("world", name, q)
+            parts += [R @ (body[:3, :] - so3.wed(h) @ body[3:, :]) for h in table[:, 1:]]
+        return np.concatenate(parts, axis=0)
+
+    w = np.repeat(np.concatenate([table[:, 0] for table in tables.values()]), 3)
+    count = len(w)
+    flat = Evaluator(
+        lambda q, v: np.reshape(
+            ht._arrays.directional(np.reshape(rows(q), (15 * count,)), q, model.rate(q, v)), (count, 15)
+        ),
+        {"q": (30,), "v": (15,)},
+    )
+    J, slopes = Evaluator(rows, {"q": (30,)})(q), flat(q, np.eye(15))  # slopes[k, :, j] = d_k d_j r
+    return np.einsum("p,pi,kpj->ijk", w, J, slopes)
 
 
 def tricopter_with_load():
@@ -549,7 +572,9 @@ def tricopter_with_load():
         "Gibbs-Appell (3.30)": gibbs_appell.acceleration(c, acceleration_energy, potential, **loads)(q, v),
     }
 
-    check_connection(model, c, q, v, np.array(state["c"]))
+    particles = p["mass_particles_[w,hx,hy,hz]"]
+    tables = {name: np.array(particles[str(i)]) for i, name in enumerate(bodies) if i}
+    check_connection(model, c, q, v, np.array(state["c"]), tables)
 
     # bodies as carriers: accelerations J a + J' v, weights M_b, forces -ad^T and gravity; springs and dampers as joint forces
     J = np.concatenate([model.jacobian("world", name, q) for name in inertias])

@@ -203,6 +203,16 @@ def test_spring_sets_of_the_reference(golden) -> None:
             g = se3.pose(np.array(sample["R"]), np.array(sample["r"]))
             assert s.energy(g) == pytest.approx(sample["V"], rel=1e-12)
             np.testing.assert_allclose(s.gradient(g), sample["grad_[force;moment]"], atol=1e-11)
+            # the centre form (3.72 to 3.74), to twelve digits
+            V, slope_there = sample["V"], np.array(sample["grad_[force;moment]"])
+            centred = rigid_body.stiffness_energy(form.moments, g, form.rest) + form.least_energy
+            assert centred == pytest.approx(V, rel=1e-12)
+            size = 1e-12 * np.max(np.abs(slope_there))
+            np.testing.assert_allclose(
+                rigid_body.stiffness_force(form.moments, g, form.rest), slope_there, rtol=0, atol=size
+            )
+            by_matrix = rigid_body.stiffness_force_from_matrix(form.matrix, g, form.rest)
+            np.testing.assert_allclose(by_matrix, slope_there, rtol=0, atol=size)
 
 
 def test_minimum_and_centre_form() -> None:
@@ -232,6 +242,28 @@ def test_minimum_is_what_a_global_search_finds() -> None:
     starts = se3.exp(np.random.default_rng(5).uniform(-3, 3, (8, 6)))
     found = [minimize(lambda x, g=g: float(s.energy(g @ se3.exp(x))), np.zeros(6), tol=1e-12).fun for g in starts]
     assert min(found) == pytest.approx(form.least_energy, rel=1e-8)
+
+
+def test_minima_of_the_reference_are_what_a_global_search_finds(golden) -> None:
+    """K78 on G:g, degenerate sets included; strict ones are definite by Sylvester's criterion."""
+    from scipy.optimize import minimize
+
+    for case in golden("g_stiffness.json")["sets"]:
+        rows = np.array(case["springs_[k,hx,hy,hz,px,py,pz]"])
+        s = rigid_body.springs(rows[:, 0], rows[:, 1:4], rows[:, 4:7])
+        form = s.minimum()
+
+        def energy(x, g, s=s):
+            return float(s.energy(g @ se3.exp(x)))
+
+        def slope_at(x, g, s=s):
+            return se3.tangent(x).T @ s.gradient(g @ se3.exp(x))
+
+        starts = se3.exp(np.random.default_rng(5).uniform(-3, 3, (6, 6)))
+        least = min(minimize(energy, np.zeros(6), (g,), jac=slope_at).fun for g in starts)
+        assert least == pytest.approx(form.least_energy, rel=1e-9, abs=1e-9)
+        minors = [np.linalg.det(form.matrix[:k, :k] / s.stiffness) for k in range(1, 7)]
+        assert (min(minors) > 1e-12) == case["minimum_strict"]
 
 
 def test_indefinite_stiffness_moments_are_fine() -> None:
@@ -275,6 +307,17 @@ def test_fluid_that_moves_like_a_rigid_body() -> None:
     fluid = rigid_body.point_velocity(se3.rotation(fluid_pose), fluid_twist, carried)
     relative = rayleigh.relative_twist(G, XI, fluid_pose, fluid_twist)
     np.testing.assert_allclose(MASS @ relative, rayleigh.body_drag(WEIGHTS, POINTS, R, XI, fluid), atol=1e-12)
+
+
+def test_dissipation_from_4x4_moments(jacobian_by_differences) -> None:
+    """(3.93), (3.95): R = tr(wed(xi) D' wed(xi)^T) / 2 is the sum over particles, and f^D = vee2(wed(xi) D') its slope."""
+    drags = rigid_body.moments(WEIGHTS, POINTS)
+    total = 0.5 * np.sum(WEIGHTS[:, None] * rigid_body.point_velocity(R, XI, POINTS) ** 2)
+    assert rigid_body.kinetic_energy_from_moments(drags, XI) == pytest.approx(total, rel=1e-13)
+    force = se3.vee2(se3.wed(XI) @ drags)
+    np.testing.assert_allclose(force, rayleigh.body_damping(WEIGHTS, POINTS).matrix @ XI, atol=1e-12)
+    by_differences = jacobian_by_differences(lambda x: rigid_body.kinetic_energy_from_moments(drags, x), XI)
+    np.testing.assert_allclose(force, by_differences, atol=1e-7)
 
 
 # --- motion (K87) ---------------------------------------------------------------------------------------------------------------

@@ -176,6 +176,9 @@ def test_trajectories_of_the_reference(which, golden, integrate, traced_rate) ->
     if which == "free_scalable":
         s = sb.free_scale(theta, 1.0, p["nu0"], p["omega0"], stored["t"])
         np.testing.assert_allclose(s, stored["scale_s=|A|^2"], rtol=1e-12)
+        square = C.scale_and_rotation(q)[0] ** 2  # s^2 is a parabola in t: third differences vanish, second ones do not
+        np.testing.assert_allclose(np.diff(square, 3), 0, atol=1e-9 * square.max())
+        assert np.min(np.diff(square, 2)) > 1e-2
 
 
 def test_rigid_attitude_is_that_of_eulers_equations(integrate, traced_rate) -> None:

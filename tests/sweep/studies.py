@@ -37,18 +37,21 @@ def squares(count: int = 60, chunk: int = 4) -> ht.sweep.Study:
 
 
 def main() -> None:
-    """Arguments STUDY STORE CLIENT: run one, as a program of a user would."""
+    """Arguments STUDY STORE CLIENT: run one, as a program of a user would; with the client "given" it makes its own and tells the workers."""
     name, store, client = sys.argv[1:4]
     makers = {"pendulums": pendulums, "squares": squares, "many": lambda: squares(160, 2)}
     study = makers[name]()
-    if client == "none":
-        ht.sweep.run_study(study, store, progress=False)
+    timeout = float(os.environ.get("SWEEP_TIMEOUT", "60"))
+    if client != "given":
+        ht.sweep.run_study(
+            study, store, None if client == "none" else client, workers=2, progress=False, timeout=timeout, retries=99
+        )
         return
     from distributed import Client, LocalCluster
 
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as made:
         print("workers", *made.run(os.getpid).values(), flush=True)
-        ht.sweep.run_study(study, store, made, progress=False, timeout=float(os.environ.get("SWEEP_TIMEOUT", "60")))
+        ht.sweep.run_study(study, store, made, progress=False, timeout=timeout, retries=99)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def finish(process: subprocess.Popen[str]) -> None:
 @pytest.mark.slow
 def test_a_killed_worker_costs_nothing(whole: Path, tmp_path: Path) -> None:
     store = tmp_path / "squares.zarr"
-    process = started(store, "local", SWEEP_PAUSE="0.05")
+    process = started(store, "given", SWEEP_PAUSE="0.05")
     victim = workers_of(process)[0]
     until_done(store, 3, process)
     os.kill(victim, signal.SIGKILL)
@@ -85,7 +85,7 @@ def test_a_killed_worker_costs_nothing(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("everyone", [False, True])
 def test_a_killed_client_costs_the_chunks_in_flight(whole: Path, tmp_path: Path, everyone: bool) -> None:
     store = tmp_path / "squares.zarr"
-    process = started(store, "local", SWEEP_PAUSE="0.05")
+    process = started(store, "given", SWEEP_PAUSE="0.05")
     workers = workers_of(process)
     until_done(store, 3, process)
     for pid in [process.pid, *(workers if everyone else [])]:
@@ -93,14 +93,14 @@ def test_a_killed_client_costs_the_chunks_in_flight(whole: Path, tmp_path: Path,
     process.wait()
     before = Store(store).marks()
     assert 3 <= np.sum(before == DONE) < len(before)
-    finish(started(store, "local"))
+    finish(started(store, "given"))
     assert same_files(store, whole)
 
 
 @pytest.mark.slow
 def test_a_worker_that_hangs_is_restarted(whole: Path, tmp_path: Path) -> None:
     store = tmp_path / "squares.zarr"
-    process = started(store, "local", SWEEP_HANG=str(tmp_path / "hung"), SWEEP_TIMEOUT="5")
+    process = started(store, "given", SWEEP_HANG=str(tmp_path / "hung"), SWEEP_TIMEOUT="5")
     workers_of(process)
     finish(process)
     assert (tmp_path / "hung").exists()
@@ -110,7 +110,7 @@ def test_a_worker_that_hangs_is_restarted(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_that_is_stopped_is_restarted(whole: Path, tmp_path: Path) -> None:
     store = tmp_path / "squares.zarr"
-    process = started(store, "local", SWEEP_PAUSE="0.05", SWEEP_TIMEOUT="5")
+    process = started(store, "given", SWEEP_PAUSE="0.05", SWEEP_TIMEOUT="5")
     victim = workers_of(process)[1]
     until_done(store, 2, process)
     os.kill(victim, signal.SIGSTOP)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +16,8 @@ from sweep import studies
 
 import heavytop as ht
 from heavytop.errors import SweepError
+from heavytop.sweep.checks import DamagedStoreWarning
+from heavytop.sweep.describe import digest
 from heavytop.sweep.store import DONE, Store
 
 pytest.importorskip("zarr")
@@ -87,6 +94,54 @@ def test_half_written_chunks_are_done_again(whole: Path, tmp_path: Path) -> None
     assert same_files(path, whole)
 
 
+def _lose(store: Path) -> None:
+    (store / "q" / "c" / "1" / "0" / "0" / "0").unlink()
+
+
+def _exchange(store: Path) -> None:
+    one, other = (store / "q" / "c" / k / "0" / "0" / "0" for k in "01")
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def _forge(store: Path) -> None:
+    """A chunk that zarr reads without complaint, with other numbers."""
+    path = store / "end_time" / "c" / "2" / "0" / "0"
+    form = Store(store).formats["end_time"]
+    path.write_bytes(form.encoded(form.decoded(path.read_bytes()) + 1.0) or b"")
+
+
+def _mark(store: Path) -> None:
+    (store / "done" / "c" / "1").write_bytes(b"nonsense")
+
+
+@pytest.mark.parametrize("damage", [_lose, _exchange, _forge, _mark])
+def test_damage_is_told_and_done_again(whole: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    path = tmp_path / "x.zarr"
+    shutil.copytree(whole, path)
+    damage(path)
+    with pytest.raises(SweepError, match=r"is damaged: .*chunk \d.*Run the same sweep again"):
+        ht.sweep.open_result(path)
+    if damage is not _mark:
+        ht.sweep.open_result(path, check=False)
+    with pytest.warns(DamagedStoreWarning, match="chunk"):
+        ht.sweep.run_study(studies.pendulums(), path)
+    assert same_files(path, whole)
+    ht.sweep.open_result(path)
+
+
+@pytest.mark.parametrize("name", ["g/zarr.json", "g/c/0", "zarr.json", "done/checksums.json"])
+def test_a_damaged_frame_is_refused(whole: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.zarr"
+    shutil.copytree(whole, path)
+    content = (path / name).read_bytes()
+    (path / name).write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    for use in (ht.sweep.open_result, lambda p: ht.sweep.run_study(studies.pendulums(), p)):
+        with pytest.raises(SweepError, match="damaged|no store"):
+            use(path)
+
+
 def test_another_study_is_refused_with_the_difference(whole: Path) -> None:
     model = ht.library.load("double-pendulum").derive()
     options = {"until": 0.5, "step": 0.01}
@@ -135,6 +190,40 @@ def test_a_changed_function_is_another_study(tmp_path: Path) -> None:
     factor = 3.0
     with pytest.raises(SweepError, match="another study"):
         ht.sweep(lambda x: {"y": factor * x}, over={"x": [1.0, 2.0]}, store=path)
+
+
+@dataclass(slots=True, frozen=True)
+class Gains:
+    """Settings without a dictionary."""
+
+    stiff: float
+    curve: Any
+
+
+def test_the_content_of_any_object_is_described() -> None:
+    """Slots, arrays with names and what makes new objects when it is asked: all of it counts, and equal things are equal."""
+    import pandas
+    import xarray
+
+    def curve(values: list[float]) -> Any:
+        return xarray.DataArray(values, dims="t", coords={"t": np.arange(len(values))})
+
+    def table(values: list[float]) -> Any:
+        return xarray.Dataset({"a": curve(values), "b": curve([1.0, 2.0]), "c": curve(values)})
+
+    makers = [
+        lambda x: Gains(x, curve([1.0, 2.0])),
+        lambda x: Gains(1.0, curve([1.0, x])),
+        lambda x: table([1.0, x]),
+        lambda x: pandas.DataFrame({"a": [1.0, x]}),
+        lambda x: deque([1.0, x]),
+        lambda x: {"deep": [OrderedDict(a=deque([x]))]},
+    ]
+    for make in makers:
+        assert digest(make(2.0)) == digest(make(2.0))
+        assert digest(make(2.0)) != digest(make(3.0))
+        arrived = pickle.loads(pickle.dumps(make(2.0)))
+        assert digest(arrived) == digest(make(2.0))
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:

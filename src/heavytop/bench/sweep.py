@@ -110,7 +110,8 @@ def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> 
     from heavytop._travel import pack
     from heavytop.sweep.engine import connected, work
 
-    with connected("local", workers) as client:
+    with connected("local", workers) as connection:
+        client = connection.client
         region = tuple((0, min(n, 8)) for n in study.grid.shape)
         client.run(work, pack(study), 0, region, None)  # native code is there before the clock runs
         before, mine = client.run(usage), usage()[0]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._travel import BoundHere
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, native_code
 from heavytop.compile.entries import kernel_module
@@ -84,7 +85,7 @@ class _Buffers(threading.local):
         self.single_address = self.single.ctypes.data
 
 
-class Kernel:
+class Kernel(BoundHere):
     """Native code of a traced function.
 
     Parameters
@@ -296,7 +297,7 @@ class Kernel:
         return self._code.library.address(entry)
 
 
-class Packed:
+class Packed(BoundHere):
     """The low-level form of a kernel: ``inputs`` and ``outputs`` are arrays (batches, size, lanes); ``run()``
     evaluates all.
 

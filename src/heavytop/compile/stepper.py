@@ -13,6 +13,7 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop._gate import Inside
+from heavytop._travel import BoundHere
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, native_code
 from heavytop.compile.driver import HEAD, driver_module
@@ -75,7 +76,7 @@ class _Job:
         return prod(self.batch)
 
 
-class Stepper(Inside):
+class Stepper(BoundHere, Inside):
     """A schedule as native code.
 
     Parameters

@@ -6,7 +6,7 @@ prototype (docs/control/laws.md):
     u = (N^T Mbar N)^-1 N^T (Mbar M^-1 b - cbar),    N = M^-1 B.
 
 With limits the nearest admissible u is found by looking at every set of inputs that may sit on a limit: exact, without iterations,
-and therefore fit for straight-line native code. Beyond a few inputs the quadratic program is solved outside.
+and therefore fit for straight-line native code. Beyond a few inputs a fixed number of active-set steps does (:mod:`.bounded`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, from_sx, is_symbolic, to_sx, transpose, vector
+from heavytop.control.bounded import bounded_steps
 from heavytop.control.law_terms import LawTerms
+from heavytop.control.rank import InputRank
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 from heavytop.system.moments import Inertia
 from heavytop.system.solve import solve_definite, symmetric
 
-ENUMERATE_UP_TO = 6
-"""With more limited inputs the quadratic program is not unrolled into the kernel."""
+ENUMERATE_UP_TO = 4
+"""With more limited inputs active-set steps replace the look at every set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,36 +77,67 @@ class Limits:
         return sides[0], sides[1]
 
 
+METRICS = ("prototype", "model")
+
+
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Gauss's projection of a prototype equation on the inputs of a model."""
+    """Gauss's projection of a prototype equation on the inputs of a model.
+
+    Loops and velocity constraints leave the accelerations ``a = a_0 + N u`` with a_0 and the columns of N kept by them; a law then wants the
+    prototype's equation in the directions they leave.
+    """
 
     terms: LawTerms
     bias: Array
     """cbar (nv,) of the law."""
+    metric_of: str = "prototype"
+    """Whose masses measure the distance of accelerations: "prototype" or "model"."""
+    rank: InputRank | None = None
+    """What the inputs do as a rule; None: they are independent everywhere."""
 
     @property
     def directions(self) -> Array:
-        """N = M^-1 B (nv, nu)."""
+        """N (nv, nu): acceleration per unit of each input, M^-1 B in a tree."""
         d = self.terms.dynamics
+        if self.terms.actual.is_constrained:
+            return self.terms.actual.constrained.directions(d.input_matrix)
         return solve_definite(d.mass_matrix, d.input_matrix)
+
+    @property
+    def measure(self) -> Array:
+        """The matrix (nv, nv) in whose metric the nearest acceleration is taken."""
+        return self.terms.mass_matrix if self.metric_of == "prototype" else self.terms.dynamics.mass_matrix
 
     def metric(self, N: Array) -> Array:
         """H = N^T Mbar N (nu, nu)."""
-        return symmetric(transpose(N) @ self.terms.mass_matrix @ N)
+        return symmetric(transpose(N) @ self.measure @ N)
 
     def unlimited(self, N: Array) -> Array:
         """u (nu,) without limits."""
-        d, Mbar = self.terms.dynamics, self.terms.mass_matrix
-        drift = np.matvec(Mbar, solve_definite(d.mass_matrix, d.passive_force))
-        return solve_definite(self.metric(N), np.matvec(transpose(N), drift - self.bias))
+        d, Mbar, H = self.terms.dynamics, self.measure, self.metric(N)
+        if self.terms.actual.is_constrained:
+            drift = -np.matvec(Mbar, self.terms.actual.constrained.passive_acceleration())
+        else:
+            drift = np.matvec(Mbar, solve_definite(d.mass_matrix, d.passive_force))
+        if self.metric_of == "prototype":
+            wanted = -self.bias
+        else:
+            wanted = np.matvec(Mbar, self.desired_acceleration())
+        g = np.matvec(transpose(N), drift + wanted)
+        return solve_definite(H, g) if self.rank is None else self.rank.solve(H, g)
 
     def desired_acceleration(self) -> Array:
-        """a_d = -Mbar^-1 cbar (nv,): what the prototype would do."""
-        return solve_definite(self.terms.mass_matrix, -self.bias)
+        """a_d (nv,): what the prototype would do, -Mbar^-1 cbar, and with constraints the nearest to it that keeps them."""
+        a = solve_definite(self.terms.mass_matrix, -self.bias)
+        return self.terms.kept_acceleration(a) if self.terms.actual.is_constrained else a
 
     def weight(self, N: Array, limits: Limits | None) -> Array:
         """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority)."""
+        weight = self._weight(N, limits)
+        return weight if self.rank is None else self.rank.safe_metric(weight, self.metric(N))
+
+    def _weight(self, N: Array, limits: Limits | None) -> Array:
         if limits is None or limits.torque_priority is None:
             return self.metric(N)
         priority, inertias = limits.torque_priority, limits.inertia or self.terms.prototype.inertia
@@ -116,6 +149,12 @@ class Projection:
             J = self.terms.actual.kinematics.jacobian("world", name)
             total = total + transpose(J) @ (np.reshape(weights, (6, 1)) * J)
         return symmetric(transpose(N) @ total @ N)
+
+
+def nearest_admissible(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Array:
+    """The u (n,) with lower <= u <= upper nearest to ``target`` in the metric H, in the shorter of two ways; for symbols."""
+    limited = np.isfinite(lower) | np.isfinite(upper)
+    return (box_qp if np.sum(limited) <= ENUMERATE_UP_TO else bounded_steps)(H, target, lower, upper)
 
 
 def box_qp(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Array:
@@ -221,21 +260,3 @@ def _dot(a: Iterable[Array], b: Iterable[Array]) -> Array:
     for x, y in zip(a, b, strict=True):
         total = total + x * y
     return total
-
-
-def box_qp_outside(H: np.ndarray, target: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """The same for numbers (..., n), any n, by CasADi's active-set solver ``qrqp``, state after state."""
-    import casadi
-
-    n = target.shape[-1]
-    batch = np.broadcast_shapes(H.shape[:-2], target.shape[:-1])
-    metrics = np.broadcast_to(H, (*batch, n, n)).reshape(-1, n, n)
-    targets = np.broadcast_to(target, (*batch, n)).reshape(-1, n)
-    options = {"print_iter": False, "print_header": False, "print_info": False, "error_on_fail": False}
-    dense = casadi.Sparsity.dense(n, n)
-    solver = casadi.conic("allocation", "qrqp", {"h": dense, "a": casadi.Sparsity(0, n)}, options)
-    results = np.empty_like(targets)
-    for k, (metric, point) in enumerate(zip(metrics, targets, strict=True)):
-        start = np.clip(point, lower, upper)
-        results[k] = np.asarray(solver(h=metric, g=-metric @ point, lbx=lower, ubx=upper, x0=start)["x"]).ravel()
-    return results.reshape(*batch, n)

@@ -123,9 +123,37 @@ def linearize(
     loop = ClosedLoop(plant, controller)
     v = np.zeros(plant.nv) if v is None else np.asarray(v, dtype=float)
     z = controller.initial_state() if z is None else np.asarray(z, dtype=float)
+    if plant.description.loops or plant.description.constraints:
+        return _linearize_kept(loop, np.asarray(q, dtype=float), v, t, z)
     A = _along(loop, np.asarray(float(t)), np.asarray(q, dtype=float), v, z)
     names = [f"eps:{n}" for n in plant.v_names] + list(plant.v_names) + [f"z{i + 1}" for i in range(len(z))]
     return Linearization(A, tuple(names))
+
+
+def _linearize_kept(loop: ClosedLoop, q: np.ndarray, v: np.ndarray, t: float, z: np.ndarray) -> Linearization:
+    """The closed loop in the minimal tangent coordinates that loops, velocity constraints or a basis leave: A + B du/dx."""
+    s, plant, controller = loop.inputs, loop.plant, loop.controller
+    delta = symbol("delta", plant.coordinates.nv)
+    moved = s["q"] + np.matvec(plant.coordinates.kinematics_matrix(s["q"]), delta)
+    outputs = {"u": loop.expressions["u"]}
+    for name in ("u", "z_rate")[: 1 + bool(len(z))]:
+        value = loop.expressions[name]
+        by_delta = substitute(_slope(substitute(value, s["q"], moved), delta), delta, np.zeros(delta.shape[0]))
+        outputs |= {f"{name}_q": by_delta, f"{name}_v": _slope(value, s["v"]), f"{name}_z": _slope(value, s["z"])}
+    at = (float(t), q, v, controller.signal(np.asarray(float(t))), z, plant.parameter_vector())
+    given = dict(zip(outputs, trace_of("slopes", s, outputs)(*at), strict=True))
+    tangent = plant.minimal_tangent(q, v)
+    A, B = plant.linearize(q, v, given["u"])
+
+    def along(name: str) -> np.ndarray:
+        by_q, by_v = given[f"{name}_q"], given[f"{name}_v"]
+        return np.concatenate([by_q @ tangent.D + by_v @ tangent.K, by_v @ tangent.N], axis=1)
+
+    closed, names = A + B @ along("u"), list(tangent.names)
+    if len(z):
+        closed = np.block([[closed, B @ given["u_z"]], [along("z_rate"), given["z_rate_z"]]])
+        names += [f"z{i + 1}" for i in range(len(z))]
+    return Linearization(closed, tuple(names))
 
 
 def hover(law: Law, q: Array | None = None, plant: Model | None = None) -> Linearization:
@@ -156,6 +184,10 @@ def floquet_exponents(law: Law, reference: Reference, steps: int = 2000, plant: 
     """
     if reference.period is None:
         raise ControlError("Floquet exponents need a periodic reference: give it its period=...")
+    if law.model.description.loops or law.model.description.constraints:
+        raise ControlError(
+            f"Floquet exponents are computed for tree systems; {law.model.name!r} has loops or constraints."
+        )
     loop = ClosedLoop(plant or law.model, law.with_reference(reference))
     h = reference.period / steps
     times = np.arange(2 * steps + 1) * (h / 2)

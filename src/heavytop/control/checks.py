@@ -6,40 +6,42 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import finite_matrix
+from heavytop._arrays import depends_on, finite_matrix
 from heavytop.compile import trace_of
+from heavytop.control.rank import InputRank, pivots
 from heavytop.errors import ControlError, ModelError
 
 if TYPE_CHECKING:
     from heavytop.control.law import Law
 
-SAMPLES = 3
 SINGULAR = 1e-12
 """Ratio of the smallest to the largest eigenvalue below which a matrix counts as singular."""
 
 
-def check_law(law: Law) -> None:
-    """Raise a ControlError that names the cause if the law does not exist in the neutral or in random configurations."""
+def check_law(law: Law) -> InputRank:
+    """What the inputs do as a rule. Raises a ControlError that names the cause if the law does not exist in the configurations looked at."""
     model = law.model
     if model.nu == 0:
         raise ControlError(f"{model.name!r} has no inputs: there is nothing to control it with. Add system.input(...).")
-    s, N = law.terms, law.projection.directions
+    s, projection = law.terms, law.projection
+    H = projection.metric(projection.directions)
     outputs = {
         "Mbar": s.mass_matrix,
         "Dbar": s.damping_matrix,
         "Kbar": s.stiffness_matrix,
-        "H": law.projection.metric(N),
+        "H": H,
+        "pivots": pivots(H),
         "B": s.dynamics.input_matrix,
     }
     traced = trace_of("check", {"q": s.actual.q, "p": s.actual.p}, outputs)
-    configurations = np.vstack([model.neutral(), model.random(0, (SAMPLES,))])
-    values = dict(zip(outputs, traced(configurations, model.parameter_vector()), strict=True))
+    values = dict(zip(outputs, traced(s.samples, model.parameter_vector()), strict=True))
     _positive(values["Mbar"], "inertia Mbar", model.v_names, strict=True)
     _positive(values["Dbar"], "damping Dbar", model.v_names, strict=False)
     _positive(values["Kbar"], "stiffness Kbar", model.v_names, strict=False)
-    _reachable(law, values["H"], values["B"])
-    if law.limits is not None:
+    _moves(law, values["H"])
+    if law.limits is not None and not model.is_constrained:
         _rest_within_limits(law, values["B"][0])
+    return InputRank.of(values["H"], np.nan_to_num(values["pivots"]), not depends_on(H, s.actual.q))
 
 
 def _positive(matrices: np.ndarray, what: str, names: tuple[str, ...], strict: bool) -> None:
@@ -56,17 +58,16 @@ def _positive(matrices: np.ndarray, what: str, names: tuple[str, ...], strict: b
         )
 
 
-def _reachable(law: Law, H: np.ndarray, B: np.ndarray) -> None:
-    for metric, matrix in zip(H, B, strict=True):
-        values = np.linalg.eigvalsh(metric)
-        if np.all(np.isfinite(values)) and values[0] > SINGULAR * values[-1]:
-            continue
-        model = law.model
-        rank = int(np.linalg.matrix_rank(matrix))
-        raise ControlError(
-            f"the inputs of {model.name!r} are not independent: N^T Mbar N is singular, {model.nu} inputs have an input matrix B of rank "
-            f"{rank}. Join inputs that do the same, or remove {model.nu - rank} of {', '.join(map(repr, model.u_names))}."
-        )
+def _moves(law: Law, H: np.ndarray) -> None:
+    """The inputs must do something; where they depend on each other the least ones are taken."""
+    model = law.model
+    effect = np.max(np.abs(np.diagonal(H, axis1=-2, axis2=-1)), axis=0)
+    if np.any(effect > 0.0) and np.all(np.isfinite(effect)):
+        return
+    raise ControlError(
+        f"the inputs {', '.join(map(repr, model.u_names))} of {model.name!r} move nothing that its loops and constraints leave free: B = 0 there. "
+        "Let them act on a joint or a body that can move."
+    )
 
 
 def _rest_within_limits(law: Law, B: np.ndarray) -> None:
@@ -98,12 +99,16 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
 
 
 def check_model(model: Any) -> None:
-    """Raise an error unless ``model`` is a derived model of a tree without velocity constraints."""
+    """Raise an error unless ``model`` is a derived model."""
     if not hasattr(model, "expressions"):
         raise ModelError(f"a law needs a derived model (system.derive()), got {type(model).__name__}.")
+
+
+def check_tree(model: Any, what: str) -> None:
+    """Raise a ControlError unless ``model`` is a derived model of a tree without velocity constraints."""
+    check_model(model)
     closed = [item.name for item in (*model.description.loops, *model.description.constraints)]
     if closed:
         raise ControlError(
-            f"laws are derived for tree systems; {model.name!r} has the constraints {', '.join(map(repr, closed))}. "
-            "Describe the closed part by one joint with its own coordinates (ht.Custom), or control it without the loop."
+            f"{what} is made for tree systems; {model.name!r} has the constraints {', '.join(map(repr, closed))}. Use energy_law, which keeps them."
         )

@@ -14,8 +14,9 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, shape
 from heavytop.compile import Traced, trace_of
-from heavytop.control.checks import SAMPLES, check_model
+from heavytop.control.checks import check_tree
 from heavytop.control.law import FeedbackLaw
+from heavytop.control.samples import sample_configurations
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.expressions import Expressions
 from heavytop.system.model import Model
@@ -135,7 +136,7 @@ def computed_torque(model: Model, damping: Any, stiffness: Any) -> ComputedTorqu
     >>> float(model.acceleration([0.1], [0.0], u)[0].round(12))
     -0.1
     """
-    check_model(model)
+    check_tree(model, "computed torque")
     n = model.nv
     if model.nq != n or not np.allclose(model.kinematics_matrix(model.random(0)), np.eye(n)):
         raise ControlError(
@@ -157,7 +158,7 @@ def _sizes(model: Model) -> tuple[Floats, Floats, Floats]:
     ControlError
         B or M is singular in one of these configurations.
     """
-    configurations = np.vstack([model.neutral(), model.random(0, (SAMPLES,))])
+    configurations = sample_configurations(model)
     B, M = model.input_matrix(configurations), model.mass_matrix(configurations)
     rows = np.linalg.norm(B, axis=2).max(axis=0)
     masses = np.diagonal(M, axis1=1, axis2=2).max(axis=0)

@@ -18,7 +18,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, directional, is_symbolic, jacobian, transpose
+from heavytop._arrays import (
+    Array,
+    as_array,
+    concatenate,
+    directional,
+    is_symbolic,
+    jacobian,
+    substitute,
+    symbol,
+    transpose,
+)
 from heavytop.compile import trace_of
 from heavytop.control.law_terms import LawTerms
 from heavytop.control.prototype import Prototype
@@ -174,15 +184,30 @@ def _stack(expressions: Expressions, blocks: Sequence[EnergyBlock]) -> Array:
     return jacobian(velocities, expressions.v)
 
 
+def _determined(Y: Array, y: Array) -> Array:
+    """v = Y^-1 y; by the definite matrix Y^T Y, which needs no pivots that might vanish somewhere."""
+    return solve_definite(symmetric(transpose(Y) @ Y), np.matvec(transpose(Y), y))
+
+
 class Transport:
-    """The velocity error v_e = v - Q v_R of the terms of a law, and how Q v_R changes along both motions."""
+    """The velocity error v_e = v - Q v_R of the terms of a law, and how Q v_R changes along both motions.
+
+    With loops, velocity constraints or a basis Q v_R must be a velocity that keeps them. Blocks with as many velocities as the system has degrees
+    of freedom determine it. Blocks of all joints do not, in general: then it is the nearest to their wish in the metric of the prototype.
+    """
 
     def __init__(self, terms: LawTerms, blocks: Sequence[EnergyBlock]) -> None:
         self.terms, self.blocks = terms, tuple(blocks)
         size = sum(block.size for block in self.blocks)
-        if size != terms.nv:
+        model = terms.model
+        freedom, joints = terms.freedom, model.coordinates.nv
+        self._nearest = size != freedom
+        if size not in (freedom, joints):
+            wish = (
+                f"{freedom}" if freedom == joints else f"{freedom} degrees of freedom and {joints} velocities of joints"
+            )
             raise ControlError(
-                f"the blocks of the velocity error have {size} velocities, but the system has {terms.nv}. Each degree of freedom "
+                f"the blocks of the velocity error have {size} velocities, but the system has {wish}. Each degree of freedom "
                 "must belong to exactly one block."
             )
 
@@ -190,10 +215,33 @@ class Transport:
     def carried(self) -> Array:
         """Q v_R (nv,) in the velocity coordinates of the model."""
         actual, desired = self.terms.actual, self.terms.desired
-        parts = [block.carry(actual.kinematics, desired.kinematics) for block in self.blocks]
-        Y, y = _stack(actual, self.blocks), concatenate(*parts)
-        # v = Y^-1 y; by the definite matrix Y^T Y, which needs no pivots that might vanish somewhere
-        return solve_definite(symmetric(transpose(Y) @ Y), np.matvec(transpose(Y), y))
+        y = concatenate(*(block.carry(actual.kinematics, desired.kinematics) for block in self.blocks))
+        if actual.description.basis is not None:
+            return self._in_basis(y)
+        if not actual.is_constrained:
+            return _determined(_stack(actual, self.blocks), y)
+        if self._nearest:
+            return self.terms.kept_velocity(_determined(_stack(actual, self.blocks), y))
+        c = actual.constrained
+        rows = np.concatenate([_stack(actual, self.blocks), c.Phi], axis=0)
+        return _determined(rows, concatenate(y, -c.drift))
+
+    def _in_basis(self, y: Array) -> Array:
+        """The velocities of a basis; those of joints are v = T w + t with a drift t."""
+        actual = self.terms.actual
+        drift = substitute(actual.kinematics.v, actual.v, np.zeros(self.terms.nv))
+        joint_v = symbol("joint_v", actual.coordinates.nv)
+        graph = actual.description.graph
+        tree = Kinematics(actual.coordinates, graph.edges, actual.steps, actual.q, joint_v)
+        Y = jacobian(concatenate(*(block.velocity(tree) for block in self.blocks)), joint_v)
+        if not self._nearest:
+            return _determined(_stack(actual, self.blocks), y - np.matvec(Y, drift))
+        wish = _determined(Y, y) - drift
+        total = np.zeros(self.terms.nv)
+        for t in self.terms.inertias:
+            twist = np.matvec(tree.motion(*t.frames).jacobian, wish)
+            total = total + t.generalised(np.matvec(t.matrix, twist))
+        return solve_definite(self.terms.mass_matrix, total)
 
     @cached_property
     def carried_rate(self) -> Array:

@@ -13,11 +13,12 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
 from heavytop._notebook import Overview, Shown, listed
 from heavytop.compile import Kernel, Traced, trace_of
-from heavytop.control.allocation import ENUMERATE_UP_TO, Limits, Projection, box_qp, box_qp_outside
+from heavytop.control.allocation import METRICS, Limits, Projection, nearest_admissible
 from heavytop.control.base import BaseController
 from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
 from heavytop.control.law_terms import LawTerms
+from heavytop.control.rank import LOST, InputRank
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 
@@ -216,7 +217,13 @@ class Law(FeedbackLaw):
         diagnostics: Callable[[], Mapping[str, Array]],
         limits: Limits | None,
         integrals: Sequence[Integral],
+        metric: str = "prototype",
     ) -> None:
+        if metric not in METRICS:
+            raise ControlError(
+                f"metric must be 'prototype' or 'model', whose masses measure accelerations, got {metric!r}."
+            )
+        self.metric, self.rank = metric, None
         self.kind, self.terms, self.limits, self.integrals = kind, terms, limits, tuple(integrals)
         self.model: Model = terms.model
         self.prototype: Prototype = terms.prototype
@@ -229,7 +236,7 @@ class Law(FeedbackLaw):
             rates.append(rate)
         self._bias, self._z_rate = bias, rates
         self._bounds = None if limits is None else limits.bounds(self.model)
-        check_law(self)
+        self.rank: InputRank | None = check_law(self)
 
     @property
     def state_size(self) -> int:
@@ -241,37 +248,21 @@ class Law(FeedbackLaw):
     @property
     def projection(self) -> Projection:
         """Gauss's projection of the prototype equation."""
-        return Projection(self.terms, self._bias)
+        return Projection(self.terms, self._bias, self.metric, self.rank)
 
     def symbols(self) -> dict[str, Array]:
         """Inputs of the law: q, v, q_R, v_R, a_R, p and, with integral action, z."""
         symbols = self.terms.symbols()
         return symbols | {"z": self._z} if self.state_size else symbols
 
-    @property
-    def inside(self) -> bool:
-        """Whether the limits are part of the traced function (few limited inputs) or met outside."""
-        return self._bounds is None or self._limited <= ENUMERATE_UP_TO
-
-    @property
-    def _limited(self) -> int:
-        if self._bounds is None:
-            return 0
-        return int(np.sum(np.isfinite(self._bounds[0]) | np.isfinite(self._bounds[1])))
-
     @cached_property
     def traced_law(self) -> Traced:
         """The law as traced function of its :meth:`symbols`; outputs u, then z_rate with integral action."""
-        if not self.inside:
-            raise ControlError(
-                f"{self!r} has {self._limited} limited inputs; only up to {ENUMERATE_UP_TO} are unrolled into native code. "
-                "Call the law on numbers instead (law(q, v, q_R, ...)), or limit fewer inputs."
-            )
         projection = self.projection
         N = projection.directions
         u = projection.unlimited(N)
         if self._bounds is not None and self.limits is not None:
-            u = box_qp(projection.weight(N, self.limits), u, *self._bounds)
+            u = nearest_admissible(projection.weight(N, self.limits), u, *self._bounds)
         outputs = {"u": u}
         if self.state_size:
             outputs["z_rate"] = concatenate(*self._z_rate)
@@ -288,23 +279,45 @@ class Law(FeedbackLaw):
         return Kernel(self.traced_diagnostics)
 
     @cached_property
-    def _program(self) -> Kernel:
-        """Target and metric of the quadratic program that is solved outside."""
-        projection, limits = self.projection, self.limits
-        N = projection.directions
-        metric = projection.weight(N, limits)
-        outputs = {"u": projection.unlimited(N), "H": metric}
-        if self.state_size:
-            outputs["z_rate"] = concatenate(*self._z_rate)
-        return Kernel(trace_of(f"{self.kind}_program", self.symbols(), outputs))
+    def _effect(self) -> Traced:
+        """H (nu, nu) as function of q and p."""
+        projection, s = self.projection, self.terms
+        return trace_of("effect", {"q": s.actual.q, "p": s.actual.p}, {"H": projection.metric(projection.directions)})
 
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
-    def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:
-        if self.inside or self._bounds is None:
-            return super()._numbers(arguments)
-        target, metric, *_ = self._program(*arguments)
-        return box_qp_outside(metric, target, *self._bounds)
+    def lost_directions(self, q: Array, parameters: Parameters = None) -> tuple[str, ...]:
+        """What the inputs can no longer do at one configuration q (nq,): combinations of inputs that have lost their usual effect, in words.
+
+        >>> import heavytop as ht
+        >>> from heavytop.control import Prototype, energy_law
+        >>> system = ht.System(name="crane")
+        >>> system.body("boom", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
+        >>> system.frame("tip", "boom", at=(1, 0, 0))
+        >>> system.input("pull", ht.Wrench("tip", force=(0, 1, 0), frame="world"))
+        >>> one = ht.Inertia(1.0, moment_at_com=(1, 1, 1))
+        >>> law = energy_law(system.derive(native=False), Prototype({"boom": one}))
+        >>> law.lost_directions([0.0]), law.lost_directions([np.pi / 2])
+        ((), ("'pull'",))
+        """
+        rank, names = self._known_rank, self.model.u_names
+        H = self._effect(self.model.coordinates.check(q, "q"), self.model.parameter_vector(parameters))[0]
+        shares, directions = rank.shares(H)
+        told = []
+        for share, direction in zip(shares, directions.T, strict=True):
+            if share < LOST:
+                large = np.max(np.abs(direction))
+                first = next(x for x in direction if abs(x) > 0.05 * large)
+                terms = [(x / first, n) for x, n in zip(direction, names, strict=True) if abs(x) > 0.05 * large]
+                words = " ".join(f"{'+' if x > 0 else '-'} {_factor(x)}{n!r}" for x, n in terms)
+                told.append(words.removeprefix("+ "))
+        return tuple(told)
+
+    @property
+    def _known_rank(self) -> InputRank:
+        if self.rank is None:
+            raise ControlError(f"{self!r} has not been examined yet.")
+        return self.rank
 
     def diagnostics(
         self,
@@ -316,10 +329,22 @@ class Law(FeedbackLaw):
         z: Array | None = None,
         parameters: Parameters = None,
     ) -> dict[str, np.ndarray]:
-        """Desired acceleration ``a_d`` (..., nv), energy ``W`` (J), ``dissipation`` (W) and ``defect`` (W) at a state.
+        """Desired acceleration ``a_d`` (..., nv), energy ``W`` (J), ``dissipation`` (W) and ``defect`` (W) at a state, and what the inputs can do.
+
+        ``rank`` (...) is the number of independent directions of the inputs, ``shares`` (..., nu) how much of its usual effect each direction has,
+        ascending, and ``lost`` (..., nu) the weakest direction where it is lost, else zero; :meth:`lost_directions` says it in words.
 
         Where the prototype equation is realised in full, ``W' = -dissipation + defect`` for the energy-based law. The defect is
         nan for the laws that have no such balance.
         """
-        values = self._diagnostics_kernel(*self._arguments(q, v, q_R, v_R, a_R, z, parameters))
-        return dict(zip(self.traced_diagnostics.outputs, values, strict=True))
+        arguments = self._arguments(q, v, q_R, v_R, a_R, z, parameters)
+        told = dict(zip(self.traced_diagnostics.outputs, self._diagnostics_kernel(*arguments), strict=True))
+        shares, directions = self._known_rank.shares(self._effect(arguments[0], arguments[5])[0])
+        kept = shares >= LOST
+        told["rank"], told["shares"] = np.sum(kept, axis=-1), shares
+        told["lost"] = np.where(kept[..., :1], 0.0, directions[..., :, 0])
+        return told
+
+
+def _factor(x: float) -> str:
+    return "" if abs(abs(x) - 1.0) < 0.005 else f"{abs(x):.3g} "

@@ -12,18 +12,20 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, transpose
+from heavytop._arrays import Array, Floats, sparse, transpose
 from heavytop.control.prototype import Pair, Prototype
+from heavytop.control.samples import freedom_of, sample_configurations
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3
 from heavytop.geometry.wrenches import error_wrench, stiffness_energy
+from heavytop.system.elimination import SparseLDL
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.expressions import Expressions
 from heavytop.system.kinematics import Motion
 from heavytop.system.model import Model
 from heavytop.system.moments import Moments
 from heavytop.system.names import WORLD
-from heavytop.system.solve import symmetric
+from heavytop.system.solve import solve_definite, symmetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +35,11 @@ class Term:
     Attributes
     ----------
     moments : X' (4, 4). matrix : Vee(X') (6, 6).
-    motion, reference : actual and desired motion of body b relative to body a.
+    frames : (a, b). motion, reference : actual and desired motion of body b relative to body a.
     reference_rate : (6,) rate of the desired twist, J_R a_R + d/dt(J_R) v_R.
     """
 
+    frames: Pair
     moments: Array
     matrix: Array
     motion: Motion
@@ -69,6 +72,16 @@ class LawTerms:
         """The model's own dynamics at (q, v)."""
         return self.actual.dynamics
 
+    @cached_property
+    def samples(self) -> Floats:
+        """Configurations (n, nq) at which the law is examined."""
+        return sample_configurations(self.model)
+
+    @cached_property
+    def freedom(self) -> int:
+        """Degrees of freedom: of the velocities that loops and constraints leave."""
+        return freedom_of(self.model, self.samples)
+
     @property
     def nv(self) -> int:
         """Number of velocity coordinates."""
@@ -90,7 +103,7 @@ class LawTerms:
         """A distribution on body b relative to body a."""
         motion, reference = self.actual.kinematics.motion(a, b), self.desired.kinematics.motion(a, b)
         rate = np.matvec(reference.jacobian, self.desired.a) + reference.bias
-        return Term(moments.moments, moments.matrix, motion, reference, rate)
+        return Term((a, b), moments.moments, moments.matrix, motion, reference, rate)
 
     @cached_property
     def inertias(self) -> tuple[Term, ...]:
@@ -114,6 +127,29 @@ class LawTerms:
     def mass_matrix(self) -> Array:
         """Mbar = sum_b J^T Mbar_b J (nv, nv)."""
         return quadratic(self.inertias, self.nv)
+
+    # --- constraints: what is nearest to a wish in the metric of the prototype and keeps them -----------------------------------
+
+    @cached_property
+    def _release(self) -> Array:
+        """Mbar^-1 Phi^T (nv, m)."""
+        return sparse(solve_definite(self.mass_matrix, transpose(self.actual.constrained.Phi)))
+
+    @cached_property
+    def _compliance(self) -> SparseLDL:
+        """Guarded factorisation of Phi Mbar^-1 Phi^T."""
+        constrained = self.actual.constrained
+        return SparseLDL(constrained.Phi @ self._release, constrained.groups)
+
+    def kept_velocity(self, v: Array) -> Array:
+        """The velocity (nv,) nearest to v with Phi v + b = 0."""
+        c = self.actual.constrained
+        return v - np.matvec(self._release, self._compliance.solve(np.matvec(c.Phi, v) + c.drift))
+
+    def kept_acceleration(self, a: Array) -> Array:
+        """The acceleration (nv,) nearest to a with Phi a + d/dt(Phi) v + d/dt(b) = 0."""
+        c = self.actual.constrained
+        return a - np.matvec(self._release, self._compliance.solve(np.matvec(c.Phi, a) + c.bias))
 
     @cached_property
     def damping_matrix(self) -> Array:

@@ -35,16 +35,22 @@ NO_BALANCE = np.asarray(np.nan)
 
 @remembered
 def particle_law(
-    model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
+    model: Model,
+    prototype: Prototype,
+    limits: LimitsLike = None,
+    integral: Integral | Sequence[Integral] = (),
+    metric: str = "prototype",
 ) -> Law:
     """The particle-based law: every particle of the prototype is drawn to its own place on the reference.
 
     Parameters
     ----------
-    model : a derived model with a tree graph, in any coordinates.
+    model : a derived model in any coordinates; loops, velocity constraints and bases are kept.
     prototype : the desired moments.
     limits : limits of the inputs: a pair (lower, upper) or :class:`.Limits`.
     integral : integral action, one term or several.
+    metric : whose masses measure how far an acceleration is from the desired one, where the inputs cannot produce that: those of the
+        "prototype" or of the "model".
 
     Notes
     -----
@@ -62,12 +68,16 @@ def particle_law(
     def diagnostics() -> dict[str, Array]:
         return {"W": particle_energy(terms), "dissipation": particle_dissipation(terms), "defect": NO_BALANCE}
 
-    return Law("particle", terms, particle_bias(terms), diagnostics, Limits.of(limits), _terms(integral))
+    return Law("particle", terms, particle_bias(terms), diagnostics, Limits.of(limits), _terms(integral), metric)
 
 
 @remembered
 def body_law(
-    model: Model, prototype: Prototype, limits: LimitsLike = None, integral: Integral | Sequence[Integral] = ()
+    model: Model,
+    prototype: Prototype,
+    limits: LimitsLike = None,
+    integral: Integral | Sequence[Integral] = (),
+    metric: str = "prototype",
 ) -> Law:
     """The body-based law: the error pose of every body moves like a free body with springs and dampers.
 
@@ -86,7 +96,7 @@ def body_law(
         defect = np.asarray(0.0) if len(terms.inertias) == 1 else NO_BALANCE
         return {"W": body_energy(terms), "dissipation": body_dissipation(terms), "defect": defect}
 
-    return Law("body", terms, body_bias(terms), diagnostics, Limits.of(limits), _terms(integral))
+    return Law("body", terms, body_bias(terms), diagnostics, Limits.of(limits), _terms(integral), metric)
 
 
 @remembered
@@ -97,15 +107,18 @@ def energy_law(
     integral: Integral | Sequence[Integral] = (),
     transport: str = "product",
     blocks: Sequence[EnergyBlock] | None = None,
+    metric: str = "prototype",
 ) -> Law:
     """The energy-based law: the velocity error is a tangent vector, so the energy balance is exact. Recommended.
 
     Parameters
     ----------
-    model, prototype, limits, integral : as in :func:`particle_law`.
+    model, prototype, limits, integral, metric : as in :func:`particle_law`.
     transport : how the desired velocity is carried to the actual configuration. "product": points at the centres of stiffness and
         attitudes separately; "se3": poses as a whole.
-    blocks : the error blocks themselves, instead of those that ``transport`` names.
+    blocks : the error blocks themselves, instead of those that ``transport`` names. On a system with loops, velocity constraints or a basis
+        as many velocities as degrees of freedom (a crank): the energy balance is exact wherever these determine the motion; by
+        default all joints, and what the constraints keep of their wish.
 
     Examples
     --------
@@ -123,7 +136,7 @@ def energy_law(
         return {"W": carried.energy, "dissipation": carried.dissipation, "defect": carried.defect}
 
     kind = "energy" if transport == "product" or blocks is not None else "energy_se3"
-    return Law(kind, terms, carried.bias, diagnostics, Limits.of(limits), _terms(integral))
+    return Law(kind, terms, carried.bias, diagnostics, Limits.of(limits), _terms(integral), metric)
 
 
 def _law_terms(model: Model, prototype: Prototype) -> LawTerms:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, Numbers, concatenate, shape, split, symbol
+from heavytop._travel import Unchanging
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import REFERENCE, BaseController
 from heavytop.errors import ControlError, unknown_name
@@ -60,7 +61,7 @@ class PartialPlant:
         return cls(model.name, model.nq, model.nv, tuple(u_names), tuple(model.parameter_names))
 
 
-class Seen:
+class Seen(Unchanging):
     """What a wrapper sees, as symbols that are made when they are asked for: what nobody asks for is no argument.
 
     Attributes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.compile.program import Program
 from heavytop.compile.trace import trace_of
 from heavytop.equations.polynomial import COORDINATE, PARAMETER, VELOCITY
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f", "Phi")
 
 
-class Equations:
+class Equations(Unchanging):
     """The equations ``M a + c + D v + fK + fG = B u + f`` with ``q' = A v`` and ``phi(q) = 0``.
 
     Loops and velocity constraints that the velocity coordinates do not satisfy by themselves add ``Phi^T lam`` on the right-hand side

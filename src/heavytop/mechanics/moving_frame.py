@@ -26,6 +26,7 @@ from heavytop._arrays import (
     part,
     transpose,
 )
+from heavytop._travel import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3, so3
@@ -197,7 +198,7 @@ def minimum_norm_force(mass: Array, force: Array, matrix: Array, right: Array) -
     return np.matvec(transpose(matrix), solve(weighted, lack, "A M^-1 A^T"))
 
 
-class MovingFrame:
+class MovingFrame(Unchanging):
     """A mechanism derived by the moving frame method: :class:`FrameMotion` at (q, v, t).
 
     Parameters

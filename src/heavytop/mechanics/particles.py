@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, jacobian, transpose
+from heavytop._travel import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.mechanics.functions import (
@@ -58,7 +59,7 @@ class Drag:
 
 
 @dataclass(frozen=True, eq=False)
-class ParticleSystem:
+class ParticleSystem(Unchanging):
     """Particles at ``positions(q, t)`` (n, 3) with ``masses`` (n,), moved by coordinates.
 
     Parameters

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose, vector
+from heavytop._travel import Unchanging
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.geometry import so3
 from heavytop.plan.scene import NodeScene, check_frame
 from heavytop.system.model import Model
 
 
-class Constraint(ABC):
+class Constraint(Unchanging, ABC):
     """What a motion must fulfil at a moment.
 
     >>> issubclass(Point, Constraint)

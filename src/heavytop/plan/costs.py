@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, directional, symbol
+from heavytop._travel import Unchanging
 from heavytop.compile import trace_of
 from heavytop.control.charts import miss
 from heavytop.errors import PlanError, wrong_shape
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from heavytop.control.reference import Reference
 
 
-class Cost(ABC):
+class Cost(Unchanging, ABC):
     """A cost; costs can be added and multiplied by numbers.
 
     >>> issubclass(Time, Cost)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._travel import Unchanging
 from heavytop.errors import ModelError, unknown_name, wrong_shape
 from heavytop.show.meshes import Floats, Surface, frozen_array
 from heavytop.show.palette import ROLES
@@ -136,7 +137,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class Scene(Unchanging):
     """Bodies in motion.
 
     Parameters
@@ -230,7 +231,7 @@ class Marker:
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(Unchanging):
     """Curves over time in one plot.
 
     Parameters
@@ -296,7 +297,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class Report(Unchanging):
     """All that a page or a set of figures shows.
 
     Parameters

@@ -13,6 +13,7 @@ from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.sweep.bar import Bar
 from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
+from heavytop.sweep.checks import reopen_damaged
 from heavytop.sweep.engine import Cluster, Region, connected, in_process
 from heavytop.sweep.flights import FlightCases
 from heavytop.sweep.grid import make_grid
@@ -205,7 +206,7 @@ def run_study(
             in_process(study, regions, keep, keep, bar)
         else:
             with connected(client, workers) as made:
-                Cluster(made, study, None, retries, timeout, bar, keep, keep).run(regions)
+                Cluster(made.client, study, None, retries, timeout, bar, keep, keep, made.revive).run(regions)
     return in_memory(study, arrays, layout)
 
 
@@ -221,12 +222,13 @@ def _into_store(
 ) -> Result:
     if store.exists:
         store.check(study)
+        reopen_damaged(store)
+        if retry_failed:
+            store.reopen(np.flatnonzero(store.marks() == GIVEN_UP).tolist())
     else:
         store.create(study)
     store.tidy()
-    chunks, marks = store.chunks, store.marks()
-    again = (OPEN, GIVEN_UP) if retry_failed else (OPEN,)
-    regions: dict[int, Region] = _Regions(chunks, [int(k) for k in np.flatnonzero(np.isin(marks, again))])
+    regions: dict[int, Region] = _Regions(store.chunks, np.flatnonzero(store.marks() == OPEN).tolist())
 
     def keep(index: int, output: Output) -> None:
         store.write(index, output, study)
@@ -242,9 +244,9 @@ def _into_store(
             in_process(study, regions, keep, give_up, bar)
         else:
             with connected(client, workers) as made:
-                Cluster(made, study, store.path, retries, timeout, bar, keep, give_up).run(regions)
+                Cluster(made.client, study, store.path, retries, timeout, bar, keep, give_up, made.revive).run(regions)
     store.tidy()
-    return open_result(store.path, study)
+    return open_result(store.path, study, check=False)
 
 
 def _size(region: Region) -> int:

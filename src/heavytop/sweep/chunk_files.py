@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,32 @@ class ChunkFormat:
             return compress.encode(texts.encode(whole.reshape(-1)))
         return compress.encode(np.ascontiguousarray(whole, dtype=whole.dtype.newbyteorder("<")))
 
+    def decoded(self, content: bytes | None) -> np.ndarray:
+        """Values of one chunk from the content of its file, as it was written: whole, also at the edge of the array."""
+        if content is None:
+            return np.full(self.shape, self.fill, dtype=object if self.dtype is str else self.dtype)
+        compress, texts = _codecs()
+        raw = compress.decode(content)
+        if self.dtype is str:
+            return np.asarray(texts.decode(raw), dtype=object).reshape(self.shape)
+        return np.frombuffer(raw, dtype=self.dtype.newbyteorder("<")).reshape(self.shape)
 
-def decoded(content: bytes) -> bytes:
-    """What was encoded, as bytes."""
-    return bytes(_codecs()[0].decode(content))
+
+def digest(files: Mapping[str, bytes | None]) -> int:
+    """62 bits that change with the names and contents of files, and with which of them there are."""
+    made = blake2b(digest_size=8)
+    for name, content in sorted(files.items()):
+        made.update(f"{name} {-1 if content is None else len(content)}\n".encode())
+        made.update(content or b"")
+    return int.from_bytes(made.digest(), "little") >> 2
+
+
+def content_of(path: Path) -> bytes | None:
+    """The content of a file; None if there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def _all_fill(values: np.ndarray, fill: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import is_symbolic, shape, to_sx
-from heavytop._travel import kept_attributes
+from heavytop._travel import Portable, kept_attributes
 from heavytop.simulate.run import Run
 from heavytop.system.model import Model
 
@@ -54,15 +54,19 @@ def _look(value: Any) -> str:
     return text if len(text) < 90 and " at 0x" not in text else type(value).__name__
 
 
-def _texts(value: Any, seen: dict[int, int]) -> Iterable[str]:
+Seen = dict[int, tuple[int, Any]]
+"""Number of what was told, by its id; kept here, as the id of an object that is gone may become that of another."""
+
+
+def _texts(value: Any, seen: Seen) -> Iterable[str]:
     """The content of a value as a stream of texts; whatever was told before is told by its number."""
     if value is None or isinstance(value, str | bytes | bool | int | float | complex | np.generic):
         yield f"{type(value).__name__} {value!r}"
         return
     if id(value) in seen:
-        yield f"again {seen[id(value)]}"
+        yield f"again {seen[id(value)][0]}"
         return
-    seen[id(value)] = len(seen)
+    seen[id(value)] = len(seen), value
     if isinstance(value, Model) and value.description.fingerprint is not None:
         yield f"model {value.description.fingerprint}"
     elif type(value).__name__ == "Function" and hasattr(value, "serialize"):  # of CasADi
@@ -79,6 +83,9 @@ def _texts(value: Any, seen: dict[int, int]) -> Iterable[str]:
         yield from _function(value, seen)
     elif isinstance(value, type | ModuleType | BuiltinFunctionType):
         yield f"{type(value).__name__} {getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
+    elif type(value).__module__.partition(".")[0] == "xarray" and hasattr(value, "to_dict"):
+        yield type(value).__name__
+        yield from _texts(value.to_dict(data="array"), seen)  # pyright: ignore
     elif isinstance(value, Mapping):
         yield f"map {len(value)}"
         for key, item in value.items():
@@ -94,7 +101,7 @@ def _texts(value: Any, seen: dict[int, int]) -> Iterable[str]:
         yield from _object(value, seen)
 
 
-def _object(value: Any, seen: dict[int, int]) -> Iterable[str]:
+def _object(value: Any, seen: Seen) -> Iterable[str]:
     cls = type(value)
     yield f"{cls.__module__}.{cls.__qualname__}"
     made_by = vars(value).get("_made_by") if hasattr(value, "__dict__") else None
@@ -105,16 +112,38 @@ def _object(value: Any, seen: dict[int, int]) -> Iterable[str]:
         yield from _texts(value.description, seen)
     elif isinstance(value, Run):
         yield from _texts((value.t, value.q, value.v), seen)
-    elif hasattr(value, "__dict__"):
+    elif hasattr(value, "__dict__") and (isinstance(value, Portable) or not _pickles_itself(cls)):
         for name, item in kept_attributes(value).items():
             yield name
             yield from _texts(item, seen)
+        yield from _texts({n: getattr(value, n) for n in _slots(cls) if hasattr(value, n)}, seen)
     else:
         reduced = value.__reduce_ex__(4)
-        yield from _texts(reduced[1] if isinstance(reduced, tuple) else reduced, seen)
+        if isinstance(reduced, tuple):  # arguments, state, entries of a list and of a map
+            entries = [None if items is None else list(items) for items in reduced[3:5]]
+            reduced = (*reduced[1:3], *entries)
+        yield from _texts(reduced, seen)
 
 
-def _function(function: FunctionType, seen: dict[int, int]) -> Iterable[str]:
+def _pickles_itself(cls: type) -> bool:
+    """Whether a class says itself what is kept of its objects."""
+    return any(
+        getattr(cls, name, None) is not getattr(object, name, None)
+        for name in ("__reduce_ex__", "__reduce__", "__getstate__")
+    )
+
+
+def _slots(cls: type) -> list[str]:
+    """Attributes that are not in the dictionary of an object."""
+    found = [name for base in cls.__mro__ for name in _as_tuple(vars(base).get("__slots__", ()))]
+    return [name for name in found if name not in ("__dict__", "__weakref__")]
+
+
+def _as_tuple(names: Any) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _function(function: FunctionType, seen: Seen) -> Iterable[str]:
     """Its code, defaults, closure and the numbers and functions of its module that it uses."""
     module = function.__module__ or ""
     yield f"function {module} {function.__qualname__}"

@@ -27,6 +27,8 @@ AHEAD = 3
 PATIENCE, LEAST_PATIENCE = 20.0, 60.0
 """A worker is taken for hanging after so many times the slowest chunk so far, and so many seconds."""
 POLL = 1.0
+STARTS = 5
+"""How often workers on this machine are started before it is given up."""
 CALM = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
@@ -161,9 +163,10 @@ class Cluster:
         bar: Bar,
         keep: Keep,
         give_up: Keep,
+        revive: Callable[[], None] | None = None,
     ) -> None:
         self.client, self.study, self.path, self.retries, self.timeout = client, study, path, retries, timeout
-        self.bar, self.keep, self.give_up = bar, keep, give_up
+        self.bar, self.keep, self.give_up, self.revive = bar, keep, give_up, revive
         self.recipe = pack(study)
         self.flying: dict[Any, _Flying] = {}
         self.waiting: list[tuple[int, int]] = []
@@ -187,6 +190,8 @@ class Cluster:
                 for future in done:
                     self._take(future, regions)
                 self._look_after(regions)
+                if self.revive is not None:
+                    self.revive()
         finally:
             self.client.cancel(list(self.flying), force=True)
 
@@ -256,37 +261,76 @@ class Cluster:
                 return
 
 
+@dataclass(frozen=True)
+class Connection:
+    """A Dask client and, where the workers are ours, what replaces those that are gone for good."""
+
+    client: Any
+    revive: Callable[[], None] | None = None
+
+
 @contextmanager
-def connected(client: Any, workers: int | None) -> Iterator[Any]:
-    """A Dask client from what a user gives: "local", an address, a scheduler file or a client."""
+def connected(client: Any, workers: int | None) -> Iterator[Connection]:
+    """A connection from what a user gives: "local", an address, a scheduler file or a client."""
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError:
         raise SweepError("a sweep on a cluster needs Dask: pip install 'heavytop[cluster]'.") from None
     if isinstance(client, Client):
-        yield client
+        yield Connection(client)
         return
     if not isinstance(client, str | Path):
         raise SweepError(
             f"client must be None, 'local', an address, a scheduler file or a dask Client, got {client!r}."
         )
     if client == "local":
-        import logging
-
         from dask import config
 
-        options: Any = {
-            "threads_per_worker": 1,
-            "processes": True,
-            "dashboard_address": None,
-            "silence_logs": logging.CRITICAL,
-        }
-        with config.set(CALM), LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as made:
-            yield made
+        with config.set(CALM), _local_cluster(workers) as cluster, Client(cluster) as made:
+            yield Connection(made, _Nurse(cluster))
         return
     try:
         made = Client(scheduler_file=str(client)) if Path(client).is_file() else Client(str(client), timeout=30)
     except (OSError, ValueError) as error:
         raise SweepError(f"no scheduler answers at {str(client)!r}: {error}.") from error
     with made:
-        yield made
+        yield Connection(made)
+
+
+def _local_cluster(workers: int | None) -> Any:
+    """Workers on this machine; a worker that dies while it starts takes the start of all with it, so it is tried again."""
+    import logging
+
+    from distributed import LocalCluster
+
+    options: Any = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": None,
+        "silence_logs": logging.CRITICAL,
+    }
+    for left in reversed(range(STARTS)):
+        try:
+            return LocalCluster(n_workers=workers, **options)
+        except RuntimeError as error:
+            if not left:
+                raise SweepError(f"the workers cannot be started: {error.__cause__ or error}.") from error
+    raise AssertionError
+
+
+class _Nurse:
+    """Replaces workers of a local cluster that are gone for good: Dask restarts one that dies, but not one that dies while it is restarted."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster, self._wanted = cluster, len(cluster.worker_spec)
+
+    def __call__(self) -> None:
+        if len(self._cluster.scheduler_info["workers"]) < self._wanted:
+            self._cluster.loop.add_callback(self._replace)
+
+    def _replace(self) -> None:
+        gone = [name for name, nanny in self._cluster.workers.items() if nanny.status.name in ("closed", "failed")]
+        for name in gone:
+            del self._cluster.workers[name]
+        if gone:
+            self._cluster.scale(self._wanted)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from heavytop._notebook import Overview, Shown, listed
 from heavytop.errors import SweepError, unknown_name
+from heavytop.sweep.checks import check_store
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.store import DONE, GIVEN_UP, Store, coordinates
@@ -73,14 +75,27 @@ class Result(Shown):
 
     def outcomes(self) -> dict[str, int]:
         """How many points ended in which way; "open" are those that were not computed."""
-        codes, counts = np.unique(self.data["outcome"].values, return_counts=True)
-        return {("open" if c < 0 else OUTCOMES[c]): int(n) for c, n in zip(codes, counts, strict=True)}
+        found: dict[int, int] = {}
+        for values in self._blocks("outcome"):
+            for code, count in zip(*np.unique(values, return_counts=True), strict=True):
+                found[int(code)] = found.get(int(code), 0) + int(count)
+        return {("open" if c < 0 else OUTCOMES[c]): found[c] for c in sorted(found)}
 
     def causes(self) -> dict[str, int]:
         """Why points failed or ended early, and how many did for that reason."""
-        texts, counts = np.unique(self.data["cause"].values.astype(object).astype(str), return_counts=True)
-        found = {str(t): int(n) for t, n in zip(texts, counts, strict=True) if t}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        found: Counter[str] = Counter()
+        for values in self._blocks("cause"):
+            found.update(str(text) for text in values.reshape(-1).tolist() if text)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def _blocks(self, name: str) -> Iterator[np.ndarray]:
+        """The values of a variable; those of a store chunk by chunk, as all of them may be more than memory holds."""
+        if self.store is None or self.data[name].shape != Store(self.store).chunks.shape:
+            yield self.data[name].values
+            return
+        store = Store(self.store)
+        for index in range(len(store.chunks)):
+            yield store.values(name, index)
 
     def place(self, **chosen: Any) -> tuple[int, ...]:
         """Index of a point along every dimension, from the values of variables or positions along dimensions.
@@ -134,8 +149,13 @@ class Result(Shown):
         return write_sweep(self, path, runs)
 
 
-def open_result(path: str | Path, study: Study | None = None) -> Result:
+def open_result(path: str | Path, study: Study | None = None, *, check: bool = True) -> Result:
     """The result in a store, as far as it got; arrays are read when they are used.
+
+    Parameters
+    ----------
+    check : read all files first and compare them with the checksums of their chunks; damage is an error that names it. Without the
+        check a lost file reads as missing values.
 
     Examples
     --------
@@ -147,6 +167,8 @@ def open_result(path: str | Path, study: Study | None = None) -> Result:
     import xarray
 
     store = Store(path)
+    if check:
+        check_store(store)
     varied, dims = store.attributes["varied"], store.attributes["dimensions"]
     data = xarray.open_zarr(str(store.path), consolidated=False, chunks=None)
     data = data.set_coords([name for name in varied if name in data]).drop_vars("done")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,17 @@ import numpy as np
 from heavytop._files import sweep_leftovers, work_folder
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Output, missing
-from heavytop.sweep.chunk_files import ChunkFormat, compressor, decoded, file_of, put, settle
+from heavytop.sweep.chunk_files import ChunkFormat, compressor, content_of, digest, file_of, put, settle
 from heavytop.sweep.describe import difference
 from heavytop.sweep.grid import DRAW, Chunks, Variable
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.study import StoredVariable, Study, write_into
 
 FORMAT = "heavytop sweep 1"
-OPEN, DONE, GIVEN_UP = 0, 1, 2
-"""Marks of a chunk."""
+OPEN, DONE, GIVEN_UP, UNREADABLE = 0, 1, 2, 3
+"""Marks of a chunk: the two lowest bits of a number whose other bits are the digest of the chunk's files."""
+CHECKSUMS = "checksums.json"
+"""File, beside the marks, with the digests of what is written once: names, shapes, coordinates."""
 
 
 def zarr_module() -> Any:
@@ -72,16 +74,32 @@ class Store:
 
     def marks(self) -> np.ndarray:
         """The mark of every chunk."""
-        marks = np.full(len(self.chunks), OPEN, dtype=np.uint8)
+        marks = (self.seals() & 3).astype(np.uint8)
+        for index in np.flatnonzero(marks == UNREADABLE).tolist():
+            raise SweepError(f"{str(self._mark(index))!r} is damaged. Run the same sweep again to do this chunk anew.")
+        return marks
+
+    def seals(self) -> np.ndarray:
+        """Mark and digest of every chunk, as one number each."""
+        seals = np.full(len(self.chunks), OPEN, dtype=np.uint64)
         folder = self.path / "done" / "c"
         for name in os.listdir(folder) if folder.is_dir() else ():
-            try:
-                marks[int(name)] = decoded((folder / name).read_bytes())[0]
-            except (OSError, ValueError, IndexError, RuntimeError) as error:
-                raise SweepError(
-                    f"{str(folder / name)!r} is damaged: {error}. Remove it to do this chunk again."
-                ) from error
-        return marks
+            if name.isdecimal() and int(name) < len(seals):
+                try:
+                    seals[int(name)] = MARK.decoded((folder / name).read_bytes())[0]
+                except (OSError, ValueError, RuntimeError):
+                    seals[int(name)] = UNREADABLE
+        return seals
+
+    def values(self, name: str, index: int) -> np.ndarray:
+        """An array of the result (``outcome``, ``cause``, a measure) on one chunk."""
+        form = self.formats[name]
+        box = tuple(slice(0, s.stop - s.start) for s in self.chunks.region(index))
+        path = self._file(name, form, self.chunks.place(index))
+        try:
+            return form.decoded(content_of(path))[box]
+        except (OSError, ValueError, RuntimeError) as error:
+            raise SweepError(f"{str(path)!r} is damaged: {error}. Run the same sweep again to do it anew.") from error
 
     @cached_property
     def entries(self) -> dict[str, StoredVariable]:
@@ -109,6 +127,7 @@ class Store:
             with work_folder(parent, self.path.name) as work:
                 group = zarr_module().create_group(str(work / "new"), attributes=_attributes(study))
                 self._fill(group, study, chunks, layout)
+                write_checksums(work / "new")
                 settle(work / "new")
                 (work / "new").rename(self.path)
         except OSError as error:
@@ -162,12 +181,13 @@ class Store:
         """Write a chunk, see it on the disk, then mark it."""
         files: dict[Path, bytes | None] = {}
         place = self.chunks.place(index)
+        for name, form, number, values in self._draws(index, output, study):
+            files[self._file(name, form, (number,))] = form.encoded(values)
         for name, values in self._values(index, output):
             form = self.formats[name]
             files[self._file(name, form, place)] = None if values is None else form.encoded(values)
-        for name, form, number, values in self._draws(index, output, study):
-            files[self._file(name, form, (number,))] = form.encoded(values)
-        done = {file_of(self.path, "done", (index,)): MARK.encoded(np.array([mark], dtype=np.uint8))}
+        seal = digest({self._name(path): content for path, content in files.items()}) << 2 | mark
+        done = {self._mark(index): MARK.encoded(np.array([seal], dtype=np.uint64))}
         try:
             for part in (files, done):
                 self._put(part)
@@ -176,6 +196,27 @@ class Store:
                 f"cannot write to {str(self.path)!r}: {error.strerror or error}. What was marked as done is safe; run the same sweep again "
                 "to do the rest."
             ) from error
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.path).as_posix()
+
+    def _mark(self, index: int) -> Path:
+        return file_of(self.path, "done", (index,))
+
+    def files(self, index: int) -> list[Path]:
+        """Where the files of a chunk are; there are none for arrays that hold nothing."""
+        place = self.chunks.place(index)
+        found = [self._file(name, form, place) for name, form in self.formats.items()]
+        dims: list[str] = self.attributes["dimensions"]
+        axis = dims.index(DRAW) if DRAW in dims else -1
+        if axis >= 0 and not any(k for a, k in enumerate(place) if a != axis):
+            further: dict[str, int] = self.attributes["drawn"]
+            found += [file_of(self.path, name, (place[axis], *(0,) * n)) for name, n in further.items()]
+        return found
+
+    def reopen(self, indices: Iterable[int]) -> None:
+        """Take the marks of chunks away, so that they are done again."""
+        put({self._mark(index): None for index in indices}, self.path / "done")
 
     def _put(self, files: Mapping[Path, bytes | None]) -> None:
         try:
@@ -201,7 +242,9 @@ class Store:
         if output.causes:
             arrays["cause"] = np.full(counts, "", dtype=object)
         write_into(arrays, box, output, self.entries)
+        outcome = arrays.pop("outcome")
         yield from {"cause": None, **arrays}.items()
+        yield "outcome", outcome  # the last: where it says how a run ended, the rest of the run is there
 
     def _draws(self, index: int, output: Output, study: Study) -> Iterator[tuple[str, ChunkFormat, int, np.ndarray]]:
         """Name, format, chunk and values of the random variables on this range of draws, for the first chunk that has them."""
@@ -225,8 +268,14 @@ class Store:
         sweep_leftovers(self.path / "done")
 
 
-MARK = ChunkFormat((1,), np.dtype(np.uint8), OPEN)
+MARK = ChunkFormat((1,), np.dtype(np.uint64), OPEN)
 """Of the marks of chunks, one in a file."""
+
+
+def write_checksums(root: Path) -> None:
+    """Write down the digests of all files of a new store."""
+    names = [path.relative_to(root).as_posix() for path in sorted(root.rglob("*")) if path.is_file()]
+    (root / "done" / CHECKSUMS).write_text(json.dumps({n: digest({n: (root / n).read_bytes()}) for n in names}))
 
 
 def _formats(size: Sequence[int], entries: Mapping[str, StoredVariable]) -> dict[str, ChunkFormat]:
@@ -273,6 +322,7 @@ def _attributes(study: Study) -> dict[str, Any]:
             n: {"dims": e.dims, "shape": e.shape, "dtype": e.dtype, "unit": e.unit} for n, e in study.layout.items()
         },
         "varied": list(study.grid.variables),
+        "drawn": {v.name: len(v.shape) for v in study.grid.variables.values() if v.distribution is not None},
         "dimensions": list(study.grid.sizes),
     }
 

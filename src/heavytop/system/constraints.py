@@ -242,6 +242,26 @@ class ConstrainedDynamics:
             right = right + np.matvec(self.dynamics.input_matrix, u)
         return self._mass.solve(right)
 
+    def directions(self, forces: Array) -> Array:
+        """Accelerations (nv, n) per unit of generalised forces, the columns (nv, n), that the constraints leave."""
+        free = sparse(self._mass.solve(forces))
+        return free - self._released @ self._compliance.solve(self.Phi @ free)
+
+    def passive_acceleration(self) -> Array:
+        """a (nv,) without inputs, and without friction that depends on the reactions."""
+        u = np.zeros(len(self.dynamics.description.inputs))
+        return self.free_acceleration(u) + np.matvec(self._released, self._frictionless_multipliers(u))
+
+    @cached_property
+    def bias(self) -> Array:
+        """d/dt(Phi) v + d/dt(b) (m,) of all rows."""
+        return concatenate(*(rows.bias for rows in self.rows))
+
+    @cached_property
+    def drift(self) -> Array:
+        """b (m,) of all rows: they demand Phi v + b = 0."""
+        return concatenate(*(rows.drift for rows in self.rows))
+
     @cached_property
     def friction(self) -> ReactionFriction | None:
         """Friction that depends on the reactions; None if there is none."""

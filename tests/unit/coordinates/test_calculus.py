@@ -467,20 +467,21 @@ def test_linear_coefficients_agree_with_a_perturbed_trajectory():
 
     rng = np.random.default_rng(17)
     v0, v1, e0, e1 = rng.standard_normal((4, 3))
-    q0, t, s, h = c.random(3), 0.2, 1e-4, 1e-3
+    q0, t, s, h = c.random(3), 0.2, 2e-3, 4e-3
     v = lambda t: v0 + v1 * t  # noqa: E731
     eps = lambda t: e0 + np.sin(2 * t) * e1  # noqa: E731
 
     def f_along(s):
         curve = perturbed(c, q0, v, eps, s)
-        w = [velocity_of(c, curve, t + k * h, 1e-3) for k in (-2, -1, 1, 2)]
+        w = [velocity_of(c, curve, t + k * h, h) for k in (-2, -1, 1, 2)]
         rate = (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h)
-        return f(curve(t), velocity_of(c, curve, t, 1e-3), rate)
+        return f(curve(t), velocity_of(c, curve, t, h), rate)
 
     value, F0, F1, F2 = linear_coefficients(c, f, perturbed(c, q0, v, eps, 0)(t), v(t), v1)
     linear = F0 @ eps(t) + F1 @ (2 * np.cos(2 * t) * e1) + F2 @ (-4 * np.sin(2 * t) * e1)
-    assert np.abs((f_along(s) - f_along(-s)) / (2 * s) - linear).max() < 1e-5
-    assert np.abs(f_along(0) - value).max() < 1e-8
+    f_m2, f_m1, f_p1, f_p2 = (f_along(k * s) for k in (-2, -1, 1, 2))
+    assert np.abs((f_m2 - 8 * f_m1 + 8 * f_p1 - f_p2) / (12 * s) - linear).max() < 1e-6
+    assert np.abs(f_along(0) - value).max() < 1e-7
     assert np.array_equal(F2, theta)
 
 
@@ -495,7 +496,7 @@ def test_linear_coefficients_include_the_rate_of_gamma():
 
     q0, v0, v1 = np.array([1.3, 0.4]), np.array([0.7, -0.5]), np.array([0.2, 0.6])
     e0, e1, e2 = np.array([[0.3, -0.2], [0.5, 0.4], [-0.6, 0.1]])
-    t, s, h = 0.0, 1e-4, 1e-3
+    t, s, h = 0.0, 3e-4, 3e-3
 
     def curve(t, s):
         x = rk4(polar, q0, lambda r: v0 + v1 * r, t, 20) if t else q0
@@ -510,7 +511,7 @@ def test_linear_coefficients_include_the_rate_of_gamma():
         return f(curve(t, s), velocity(t, s), (w[0] - 8 * w[1] + 8 * w[2] - w[3]) / (12 * h))
 
     _, F0, F1, F2 = linear_coefficients(polar, f, q0, v0, v1)
-    assert np.abs((f_along(s) - f_along(-s)) / (2 * s) - (F0 @ e0 + F1 @ e1 + F2 @ e2)).max() < 1e-5
+    assert np.abs((f_along(s) - f_along(-s)) / (2 * s) - (F0 @ e0 + F1 @ e1 + F2 @ e2)).max() < 1e-6
 
 
 def test_linear_coefficients_give_the_eigenvalues_of_the_pendulum():
@@ -522,6 +523,20 @@ def test_linear_coefficients_give_the_eigenvalues_of_the_pendulum():
         assert (F0[0, 0], F1[0, 0], F2[0, 0]) == pytest.approx((expected, 0.1, 1.0))
         roots = np.roots([1.0, F1[0, 0], F0[0, 0]])
         assert np.any(roots.real > 0) == (c < 0)
+        exact = (-0.1 + np.array([1, -1]) * np.sqrt(0.01 - 4 * expected + 0j)) / 2
+        assert np.allclose(np.sort_complex(roots), np.sort_complex(exact), rtol=1e-13)
+
+
+def test_linear_coefficients_give_the_linearised_closed_loop():
+    """The equation of motion with its law: held upright by u = -25 sin - 6 v the roots are those of x'' + 6.1 x' + (25 - 9.81) x."""
+
+    def held(q, v, a):
+        error = -q[1]  # sine of the angle from upright (-1, 0)
+        return a + 0.1 * v + 9.81 * q[1] + 25.0 * error + 6.0 * v
+
+    _, F0, F1, F2 = linear_coefficients(Circle(), held, np.array([-1.0, 0.0]), np.zeros(1), np.zeros(1))
+    assert (F0[0, 0], F1[0, 0], F2[0, 0]) == pytest.approx((25.0 - 9.81, 6.1, 1.0))
+    assert np.all(np.roots([F2[0, 0], F1[0, 0], F0[0, 0]]).real < 0)
 
 
 def test_linear_coefficients_run_on_batches():

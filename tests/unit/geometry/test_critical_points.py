@@ -41,6 +41,7 @@ def test_gradient_and_hessian():
         close(
             derivative(lambda t, e=e: critical_points.gradient(P, R @ so3.exp(t * e))), hessian[j, :], 1e-11
         )  # d_j d_i V
+    close(hessian, so3.Vee(P @ R), 1e-14)  # [d_j d_i V] = Vee(PR)^T, whose row is i
     assert np.abs(hessian - hessian.T).max() > 1e-2  # away from critical points it is not symmetric
 
 

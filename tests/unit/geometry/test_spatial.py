@@ -93,6 +93,13 @@ def test_transforms(x, y, V):
     close(spatial.crm(X(A) @ V), X(A) @ spatial.crm(V) @ spatial.motion_transform_inverse(A), 2e-13)  # erratum 3.1
 
 
+def test_transform_of_the_cross_product_to_fourteen_digits():
+    """[X V x] = X [V x] X^-1 for twists of unit size."""
+    for x, V in np.random.default_rng(8).uniform(-0.4, 0.4, (100, 2, 6)):
+        X, inverse = spatial.motion_transform(se3.exp(x)), spatial.motion_transform_inverse(se3.exp(x))
+        close(spatial.crm(X @ V), X @ spatial.crm(V) @ inverse, 1e-14)
+
+
 def test_the_printed_transform_of_the_cross_product_is_wrong():
     G, V = se3.exp([1, 2, 3, 0.1, 0.2, 0.3]), np.arange(6.0)
     X = spatial.motion_transform(G)

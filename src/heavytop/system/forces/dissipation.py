@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._travel import Unchanging
 from heavytop.system.forces.base import CoordinateElement
 
 
 @dataclass(frozen=True, eq=False)
-class Dissipation(CoordinateElement):
+class Dissipation(Unchanging, CoordinateElement):
     """R = function(q, v) in W; its force is -dR/dv.
 
     >>> import heavytop as ht

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._travel import Unchanging
 from heavytop.system.forces.base import CoordinateElement
 
 
 @dataclass(frozen=True, eq=False)
-class Force(CoordinateElement):
+class Force(Unchanging, CoordinateElement):
     """f = function(q, v) on the joints' own velocities; its power is supplied.
 
     >>> import numpy as np

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._travel import Unchanging
 from heavytop.system.forces.base import CoordinateElement
 
 
 @dataclass(frozen=True, eq=False)
-class Potential(CoordinateElement):
+class Potential(Unchanging, CoordinateElement):
     """V = function(q) in J; its force is -A^T dV/dq.
 
     >>> import heavytop as ht

@@ -1,0 +1,234 @@
+"""Kill -9 of whatever takes part in a sweep, at any moment: nothing is lost beyond the chunks in flight, and the store that is finished
+afterwards equals the uninterrupted one, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import environment
+from sweep import studies
+from sweep.test_store import same_files
+
+import heavytop as ht
+from heavytop.sweep.store import DONE, Store
+
+pytest.importorskip("zarr")
+psutil = pytest.importorskip("psutil")
+pytest.importorskip("distributed")
+TESTS = Path(__file__).parents[1]
+POINTS = 160
+"""Values of the study that is killed; a chunk has four points."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of the uninterrupted study."""
+    path = tmp_path_factory.mktemp("whole") / "whole.zarr"
+    ht.sweep.run_study(studies.squares(POINTS, 2), path)
+    return path
+
+
+def started(store: Path, client: str, **variables: str) -> subprocess.Popen[str]:
+    """A program of a user that runs the study; its workers belong to its group of processes."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from sweep import studies; studies.main()", "many", str(store), client],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**variables) | {"PYTHONPATH": os.pathsep.join([environment()["PYTHONPATH"], str(TESTS)])},
+    )
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """Processes of the workers that live now."""
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child.pid for child in children if "spawn_main" in " ".join(child.cmdline())]
+    except psutil.Error:
+        return []
+
+
+def marks_of(store: Path) -> dict[str, bytes]:
+    """Done marks and the files of chunks, by name."""
+    return {p.name: p.read_bytes() for p in (store / "done" / "c").glob("*")} if store.exists() else {}
+
+
+def test_kills_on_a_cluster(whole: Path, tmp_path: Path, record, size) -> None:
+    """Workers, client and all of them, one after the other, until so many are dead; marks never disappear."""
+    rng, count = random.Random(1), size(100, 4)
+    kills, failures, stores = dict.fromkeys(("worker", "client", "all"), 0), [], 0
+    while sum(kills.values()) < count:
+        store = tmp_path / f"{stores}.zarr"
+        stores += 1
+        while True:
+            before = marks_of(store)
+            process = started(store, "local", SWEEP_PAUSE="0.02")
+            finished = _kill_some(process, store, rng, kills, count)
+            after = marks_of(store)
+            if not before.items() <= after.items():
+                failures.append(f"marks of {store.name} are gone: {sorted(before.keys() - after.keys())}")
+            if finished:
+                break
+        if not same_files(store, whole):
+            failures.append(f"{store.name} differs from the uninterrupted store")
+    for kind, number in kills.items():
+        record(f"kill -9 in a sweep: {kind}", number, failures if number else ["none was killed"])
+
+
+def _kill_some(
+    process: subprocess.Popen[str], store: Path, rng: random.Random, kills: dict[str, int], most: int
+) -> bool:
+    """Kill things while a study runs; whether it ended by itself."""
+    while process.poll() is None:
+        begun = time.monotonic()
+        while process.poll() is None and len(workers_of(process)) < 2 and time.monotonic() < begun + 900:
+            time.sleep(0.05)
+        time.sleep(rng.expovariate(1 / 0.8))
+        if process.poll() is not None or sum(kills.values()) >= most:
+            continue
+        kind = rng.choices(("worker", "client", "all"), (6, 2, 2))[0]
+        workers = workers_of(process)
+        victims = {"worker": rng.sample(workers, min(1, len(workers))), "client": [], "all": workers}[kind]
+        if kind == "worker" and not victims:
+            continue
+        for pid in [*victims, *([] if kind == "worker" else [process.pid])]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        kills[kind] += 1
+        if kind != "worker":
+            process.wait()
+            _gone(workers)
+            return False
+    assert process.stderr is not None
+    assert process.returncode == 0, process.stderr.read()[-3000:]
+    return True
+
+
+def _gone(pids: list[int]) -> None:
+    """Wait until workers whose client is dead have noticed it."""
+    deadline = time.monotonic() + 900
+    while time.monotonic() < deadline and any(psutil.pid_exists(pid) for pid in pids):
+        time.sleep(0.1)
+    assert not any(psutil.pid_exists(pid) for pid in pids), "workers outlive their client"
+
+
+KILLER = """
+import json, os, signal, sys
+from pathlib import Path
+import numpy as np
+import heavytop as ht
+from sweep import studies
+from sweep.test_store import same_files
+count, folder, whole = int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+CHANGES = ("os.rename", "os.mkdir", "open", "os.remove", "os.rmdir", "os.link", "os.truncate")
+rng, kills, stores, failures, events = np.random.default_rng(0), 0, 0, [], set()
+def run(store):
+    ht.sweep.run_study(studies.squares(20, 2), store, progress=False)
+while kills < count:
+    store = folder / f"{stores}.zarr"
+    stores += 1
+    while True:
+        step = int(rng.integers(0, 400))
+        child = os.fork()
+        if child == 0:
+            left = [step]
+            def trip(event, arguments):
+                if event in CHANGES and str(store.name) in str(arguments[0]):
+                    left[0] -= 1
+                    if left[0] < 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+            sys.addaudithook(trip)
+            try:
+                run(store)
+                os._exit(0)
+            except BaseException as error:
+                print(error, file=sys.stderr)
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            kills += 1
+        elif os.WEXITSTATUS(status):
+            failures.append(f"the sweep failed after {kills} kills")
+            break
+        else:
+            break
+print(json.dumps([kills, stores, failures]))
+"""
+
+
+def test_kills_during_a_write(tmp_path: Path, record, size) -> None:
+    """The process dies between any two changes of the store: when a file is made, filled, renamed, or the store itself appears."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    whole = tmp_path / "whole.zarr"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, str(size(200, 8)), str(tmp_path), str(whole)],
+        env=environment() | {"PYTHONPATH": os.pathsep.join([environment()["PYTHONPATH"], str(TESTS)])},
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    kills, stores, failures = json.loads(done.stdout.splitlines()[-1])
+    ht.sweep.run_study(studies.squares(20, 2), whole)
+    failures += [f"{k}.zarr differs" for k in range(stores) if not same_files(tmp_path / f"{k}.zarr", whole)]
+    failures += [f"left behind: {p.name}" for p in tmp_path.glob(".*.part") if p.name.startswith(".whole")]
+    record("kill -9 while a store is written", kills, failures)
+
+
+def test_workers_on_a_full_disk(whole: Path, tmp_path: Path, record) -> None:
+    """The disk of the workers fills up: the client says so and ends; with more room the same command does the rest."""
+    disk, store = tmp_path / "disk", tmp_path / "disk" / "full.zarr"
+    disk.mkdir()
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("this machine does not mount a small disk")
+    failures, rooms = [], ("600k", "900k", "1200k")
+    try:
+        for k, room in enumerate(rooms):
+            subprocess.run(["mount", "-o", f"remount,size={room}", str(disk)], check=True)
+            process = started(store, "local")
+            _, errors = process.communicate(timeout=1800)
+            if process.returncode == 0 or "No space left on device" not in errors or "run the same sweep" not in errors:
+                failures.append(f"with {room}: exit {process.returncode}, {errors[-300:]}")
+            done = Store(store).marks() == DONE
+            if not 0 < np.sum(done) < len(done) and k == len(rooms) - 1:
+                failures.append(f"with {room}: {np.sum(done)} of {len(done)} chunks")
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        process = started(store, "local")
+        _, errors = process.communicate(timeout=1800)
+        if process.returncode or not same_files(store, whole):
+            failures.append(f"with room again: exit {process.returncode}, {errors[-300:]}")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    record("a sweep on a full disk", len(rooms) + 1, failures)
+
+
+def test_workers_that_are_stopped(whole: Path, tmp_path: Path, record, size) -> None:
+    """A worker that hangs (SIGSTOP) is replaced, and what it did not finish is done elsewhere."""
+    failures, tries = [], size(4, 1)
+    rng = random.Random(2)
+    for k in range(tries):
+        store = tmp_path / f"{k}.zarr"
+        process = started(store, "local", SWEEP_PAUSE="0.02", SWEEP_TIMEOUT="4")
+        while process.poll() is None and len(marks_of(store)) < 3:
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0, 1))
+        os.kill(rng.choice(workers_of(process)), signal.SIGSTOP)
+        _, errors = process.communicate(timeout=1800)
+        if process.returncode or not same_files(store, whole):
+            failures.append(f"try {k}: exit {process.returncode}, {errors[-300:]}")
+    record("a worker that hangs", tries, failures)
