@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
+from heavytop._likeness import Lasting
 from heavytop._notebook import Overview, Shown, listed
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import METRICS, Limits, Projection, nearest_admissible
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Any] | None
 
 
-class FeedbackLaw(BaseController, Shown):
+class FeedbackLaw(BaseController, Lasting, Shown):
     """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
 
     >>> from heavytop.copters import quadcopter

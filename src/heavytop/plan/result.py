@@ -11,6 +11,7 @@ import numpy as np
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
+from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout, Shooting
@@ -151,8 +152,7 @@ class Plan(Unchanging, Shown):
         """Inputs (nu,) nearest to balance at the end."""
         model, zero = self.model, np.zeros(self.model.nv)
         parameters = dict(zip(model.parameter_names, self.problem.parameters, strict=True))
-        force = model.inverse_dynamics(self.q[-1], zero, zero, parameters)
-        return np.linalg.pinv(model.input_matrix(self.q[-1], parameters), rcond=1e-9) @ force
+        return needed_inputs(model, self.q[-1], zero, zero, parameters)
 
     @cached_property
     def reference(self) -> Reference:
