@@ -303,5 +303,8 @@ class Run(Shown):
         return replace(self, **own)
 
     def __repr__(self) -> str:
-        batch = f", batch {self.batch}" if self.batch else ""
-        return f"Run({self.name!r}, {self.integrator}, {len(self)} records{batch}: {self.outcome})"
+        batch = np.shape(self.q)[
+            1:-1
+        ]  # whatever it is: an error message may show a run that was made of something else
+        shown = f", batch {batch}" if batch else ""
+        return f"Run({self.name!r}, {self.integrator}, {np.size(self.t)} records{shown}: {self.outcome})"
