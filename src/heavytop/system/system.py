@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
+from heavytop._notebook import Overview, Shown
 from heavytop._travel import Portable
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.acting_in_joints import ActingInJoints
@@ -29,6 +30,7 @@ from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.names import TIME, WORLD, check_frame_name, check_name
+from heavytop.system.overviews import system_overview
 from heavytop.system.placement import check_pose, placement
 from heavytop.system.shapes import PlacedShape, Shape, color_of
 from heavytop.system.user_functions import argument_count, user_function
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class System(ActingInJoints, Portable):
+class System(ActingInJoints, Portable, Shown):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -72,6 +74,12 @@ class System(ActingInJoints, Portable):
         self._shapes: list[PlacedShape] = []
         self.limits: dict[str, JointLimits] = {}
         self.gravity = gravity
+
+    def __repr__(self) -> str:
+        return f"System({self.name!r}: {len(self._inertias)} bodies, {len(self._edges)} joints, {len(self._inputs)} inputs)"
+
+    def _overview(self) -> Overview:
+        return system_overview(self)
 
     def __copy__(self) -> System:
         """A system that can be changed without changing this one; parameters and all parts, which never change, are shared."""
