@@ -38,8 +38,9 @@ class ChosenSteps:
             raise SimulationError(f"{problem.integrator!r} chooses its steps, so it must be an ErrorControlled.")
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         self.method, self.own = problem.integrator, code.terminals.own
-        self.count, n = problem.count, len(problem.recorded)
-        self.grid = problem.start_time + problem.step * problem.recorded
+        self.grid = problem.recorded * problem.step  # there may be very many of them: one array, no copies
+        self.grid += problem.start_time
+        self.count, n = problem.count, len(self.grid)
         self.end = self.grid[-1]
         shapes = self.stepper.layout.shapes
         first = code.start(problem)
