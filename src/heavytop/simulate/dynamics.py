@@ -139,7 +139,7 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         return None
 
     def balance(self) -> Traced | None:
-        """(q, v, a, u, p) -> M a less all forces but those of loops and constraints (nv,); None if unknown."""
+        """(q, v, a, u, p) -> M a less all forces but reactions of loops and constraints (nv,); None if unknown."""
         return None
 
     def joint_velocity(self) -> Traced | None:
@@ -356,7 +356,7 @@ class ModelDynamics(Dynamics):
         e = self.model.expressions
         value = e.inverse_dynamics() - self._terms.input_force(e.u)
         if self.model.description.basis is None:  # else it is part of the applied force
-            value = value - self._terms.nonideal_force
+            value = value - self._terms.nonideal_force - self._rubbing
         return self._make("balance", ("q", "v", "a", "u"), {"balance": value})
 
     def joint_velocity(self) -> Traced | None:
