@@ -23,6 +23,7 @@ from heavytop.compile.entries import kernel_module
 from heavytop.compile.jit import aligned, host
 from heavytop.compile.lanes import Lanes
 from heavytop.compile.program import Program
+from heavytop.compile.quick import MOST_AXES, possible, quick_call
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
@@ -290,6 +291,18 @@ class Kernel(BoundHere, Lasting):
         if self._code is None:
             raise CompileError(f"{self.signature.name} is interpreted here; it has no packed form.")
         return Packed(self, batches)
+
+    def quick(self, *bound: np.ndarray) -> Callable[..., bool] | None:
+        """The kernel for single states with its last inputs bound, see :func:`.quick_call`; None where that cannot be."""
+        shapes = list(self.signature.inputs.values())
+        free, last = shapes[: len(shapes) - len(bound)], shapes[len(shapes) - len(bound) :]
+        results = list(self.signature.outputs.values())
+        if self._code is None or [value.shape for value in bound] != last or not possible():
+            return None
+        if max((len(shape) for shape in (*free, *results)), default=0) > MOST_AXES:
+            return None
+        scratch = self._code.meta["scratch"] * self.lanes
+        return quick_call(self._code.library, scratch, free, bound, results)
 
     def address(self, entry: str = "f") -> int:
         """Address of a native entry: ``f`` (W states), ``rows`` or ``packed`` (see :func:`.entries.kernel_module`)."""
