@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -165,6 +165,7 @@ class Kernel(BoundHere, Lasting):
         self._shapes, self._results = list(signature.inputs.values()), list(signature.outputs.values())
         self._rows = code.library.function("rows")
         self._buffers = _Buffers(signature, code.meta["scratch"], self.lanes)
+        self._quick: Callable[..., bool] | Literal[False] | None = None
 
     @property
     def native(self) -> bool:
@@ -204,6 +205,11 @@ class Kernel(BoundHere, Lasting):
         if self._interpreted is not None:
             results = self._interpreted.interpret(*arguments)
             return results if out is None else self._into(out, results, [np.shape(result) for result in results])
+        call = self._quick if self._quick is not None else self._make_quick()
+        if call:
+            places = tuple([np.empty(shape) for shape in self._results]) if out is None else tuple(out)
+            if call(*arguments, *places):
+                return places
         if len(arguments) == len(self._shapes):
             buffers = self._buffers
             for place, shape, array in zip(buffers.inputs, self._shapes, arguments, strict=True):
@@ -291,6 +297,10 @@ class Kernel(BoundHere, Lasting):
         if self._code is None:
             raise CompileError(f"{self.signature.name} is interpreted here; it has no packed form.")
         return Packed(self, batches)
+
+    def _make_quick(self) -> Callable[..., bool] | Literal[False]:
+        self._quick = self.quick() or False
+        return self._quick
 
     def quick(self, *bound: np.ndarray) -> Callable[..., bool] | None:
         """The kernel for single states with its last inputs bound, see :func:`.quick_call`; None where that cannot be."""
