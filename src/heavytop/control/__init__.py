@@ -63,6 +63,7 @@ from heavytop.control.prototype import DesiredInertia as DesiredInertia
 from heavytop.control.prototype import Prototype as Prototype
 from heavytop.control.prototype import lateral_lever as lateral_lever
 from heavytop.control.prototype import poles_of as poles_of
+from heavytop.control.reference import Exceeded as Exceeded
 from heavytop.control.reference import Feasibility as Feasibility
 from heavytop.control.reference import Reference as Reference
 from heavytop.control.robust import robust as robust
@@ -74,7 +75,10 @@ from heavytop.control.sensors import Sensors as Sensors
 from heavytop.control.thrust_reference import flip as flip
 from heavytop.control.thrust_reference import thrust_reference as thrust_reference
 from heavytop.control.tilting_law import TiltingLaw as TiltingLaw
+from heavytop.control.time_allocation import snap_shares as snap_shares
+from heavytop.control.time_allocation import timed_snap as timed_snap
 from heavytop.control.tracking import Tracking as Tracking
+from heavytop.control.tree_reference import tree_reference as tree_reference
 from heavytop.control.virtual_vehicle import VirtualVehicle as VirtualVehicle
 from heavytop.control.virtual_vehicle import recorded_reference as recorded_reference
 from heavytop.control.virtual_vehicle import virtual_reference as virtual_reference

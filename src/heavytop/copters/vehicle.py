@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.allocation import Limits
 from heavytop.control.integral import Integral
@@ -31,7 +32,7 @@ LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particl
 
 
 @dataclass(frozen=True, eq=False)
-class Vehicle(Unchanging):
+class Vehicle(Unchanging, Shown):
     """A multicopter.
 
     Attributes
@@ -75,6 +76,17 @@ class Vehicle(Unchanging):
     def name(self) -> str:
         """Name of the system."""
         return self.system.name
+
+    def __repr__(self) -> str:
+        return f"Vehicle({self.name!r}: {self.mass:.4g} kg, {len(self.airframe.rotors)} rotors, {self.model.nu} inputs)"
+
+    def _overview(self) -> Overview:
+        facts = (
+            ("mass", f"{self.mass:.4g} kg"),
+            ("rotors", str(len(self.airframe.rotors))),
+            ("inputs", str(self.model.nu)),
+        )
+        return Overview(f"Vehicle {self.name}", (*facts, *self.parameters.items()))
 
     @property
     def plant(self) -> Model:

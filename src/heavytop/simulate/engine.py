@@ -34,7 +34,8 @@ class FixedStep:
         self.records: Records | None = None
         self.failed = np.full(problem.batch, np.nan) if problem.batch else np.array(np.nan)
         self.events = EventLog(problem.events, problem.batch)
-        self._last: Records | None = None
+        self._last: tuple[int, Records | None] = 0, None
+        """Steps done and the records of the last block, in one: Ctrl-C may come between any two assignments."""
         self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
         self.tables = self._tables()
         self.hold = {self.at.u: problem.plan.every} if problem.plan.control.kind == "table" else {}
@@ -88,7 +89,8 @@ class FixedStep:
     @property
     def _latest(self) -> Records | None:
         """The last records so far."""
-        return None if self._last is None else self._last.each(lambda array: array[-1])
+        _, records = self._last
+        return None if records is None else records.each(lambda array: array[-1])
 
     def _over(self) -> bool:
         """Whether all trajectories have ended."""
@@ -102,7 +104,7 @@ class FixedStep:
         n = int(np.searchsorted(self.numbers, done, side="right"))
         numbers = self.numbers[:n].copy()
         # views, since a copy may not fit into the memory; the last state takes the place of the next record, which was not reached
-        if done and numbers[-1] != done and (latest := self._latest) is not None:
+        if done and numbers[-1] != done and self._last[0] == done and (latest := self._latest) is not None:
             return np.append(numbers, done), records.with_last(latest, n)
         return numbers, records.each(lambda array: array[:n])
 
@@ -182,7 +184,7 @@ class FixedStep:
             for target, source in self._room().pairs(records):
                 if source is not None:
                     target[places[wanted]] = source[wanted]
-        self._last = records
+        self._last = first + length, records
         failed = result.failed >= 0
         if failed if failed.ndim == 0 else failed.any():
             fresh = failed & ~np.isfinite(self.failed)
@@ -250,7 +252,7 @@ class _RepeatedSteps:
         self.begin = problem.start_time + problem.step * self.numbers
         # one native call can treat: equal times if the law sees the time, else equal phases of sampling
         control = problem.plan.control
-        timed = control.law is not None and "t" in control.law.takes
+        timed = problem.dynamics.has_time or (control.law is not None and "t" in control.law.takes)
         key = self.numbers if timed else self.numbers % control.every == 0
         self.groups = [np.flatnonzero(key == value) for value in np.unique(key)]
 
