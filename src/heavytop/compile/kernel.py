@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from heavytop.errors import CompileError, ShapeError
 _FLOAT = np.dtype(np.float64)
 # one native call handles at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
 _CALL_BUDGET = 400_000_000
+# after so many calls for single states they go past Python, for which a little native code must be made
+QUICK_FROM = 16
 # below so many lane operations per thread a second thread does not pay
 _THREAD_BUDGET = 2_000_000
 
@@ -165,7 +167,8 @@ class Kernel(BoundHere, Lasting):
         self._shapes, self._results = list(signature.inputs.values()), list(signature.outputs.values())
         self._rows = code.library.function("rows")
         self._buffers = _Buffers(signature, code.meta["scratch"], self.lanes)
-        self._quick: Callable[..., bool] | Literal[False] | None = None
+        self._quick: Callable[..., bool] | None = None
+        self._singles = 0
 
     @property
     def native(self) -> bool:
@@ -205,8 +208,8 @@ class Kernel(BoundHere, Lasting):
         if self._interpreted is not None:
             results = self._interpreted.interpret(*arguments)
             return results if out is None else self._into(out, results, [np.shape(result) for result in results])
-        call = self._quick if self._quick is not None else self._make_quick()
-        if call:
+        call = self._quick
+        if call is not None:
             places = tuple([np.empty(shape) for shape in self._results]) if out is None else tuple(out)
             if call(*arguments, *places):
                 return places
@@ -217,6 +220,9 @@ class Kernel(BoundHere, Lasting):
                     break
                 place[...] = array  # one state so far: into a place whose address the argument block holds
             else:
+                self._singles += 1
+                if self._singles == QUICK_FROM:
+                    self._quick = self.quick()
                 self._rows(buffers.single_address)
                 if out is None:
                     return tuple([place.copy() for place in buffers.outputs])
@@ -297,10 +303,6 @@ class Kernel(BoundHere, Lasting):
         if self._code is None:
             raise CompileError(f"{self.signature.name} is interpreted here; it has no packed form.")
         return Packed(self, batches)
-
-    def _make_quick(self) -> Callable[..., bool] | Literal[False]:
-        self._quick = self.quick() or False
-        return self._quick
 
     def quick(self, *bound: np.ndarray) -> Callable[..., bool] | None:
         """The kernel for single states with its last inputs bound, see :func:`.quick_call`; None where that cannot be."""
