@@ -23,6 +23,7 @@ from heavytop.control.curves import looping as looping
 from heavytop.control.curves import minimum_snap as minimum_snap
 from heavytop.control.curves import rest_to_rest as rest_to_rest
 from heavytop.control.curves import smoothstep as smoothstep
+from heavytop.control.design import Design as Design
 from heavytop.control.disturbances import Windy as Windy
 from heavytop.control.disturbances import add_rotor_drag as add_rotor_drag
 from heavytop.control.disturbances import add_wind as add_wind
@@ -65,6 +66,7 @@ from heavytop.control.prototype import lateral_lever as lateral_lever
 from heavytop.control.prototype import poles_of as poles_of
 from heavytop.control.reference import Feasibility as Feasibility
 from heavytop.control.reference import Reference as Reference
+from heavytop.control.rest_loop import UnstableWarning as UnstableWarning
 from heavytop.control.robust import robust as robust
 from heavytop.control.sensors import Sensed as Sensed
 from heavytop.control.sensors import Sensor as Sensor
