@@ -142,10 +142,8 @@ def test_what_cannot_be_had() -> None:
         made(model, 1.0)
     with pytest.raises(ControlError, match="conjugate pairs"):
         made(model, [-1 + 1j, -1, -1, -1, -1, -1])
-    pendulum = ht.library.double_pendulum()
-    pendulum.input("motor", JointForce(pendulum.describe().joints[0].b))
     with pytest.raises(ControlError, match="is not in balance at rest"):
-        made(pendulum.derive(native=False), -1.0, q=[0.4, 0.3])
+        made(ht.library.cart_pole().derive(native=False), -1.0, q=[0.4, 0.3])
 
 
 def test_the_report_names_what_was_missed() -> None:

@@ -31,6 +31,8 @@ from heavytop.control.energy import AttitudeBlock as AttitudeBlock
 from heavytop.control.energy import JointBlock as JointBlock
 from heavytop.control.energy import PointBlock as PointBlock
 from heavytop.control.energy import PoseBlock as PoseBlock
+from heavytop.control.equilibrium import Equilibrium as Equilibrium
+from heavytop.control.equilibrium import equilibrium as equilibrium
 from heavytop.control.export import export_controller as export_controller
 from heavytop.control.flatness import flat_reference as flat_reference
 from heavytop.control.flatness import oscillation_reference as oscillation_reference

@@ -306,7 +306,7 @@ class _Problem:
         from scipy.optimize import least_squares
 
         rng, best, least = np.random.default_rng(0), None, np.inf
-        options: dict[str, Any] = {"method": "trf", "max_nfev": 60, "xtol": 1e-12, "ftol": 1e-12, "gtol": 1e-12}
+        options: dict[str, Any] = {"method": "trf", "max_nfev": 300, "xtol": 1e-12, "ftol": 1e-12, "gtol": 1e-12}
         for k in range(STARTS):
             x = (0.6 if k else 0.0) * rng.standard_normal(3 * self.count * NUMBERS)
             for far, stay in ((True, 10 * STAY), (False, STAY), (False, 1e-3 * STAY)):
