@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from heavytop.simulate import Run as Run
     from heavytop.simulate import UserDynamics as UserDynamics
     from heavytop.simulate import Variational as Variational
+    from heavytop.simulate import prepare as prepare
     from heavytop.simulate import simulate as simulate
     from heavytop.simulate import simulate_dynamics as simulate_dynamics
     from heavytop.sweep import attitude as attitude
@@ -94,7 +95,7 @@ _INTEGRATORS = ("RKMK4", "RKMK6", "RKMK8", "RKMK45", "EnergyMomentum", "Projecte
 _ON_DEMAND = (
     _MODULES
     | dict.fromkeys(_INTEGRATORS, "heavytop.simulate")
-    | dict.fromkeys(("Event", "Feedback", "Run", "UserDynamics", "simulate_dynamics"), "heavytop.simulate")
+    | dict.fromkeys(("Event", "Feedback", "Run", "UserDynamics", "prepare", "simulate_dynamics"), "heavytop.simulate")
     | dict.fromkeys(("attitude", "choice", "normal", "uniform"), "heavytop.sweep")
     | {"load": "heavytop.io.load_robot"}
 )

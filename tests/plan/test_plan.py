@@ -10,6 +10,7 @@ from heavytop.errors import PlanError, ShapeError, UnknownNameError
 from heavytop.plan import (
     Distance,
     Effort,
+    Fatrop,
     InfeasibleError,
     Ipopt,
     Jerk,
@@ -117,6 +118,35 @@ def test_solvers_agree(cart: ht.Model, swing_up: Plan) -> None:
     first = ht.plan(cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), cost=0.01 * Effort(), steps=40, tolerance=1.0)
     assert other.cost == pytest.approx(first.cost, rel=1e-6)
     assert other.iterations == first.iterations
+
+
+def test_fatrop_solves_stage_by_stage(cart: ht.Model, sled: ht.Model, swing_up: Plan) -> None:
+    """The same optimum with the same multipliers: phases of their own durations, inputs linear in time with bounded rates, path constraints."""
+    phases = [Phase(0.1, 5.0, 6, end=(Point("sled", (1, 0, 0)),)), Phase(0.1, 5.0, 6)]
+    options = {"limits": (-4, 4), "rates": 20.0, "cost": Time() + 1e-3 * Effort(), "phases": phases, "tolerance": 1.0}
+    ours, other = (ht.plan(sled, [0.0], [0.0], solver=solver, **options) for solver in (Ipopt(), Fatrop()))
+    assert other.cost == pytest.approx(ours.cost, rel=1e-5)
+    np.testing.assert_allclose(other.multipliers["dynamics"], ours.multipliers["dynamics"], atol=1e-3)
+    far = 0.9 * float(swing_up.q[:, 0].max())
+    options = {"limits": {"F": (-20, 20), "x.x": (-5.0, far)}, "steps": 30, "tolerance": 1.0}
+    ours, other = (ht.plan(cart, [0, np.pi], [0, 0], 2.0, solver=s, **options) for s in (Ipopt(), Fatrop()))
+    assert other.cost == pytest.approx(ours.cost, rel=1e-5)
+    assert f"'x.x' in [-5, {far:g}]" in [a.label for a in other.active]
+    with pytest.raises(PlanError, match="ties its ends together"):
+        ht.plan(sled, [Point("sled", (0.5, 0, 0))], None, 1.0, periodic=True, steps=8, solver=Fatrop())
+
+
+def test_reserve_keeps_inputs_back() -> None:
+    """Limits are drawn towards balance: m g on a lift, so that [0, 30] N becomes [0.2 m g, 30 - 0.2 (30 - m g)]."""
+    system = ht.System(name="lift")
+    system.body("cage", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
+    system.input("F", ht.JointForce("cage"))
+    lift, weight = system.derive(), 2.0 * 9.81
+    plan = ht.plan(lift, [0.0], [3.0], limits=(0.0, 30.0), cost=Time(), steps=20, reserve=0.2)
+    assert plan.u[:-1].min() == pytest.approx(0.2 * weight, rel=1e-4)
+    assert plan.u[:-1].max() == pytest.approx(30.0 - 0.2 * (30.0 - weight), rel=1e-4)
+    with pytest.raises(PlanError, match="at least 0 and below 1"):
+        ht.plan(lift, [0.0], [3.0], limits=(0.0, 30.0), reserve=1.0)
 
 
 def test_another_plan_is_a_warm_start(cart: ht.Model, swing_up: Plan) -> None:

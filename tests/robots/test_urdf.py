@@ -183,7 +183,13 @@ def test_meshes_are_found_and_never_outside_of_the_folder(load, tmp_path) -> Non
         "package://x/../a.stl",
         "http://a/b.stl",
     ]
-    names += ["package://meshes_pkg/../../secret.stl", f"file://{secret}"]
+    names += [
+        "package://meshes_pkg/../../secret.stl",
+        f"file://{secret}",
+        "a" * 300 + ".stl",
+        f"package://{'p' * 300}/a.stl",
+    ]
+    names += ["a" * 5000, "a\x01.stl".replace("\x01", "%00")]
     system = load(
         robot(link("base", "".join(visual(n) for n in names)), link("arm"), joint("j", "revolute", "base", "arm"))
     )

@@ -118,6 +118,7 @@ def test_joints_that_cannot_close_a_loop_say_so() -> None:
     [
         (ht.Fixed(), (np.pi, 0, 0)),
         (ht.Revolute("z"), (np.pi, 0, 0)),
+        (ht.Prismatic("z"), (np.pi, 0, 0)),
         (ht.Planar(), (0, np.pi, 0)),
         (ht.Cylindrical("z"), (0, np.pi, 0)),
     ],
@@ -137,3 +138,30 @@ def test_a_loop_that_closes_upside_down_is_refused(joint: Joint, turn) -> None:
         with pytest.raises(ConfigurationError, match="loop 'hook' of 'weld' is closed upside down"):
             ask()
     assert np.all(np.isfinite(model.acceleration(model.neutral(), np.zeros(3))))
+
+
+@pytest.mark.parametrize("name", ["revolute-angle", "prismatic", "universal", "cylindrical", "planar", "fixed"])
+def test_the_branch_tells_all_poses_that_the_joint_cannot_reach(name: str) -> None:
+    """Wherever the equations vanish, found from random poses, the branch is positive if and only if the joint can stand there."""
+    from scipy.optimize import least_squares
+
+    from heavytop.compile import trace
+
+    joint, rng = JOINTS[name], np.random.default_rng(3)
+    block, phi = joint.coordinates, numeric_closure(joint)
+    branch = trace(lambda G: {"value": joint.closure_branch(G)}, {"G": (4, 4)}, name="branch")
+    flipped = 0
+    for G in se3.random(rng, (5,)):
+        found = least_squares(lambda x, G=G: phi(G @ se3.exp(x)), np.zeros(6), xtol=1e-15, ftol=1e-15, gtol=1e-15)
+        assert np.max(np.abs(found.fun)) < 1e-9
+        H = G @ se3.exp(found.x)
+
+        def miss(x, q, H=H):
+            return (joint.pose(block.retract(q, x)) - H).ravel()
+
+        starts = block.random(rng, (6,)) if block.nq else []
+        fits = [np.max(np.abs(least_squares(miss, np.zeros(block.nv), args=(q,)).fun)) for q in starts]
+        reached = min([*fits, np.inf if block.nq else np.max(np.abs(H - np.eye(4)))]) < 1e-5
+        assert reached == bool(np.all(branch(H)[0] >= 0.0))
+        flipped += not reached
+    assert flipped or name == "universal"

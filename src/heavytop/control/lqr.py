@@ -18,6 +18,7 @@ from heavytop.compile import Traced, trace_of
 from heavytop.control.allocation import Limits
 from heavytop.control.base import BaseController
 from heavytop.control.charts import chart, place
+from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout, Shooting
@@ -28,6 +29,35 @@ from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.system.model import Model
 
 SETTLED, LONGEST = 1e-10, 100_000
+MARGIN = 1e-10
+"""Distance from the unit circle that all modes of a regulated step must have."""
+
+
+class MinimalSteps:
+    """Deviations x = (e, v) of a model along states, in as many coordinates z as loops and constraints leave: x = T z, z = x[own].
+
+    Attributes
+    ----------
+    T : (n, nx, nz) at each state; the identity if nothing is constrained. own : (nz,) entries of x that are z.
+    """
+
+    def __init__(self, model: Model, q: np.ndarray, v: np.ndarray) -> None:
+        ne, nx = model.coordinates.nv, model.coordinates.nv + model.nv
+        if not model.is_constrained:
+            self.T, self.own = np.broadcast_to(np.eye(nx), (len(q), nx, nx)), np.arange(nx)
+            return
+        tangent = model.minimal_tangent(q, v)
+        places, speeds = tangent.places, tangent.velocities
+        self.own = np.array([*places, *(ne + k for k in speeds)])
+        self.T = np.zeros((len(q), nx, len(self.own)))
+        self.T[:, :ne, : len(places)], self.T[:, ne:, : len(places)] = tangent.D, tangent.K
+        self.T[:, ne:, len(places) :] = tangent.N
+
+    def whole(self, P: np.ndarray) -> np.ndarray:
+        """z^T P z as a form (nx, nx) of x."""
+        full = np.zeros((self.T.shape[1],) * 2)
+        full[np.ix_(self.own, self.own)] = P
+        return full
 
 
 class LinearQuadratic(BaseController):
@@ -123,14 +153,18 @@ class LinearQuadratic(BaseController):
         h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
         end = float(until or self.reference.duration or 5.0)
         q, v, _ = self.reference(0.0)
-        P = self.cost_to_go[0]
-        root = np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
+        T = MinimalSteps(model, q[None], v[None]).T[0]  # deviations that loops and constraints allow
+        P = T.T @ self.cost_to_go[0] @ T
+        root = T @ np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
         parts = []
         for size in np.atleast_1d(np.asarray(sizes, dtype=float)):
             sphere = rng.standard_normal((samples, len(P)))
             x = size * np.matvec(root, sphere / np.linalg.norm(sphere, axis=1)[:, None])
             ne = model.coordinates.nv
             start = chart(model.coordinates, np.broadcast_to(q, (samples, len(q))), x[:, :ne]), v + x[:, ne:]
+            if model.is_constrained:
+                closed = [model.assemble(*one) for one in zip(*start, strict=True)]
+                start = np.array([one[0] for one in closed]), np.array([one[1] for one in closed])
             run = simulate(
                 model, start, end, step or h / 5, control=self, hold="continuous", record_every=10**9, progress=False
             )
@@ -189,19 +223,45 @@ def lqr(
     Q, R = np.diag(Q) * h, np.diag(R) * h
     bounds = None if limits is None else (limits if isinstance(limits, Limits) else Limits(*limits)).bounds(model)
     if constant:
-        P, K = settle(A[0], B[0], Q, R)
+        q, v, _ = reference(times)
+        P, K = _settled(MinimalSteps(model, q, v), A[0], B[0], Q, R)
         return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
+    q, v, _ = reference(times)
+    minimal = MinimalSteps(model, q, v)
+    T, own = minimal.T, minimal.own
     if final is None:
         final = _final(model, reference, end, end / count, Q, R, given)
-    P = np.asarray(final, dtype=float)
-    gains, costs = [], [P]
+    P = T[-1].T @ np.asarray(final, dtype=float) @ T[-1]
+    gains, costs = [], [minimal.whole(P)]
     for k in reversed(range(count)):
-        P, K = riccati(P, A[k], B[k], Q, R)
-        gains.append(K)
-        costs.append(P)
+        P, K = riccati(P, A[k][own] @ T[k], B[k][own], T[k].T @ Q @ T[k], R)
+        whole = np.zeros((model.nu, T.shape[1]))
+        whole[:, own] = K
+        gains.append(whole)
+        costs.append(minimal.whole(P))
     gains.reverse()
     costs.reverse()
     return LinearQuadratic(model, reference, times, np.array([*gains, gains[-1]]), np.array(costs), given, bounds)
+
+
+def _settled(
+    minimal: MinimalSteps, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """P (nx, nx) and K (nu, nx) of all deviations that no longer change, at a state that is held."""
+    T, own = minimal.T[0], minimal.own
+    P, K = settle(A[own] @ T, B[own], T.T @ Q @ T, R)
+    whole = np.zeros((B.shape[1], len(T)))
+    whole[:, own] = K
+    return minimal.whole(P), whole
+
+
+def cost_of_rest(
+    model: Model, q: np.ndarray, h: float, Q: np.ndarray, R: np.ndarray, inputs: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """P (nx, nx) of the regulator that holds q; a ControlError if there is none."""
+    rest = Reference.set_point(model, q)
+    A, B = linearized_steps(model, rest, np.zeros(1), h, inputs)
+    return _settled(MinimalSteps(model, q[None], np.zeros((1, model.nv))), A[0], B[0], Q, R)[0]
 
 
 def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -223,12 +283,16 @@ def settle(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[
 
     try:
         P = solve_discrete_are(A, B, Q + 1e-12 * np.eye(len(A)), R)
+        K = riccati(P, A, B, Q, R)[1]
     except (np.linalg.LinAlgError, ValueError):
+        K = np.full((B.shape[1], len(A)), np.nan)
+    # rounding may move a mode that no input reaches from the unit circle, and a solution is found that is none
+    if not np.all(np.isfinite(K)) or np.max(np.abs(np.linalg.eigvals(A - B @ K))) > 1.0 - MARGIN:
         raise ControlError(
             "no regulator exists here: to first order the inputs do not stabilise the motion. Check that it is in balance, and that "
             "every state can be reached by the inputs."
-        ) from None
-    return P, riccati(P, A, B, Q, R)[1]
+        )
+    return P, K
 
 
 def linearized_steps(
@@ -253,9 +317,7 @@ def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.nda
     """The inputs that a reference needs, in the sense of least squares."""
 
     def inputs(times: np.ndarray) -> np.ndarray:
-        q, v, a = reference(times)
-        force = model.inverse_dynamics(q, v, a)
-        return np.matvec(np.linalg.pinv(model.input_matrix(q), rcond=1e-9), force)
+        return needed_inputs(model, *reference(times))
 
     return inputs
 
@@ -266,10 +328,8 @@ def _final(
     """Cost at the end: that of the regulator there if the motion ends at rest in balance, else a hundred times the weights."""
     q, v, _ = reference(end)
     if np.max(np.abs(v), initial=0.0) < 1e-6:
-        rest = Reference.set_point(model, q)
         try:
-            A, B = linearized_steps(model, rest, np.zeros(1), h, _needed(model, rest))
-            return settle(A[0], B[0], Q, R)[0]
+            return cost_of_rest(model, q, h, Q, R, _needed(model, Reference.set_point(model, q)))
         except ControlError:
             pass  # the end cannot be held; the way there can still be regulated
     return 100.0 * Q / h

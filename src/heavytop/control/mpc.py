@@ -20,8 +20,9 @@ from heavytop._travel import Portable
 from heavytop.control.allocation import Limits
 from heavytop.control.charts import is_turn
 from heavytop.control.horizon_motion import Linear, Prediction
-from heavytop.control.lqr import linearized_steps, settle
+from heavytop.control.lqr import cost_of_rest
 from heavytop.control.mpc_qp import QuadraticProgram, solver
+from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.weights import Weights
@@ -91,10 +92,8 @@ class Predictive(Portable):
         end = self.reference.duration or 0.0
         q, v, _ = self.reference(end)
         if np.max(np.abs(v), initial=0.0) < 1e-6:
-            rest = Reference.set_point(self.model, q)
             try:
-                A, B = linearized_steps(self.model, rest, np.zeros(1), self.step, lambda t: self._balance(q)[None])
-                return settle(A[0], B[0], Q, R)[0]
+                return cost_of_rest(self.model, q, self.step, Q, R, lambda t: self._balance(q)[None])
             except ControlError:
                 pass
         return 10.0 * Q
@@ -102,8 +101,7 @@ class Predictive(Portable):
     def _balance(self, q: np.ndarray) -> np.ndarray:
         """Inputs (nu,) that come nearest to holding q."""
         zero = np.zeros(self.model.nv)
-        force = self.model.inverse_dynamics(q, zero, zero)
-        return np.linalg.pinv(self.model.input_matrix(q), rcond=1e-9) @ force
+        return needed_inputs(self.model, q, zero, zero)
 
     # --- the loop -----------------------------------------------------------------------------------------------------------
 
@@ -137,8 +135,7 @@ class Predictive(Portable):
         if self._constant:
             u = np.broadcast_to(self._balance(q[0]), (self.horizon, self.model.nu))
         else:
-            force = self.model.inverse_dynamics(q[:-1], v[:-1], a[:-1])
-            u = np.matvec(np.linalg.pinv(self.model.input_matrix(q[:-1]), rcond=1e-9), force)
+            u = needed_inputs(self.model, q[:-1], v[:-1], a[:-1])
         self._known = q[1:], v[1:], u
         return self._known
 

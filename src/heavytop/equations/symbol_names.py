@@ -15,6 +15,8 @@ from heavytop._names import safe_names
 from heavytop.coordinates import Circle
 from heavytop.system.model import Model
 
+RESERVED = frozenset(("M", "B", "D", "c", "f", "fK", "fG", "Phi", "phi", "q", "v"))
+"""What the equations call their matrices and vectors: a parameter or joint of that name is written with an ending."""
 ROTATION = tuple(f"R_{row}{col}" for col in "xyz" for row in "xyz")
 
 
@@ -88,7 +90,9 @@ def symbol_names(model: Model) -> SymbolNames:
         v_names = list(model.v_names)
     taken = {*model.parameter_names, *q_names, *v_names}
     u_names = [f"u_{name}" if name in taken else name for name in model.u_names]
-    names = tuple(safe_names([*model.parameter_names, *q_names, *v_names, *u_names], "symbol"))
+    p_names = [f"{name}_par" if name in RESERVED else name for name in model.parameter_names]
+    q_names = [f"{name}_joint" if name in RESERVED else name for name in q_names]
+    names = tuple(safe_names([*p_names, *q_names, *v_names, *u_names], "symbol"))
     np_, nq, nv = len(model.parameter_names), model.nq, model.nv
     return SymbolNames(names[np_ : np_ + nq], names[np_ + nq : np_ + nq + nv], names[np_ + nq + nv :], names[:np_])
 

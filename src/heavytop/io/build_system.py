@@ -72,8 +72,10 @@ def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
 
 def check_tree(robot: Robot) -> None:
     """Raise a FileFormatError for parents that do not exist, links with two parents, and cycles."""
-    if len(robot.links) > MOST_LINKS:
-        raise FileFormatError(f"{robot.file}: it has {len(robot.links)} links; at most {MOST_LINKS} are read.")
+    for what in ("links", "frames", "joints", "actuators", "tendons", "closures", "relations"):
+        count = len(getattr(robot, what))
+        if count > MOST_LINKS:
+            raise FileFormatError(f"{robot.file}: it has {count} {what}; at most {MOST_LINKS} are read.")
     carrier: dict[str, RobotJoint] = {}
     for joint in robot.joints.values():
         for role, name in (("parent", joint.parent), ("child", joint.child)):

@@ -8,6 +8,10 @@ from urllib.parse import unquote
 
 LEVELS_UP = 6
 """Folders above the file that are searched for a package."""
+LONGEST_PATH = 4000
+"""Characters of a path."""
+LONGEST_FOLDER = 200
+"""Characters of the name of a package."""
 
 
 def find_file(name: str, robot_file: Path, packages: Mapping[str, Path]) -> tuple[Path | None, str]:
@@ -16,6 +20,8 @@ def find_file(name: str, robot_file: Path, packages: Mapping[str, Path]) -> tupl
     ``package://NAME/path`` is searched in ``packages``, then in the folders above the file. Other names are relative to the folder of the
     file, and may climb only as far as the package (the nearest folder above with a ``package.xml``) that it belongs to.
     """
+    if len(name) > LONGEST_PATH:
+        return None, f"a path of {len(name)} characters; at most {LONGEST_PATH} are read"
     folder = robot_file.resolve().parent
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
@@ -31,7 +37,7 @@ def find_file(name: str, robot_file: Path, packages: Mapping[str, Path]) -> tupl
 
 
 def _package(package: str, folder: Path, packages: Mapping[str, Path]) -> Path | None:
-    if not package or package in (".", "..") or "\\" in package:
+    if not package or package in (".", "..") or "\\" in package or len(package) > LONGEST_FOLDER:
         return None
     if package in packages:
         return Path(packages[package]).resolve()

@@ -182,6 +182,11 @@ class _Builder:
         self.count += 1
         if len(tag) > LONGEST_NAME or any(len(name) > LONGEST_NAME for name in attributes):
             raise FileFormatError(f"{self.file}:{line}: a name has more than {LONGEST_NAME} characters.")
+        if len(attributes.get("name", "")) > LONGEST_NAME:
+            size = len(attributes["name"])
+            raise Element(tag, {}, self.file, line).error(
+                f"name has {size} characters; at most {LONGEST_NAME} are allowed."
+            )
         if self.count > MOST_ELEMENTS or len(self.stack) >= DEEPEST:
             limit = f"{DEEPEST} levels" if len(self.stack) >= DEEPEST else f"{MOST_ELEMENTS} elements"
             raise FileFormatError(f"{self.file}:{line}: the file has more than {limit}.")

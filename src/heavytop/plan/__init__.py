@@ -34,6 +34,7 @@ from heavytop.plan.infeasible import InfeasibleError as InfeasibleError
 from heavytop.plan.problem import Phase as Phase
 from heavytop.plan.problem import State as State
 from heavytop.plan.result import Plan as Plan
+from heavytop.plan.solvers.fatrop import Fatrop as Fatrop
 from heavytop.plan.solvers.ipopt import Ipopt as Ipopt
 from heavytop.plan.solvers.nlpsol import Nlpsol as Nlpsol
 

@@ -33,6 +33,7 @@ def plan(
     *,
     limits: Any = None,
     rates: Any = None,
+    reserve: float = 0.0,
     path: Sequence[Constraint] = (),
     cost: Cost | None = None,
     guess: Any = None,
@@ -58,6 +59,8 @@ def plan(
     duration : seconds, a pair (shortest, longest), or None: free.
     limits : pair (lower, upper) of the inputs, or mapping from names of inputs, velocities and coordinates to pairs.
     rates : limits of the rates of the inputs: a number, a pair or a mapping; inputs are linear in time then.
+    reserve : share of the inputs that is left to feedback: limits are drawn towards the inputs in balance by this part of the way. A plan
+        in least time leaves a law nothing to correct with; 0.1 to 0.2 is enough for parameters that are 10 % wrong.
     path : constraints all the way (:class:`KeepOut`, :class:`KeepIn`, :class:`Cone`, ...) and gates in order (:class:`Gate`).
     cost : what is made least; default: time with a little effort if the duration is free, otherwise effort.
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
@@ -87,7 +90,7 @@ def plan(
     """
     problem = describe(
         model, start, goal, duration, limits=limits, rates=rates, path=path, cost=cost, steps=steps, phases=phases,
-        inputs=inputs, parameters=parameters, periodic=periodic,
+        inputs=inputs, parameters=parameters, periodic=periodic, reserve=reserve,
     )  # fmt: skip
     if not 0 < tolerance < np.inf:
         raise PlanError(f"tolerance must be a positive number, got {tolerance!r}.")

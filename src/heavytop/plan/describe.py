@@ -11,6 +11,7 @@ import numpy as np
 from heavytop._arrays import numbers
 from heavytop.control.allocation import Limits
 from heavytop.control.charts import place
+from heavytop.control.needed import needed_inputs
 from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
 from heavytop.plan.constraints import Between, Constraint, Gate
 from heavytop.plan.costs import Cost, Distance, Effort, Jerk, Time
@@ -36,6 +37,7 @@ def describe(
     inputs: str,
     parameters: Mapping[str, Any] | None,
     periodic: bool,
+    reserve: float = 0.0,
 ) -> Problem:
     """The problem, checked."""
     if not isinstance(model, Model):
@@ -64,9 +66,10 @@ def describe(
         inputs = "linear"
     for constraint in (*whole, *begin, *(c for phase in parts for c in (*phase.path, *phase.end))):
         constraint.check(model)
+    hover = _hover(model, first, p)
     problem = Problem(
-        model, p, first, last, parts, bounds, cost, whole, begin, periodic, inputs == "linear",
-        None if phases is not None or not gates else _span(duration), _hover(model, first, p),
+        model, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic, inputs == "linear",
+        None if phases is not None or not gates else _span(duration), hover,
     )  # fmt: skip
     _check_ends(problem)
     return problem
@@ -144,6 +147,16 @@ def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constr
                 f"limits must be a pair (lower, upper) of inputs or a mapping from names to pairs, got {limits!r}."
             ) from None
     return Bounds(u, v, None if rates is None else _rate_bounds(model, rates)), tuple(extra)
+
+
+def _kept_back(bounds: Bounds, hover: np.ndarray, reserve: float) -> Bounds:
+    """Bounds of the inputs drawn towards balance by the share ``reserve`` of the way; a side beyond which balance lies stays."""
+    if not 0 <= reserve < 1:
+        raise PlanError(f"reserve must be a share of the inputs, at least 0 and below 1, got {reserve!r}.")
+    low, high = bounds.u
+    middle = np.clip(hover, low, high)  # infinite limits stay
+    towards = [np.where(np.isfinite(side), middle - side, 0.0) for side in (low, high)]
+    return replace(bounds, u=(low + reserve * towards[0], high + reserve * towards[1]))
 
 
 def _as_limits(given: Any) -> Limits:
@@ -253,8 +266,7 @@ def _hover(model: Model, start: State | None, p: np.ndarray) -> np.ndarray:
         q = model.assemble()[0]
     parameters = dict(zip(model.parameter_names, p, strict=True))
     zero = np.zeros(model.nv)
-    force = model.inverse_dynamics(q, zero, zero, parameters)
-    return np.linalg.pinv(model.input_matrix(q, parameters), rcond=1e-9) @ force
+    return needed_inputs(model, q, zero, zero, parameters)
 
 
 # --- what cannot work ---------------------------------------------------------------------------------------------------------

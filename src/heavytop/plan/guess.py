@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop.control.charts import chart, place
+from heavytop.control.needed import needed_inputs
 from heavytop.control.reference import Reference
 from heavytop.errors import PlanError
-from heavytop.plan.constraints import Constraint
-from heavytop.plan.problem import Problem
+from heavytop.plan.constraints import Constraint, Rest
+from heavytop.plan.problem import Phase, Problem
 from heavytop.plan.scene import node_function
+from heavytop.system.model import Model
 
 if TYPE_CHECKING:
     from heavytop.plan.result import Plan
@@ -36,22 +39,73 @@ class Guess:
 
 
 def straight(problem: Problem) -> Guess:
-    """From the start through all gates to the goal, each way straight in the chart of its beginning, at rest, inputs in balance."""
-    c, ways = problem.model.coordinates, waypoints(problem)
-    durations, q = [], [ways[0][None]]
-    for phase, here, there in zip(problem.phases, ways[:-1], ways[1:], strict=True):
-        e = place(c, here, there)
-        guess = 2.0 * np.sqrt(max(float(np.linalg.norm(e)), 0.1) / PACE)
-        durations.append(float(np.clip(guess, phase.shortest, phase.longest)))
-        fractions = np.linspace(0.0, 1.0, phase.steps + 1)[1:, None]
-        q.append(chart(c, np.broadcast_to(here, (phase.steps, len(here))), fractions * e))
-    durations = _within_total(problem, np.array(durations))
+    """From the start through all gates to the goal, each way straight in the chart of its beginning, inputs in balance.
+
+    Whoever starts or ends in motion coasts, and the straight way is added to that.
+    """
+    model, c = problem.model, problem.model.coordinates
+    first, last = _end_velocities(problem)
+    here = _beginning(problem)
+    durations, q, done = [], [here[None]], 0
+    for i, phase in enumerate(problem.phases):
+        there = _waypoint(problem, i, here)
+        fractions = np.linspace(0.0, 1.0, phase.steps + 1)[:, None]
+        v = first + (done + phase.steps * fractions) / problem.steps * (last - first)
+        time = _pace(phase, place(c, here, there), model._joint_velocity(here, v.mean(axis=0)))
+        coasted = _coasted(model, here, v, time / phase.steps)
+        there = _waypoint(problem, i, coasted[-1])
+        q.append(chart(c, coasted, fractions * place(c, coasted[-1], there))[1:])
+        durations.append(time)
+        here, done = there, done + phase.steps
     path = np.concatenate(q)
     if problem.goal is not None:
         path[-1] = problem.goal.q
-    zero = np.zeros((problem.steps + 1, problem.model.nv))
-    u = np.broadcast_to(np.clip(problem.hover, *problem.bounds.u), (problem.steps + 1, problem.model.nu)).copy()
-    return Guess(path, np.clip(zero, *problem.bounds.v), u, durations)
+    durations = _within_total(problem, np.array(durations))
+    u = np.broadcast_to(np.clip(problem.hover, *problem.bounds.u), (problem.steps + 1, model.nu)).copy()
+    return _fixed_ends(problem, Guess(path, _velocities(problem, path, durations), u, durations))
+
+
+def _end_velocities(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities (nv,) at both ends as far as they are known: what is not known stays as it is at the other end."""
+    rest = np.zeros(problem.model.nv)
+    if any(isinstance(constraint, Rest) for constraint in problem.phases[-1].end):
+        last: np.ndarray | None = rest
+    else:
+        last = None if problem.goal is None else problem.goal.v
+    first = None if problem.start is None else problem.start.v
+    if first is None:
+        first = rest if last is None else last
+    return first, first if last is None else last
+
+
+def _pace(phase: Phase, way: np.ndarray, w: np.ndarray) -> float:
+    """Duration (s) of a way in a chart, with joint velocities w on the mean."""
+    free = 2.0 * np.sqrt(max(float(np.linalg.norm(way)), 0.1) / PACE)
+    coasting = float(way @ w) / max(float(w @ w), 1e-12)
+    return float(np.clip(coasting if coasting > 0.1 * free else free, phase.shortest, phase.longest))
+
+
+def _coasted(model: Model, q: np.ndarray, v: np.ndarray, h: float) -> np.ndarray:
+    """Where the velocities v (n + 1, nv) lead from q in steps of h: (n + 1, nq)."""
+    if not v.any():
+        return np.broadcast_to(q, (len(v), len(q)))
+    nodes = [q]
+    for here, there in pairwise(v):
+        nodes.append(model.coordinates.project(model.integrate(nodes[-1], 0.5 * (here + there), h)))
+    return np.array(nodes)
+
+
+def _velocities(problem: Problem, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """Velocities (N + 1, nv) that lead from node to node, within their bounds."""
+    h = np.diff(_node_times(problem, durations))[:, None]
+    between = problem.model.difference(q[:-1], q[1:]) / h
+    v = np.zeros((len(q), problem.model.nv))
+    v[1:-1] = 0.5 * (between[1:] + between[:-1])
+    if problem.start is None:
+        v[0] = between[0]
+    if problem.goal is None and not any(isinstance(constraint, Rest) for constraint in problem.phases[-1].end):
+        v[-1] = between[-1]
+    return np.clip(v, *problem.bounds.v)
 
 
 def _within_total(problem: Problem, durations: np.ndarray) -> np.ndarray:
@@ -61,22 +115,20 @@ def _within_total(problem: Problem, durations: np.ndarray) -> np.ndarray:
     return durations * (np.clip(total, *problem.total) / total)
 
 
-def waypoints(problem: Problem) -> list[np.ndarray]:
-    """A configuration at the start and at the end of every phase that fulfils the constraints there as well as it can."""
-    model = problem.model
+def _beginning(problem: Problem) -> np.ndarray:
+    """The configuration of the start, or one that fulfils the constraints there."""
     if problem.start is not None:
-        ways = [problem.start.q]
-    else:
-        near = model.assemble()[0] if model.is_constrained else model.neutral()
-        if problem.goal is not None:
-            near = problem.goal.q
-        ways = [_nearest(problem, near, problem.begin)]
-    for i, phase in enumerate(problem.phases):
-        if i == len(problem.phases) - 1 and problem.goal is not None:
-            ways.append(problem.goal.q)
-        else:
-            ways.append(_nearest(problem, ways[-1], phase.end))
-    return ways
+        return problem.start.q
+    model = problem.model
+    near = model.assemble()[0] if model.is_constrained else model.neutral()
+    return _nearest(problem, near if problem.goal is None else problem.goal.q, problem.begin)
+
+
+def _waypoint(problem: Problem, index: int, near: np.ndarray) -> np.ndarray:
+    """A configuration at the end of a phase that fulfils the constraints there as well as it can."""
+    if index == len(problem.phases) - 1 and problem.goal is not None:
+        return problem.goal.q
+    return _nearest(problem, near, problem.phases[index].end)
 
 
 def _nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]) -> np.ndarray:
@@ -142,9 +194,7 @@ def from_reference(problem: Problem, reference: Reference) -> Guess:
         durations = np.array([phase.shortest for phase in problem.phases])
     times = _node_times(problem, durations)
     q, v, a = reference(times)
-    model = problem.model
-    force = model.inverse_dynamics(q, v, a)
-    u = np.clip(np.matvec(np.linalg.pinv(model.input_matrix(q)), force), *problem.bounds.u)
+    u = np.clip(needed_inputs(problem.model, q, v, a), *problem.bounds.u)
     return _fixed_ends(problem, Guess(q, v, u, durations))
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
+from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout, Shooting
@@ -48,7 +50,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(Unchanging):
+class Plan(Unchanging, Shown):
     """An optimal motion within its limits.
 
     Attributes
@@ -113,6 +115,17 @@ class Plan(Unchanging):
     def __repr__(self) -> str:
         return f"Plan({self.model.name!r}: {self.duration:.4g} s, cost {self.cost:.6g}, {self.iterations} iterations)"
 
+    def _overview(self) -> Overview:
+        rows = [
+            ("duration", f"{self.duration:.6g} s"),
+            ("cost", f"{self.cost:.8g}"),
+            ("iterations", str(self.iterations)),
+            ("ended", self.message),
+            ("defect", f"{self.accuracy:.2g}"),
+        ]
+        rows += [(f"held by {item.label}", f"{item.times[0]:.3g} to {item.times[-1]:.3g} s") for item in self.active]
+        return Overview(f"Plan of {self.model.name}", tuple(rows))
+
     # --- use ----------------------------------------------------------------------------------------------------------------
 
     def _interval(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -139,8 +152,7 @@ class Plan(Unchanging):
         """Inputs (nu,) nearest to balance at the end."""
         model, zero = self.model, np.zeros(self.model.nv)
         parameters = dict(zip(model.parameter_names, self.problem.parameters, strict=True))
-        force = model.inverse_dynamics(self.q[-1], zero, zero, parameters)
-        return np.linalg.pinv(model.input_matrix(self.q[-1], parameters), rcond=1e-9) @ force
+        return needed_inputs(model, self.q[-1], zero, zero, parameters)
 
     @cached_property
     def reference(self) -> Reference:

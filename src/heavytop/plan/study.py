@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from heavytop import library
+from heavytop.control.needed import needed_inputs
 from heavytop.coordinates import Pose
 from heavytop.errors import FileFormatError, HeavytopError, unknown_name
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, KeepIn, KeepOut
@@ -36,7 +37,7 @@ from heavytop.plan.problems import Task
 from heavytop.system.model import Model
 
 TOP = (
-    "system", "start", "goal", "duration", "steps", "limits", "rates", "cost", "guesses", "inputs", "tolerance", "periodic", "gate",
+    "system", "start", "goal", "duration", "steps", "limits", "rates", "reserve", "cost", "guesses", "inputs", "tolerance", "periodic", "gate",
     "keep_out", "box", "half_space", "cone", "between",
 )  # fmt: skip
 
@@ -103,7 +104,7 @@ def _task(path: Path, data: Mapping[str, Any], model: Model) -> Task:
     if "goal" not in data and not data.get("periodic"):
         raise FileFormatError(f"{path}: the table [goal] is missing (position, or q and v).")
     options: dict[str, Any] = {
-        name: data[name] for name in ("steps", "guesses", "inputs", "tolerance", "periodic") if name in data
+        name: data[name] for name in ("steps", "reserve", "guesses", "inputs", "tolerance", "periodic") if name in data
     }
     duration = data.get("duration", "free")
     options["duration"] = tuple(duration) if isinstance(duration, list) else duration
@@ -161,8 +162,7 @@ def _cost(path: Path, table: Any, model: Model, q: np.ndarray) -> Cost:
             raise FileFormatError(f"{path}: {unknown_name('cost', key, allowed)}")
         if key == "effort":
             zero = np.zeros(model.nv)
-            force = model.inverse_dynamics(q, zero, zero)
-            term: Cost = float(value) * Effort(about=np.linalg.pinv(model.input_matrix(q), rcond=1e-9) @ force)
+            term: Cost = float(value) * Effort(about=needed_inputs(model, q, zero, zero))
         elif key == "jerk_of":
             term = Jerk(str(value))
         else:

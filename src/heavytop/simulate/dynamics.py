@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
 from heavytop._gate import Inside
+from heavytop._likeness import Lasting
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.user_constraints import UserConstraints
+from heavytop.simulate.velocity_map import is_identity
 
 if TYPE_CHECKING:
     from heavytop.system import Model
     from heavytop.system.equation_terms import EquationTerms
 
 
-class Dynamics(Inside, Unchanging, ABC):
+class Dynamics(Inside, Unchanging, Lasting, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -199,6 +201,11 @@ class Dynamics(Inside, Unchanging, ABC):
         return Recent()
 
     @cached_property
+    def prepared(self) -> Recent:
+        """The latest runs that were prepared, by all that they were asked for."""
+        return Recent()
+
+    @cached_property
     def _kernels(self) -> dict[str, Kernel | None]:
         return {}
 
@@ -338,7 +345,7 @@ class ModelDynamics(Dynamics):
 
     def joint_velocity(self) -> Traced | None:
         traced = self.model.traced("joint_velocity")
-        return None if _is_identity(traced, self.nv) else traced
+        return None if is_identity(traced, self.nv) else traced
 
     def rows(self) -> Traced | None:
         if not self.model.is_constrained:
@@ -551,12 +558,18 @@ def _scalar(value: Array) -> Array:
     return np.reshape(value, ()) if is_symbolic(value) else np.asarray(value, dtype=float).reshape(())
 
 
-def as_dynamics(subject: Any) -> Dynamics:
-    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
+@cache
+def _model_class() -> type[Model]:
     from heavytop.system import Model
 
+    return Model
+
+
+def as_dynamics(subject: Any) -> Dynamics:
+    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
     if isinstance(subject, Dynamics):
         return subject
+    Model = _model_class()
     # a law and a reference have a model too, but it would move without them
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
@@ -569,31 +582,3 @@ def as_dynamics(subject: Any) -> Dynamics:
     raise ModelError(
         f"simulate needs a derived model (system.derive()), a vehicle or Dynamics, got {type(subject).__name__}.{hint}"
     )
-
-
-def _is_identity(velocity: Traced, nv: int) -> bool:
-    """Whether (q, v, p) -> w gives v itself."""
-    import casadi
-
-    from heavytop._arrays import to_sx
-
-    q, v, p = (symbol(name, *size) for name, size in velocity.inputs.items())
-    w = velocity.expressions(q, v, p)[0]
-    return shape(w) == (nv,) and casadi.is_equal(to_sx(w), to_sx(v), 2)
-
-
-def velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:
-    """W(q, p) (nv, nv) of ``joint_velocity = W v``; None if it is the identity."""
-    import casadi
-
-    from heavytop._arrays import to_sx
-
-    q, v = symbol("q", nq), symbol("v", nv)
-    u, p = (symbol(n, motion.inputs[n][0]) for n in ("u", "p"))
-    matrix = jacobian(motion.expressions(q, v, u, p)[0], v)
-    entries = to_sx(matrix)
-    if entries.is_constant() and np.array_equal(
-        np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(nv, nv), np.eye(nv)
-    ):
-        return None
-    return trace_of("velocity_map", {"q": q, "p": p}, {"W": matrix})

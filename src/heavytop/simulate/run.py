@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown
 from heavytop.errors import SimulationError, UnknownNameError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Occurrence
@@ -18,8 +19,10 @@ from heavytop.simulate.outcome import Outcome
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas
     import xarray
 
+    from heavytop.show.inline import InlinePage
     from heavytop.simulate.invariants import Invariant
 
 
@@ -49,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Shown):
     """A simulated motion: data only.
 
     Attributes
@@ -225,6 +228,12 @@ class Run:
 
         return to_xarray(self)
 
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Coordinates, velocities, inputs and energies as columns; a row for each time, in a batch for each trajectory and time."""
+        from heavytop.io.dataframe import to_dataframe
+
+        return to_dataframe(self)
+
     def save(self, path: str | Path) -> None:
         """Write a netCDF file (atomically); :meth:`load` reads it back exactly."""
         from heavytop.io.netcdf import save
@@ -244,12 +253,28 @@ class Run:
 
         return plot_run(self, path)
 
-    def show(self, path: str | Path, index: int | Sequence[int] = 0) -> Path:
-        """Write a self-contained page with the moving system, curves and numbers; of a batch the trajectory ``index``."""
+    def show(self, path: str | Path | None = None, index: int | Sequence[int] = 0) -> Path | InlinePage:
+        """Write a self-contained page with the moving system, curves and numbers; of a batch the trajectory ``index``.
+
+        Without a ``path`` the page is returned as an object that a notebook shows in place.
+        """
+        from heavytop.show.inline import InlinePage
         from heavytop.show.page import write_page
         from heavytop.show.run_report import report_of
 
-        return write_page(report_of(self, index), path)
+        report = report_of(self, index)
+        return InlinePage(report) if path is None else write_page(report, path)
+
+    def _overview(self) -> Overview:
+        settings, timing = self.settings, self.timing
+        rows = [("outcome", str(self.outcome))]
+        if self.batch:
+            rows.append(("trajectories", " x ".join(map(str, self.batch))))
+        if len(self):
+            rows.append(("time", f"{self.t[0]:g} s to {self.t[-1]:g} s, {len(self)} records"))
+        rows.append(("integrator", f"{self.integrator}, step {settings.step:g} s"))
+        rows.append(("steps", f"{timing.steps * timing.trajectories:,} in {timing.wall_seconds:.3g} s"))
+        return Overview(f"Run of {self.name}", tuple(rows))
 
     # --- copies -------------------------------------------------------------------------------------------------------------
 
@@ -278,5 +303,8 @@ class Run:
         return replace(self, **own)
 
     def __repr__(self) -> str:
-        batch = f", batch {self.batch}" if self.batch else ""
-        return f"Run({self.name!r}, {self.integrator}, {len(self)} records{batch}: {self.outcome})"
+        batch = np.shape(self.q)[
+            1:-1
+        ]  # whatever it is: an error message may show a run that was made of something else
+        shown = f", batch {batch}" if batch else ""
+        return f"Run({self.name!r}, {self.integrator}, {np.size(self.t)} records{shown}: {self.outcome})"

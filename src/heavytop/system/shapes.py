@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -181,11 +182,15 @@ class Mesh:
             raise FileFormatError(f"mesh {self.path!r}: the format must be one of {', '.join(MESH_FORMATS)}.")
         if path.stat().st_size > LARGEST_MESH:
             raise FileFormatError(f"mesh {self.path!r} has more than {LARGEST_MESH} bytes.")
-        if path.suffix.lower() == ".dae" and b"<!DOCTYPE" in path.read_bytes():
-            raise FileFormatError(f"mesh {self.path!r}: document type declarations are refused. Remove them.")
-        try:
-            loaded: Any = trimesh.load(path, force="mesh", skip_materials=True)
+        try:  # from memory, without a resolver: references of the file to other ones lead nowhere
+            content = path.read_bytes()
+            if path.suffix.lower() == ".dae":
+                _refuse_declarations(content, self.path)
+            kind = path.suffix.lower().lstrip(".")
+            loaded: Any = trimesh.load(BytesIO(content), file_type=kind, force="mesh", skip_materials=True)
             vertices, faces = np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)
+        except FileFormatError:
+            raise
         except Exception as error:
             raise FileFormatError(f"mesh {self.path!r} cannot be read: {type(error).__name__}: {error}.") from error
         if not len(faces) or not np.all(np.isfinite(vertices)):
@@ -205,6 +210,20 @@ class Mesh:
                 f"{volume:.3g} m^3), so that it has no inertia. Repair it, or give the inertia by numbers."
             )
         return volume, center, moment
+
+
+def _refuse_declarations(content: bytes, path: str) -> None:
+    """Raise a FileFormatError for XML with a document type, in which entities are declared, whatever its encoding."""
+    from xml.parsers import expat
+
+    parser = expat.ParserCreate()
+
+    def refuse(*_: object) -> None:
+        raise FileFormatError(f"mesh {path!r}: document type declarations are refused. Remove them.")
+
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    parser.Parse(content, True)
 
 
 def mesh_moments(vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

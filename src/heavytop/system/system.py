@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
+from heavytop._notebook import Overview, Shown
 from heavytop._travel import Portable
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
@@ -31,13 +32,14 @@ from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.names import WORLD, check_frame_name, check_name
+from heavytop.system.overviews import system_overview
 from heavytop.system.shapes import PlacedShape, Shape, color_of
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class System(ActingInJoints, Portable):
+class System(ActingInJoints, Portable, Shown):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -71,6 +73,12 @@ class System(ActingInJoints, Portable):
         self._shapes: list[PlacedShape] = []
         self.limits: dict[str, JointLimits] = {}
         self.gravity = gravity
+
+    def __repr__(self) -> str:
+        return f"System({self.name!r}: {len(self._inertias)} bodies, {len(self._edges)} joints, {len(self._inputs)} inputs)"
+
+    def _overview(self) -> Overview:
+        return system_overview(self)
 
     def __copy__(self) -> System:
         """A system that can be changed without changing this one; parameters and all parts, which never change, are shared."""

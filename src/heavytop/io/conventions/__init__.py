@@ -10,6 +10,8 @@ from heavytop.io.conventions.frames import quaternion_from_xyzw as quaternion_fr
 from heavytop.io.conventions.frames import quaternion_to_xyzw as quaternion_to_xyzw
 from heavytop.io.conventions.frames import twist_from_angular_first as twist_from_angular_first
 from heavytop.io.conventions.frames import twist_to_angular_first as twist_to_angular_first
+from heavytop.io.conventions.moving_frame import frame_from as frame_from
+from heavytop.io.conventions.moving_frame import frame_to as frame_to
 from heavytop.io.conventions.programs import from_drake as from_drake
 from heavytop.io.conventions.programs import from_exudyn as from_exudyn
 from heavytop.io.conventions.programs import from_mujoco as from_mujoco
@@ -24,4 +26,5 @@ from heavytop.io.conventions.programs import to_pinocchio as to_pinocchio
 from heavytop.io.conventions.programs import to_ros as to_ros
 from heavytop.io.conventions.programs import to_rotorpy as to_rotorpy
 from heavytop.io.conventions.programs import to_sympy as to_sympy
+from heavytop.io.conventions.states import BodyState as BodyState
 from heavytop.io.conventions.states import ModelState as ModelState

@@ -250,6 +250,22 @@ def _mujoco_places(model: Model, peer: Any) -> dict[str, Place]:
     return places
 
 
+def _drake_places(model: Model, peer: Any) -> dict[str, Place]:
+    if peer is None:
+        return _in_order(model)
+    joints = {joint.name(): joint for joint in map(peer.get_joint, peer.GetJointIndices())}
+    places: dict[str, Place] = {}
+    for edge in model.description.joints:
+        joint = joints.get(edge.label) or joints.get(edge.b)
+        if joint is None or joint.num_velocities() != edge.joint.coordinates.nv:
+            raise ModelError(
+                f"the Drake plant has no joint {edge.label!r} of {edge.joint.coordinates.nv} velocities; it has {', '.join(list(joints)[:8])}, ..."
+            )
+        q, v = joint.position_start(), joint.velocity_start()
+        places[edge.label] = Place(q, joint.num_positions(), v, joint.num_velocities())
+    return places
+
+
 # --- the programs -------------------------------------------------------------------------------------------------------------
 
 
@@ -329,6 +345,46 @@ def from_mujoco(
     return _from(model, MUJOCO, given(q, v, a, force), _mujoco_places(model, peer))
 
 
+def to_drake(
+    model: Model,
+    q: Numbers,
+    v: Numbers | None = None,
+    a: Numbers | None = None,
+    force: Numbers | None = None,
+    *,
+    peer: Any = None,
+) -> ModelState:
+    """A state as Drake has it: floating bodies are (wxyz, r) with (omega, v) in world axes.
+
+    With ``peer`` (a finalized ``MultibodyPlant``) in its order of joints, matched by name; otherwise in ours.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> to_drake(model, model.neutral()).q
+    array([1., 0., 0., 0., 0., 0., 0.])
+    """
+    return _to(model, DRAKE, given(q, v, a, force), _drake_places(model, peer))
+
+
+def from_drake(
+    model: Model,
+    q: Numbers,
+    v: Numbers | None = None,
+    a: Numbers | None = None,
+    force: Numbers | None = None,
+    *,
+    peer: Any = None,
+) -> ModelState:
+    """A state of ours from Drake's.
+
+    >>> import heavytop as ht
+    >>> model = ht.library.free_body().derive(native=False)
+    >>> from_drake(model, [1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0]).q[:3]
+    array([1., 2., 3.])
+    """
+    return _from(model, DRAKE, given(q, v, a, force), _drake_places(model, peer))
+
+
 def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., ModelState], Callable[..., ModelState]]:
     def to(
         model: Model, q: Numbers, v: Numbers | None = None, a: Numbers | None = None, force: Numbers | None = None
@@ -351,10 +407,17 @@ def _pair(convention: Convention, name: str, note: str) -> tuple[Callable[..., M
     return to, back
 
 
-to_drake, from_drake = _pair(
-    DRAKE, "Drake", "floating bodies are (wxyz, r), (omega, v) in world axes, in our order of joints."
-)
 to_exudyn, from_exudyn = _pair(MUJOCO, "Exudyn", "Lie-group nodes (r, wxyz), velocity in world and omega in body axes.")
 to_sympy, from_sympy = _pair(MUJOCO, "SymPy mechanics", "(r, wxyz), speeds: velocity in N, angular velocity in B.")
 to_ros, from_ros = _pair(PINOCCHIO, "ROS", "Pose (r, xyzw), Twist and Wrench (linear, angular) in axes of the body.")
 to_rotorpy, from_rotorpy = _pair(ROTORPY, "RotorPy", "x and v in world axes, q as xyzw, w in body axes.")
+
+CONVENTIONS = {
+    "drake": DRAKE,
+    "exudyn": MUJOCO,
+    "mujoco": MUJOCO,
+    "pinocchio": PINOCCHIO,
+    "ros": PINOCCHIO,
+    "rotorpy": ROTORPY,
+    "sympy": MUJOCO,
+}

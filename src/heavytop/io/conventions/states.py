@@ -39,7 +39,11 @@ class JointState(NamedTuple):
 
 
 class BodyState(NamedTuple):
-    """A free body: pose in the world, then body twist, its rate and the body wrench, each (..., 6) (linear, angular), or None."""
+    """A free body: pose in the world, then body twist, its rate and the body wrench, each (..., 6) (linear, angular), or None.
+
+    >>> BodyState(np.eye(4), None, None, None).twist is None
+    True
+    """
 
     pose: Floats
     twist: Floats | None

@@ -11,6 +11,7 @@ from heavytop.io.mjcf.geoms import Assets, Geom, read_geom
 from heavytop.io.robot import (
     FIXED,
     FLOATING,
+    MOST_LINKS,
     PRISMATIC,
     REVOLUTE,
     SPHERICAL,
@@ -25,6 +26,7 @@ from heavytop.system.moments import Inertia
 from heavytop.system.names import WORLD
 
 KINDS = {"hinge": REVOLUTE, "slide": PRISMATIC, "ball": SPHERICAL, "free": FLOATING}
+MOST_GEOMS = 20_000
 NOT_READ = {
     "camera": "looks only",
     "light": "looks only",
@@ -43,7 +45,7 @@ class BodyReader:
         self.robot, self.settings, self.defaults, self.assets = robot, settings, defaults, assets
         self.zeros: dict[str, float] = {}
         """Joint -> the coordinate of the file at which ours is zero (ref)."""
-        self.count = 0
+        self.count = self.geoms = 0
 
     def read_world(self, world: Element) -> None:
         """Everything below <worldbody>."""
@@ -57,6 +59,8 @@ class BodyReader:
             raise e.error(f"the name {name!r} is taken by the body in {self.robot.links[name].where}.")
         childclass = e.get("childclass") or childclass
         link = RobotLink(name, e.where)
+        if len(self.robot.links) >= MOST_LINKS:
+            raise e.error(f"the file has more than {MOST_LINKS} bodies; at most {MOST_LINKS} are read.")
         self.robot.links[name] = link
         joints: list[tuple[Element, np.ndarray]] = []
         bodies: list[tuple[Element, np.ndarray, str | None]] = []
@@ -84,6 +88,9 @@ class BodyReader:
         geoms: list[Geom] = []
         for child in e.children:
             if child.tag == "geom":
+                self.geoms += 1
+                if self.geoms > MOST_GEOMS:
+                    raise child.error(f"the file has more than {MOST_GEOMS} geoms.")
                 geom = read_geom(self.defaults.apply(child, childclass), at, self.assets, link.name)
                 geoms.append(geom)
                 if geom.visual is not None:
@@ -110,6 +117,8 @@ class BodyReader:
         name = (e.get("name") or "").strip()
         if not name:
             return
+        if len(self.robot.frames) >= MOST_LINKS:
+            raise e.error(f"the file has more than {MOST_LINKS} sites.")
         if any(frame.name == name for frame in self.robot.frames):
             raise e.error(f"the site name {name!r} is taken.")
         pose = self.settings.pose(e)

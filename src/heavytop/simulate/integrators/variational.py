@@ -23,9 +23,10 @@ import numpy as np
 from heavytop._arrays import Array, jacobian, substitute, symbol, transpose, vector
 from heavytop.compile import Shape, Traced, trace_of
 from heavytop.errors import SimulationError
-from heavytop.simulate.dynamics import Dynamics, velocity_map
+from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
 from heavytop.simulate.plant import Plant, PlantState
+from heavytop.simulate.velocity_map import velocity_map
 from heavytop.system.solve import solve_definite
 
 
