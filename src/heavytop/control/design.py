@@ -280,7 +280,7 @@ class _Problem:
             wrong = np.log(np.where(np.abs(ratio) > 1e-12, ratio, 1e-12))
         else:
             wrong = self.values(x, self.near) - 1.0
-        return np.concatenate([wrong.real, wrong.imag, stay * (x - start)])
+        return np.concatenate([np.real(wrong), np.imag(wrong), stay * (x - start)])
 
     def jacobian(self, x: Floats, start: Floats, far: bool, stay: float) -> Floats:
         """Derivative of the residual: d log p = -tr((s - A)^-1 dA) and H dF = -N^T (dMbar (a_x + N F) + dDbar v_x + dKbar delta_x)."""
@@ -299,7 +299,7 @@ class _Problem:
         slope = slope.reshape(len(points), -1)
         if not far:
             slope = self.values(x, points)[:, None] * slope
-        return np.concatenate([slope.real, slope.imag, stay * np.eye(len(x))])
+        return np.concatenate([np.real(slope), np.imag(slope), stay * np.eye(len(x))])
 
     def solved(self) -> Floats:
         """The best of several starts; the first that meets all poles ends the search."""
@@ -313,7 +313,7 @@ class _Problem:
                 x = least_squares(self.residual, x, jac=self.jacobian, args=(x, far, stay), **options).x  # pyright: ignore
             found = paired(np.linalg.eigvals(self.closed(x)), self.asked)
             miss = float(np.max(np.abs(found - self.asked) / np.abs(self.asked)))
-            miss += 1e3 if np.max(found.real) >= 0 else 0.0
+            miss += 1e3 if np.max(np.real(found)) >= 0 else 0.0
             if miss < least:
                 best, least = x, miss
             if least < 0.1 * MET:

@@ -193,7 +193,7 @@ class RestLoop:
 
 def unstable(poles: np.ndarray) -> np.ndarray:
     """Those with a real part that rounding does not explain."""
-    return poles[poles.real > UNSTABLE * max(float(np.median(np.abs(poles))), 1e-9)]
+    return poles[np.real(poles) > UNSTABLE * max(float(np.median(np.abs(poles))), 1e-9)]
 
 
 def holding_inputs(model: Model, q: Floats) -> Floats:
@@ -232,7 +232,7 @@ def numeric(model: Model, matrix: Any) -> Floats:
 
 def ordered(values: np.ndarray) -> np.ndarray:
     """Slowest first."""
-    return values[np.lexsort((values.imag, np.round(-values.real, 9)))]
+    return values[np.lexsort((np.imag(values), np.round(-np.real(values), 9)))]
 
 
 def _short(q: Floats) -> str:
