@@ -54,7 +54,8 @@ class ChosenSteps:
         self.p, self.memory = problem.rows(problem.p), problem.rows(problem.memory).copy()
         continuous = problem.plan.control.kind == "continuous"
         memory = problem.memory.shape[-1] if continuous and self.at.memory is not None else 0
-        self.sizes = (problem.v.shape[-1], memory, 2 if self.at.work is not None else 0)
+        work = shapes[self.at.work][0] if self.at.work is not None else 0
+        self.sizes = (problem.v.shape[-1], memory, work)
         law = problem.plan.control.law
         outputs = 0 if law is None else sum(prod(shape) for shape in law.traced.outputs.values())
         check_room(problem, lambda: problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
@@ -183,7 +184,7 @@ class ChosenSteps:
         law = self.problem.plan.control.law
         if law is None or self.law is None:
             return {}
-        sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.p, "z": z}
+        sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.problem.dynamics.at_times(self.p, t), "z": z}
         if "signal" in law.takes:
             sample = law.signal(t[:1])[0] if len(t) else np.zeros(law.signal_size)
             sources["signal"] = self.problem.rows(sample)
@@ -238,16 +239,17 @@ class ChosenSteps:
         """Inputs of a continuous law and channels of the dynamics at the first ``n`` records."""
         problem, law = self.problem, self.problem.plan.control.law
         q, (v, memory, _) = self.q[:n], self._parts(self.flats[:n])
+        p = problem.dynamics.at_times(self.p, self.grid[:n, None])
         if problem.plan.control.kind == "continuous" and law is not None and self.law is not None:
             t = np.broadcast_to(self.grid[:n, None], q.shape[:2])
-            sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.p}
+            sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": p}
             sources["z"] = self.memory if memory is None else memory
             outputs = dict(zip(law.traced.outputs, self.law(*(sources[k] for k in law.takes)), strict=True))
             self.u = outputs["u"]
             self.channels |= {name: outputs[name] for name in law.channels}
         motion = problem.dynamics.kernel("motion")
         if motion is not None and len(motion.outputs) > 2:
-            values = motion(q, v, self.u[:n], self.p)
+            values = motion(q, v, self.u[:n], p)
             self.channels |= dict(zip(list(motion.outputs)[2:], values[2:], strict=True))
 
     # --- attempts ---------------------------------------------------------------------------------------------------------
