@@ -154,9 +154,9 @@ def _asked(loop: RestLoop, poles: Sequence[complex] | complex | None, weights: W
         raise ControlError(
             f"the inputs of {name!r} place {count} poles at this configuration{held}, got {wanted.size}."
         )
-    if not np.all(np.isfinite(wanted)) or not np.all(wanted.real < 0):
+    if not np.all(np.isfinite(wanted)) or not np.all(np.real(wanted) < 0):
         raise ControlError(
-            f"the wanted poles must be finite with negative real parts, got {wanted[np.argmax(wanted.real)]}."
+            f"the wanted poles must be finite with negative real parts, got {wanted[np.argmax(np.real(wanted))]}."
         )
     if np.max(np.abs(np.imag(np.poly(wanted)))) > 1e-9 * np.max(np.abs(np.poly(wanted))):
         raise ControlError(f"complex poles must come in conjugate pairs, got {wanted.tolist()}.")
@@ -220,7 +220,7 @@ class _Problem:
         self.far = np.outer(radii, np.exp(1j * angles)).ravel()
         turns = np.exp(2j * np.pi * np.array([0.12, 0.47, 0.83]))
         self.near = np.concatenate(
-            [p + AROUND * abs(p) * turns for p in np.unique(np.round(asked[asked.imag >= 0], 6))]
+            [p + AROUND * abs(p) * turns for p in np.unique(np.round(asked[np.imag(asked) >= 0], 6))]
         )
 
     def distributions(self, x: Floats) -> list[list[tuple[float, Floats, Floats]]]:

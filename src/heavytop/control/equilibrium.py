@@ -118,8 +118,8 @@ def equilibrium(
 
 class _Search:
     def __init__(self, model: Model, fixed: Sequence[str], limits: Any, prefer: str, parameters: Any) -> None:
-        if model.expressions.has_drift:
-            raise ControlError(f"constraints drive {model.name!r}: it is never at rest.")
+        if model.expressions.is_driven:
+            raise ControlError(f"constraints or the time drive {model.name!r}: it is never at rest.")
         if model.description.rubs:
             raise ControlError(
                 f"{model.name!r} sticks by friction that depends on reactions: every configuration nearby is at rest."

@@ -95,6 +95,8 @@ class RestLoop:
         ControlError
             No inputs hold the model there, or friction that depends on reactions forbids to linearise.
         """
+        if model.expressions.is_driven:
+            raise ControlError(f"constraints or the time drive {model.name!r}: it is never at rest.")
         # Any: tangent asks only for what Interpreted hands on
         plain: Any = Interpreted(model)
         place = sample_configurations(model)[0] if q is None else model.coordinates.check(q, "q")
