@@ -30,6 +30,7 @@ from heavytop.system import Mesh as Mesh
 from heavytop.system import Model as Model
 from heavytop.system import PairElement as PairElement
 from heavytop.system import Planar as Planar
+from heavytop.system import Prescribed as Prescribed
 from heavytop.system import Prismatic as Prismatic
 from heavytop.system import Revolute as Revolute
 from heavytop.system import Sphere as Sphere
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from heavytop.simulate import Run as Run
     from heavytop.simulate import UserDynamics as UserDynamics
     from heavytop.simulate import Variational as Variational
+    from heavytop.simulate import prepare as prepare
     from heavytop.simulate import simulate as simulate
     from heavytop.simulate import simulate_dynamics as simulate_dynamics
     from heavytop.sweep import attitude as attitude
@@ -94,7 +96,7 @@ _INTEGRATORS = ("RKMK4", "RKMK6", "RKMK8", "RKMK45", "EnergyMomentum", "Projecte
 _ON_DEMAND = (
     _MODULES
     | dict.fromkeys(_INTEGRATORS, "heavytop.simulate")
-    | dict.fromkeys(("Event", "Feedback", "Run", "UserDynamics", "simulate_dynamics"), "heavytop.simulate")
+    | dict.fromkeys(("Event", "Feedback", "Run", "UserDynamics", "prepare", "simulate_dynamics"), "heavytop.simulate")
     | dict.fromkeys(("attitude", "choice", "normal", "uniform"), "heavytop.sweep")
     | {"load": "heavytop.io.load_robot"}
 )

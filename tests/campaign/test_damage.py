@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,49 @@ print("alive")
         tries,
         [] if done.stdout.strip() == "alive" else [f"exit {done.returncode}: {done.stderr[-800:]}"],
     )
+
+
+def test_stores(tmp_path: Path, record, size) -> None:
+    """A store of a sweep with a file that is damaged, lost or exchanged is an error or reads as before, and is mended by the same sweep."""
+    pytest.importorskip("zarr")
+    from sweep import studies
+    from sweep.test_store import same_files
+
+    whole, path = tmp_path / "whole.zarr", tmp_path / "damaged.zarr"
+    study = studies.squares(8, 4)
+    ht.sweep.run_study(study, whole)
+    expected = ht.sweep.open_result(whole).data.load()
+    names = sorted(str(p.relative_to(whole)) for p in whole.rglob("*") if p.is_file())
+    rng, failures, tries = np.random.default_rng(3), [], size(500, 30)
+    for k in range(tries):
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(whole, path)
+        name, other = (names[i] for i in rng.integers(len(names), size=2))
+        content, kind = (path / name).read_bytes(), rng.integers(6)
+        if kind == 0:
+            (path / name).unlink()
+        else:
+            (path / name).write_bytes((whole / other).read_bytes() if kind == 1 else damaged(content, rng))
+        try:
+            found = ht.sweep.open_result(path).data.load()
+            if not found.drop_attrs(deep=False).identical(expected.drop_attrs(deep=False)):
+                failures.append(f"try {k}: other data after a change of {name}")
+        except HeavytopError:
+            pass
+        except BaseException as error:
+            failures.append(f"try {k}: {name}: {error!r}")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ht.sweep.DamagedStoreWarning)
+                ht.sweep.run_study(study, path)
+            if not same_files(path, whole):
+                failures.append(f"try {k}: not mended after a change of {name}")
+        except HeavytopError:  # what is not in a chunk cannot be done again
+            if "/c/" in name and not name.startswith("x/"):
+                failures.append(f"try {k}: {name} is not done again")
+        except BaseException as error:
+            failures.append(f"try {k}, done again: {name}: {error!r}")
+    record("damaged stores of sweeps", tries, failures)
 
 
 def survive(load: Callable[[Path], object], path: Path, texts: list[str], tries: int, seed: int) -> list[str]:

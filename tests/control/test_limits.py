@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heavytop.compile import Kernel, trace
+from heavytop.compile import Kernel, Program, trace
+from heavytop.compile.lazy import usual_size
 from heavytop.control import ClosedLoop, Limits, Prototype, energy_law, random_states, region_of_attraction
 from heavytop.control.allocation import box_qp
 from heavytop.control.bounded import bounded_steps
@@ -190,6 +194,30 @@ def test_limits_cost_a_bounded_number_of_instructions(lab) -> None:
     assert limited.native
     assert free.instructions <= 500
     assert limited.instructions <= 2700
+    # one piece, so that what is beyond the limits can be skipped as a whole
+    assert limited.chunks == 1
+
+
+def test_as_a_rule_limits_cost_next_to_nothing(lab) -> None:
+    free, limited = (
+        Program.from_traced(lab.law("quadcopter", "Ed", limits).traced_law) for limits in (None, (0.0, 6.0, 100.0))
+    )
+    assert usual_size(limited) < usual_size(free) + 150 < len(limited.code) / 3
+
+
+@pytest.mark.parametrize("way", [box_qp, bounded_steps])
+def test_lanes_within_and_beyond_their_limits_side_by_side(way: Callable[..., Any]) -> None:
+    H, _, lower, upper = problem(5, 4)
+    kernel = Kernel(trace(lambda H, x: way(H, x, lower, upper), {"H": (4, 4), "x": (4,)}, name="box"), lanes=4)
+    rng = np.random.default_rng(2)
+    inside, beyond = rng.uniform(lower, upper, (16, 4)), rng.uniform(upper, upper + 1, (16, 4))
+    # every pattern of four lanes
+    patterns = (np.arange(16)[:, None] >> np.arange(4)) % 2 == 1
+    x = np.where(patterns[..., None], inside[:, None], beyond[:, None]).reshape(64, 4)
+    u = kernel(H, x)[0]
+    np.testing.assert_array_equal(u[patterns.ravel()], x[patterns.ravel()])
+    for k in range(64):
+        np.testing.assert_allclose(u[k], box_qp(H, x[k], lower, upper), atol=1e-12)
 
 
 @pytest.mark.slow

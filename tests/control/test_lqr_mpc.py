@@ -194,3 +194,67 @@ def test_bad_options_are_refused(cart: ht.Model, options, message: str) -> None:
 def test_unknown_speed_is_told(cart: ht.Model) -> None:
     with pytest.raises(UnknownNameError, match="velocity"):
         control.mpc(cart, [0.0, 0.0], speeds={"y": (-1.0, 1.0)})
+
+
+# --- loops and bases ------------------------------------------------------------------------------------------------------------
+
+
+def cart_with_pole(welded: bool) -> ht.Model:
+    """A cart with a pole; a sledge without mass may be welded to it by a loop, which changes nothing."""
+    system = ht.System(name="cart")
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    pole = ht.Inertia(0.2, (0, 0, 0.5), (0.02, 0.02, 0.001))
+    system.body("pole", parent="cart", joint=ht.Revolute("y"), inertia=pole)
+    if welded:
+        system.body("sledge", joint=ht.Prismatic("x"), inertia=ht.Inertia(1e-12))
+        system.loop("cart", "sledge", ht.Fixed(), name="weld")
+    system.input("push", ht.JointForce("cart"))
+    return system.derive(native=False)
+
+
+def test_a_loop_that_changes_nothing_leaves_the_gains() -> None:
+    plain = control.lqr(cart_with_pole(False), np.zeros(2), Weights([10.0, 5.0], [1.0, 0.1]))
+    looped = control.lqr(cart_with_pole(True), np.zeros(3), Weights([10.0, 5.0, 0.0], [1.0, 0.1, 0.0]))
+    K, L = plain.gains[0, 0], looped.gains[0, 0].reshape(2, 3)
+    np.testing.assert_allclose([L[:, 0] + L[:, 2], L[:, 1]], [K[[0, 2]], K[[1, 3]]], rtol=1e-6)
+
+
+def driven_four_bar() -> tuple[ht.Model, np.ndarray]:
+    system = ht.library.four_bars(1)
+    system.input("motor", ht.JointForce("crank0"))
+    model = system.derive()
+    return model, model.assemble([1.2, 1.0, -1.0])[0]
+
+
+def test_a_four_bar_is_held() -> None:
+    """At a set point against gravity, by its motor alone."""
+    model, q = driven_four_bar()
+    held = control.lqr(model, q)
+    away = model.assemble(q + [0.15, 0, 0], [0.5, 0, 0], fixed=("crank0",))
+    run = ht.simulate(model, away, until=8.0, step=0.01, control=held)
+    np.testing.assert_allclose(run.q[-1], q, atol=1e-8)
+    assert np.max(np.abs(model.constraint_residuals(run.q, run.v)[0])) < 1e-9
+
+
+@pytest.mark.slow
+def test_a_four_bar_is_led_along_a_motion() -> None:
+    model, q = driven_four_bar()
+    free = ht.simulate(model, (q, np.zeros(3)), until=2.0, step=2e-3, inputs=[0.3], record_every=1)
+    a = model.acceleration(free.q, free.v, free.u)
+    led = control.lqr(model, control.recorded_reference(model, free.t, free.q, free.v, a), step=0.02)
+    assert led.gains.shape == (101, 1, 6)
+    near = model.assemble(q + [0.02, 0, 0], np.zeros(3), fixed=("crank0",))
+    alone = ht.simulate(model, near, until=2.0, step=2e-3, inputs=[0.3])
+    followed = ht.simulate(model, near, until=2.0, step=2e-3, control=led)
+    assert np.max(np.abs(followed.q[-1] - free.q[-1])) < 0.1 * np.max(np.abs(alone.q[-1] - free.q[-1]))
+    np.testing.assert_allclose(followed.u[-1], 0.3, atol=0.05)
+
+
+def test_what_cannot_be_held_to_first_order_is_refused() -> None:
+    """A skate cannot be pushed sideways: no linear law holds its place."""
+    system = ht.library.skate(minimal=False)
+    for k in range(2):
+        system.input(f"push{k}", ht.Wrench("skate", force=np.eye(3)[k], moment=(0, 0, float(k))))
+    model = system.derive(native=False)
+    with pytest.raises(ControlError, match="no regulator exists"):
+        control.lqr(model, model.neutral())

@@ -353,7 +353,23 @@ def test_latex() -> None:
     assert latex.startswith("\\begin{aligned}\nM \\dot{v} + c + D v + f^G &= B u")
     assert "\\dot{\\theta}" in latex
     assert latex.count("{") == latex.count("}")
-    assert e._repr_latex_() == f"$\\displaystyle {latex}$"
+    parts = e.latex_parts()
+    assert e._repr_latex_() == "\n\n".join(f"$\\displaystyle {part}$" for part in parts)
+    rows = [row for part in parts for row in part.split("\n")[1:-1]]
+    assert [row.removesuffix(" \\\\") for row in rows] == [row.removesuffix(" \\\\") for row in latex.split("\n")[1:-1]]
+    assert "q &= " in parts[0]
+    assert "u &= " in parts[0]
+
+
+def test_a_parameter_named_like_a_matrix_is_told_apart() -> None:
+    system = ht.System(name="cart")
+    M, q = system.parameter("M", 1.0), system.parameter("q", 2.0)
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(M))
+    system.body("rod", parent="cart", joint=ht.Revolute("y"), inertia=ht.Inertia(0.5, com=(0, 0, q)))
+    equations = system.derive(native=False).equations()
+    assert "M &= \\begin{bmatrix}M_{\\mathrm{par}}" in equations.latex()
+    assert sorted(equations.text().split("M[1,1] = ")[1].splitlines()[0].split(" + ")) == ["1/2", "M_par"]
+    assert_equal(system.derive(native=False), equations)
 
 
 def test_large_system_names_its_subexpressions() -> None:

@@ -32,7 +32,19 @@ ORDER = (
     {"coordinates"},
     {"compile"},
     {"geometry"},
-    {"_arrays", "_files", "_gate", "_machine", "_memory", "_names", "_travel", "_version", "errors"},
+    {
+        "_arrays",
+        "_files",
+        "_gate",
+        "_likeness",
+        "_machine",
+        "_memory",
+        "_names",
+        "_notebook",
+        "_travel",
+        "_version",
+        "errors",
+    },
 )
 RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 

@@ -164,3 +164,16 @@ def test_what_cannot_have_such_friction_says_so() -> None:
     wrong.constrain(lambda q: q[2:3], friction=lambda q, v: v[:2], name="plane")
     with pytest.raises(ModelError, match="must return 3 numbers"):
         wrong.derive()
+
+
+def test_energy_momentum_feels_the_friction_too() -> None:
+    """Of second order beside a fourth-order run; its balance of energy holds whatever acts, so only the motion tells."""
+    model, start = painleve_rod(0.4), ([0.0, 0.0, 0.3], [3.0, 0.0, 1.0])
+    exact = ht.simulate(model, start, until=0.1, step=1e-4, record_every=1000)
+    errors = []
+    for step in (1e-3, 5e-4):
+        run = ht.simulate(model, start, until=0.1, step=step, integrator="energy_momentum", record_every=1000)
+        errors.append(np.max(np.abs(run.v[-1] - exact.v[-1])))
+        assert run.work[-1, 1] == pytest.approx(exact.work[-1, 1], rel=1e-3)
+    assert errors[1] < 1e-5
+    assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.25)

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+import numpy as np
+
 from heavytop.bench import conditions, hummingbird
 from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import Flights
 from heavytop.bench.peers.rotorpy import STATED, STATED_BATCH, STATED_STEPS
 from heavytop.bench.report import BenchReport
+from heavytop.control import random_states, region_of_attraction
+from heavytop.copters.vehicles import tricopter
 
 TITLE = "Hummingbird with rotor lag and drag: tracking in m, recovery in s, closed-loop steps per second"
 ANGLES = (90.0, 150.0, 155.0, 160.0, 170.0, 179.0)
+TILTING_STARTS = 2000
+TILTING_TARGETS = {7.0: 0.95, 10.0: 1.0}
+"""Largest thrust of a rotor (N) and share of the starts that must come back."""
 BATCH_TARGET, SINGLE_TARGET, ROLLOUT_TARGET = 1000.0, 300.0, 50.0
 
 
@@ -31,6 +38,8 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
     _speed(report, effort, other)
     _rollouts(report, effort, rolling)
     _random_starts(report, 16 if quick else 1000)
+    if not quick:
+        tilting_starts(report, TILTING_STARTS)
     conditions.rows(report, quick)
     report.notes.append(
         "courses and recovery without the word robust: a bare law with poles 6/s and 18 rad/s, nominal: it knows neither drag nor rotor lag; "
@@ -111,6 +120,18 @@ def _random_starts(report: BenchReport, count: int) -> None:
     recovered, seconds = hummingbird.random_starts(count)
     report.row(flight=f"{count} random starts with limits", recovered=recovered, cpu_s=seconds)
     report.limit("processor time of 30 s from 1000 random starts with limits", seconds * 1000 / count, 10.0, "s")
+
+
+def tilting_starts(report: BenchReport, count: int) -> None:
+    """Tricopters whose rotors have little thrust to spare, limits as discs: any attitude, 20 m, 5 m/s, 10 rad/s."""
+    for thrust, share in TILTING_TARGETS.items():
+        craft = tricopter(thrust=(0.0, thrust))
+        start = random_states(craft.model, count, 0, distance=20.0, angle=np.pi, speed=5.0, rate=10.0)
+        controller = craft.law().with_reference(craft.model.neutral())
+        found = region_of_attraction(craft.model, controller, start, until=20.0, step=1e-2)
+        name = f"tricopter, rotors of {thrust:g} N as discs, {count} random starts"
+        report.row(flight=name, recovered=found.share, drop_m=float(found.drop.max()))
+        report.ratio(f"{name}: share recovered", found.share, share)
 
 
 def _time(seconds: float) -> float | str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from heavytop.compile.buffers import Phases, copy_of, lasting_buffers, place_buffers
 from heavytop.compile.copies import without_copies
 from heavytop.compile.lanes import Lanes, Writer, any_lane
+from heavytop.compile.lazy import usual_size
 from heavytop.compile.llvm import Emitted, emit, lane_rows, row_addresses, support
 from heavytop.compile.moves import gather, scatter
 from heavytop.compile.program import Program
@@ -64,10 +65,10 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     programs, calls = without_copies(programs, in_order(schedule.items, 2), lasting_buffers(schedule.layout))
     phases = Phases.cut(calls, schedule)
     emitted = {
-        name: emit(program, f"f{k}", lanes, chunk or part_size(len(program.code)), fma=fma, exported=False)
+        name: emit(program, f"f{k}", lanes, chunk or part_size(program), fma=fma, exported=False)
         for k, (name, program) in enumerate(programs.items())
     }
-    long = sum(len(program.code) for program in programs.values()) > TILE_ABOVE
+    long = sum(usual_size(program) for program in programs.values()) > TILE_ABOVE
     loop = _Loop(schedule.layout, phases, lanes, emitted, tiled=long and lanes.count > 1, flush=flush)
     parts = [
         support(list(programs.values()), lanes, fma=fma),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._likeness import Lasting
 from heavytop._travel import BoundHere
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, native_code
@@ -85,7 +86,7 @@ class _Buffers(threading.local):
         self.single_address = self.single.ctypes.data
 
 
-class Kernel(BoundHere):
+class Kernel(BoundHere, Lasting):
     """Native code of a traced function.
 
     Parameters

@@ -15,6 +15,8 @@ from heavytop.compile.vector_math import LIBM
 
 WORTH = 30
 """Least cost of a side, counted in products, that makes up for a branch."""
+MOST = 6_000
+"""Instructions of a program that may stay in one piece because most of them are skipped as a rule."""
 _LEAVES = (Op.INPUT, Op.CONST)
 _DEAR = {Op.DIV: 6, Op.SQRT: 9, Op.SIN: 20, Op.COS: 20, **dict.fromkeys(LIBM, 40)}
 
@@ -42,6 +44,14 @@ class LazySide:
     def at(self) -> int:
         """The first of the choices."""
         return self.choices[0]
+
+
+def usual_size(program: Program) -> int:
+    """Instructions without those of sides that are worth a branch: what is computed as a rule."""
+    total = len(program.code)
+    if total > MOST:
+        return total
+    return total - sum(len(side.nodes) for side in lazy_sides(program, 0, total, program.homes.keys()))
 
 
 def lazy_sides(program: Program, start: int, stop: int, kept: Collection[int]) -> list[LazySide]:

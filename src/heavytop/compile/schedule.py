@@ -113,6 +113,11 @@ class Layout:
         """Number of scalars of every buffer."""
         return {name: prod(shape) for name, shape in self.shapes.items()}
 
+    @cached_property
+    def record_size(self) -> int:
+        """Number of scalars of a record."""
+        return sum(self.sizes[name] for name in self.record)
+
     def size(self, name: str) -> int:
         """Number of scalars of a buffer."""
         return self.sizes[name]

@@ -14,6 +14,7 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop._gate import Inside
 from heavytop._travel import BoundHere
+from heavytop.compile.alone import Alone
 from heavytop.compile.cache import Cache
 from heavytop.compile.code import Code, native_code
 from heavytop.compile.driver import HEAD, driver_module
@@ -134,11 +135,15 @@ class Stepper(BoundHere, Inside):
     def _adopt(self, layout: Layout, code: Code | None) -> None:
         self.layout = layout
         self._code = code
+        self._alone: Alone | None = None
         if code is not None:
             self.lanes: int = code.meta["lanes"]
             self._tile: int = code.meta["tile"] * self.lanes
             self._operations = max(code.meta["instructions"], 1)
             self._run = code.library.function("run")
+            self._alone = Alone(layout, self._run, max(code.meta["scratch"], 1) * self.lanes)
+            # so many steps are one native call: Ctrl-C takes effect between calls
+            self._steps_alone = _CALL_BUDGET // (self._operations * self._tile) - 1
 
     @property
     def native(self) -> bool:
@@ -186,6 +191,18 @@ class Stepper(BoundHere, Inside):
         hold : steps per sample of each table, 1 if not given.
         progress : called with the fraction done, from time to time, by the calling thread.
         """
+        if (
+            self._alone is not None
+            and progress is None
+            and 0 <= steps <= self._steps_alone
+            and first >= 0 <= record_every
+        ):
+            done = self._alone.run(
+                state, constants or {}, tables or {}, hold or {}, first, steps, record_every, start_time, step_size
+            )
+            if done is not None:
+                after, records, failed, count = done
+                return Steps(after, records, np.arange(first, first + count * record_every, record_every or 1), failed)
         job = self._job(state, constants or {}, tables or {}, hold or {}, first, steps, record_every)
         job.start_time, job.step_size = float(start_time), float(step_size)
         if self._interpreted is not None:

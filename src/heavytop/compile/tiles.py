@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from heavytop.compile.lanes import Lanes, Writer
+from heavytop.compile.lazy import usual_size
 from heavytop.compile.llvm import Emitted
+from heavytop.compile.program import Program
 
 TILE_ABOVE = 1_600
 """Programs of more instructions are cut into parts, each of which handles a tile before the next; steps of more are done in tiles."""
@@ -22,9 +24,9 @@ TILE_BYTES = 2**19
 """Memory of a tile; it should fit into the second level of the cache."""
 
 
-def part_size(instructions: int) -> int:
-    """Into parts of how many instructions a program is cut."""
-    return PART if instructions > TILE_ABOVE else max(instructions, 1)
+def part_size(program: Program) -> int:
+    """Into parts of how many instructions a program is cut; what is skipped as a rule must stay in one of them."""
+    return PART if usual_size(program) > TILE_ABOVE else max(len(program.code), 1)
 
 
 def group_size(vectors: int) -> int:

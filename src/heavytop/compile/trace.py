@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, is_symbolic, shape, symbol, to_sx
+from heavytop._likeness import Lasting
 from heavytop._names import safe_name
 from heavytop.compile.signature import Shape, Signature
 from heavytop.errors import HeavytopError, ModelError
@@ -28,7 +29,7 @@ NOT_MATH = "Write it with NumPy (np.sin, np.where), not with math.sin, float() o
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
+class Traced(Lasting):
     """A traced function: the expression graph with the names and shapes of its inputs and outputs.
 
     Attributes

@@ -173,8 +173,8 @@ def box_qp(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Arr
     inside = _all(_within(x[i], lower[i], upper[i]) for i in range(n))
     if inside is None:
         return target
-    # without limits the target itself is the solution; with all inputs on a limit a candidate is always admissible
-    best, cost = list(x), _where(inside, 0.0, np.inf)
+    # with all inputs on a limit a candidate is always admissible
+    best, cost = list(x), np.inf
     for count in range(1, n + 1):
         for fixed in combinations(range(n), count):
             sides = [[side for side in (lower[i], upper[i]) if np.isfinite(side)] for i in fixed]
@@ -190,7 +190,8 @@ def box_qp(H: Array, target: Array, lower: np.ndarray, upper: np.ndarray) -> Arr
                 cost = _where(better, value, cost)
                 moved |= dict(zip(fixed, values, strict=True))
                 best = [_where(better, moved[i], best[i]) for i in range(n)]
-    return _gather(best, target)
+    # a target within the limits is the solution: where all lanes have one, native code skips the rest
+    return _gather([_where(inside, x[i], best[i]) for i in range(n)], target)
 
 
 def _eliminate(H: list[list[Array]], free: list[int], fixed: list[int]) -> tuple[list[list[Array]], list[list[Array]]]:

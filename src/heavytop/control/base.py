@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from heavytop._arrays import Numbers
+from heavytop._likeness import likeness
 from heavytop._travel import Unchanging
 from heavytop.compile import Traced
 from heavytop.errors import ControlError
@@ -137,10 +138,11 @@ class BaseController(Unchanging, ABC):
             what = (point.shape, point.tobytes())
         # controllers in use by what they follow, so that the native code of a simulation is found again
         known = vars(self).setdefault("_trackings", WeakValueDictionary())
-        tracking = known.get((what, knows_parameters, sample_time))
+        key = what, knows_parameters, sample_time, likeness(self, reference)
+        tracking = known.get(key)
         if tracking is None:
             tracking = Tracking(self, reference, knows_parameters, sample_time)
-            known[what, knows_parameters, sample_time] = tracking
+            known[key] = tracking
         return tracking
 
     # --- sampling -----------------------------------------------------------------------------------------------------------
@@ -168,11 +170,12 @@ class BaseController(Unchanging, ABC):
         if inner is inside and (key == self.sample_time or not self.depends_on_period):
             return self
         known = vars(self).setdefault("_resampled", WeakValueDictionary())
-        made = known.get(key)
+        found = key, likeness(self)
+        made = known.get(found)
         if made is None:
             made = self._copy()
             made.controller, made.sample_time, made._origin = inner, key, self
-            known[key] = made
+            known[found] = made
         return made
 
     def _copy(self) -> Self:

@@ -61,6 +61,9 @@ def bounded_steps(
         value = _cost(h, inside - x)
         better = value < cost
         best, cost = casadi.if_else(better, inside, best), casadi.if_else(better, value, cost)
+    # a target within the limits is the solution: where all lanes have one, native code skips the rest
+    inside = casadi.logic_and(x >= low, x <= high)
+    best = casadi.if_else(casadi.logic_all(inside) if n > 1 else inside, x, best)
     return from_sx(best, (n,))
 
 

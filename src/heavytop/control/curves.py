@@ -105,6 +105,13 @@ class PiecewisePolynomial:
         """Time of the last break."""
         return float(self.breaks[-1])
 
+    def derivative(self, order: int) -> PiecewisePolynomial:
+        """The derivative of an order, within the breaks; at their ends its own end values are held."""
+        powers = np.arange(self.coefficients.shape[1])
+        factors = np.prod([powers - k for k in range(order)], axis=0) if order else np.ones(len(powers))
+        left = (factors[None, :, None] * self.coefficients)[:, order:]
+        return PiecewisePolynomial(self.breaks, left)
+
     def __call__(self, t: Array) -> Array:
         t = np.minimum(np.maximum(t, self.breaks[0]), self.breaks[-1])
         if not is_symbolic(t):

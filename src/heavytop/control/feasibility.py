@@ -1,4 +1,4 @@
-"""Whether a reference can be followed: the inputs it needs and the force that is missing."""
+"""Whether a reference can be followed: the inputs it needs, the force that is missing, and which limit is exceeded when and by how much."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import numpy as np
 
 from heavytop._arrays import finite_matrix
 from heavytop.control.allocation import Limits
-from heavytop.control.reference import Feasibility, Reference
+from heavytop.control.reference import Exceeded, Feasibility, Reference
+from heavytop.control.sectors import Sector, TiltLimits
 from heavytop.system.model import Model
+
+SLACK = 1e-9
+"""Share of an input's range, or of its size, that counts as rounding."""
 
 
 def feasibility(
@@ -24,11 +28,55 @@ def feasibility(
     B = plant.input_matrix(q)
     u = np.matvec(np.linalg.pinv(finite_matrix(B, "the input matrix along the reference")), force)
     residual = force - np.matvec(B, u)
-    outside: tuple[str, ...] = ()
     bounds = Limits.of(limits)
-    if bounds is not None:
-        lower, upper = bounds.bounds(plant)
-        slack = 1e-9 * np.max(np.abs(u), initial=1.0)
-        wrong = np.any((u < lower - slack) | (u > upper + slack), axis=0)
-        outside = tuple(name for name, bad in zip(plant.u_names, wrong, strict=True) if bad)
-    return Feasibility(plant.u_names, times, u, residual, outside)
+    beyond = () if bounds is None else exceeded(plant, bounds, times, u)
+    outside = tuple(name for name in plant.u_names if any(name in e.inputs for e in beyond))
+    return Feasibility(plant.u_names, times, u, residual, outside, beyond)
+
+
+def exceeded(
+    model: Model, limits: Limits, times: np.ndarray, u: np.ndarray, slack: float = SLACK
+) -> tuple[Exceeded, ...]:
+    """Limits that inputs u (n, nu) at times (n,) exceed, each where it is worst; a negative ``slack`` keeps a margin of every range."""
+    found: list[Exceeded] = []
+    names, inner = model.u_names, set()
+    if isinstance(limits, TiltLimits):
+        for sector in limits.sectors:
+            inner |= {sector.across, sector.along}
+            pair = (names[sector.across], names[sector.along])
+            for what, values, (low, high) in _of_sector(sector, times, u[:, [sector.across, sector.along]]):
+                found += _worst(pair, what, times, values, low, high, slack)
+    lower, upper = limits.bounds(model)
+    for k, name in enumerate(names):
+        if k not in inner:
+            found += _worst((name,), repr(name), times, u[:, k], lower[k], upper[k], slack)
+    return tuple(found)
+
+
+def _of_sector(
+    sector: Sector, times: np.ndarray, force: np.ndarray
+) -> list[tuple[str, np.ndarray, tuple[float, float]]]:
+    """Thrust, tilt and tilt rate with their bounds."""
+    told = f"of input {sector.across} and {sector.along}"
+    angle = np.unwrap(np.arctan2(-force[:, 0], force[:, 1]))
+    found = [(f"the thrust {told}", np.linalg.norm(force, axis=1), sector.thrust)]
+    if sector.bounded:
+        middle = (sector.tilt[0] + sector.tilt[1]) / 2
+        angle = angle - 2 * np.pi * np.round((angle[0] - middle) / (2 * np.pi))
+        found.append((f"the tilt {told}", angle, sector.tilt))
+    if np.isfinite(sector.rate) and len(times) > 1:
+        found.append((f"the tilt rate {told}", np.gradient(angle, times), (-sector.rate, sector.rate)))
+    return found
+
+
+def _worst(
+    inputs: tuple[str, ...], what: str, times: np.ndarray, values: np.ndarray, low: float, high: float, slack: float
+) -> list[Exceeded]:
+    size = high - low if np.isfinite(high - low) and high > low else np.max(np.abs(values), initial=1.0)
+    room = slack * max(float(size), np.max(np.abs(values), initial=0.0) if slack > 0 else 0.0)
+    sides = []
+    for bound, off in ((low, low - values), (high, values - high)):
+        k = int(np.argmax(off))
+        if off[k] > room:
+            sides.append(Exceeded(inputs, what, float(times[k]), float(values[k]), float(bound)))
+    return sides

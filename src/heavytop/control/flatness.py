@@ -7,6 +7,7 @@ inverted flight and free fall need no special case.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,7 @@ def flat_reference(
     heading: Any = None,
     duration: float | None = None,
     period: float | None = None,
+    yaw_rate: Callable[[Array], Array] | None = None,
 ) -> Reference:
     """The feasible reference of a quadcopter along a curve of its centre of mass.
 
@@ -97,6 +99,8 @@ def flat_reference(
     side : (3,) vector the body's y axis stays near to: the normal of the plane of a looping. Or:
     heading : (3,) vector the body's x axis stays near to. Default: heading e_x.
     duration, period : of the motion (s); the zeros of the thrust are sought there.
+    yaw_rate : t -> angular velocity about the thrust axis (rad/s), in NumPy notation, instead of a side or a heading that is kept: the attitude
+        is its integral, which is singular nowhere. The heading is then that of the start; the reference needs a duration and has no period.
 
     Raises
     ------
@@ -124,6 +128,20 @@ def flat_reference(
     rates = derivatives(curve, 4)
     horizon = duration or period or 10.0
     zeros = _zeros(curve, rates, gravity, horizon, model)
+    if yaw_rate is not None:
+        if side is not None or duration is None or period is not None:
+            raise ControlError(
+                "a yaw rate has memory: give it a heading at the start and a duration, no side vector and no period."
+            )
+        series = [_series(curve, gravity, t) for t in zeros]
+
+        def axis_at(t: np.ndarray) -> Unit:
+            _, _, r2, r3, r4 = rates(t)
+            return _axis_through_zeros(t, r2 - gravity, r3, r4, zeros, series)
+
+        from heavytop.control.yaw_reference import yaw_reference
+
+        return yaw_reference(model, axis_at, rates, yaw_rate, np.asarray(heading, dtype=float), duration)
     if not zeros:
         reference = _traced(model, rates, gravity, side, heading, duration, period)
     else:
@@ -241,7 +259,7 @@ def _axis_through_zeros(
 ) -> Unit:
     """The thrust axis: the sign of f changes at each zero; near a zero c = a / (t - zero) from its series stands for a."""
     polynomial = np.polynomial.polynomial
-    radius = 2e-2 / max(1.0, np.max(np.linalg.norm(a1, axis=1)))
+    radius = 2e-2 / max(1.0, np.max(np.linalg.norm(a1, axis=1))) if zeros else 0.0
     sign, near, locals_ = np.ones(len(t)), [], []
     for k, (zero, c) in enumerate(zip(zeros, series, strict=True)):
         sign = np.where(t > zero, -sign, sign)
@@ -250,7 +268,7 @@ def _axis_through_zeros(
         values = [polynomial.polyval(tau, polynomial.polyder(c, m)).T for m in range(3)]
         # on both sides of the zero sign(f) a / |a| = -(-1)^k c / |c|
         locals_.append(unit_vector(values[0], values[1], values[2], -((-1.0) ** k)))
-    axis = unit_vector(np.where(np.any(near, axis=0), 1.0, a), a1, a2, sign)
+    axis = unit_vector(np.where(np.any(near, axis=0), 1.0, a) if near else a, a1, a2, sign)
     for mask, local in zip(near, locals_, strict=True):
         b, b1, b2 = (np.where(mask, x, y) for x, y in zip(local[:3], axis[:3], strict=True))
         axis = Unit(b, b1, b2, axis.f)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
+from heavytop._likeness import Lasting
+from heavytop._notebook import Overview, Shown, listed
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import METRICS, Limits, Projection, nearest_admissible
 from heavytop.control.base import BaseController
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Any] | None
 
 
-class FeedbackLaw(BaseController):
+class FeedbackLaw(BaseController, Lasting, Shown):
     """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
 
     >>> from heavytop.copters import quadcopter
@@ -45,6 +47,11 @@ class FeedbackLaw(BaseController):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.kind!r} of {self.model.name!r}: {self.model.nu} inputs, {self.state_size} states)"
+
+    def _overview(self) -> Overview:
+        model = self.model
+        rows = (("model", model.name), ("inputs", listed(model.u_names)), ("states", str(self.state_size)))
+        return Overview(f"{type(self).__name__} {self.kind}", rows)
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ They are identical while the reference does not rotate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from heavytop.control.law import Law
 from heavytop.control.law_terms import LawTerms
 from heavytop.control.particle import particle_bias, particle_dissipation, particle_energy
 from heavytop.control.prototype import Prototype
+from heavytop.control.sectors import TiltLimits
+from heavytop.control.tilting_law import TiltingLaw
 from heavytop.system.model import Model
 
 LimitsLike = Limits | tuple[Any, Any] | None
@@ -47,7 +49,7 @@ def particle_law(
     ----------
     model : a derived model in any coordinates; loops, velocity constraints and bases are kept.
     prototype : the desired moments.
-    limits : limits of the inputs: a pair (lower, upper) or :class:`.Limits`.
+    limits : limits of the inputs: a pair (lower, upper), :class:`.Limits`, or :class:`.TiltLimits` of tilting rotors.
     integral : integral action, one term or several.
     metric : whose masses measure how far an acceleration is from the desired one, where the inputs cannot produce that: those of the
         "prototype" or of the "model".
@@ -68,7 +70,7 @@ def particle_law(
     def diagnostics() -> dict[str, Array]:
         return {"W": particle_energy(terms), "dissipation": particle_dissipation(terms), "defect": NO_BALANCE}
 
-    return Law("particle", terms, particle_bias(terms), diagnostics, Limits.of(limits), _terms(integral), metric)
+    return _law("particle", terms, particle_bias(terms), diagnostics, limits, integral, metric)
 
 
 @remembered
@@ -96,7 +98,7 @@ def body_law(
         defect = np.asarray(0.0) if len(terms.inertias) == 1 else NO_BALANCE
         return {"W": body_energy(terms), "dissipation": body_dissipation(terms), "defect": defect}
 
-    return Law("body", terms, body_bias(terms), diagnostics, Limits.of(limits), _terms(integral), metric)
+    return _law("body", terms, body_bias(terms), diagnostics, limits, integral, metric)
 
 
 @remembered
@@ -136,7 +138,21 @@ def energy_law(
         return {"W": carried.energy, "dissipation": carried.dissipation, "defect": carried.defect}
 
     kind = "energy" if transport == "product" or blocks is not None else "energy_se3"
-    return Law(kind, terms, carried.bias, diagnostics, Limits.of(limits), _terms(integral), metric)
+    return _law(kind, terms, carried.bias, diagnostics, limits, integral, metric)
+
+
+def _law(
+    kind: str,
+    terms: LawTerms,
+    bias: Array,
+    diagnostics: Callable[[], Mapping[str, Array]],
+    limits: LimitsLike,
+    integral: Integral | Sequence[Integral],
+    metric: str,
+) -> Law:
+    given = Limits.of(limits)
+    make = TiltingLaw if isinstance(given, TiltLimits) else Law
+    return make(kind, terms, bias, diagnostics, given, _terms(integral), metric)
 
 
 def _law_terms(model: Model, prototype: Prototype) -> LawTerms:

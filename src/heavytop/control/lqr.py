@@ -29,6 +29,8 @@ from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.system.model import Model
 
 SETTLED, LONGEST = 1e-10, 100_000
+MARGIN = 1e-10
+"""Distance from the unit circle that all modes of a regulated step must have."""
 
 
 class MinimalSteps:
@@ -281,12 +283,16 @@ def settle(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[
 
     try:
         P = solve_discrete_are(A, B, Q + 1e-12 * np.eye(len(A)), R)
+        K = riccati(P, A, B, Q, R)[1]
     except (np.linalg.LinAlgError, ValueError):
+        K = np.full((B.shape[1], len(A)), np.nan)
+    # rounding may move a mode that no input reaches from the unit circle, and a solution is found that is none
+    if not np.all(np.isfinite(K)) or np.max(np.abs(np.linalg.eigvals(A - B @ K))) > 1.0 - MARGIN:
         raise ControlError(
             "no regulator exists here: to first order the inputs do not stabilise the motion. Check that it is in balance, and that "
             "every state can be reached by the inputs."
-        ) from None
-    return P, riccati(P, A, B, Q, R)[1]
+        )
+    return P, K
 
 
 def linearized_steps(

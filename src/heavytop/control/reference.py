@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from heavytop._arrays import Array, Numbers, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.control.checks import need_timeless
 from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3
@@ -60,6 +61,7 @@ class Reference(Unchanging):
         period: float | None = None,
         breaks: Sequence[float] = (),
     ) -> None:
+        need_timeless(model)
         if evaluate is None and traced is None:
             raise ControlError("a reference needs a function of numbers or a traced one.")
         self.model, self.traced, self.duration, self.period = model, traced, duration, period
@@ -89,7 +91,7 @@ class Reference(Unchanging):
             return cls.set_point(model, q)
         e = Expressions(model.description)
         A = substitute(e.kinematics.kinematics_matrix, e.q, q)
-        A = _defaults(A, model)
+        A = with_defaults(A, model)
         rate = directional(q, t, np.asarray(1.0))
         # q' = A v; A has full column rank
         v = solve_definite(symmetric(transpose(A) @ A), np.matvec(transpose(A), rate))
@@ -168,6 +170,34 @@ class Reference(Unchanging):
         return feasibility(self, limits, until, samples, model)
 
 
+class Exceeded(NamedTuple):
+    """A limit that is exceeded, where it is worst.
+
+    Attributes
+    ----------
+    inputs : their names. what : in words. time : s. value, bound : what is needed and what is allowed.
+
+    Examples
+    --------
+    >>> str(Exceeded(("thrust0",), "'thrust0'", 1.5, 7.0, 6.0))
+    "'thrust0' needs 7 at t = 1.5 s, 1 beyond its bound 6"
+    """
+
+    inputs: tuple[str, ...]
+    what: str
+    time: float
+    value: float
+    bound: float
+
+    @property
+    def by(self) -> float:
+        """By how much."""
+        return abs(self.value - self.bound)
+
+    def __str__(self) -> str:
+        return f"{self.what} needs {self.value:.4g} at t = {self.time:.4g} s, {self.by:.4g} beyond its bound {self.bound:.4g}"
+
+
 @dataclass(frozen=True)
 class Feasibility:
     """Inputs needed on a reference and what remains.
@@ -176,7 +206,7 @@ class Feasibility:
     ----------
     times : (n,) s. inputs : (n, nu) least-squares inputs. residual : (n, nv) generalised force that no input supplies.
     lower, upper : (nu,) range of each input. largest_residual : largest entry of the residual.
-    outside : names of inputs beyond their limits.
+    outside : names of inputs beyond their limits. exceeded : which limits, when and by how much.
 
     Examples
     --------
@@ -190,6 +220,7 @@ class Feasibility:
     inputs: np.ndarray
     residual: np.ndarray
     outside: tuple[str, ...]
+    exceeded: tuple[Exceeded, ...] = ()
 
     @property
     def lower(self) -> np.ndarray:
@@ -225,6 +256,7 @@ class Feasibility:
                 for n, a, b in zip(self.names, self.lower, self.upper, strict=True)
                 if n in self.outside
             )
+            listed = ". Worst: ".join([listed, "; ".join(map(str, self.exceeded))])
             raise ControlError(f"the reference is infeasible within the limits: {listed}. Fly it more slowly.")
 
     def report(self) -> str:
@@ -233,6 +265,7 @@ class Feasibility:
             f"{n:>12}: {a:10.4g} .. {b:10.4g}{'   beyond its limits' if n in self.outside else ''}"
             for n, a, b in zip(self.names, self.lower, self.upper, strict=True)
         ]
+        lines += [f"{'':>12}  {e}" for e in self.exceeded]
         return "\n".join([*lines, f"{'residual':>12}: {self.largest_residual:10.3g}"])
 
 
@@ -247,7 +280,7 @@ def pose_coordinates(model: Model, G: Array) -> Array:
     """q (..., nq) of a model that is one free body with the pose G (..., 4, 4)."""
     edge = _free_edge(model)
     block = edge.joint.coordinates
-    at = _defaults(edge.at, model)
+    at = with_defaults(edge.at, model)
     inner = se3.inverse(at) @ G
     if not isinstance(block, Pose):
         block = Pose(edge.joint.attitude if isinstance(edge.joint, Free) else "matrix")
@@ -271,17 +304,17 @@ def _velocities(model: Model) -> Traced:
         e = Expressions(model.description)
         xi, rate = symbol("xi", 6), symbol("xi_rate", 6)
         motion = e.kinematics.motion(WORLD, _free_edge(model).b)
-        J = _defaults(motion.jacobian, model)
+        J = with_defaults(motion.jacobian, model)
         metric = symmetric(transpose(J) @ J)
         v = solve_definite(metric, np.matvec(transpose(J), xi))
-        bias = substitute(_defaults(motion.bias, model), e.v, v)
+        bias = substitute(with_defaults(motion.bias, model), e.v, v)
         a = solve_definite(metric, np.matvec(transpose(J), rate - bias))
         cached = trace_of("velocities", {"q": e.q, "xi": xi, "xi_rate": rate}, {"v": v, "a": a})
         model.__dict__["_velocities_of_twist"] = cached
     return cached
 
 
-def _defaults(x: Array, model: Model) -> Array:
+def with_defaults(x: Array, model: Model) -> Array:
     """Parameters replaced by their default values: a reference is a curve, not a family."""
     for p in model.description.parameters:
         x = substitute(x, p.symbol, np.asarray(p.value))

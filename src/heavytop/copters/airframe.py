@@ -24,6 +24,8 @@ class Rotor:
     thrust : least and largest thrust, N.
     tilt : (3,) direction of a second force component if the propeller tilts, perpendicular to ``axis``; None if it is fixed.
     radius : of the propeller, m; for drawing.
+    tilt_range : least and largest tilt, rad; without it the propeller may turn all the way round.
+    tilt_rate : largest change of the tilt per second, rad/s.
 
     Examples
     --------
@@ -37,6 +39,8 @@ class Rotor:
     thrust: tuple[float, float] = (0.0, np.inf)
     tilt: Any = None
     radius: float = 0.1
+    tilt_range: tuple[float, float] = (-np.inf, np.inf)
+    tilt_rate: float = np.inf
 
     def __post_init__(self) -> None:
         at = np.array(self.at, dtype=float)
@@ -55,6 +59,8 @@ class Rotor:
             if abs(tilt @ axis) > 1e-9:
                 raise ModelError(f"tilt of a rotor must be perpendicular to its axis, got {self.tilt} and {self.axis}.")
             object.__setattr__(self, "tilt", tilt)
+        elif np.any(np.isfinite(self.tilt_range)) or np.isfinite(self.tilt_rate):
+            raise ModelError("a rotor that does not tilt has no range and no rate of its tilt. Give it tilt=(3,).")
 
     @property
     def directions(self) -> np.ndarray:

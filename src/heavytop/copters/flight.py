@@ -13,6 +13,7 @@ from heavytop._travel import Unchanging
 from heavytop.control.integral import Integral
 from heavytop.control.margins import Margins
 from heavytop.control.robust import robust
+from heavytop.control.sectors import TiltLimits
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.robust import TYPICAL_SENSORS, agile_law, robust_controller
@@ -148,6 +149,8 @@ class Flight(Unchanging):
         """Share of the time in which an input was at a limit."""
         if self.vehicle.limits is None or not self.limits:
             return 0.0
+        if isinstance(self.vehicle.limits, TiltLimits):
+            return float(np.mean(self.vehicle.limits.active(self.u)))
         lower, upper = self.vehicle.limits.bounds(self.vehicle.model)
         slack = 1e-9 * np.maximum(1.0, np.abs(upper - lower))
         return float(np.mean(np.any((self.u <= lower + slack) | (self.u >= upper - slack), axis=-1)))

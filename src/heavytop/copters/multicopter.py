@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from heavytop._travel import remembered
-from heavytop.control.allocation import Limits
 from heavytop.control.prototype import Prototype
 from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.redundancy import independent
-from heavytop.copters.vehicle import Vehicle, add_rotors, wrench_matrix
+from heavytop.copters.vehicle import Vehicle, add_rotors, rotor_limits, wrench_matrix
 from heavytop.copters.vehicles import hovering_prototype, hull, parameter_rows
 from heavytop.errors import ModelError
 from heavytop.system.inputs import Wrench
@@ -84,7 +83,7 @@ def multicopter(
         system,
         system.derive(),
         prototype or hovering_prototype(agility),
-        _limits(rotors, torque_priority),
+        rotor_limits(rotors, torque_priority),
         shape,
         describe,
         virtual=virtual().derive() if len(C) < W.shape[1] else None,
@@ -93,16 +92,6 @@ def multicopter(
         propulsion=propulsion,
         sensors=sensors,
     )
-
-
-def _limits(rotors: Sequence[Rotor], torque_priority: float | None) -> Limits | None:
-    """Limits of fixed rotors; those of tilting ones are circles, which the law does not know."""
-    if any(rotor.tilt is not None for rotor in rotors):
-        return None
-    lower, upper = np.array([rotor.thrust for rotor in rotors]).T
-    if not np.any(np.isfinite(lower)) and not np.any(np.isfinite(upper)):
-        return None
-    return Limits(lower, upper, torque_priority)
 
 
 @remembered

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.allocation import Limits
 from heavytop.control.integral import Integral
 from heavytop.control.law import FeedbackLaw
 from heavytop.control.laws import body_law, energy_law, particle_law
 from heavytop.control.prototype import Prototype
+from heavytop.control.sectors import Sector, TiltLimits
 from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
@@ -30,7 +32,7 @@ LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particl
 
 
 @dataclass(frozen=True, eq=False)
-class Vehicle(Unchanging):
+class Vehicle(Unchanging, Shown):
     """A multicopter.
 
     Attributes
@@ -74,6 +76,17 @@ class Vehicle(Unchanging):
     def name(self) -> str:
         """Name of the system."""
         return self.system.name
+
+    def __repr__(self) -> str:
+        return f"Vehicle({self.name!r}: {self.mass:.4g} kg, {len(self.airframe.rotors)} rotors, {self.model.nu} inputs)"
+
+    def _overview(self) -> Overview:
+        facts = (
+            ("mass", f"{self.mass:.4g} kg"),
+            ("rotors", str(len(self.airframe.rotors))),
+            ("inputs", str(self.model.nu)),
+        )
+        return Overview(f"Vehicle {self.name}", (*facts, *self.parameters.items()))
 
     @property
     def plant(self) -> Model:
@@ -133,3 +146,32 @@ def input_names(rotors: Sequence[Rotor]) -> tuple[str, ...]:
     for k, rotor in enumerate(rotors):
         names += [f"thrust{k}"] if rotor.tilt is None else [f"ft{k + 1}", f"fz{k + 1}"]
     return tuple(names)
+
+
+def rotor_limits(
+    rotors: Sequence[Rotor], torque_priority: float | None = 100.0, period: float = 5e-3, others: Sequence[float] = ()
+) -> Limits | None:
+    """Limits of the inputs of rotors: boxes for fixed ones, sectors for tilting ones; None if nothing is limited.
+
+    Parameters
+    ----------
+    period : of the samples in which the rate of the tilts is kept, s. others : largest size of further inputs behind those of the rotors.
+    """
+    lower, upper, sectors = [], [], []
+    for rotor in rotors:
+        first = len(lower)
+        if rotor.tilt is None:
+            lower.append(rotor.thrust[0])
+            upper.append(rotor.thrust[1])
+            continue
+        lower += [-np.inf, -np.inf]
+        upper += [np.inf, np.inf]
+        sector = Sector(first, first + 1, rotor.thrust, rotor.tilt_range, rotor.tilt_rate)
+        if np.isfinite(sector.thrust[1]) or sector.thrust[0] > 0 or sector.bounded or np.isfinite(sector.rate):
+            sectors.append(sector)
+    lower, upper = [*lower, *(-x for x in others)], [*upper, *others]
+    if sectors:
+        return TiltLimits(lower, upper, torque_priority, sectors=sectors, period=period)
+    if not np.any(np.isfinite(lower)) and not np.any(np.isfinite(upper)):
+        return None
+    return Limits(lower, upper, torque_priority)

@@ -14,7 +14,7 @@ from heavytop._travel import remembered
 from heavytop.control.allocation import Limits
 from heavytop.control.prototype import Prototype, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
-from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors
+from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits
 from heavytop.system.joints import Free
 from heavytop.system.joints.spatial import AttitudeName
 from heavytop.system.moments import Damping, Inertia, Stiffness
@@ -84,6 +84,9 @@ def tricopter(
     arm: float = 0.25,
     drag_ratio: float = 0.018,
     *,
+    thrust: tuple[float, float] = (0.0, np.inf),
+    tilt: tuple[float, float] = (-np.inf, np.inf),
+    tilt_rate: float = np.inf,
     thrust_gain: float = 1.0,
     attitude: AttitudeName = "matrix",
     velocity: str = "body",
@@ -91,12 +94,13 @@ def tricopter(
     """Three propellers that tilt about their arms: fully actuated. The inputs are the tangential and the axial force of each in N.
 
     Thrust and tilt of propeller k follow from its forces: ``hypot(ft, fz)`` and ``atan2(-ft, fz)``, see :func:`tilting_thrusts`.
+    ``thrust`` (N), ``tilt`` (rad) and ``tilt_rate`` (rad/s) limit them, see :class:`.Sector`; a rate is kept for samples every 5 ms.
     The prototype has the model's inertia, natural frequencies 3 rad/s (translation) and 10 rad/s (rotation), critically damped.
 
     >>> tricopter().model
     Model('tricopter': nq=12, nv=6, nu=6, bodies=1)
     """
-    rotors = tilting_rotors(arm, drag_ratio)
+    rotors = tilting_rotors(arm, drag_ratio, thrust, tilt, tilt_rate)
     inertia = Inertia(mass, moment_at_com=moment)
 
     def describe() -> System:
@@ -110,7 +114,7 @@ def tricopter(
         Damping(2 * w_t * mass, moment_at_center=2 * w_r * theta),
         Stiffness(w_t**2 * mass, moment_at_center=w_r**2 * theta),
     )
-    return finished(describe, prototype, None, Airframe(rotors), parameter_rows(mass, moment, rotors))
+    return finished(describe, prototype, rotor_limits(rotors), Airframe(rotors), parameter_rows(mass, moment, rotors))
 
 
 @remembered
@@ -121,6 +125,9 @@ def bicopter(
     height: float = 0.10,
     inclination: float = np.deg2rad(15.0),
     *,
+    thrust: tuple[float, float] = (0.0, np.inf),
+    tilt: tuple[float, float] = (-np.inf, np.inf),
+    tilt_rate: float = np.inf,
     thrust_gain: float = 1.0,
     attitude: AttitudeName = "matrix",
     velocity: str = "body",
@@ -128,6 +135,7 @@ def bicopter(
     """Two propellers above the centre of mass that tilt fore and aft in planes inclined inwards.
 
     The inputs are, per propeller, the force along e_x and along the normal n = (0, -+sin a, cos a) of its plane, in N.
+    ``thrust``, ``tilt`` and ``tilt_rate`` limit the propellers as in :func:`tricopter`.
 
     >>> bicopter().model
     Model('bicopter': nq=12, nv=6, nu=4, bodies=1)
@@ -137,8 +145,10 @@ def bicopter(
             (0.0, side * arm, height),
             axis=(0.0, -side * np.sin(inclination), np.cos(inclination)),
             tilt="x",
-            thrust=(0.0, np.inf),
+            thrust=thrust,
             radius=0.14,
+            tilt_range=tilt,
+            tilt_rate=tilt_rate,
         )
         for side in (1.0, -1.0)
     )
@@ -152,7 +162,7 @@ def bicopter(
     levers = (lateral_lever(moment[1], mass, height), lateral_lever(moment[0], mass, high))
     prototype = Prototype.matched(LATERAL, 4.0, poles_of(3.0, 0.9), levers=levers, height=0.07)
     rows = parameter_rows(mass, moment, rotors)
-    return finished(describe, prototype, None, Airframe(rotors), rows, levers=levers)
+    return finished(describe, prototype, rotor_limits(rotors), Airframe(rotors), rows, levers=levers)
 
 
 def tilting_thrusts(u: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -166,14 +176,23 @@ def tilting_thrusts(u: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.hypot(tangential, axial), np.arctan2(-tangential, axial)
 
 
-def tilting_rotors(arm: float, drag_ratio: float) -> tuple[Rotor, ...]:
+def tilting_rotors(
+    arm: float,
+    drag_ratio: float,
+    thrust: tuple[float, float] = (0.0, np.inf),
+    tilt: tuple[float, float] = (-np.inf, np.inf),
+    tilt_rate: float = np.inf,
+) -> tuple[Rotor, ...]:
     """Three rotors that tilt about their arms at 60, 180 and -60 degrees; the torques have the signs +, -, +."""
     return tuple(
         Rotor(
             (arm * np.cos(angle), arm * np.sin(angle), 0.0),
             drag_ratio=spin * drag_ratio,
+            thrust=thrust,
             tilt=(-np.sin(angle), np.cos(angle), 0.0),
             radius=0.13,
+            tilt_range=tilt,
+            tilt_rate=tilt_rate,
         )
         for angle, spin in zip(TRICOPTER_ARMS, (1.0, -1.0, 1.0), strict=True)
     )

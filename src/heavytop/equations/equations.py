@@ -219,12 +219,18 @@ class Equations(Unchanging):
 
     def latex(self) -> str:
         """The equations as LaTeX, an ``aligned`` environment for display mathematics (amsmath)."""
-        from heavytop.equations.typeset import latex
+        from heavytop.equations.typeset import aligned, latex_parts
 
-        return latex(self)
+        return aligned(line for part in latex_parts(self) for line in part)
+
+    def latex_parts(self) -> list[str]:
+        """The same in several environments, which may stand on several pages: the form, rates, definitions, then one per quantity."""
+        from heavytop.equations.typeset import aligned, latex_parts
+
+        return [aligned(part) for part in latex_parts(self)]
 
     def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {self.latex()}$"
+        return "\n\n".join(f"$\\displaystyle {part}$" for part in self.latex_parts())
 
     def __str__(self) -> str:
         return self.text()

@@ -209,31 +209,36 @@ def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
     return "\n".join(lines)
 
 
-def latex(equations: Equations) -> str:
-    """An ``aligned`` environment: definitions, then every quantity that occurs."""
+def latex_parts(equations: Equations) -> list[list[str]]:
+    """Lines of LaTeX in parts: the form with what q, v, u are, rates, definitions, then each quantity that occurs."""
     import sympy
 
     symbols = [*equations.q, *equations.v, *equations.u, *equations.p, *(s for s, _ in equations.definitions)]
     names = {symbol: latex_name(symbol.name) for symbol in symbols}
     show = lambda x: sympy.latex(x, symbol_names=names, mat_str="bmatrix", mat_delim="")  # noqa: E731
     present = occurring(equations)
-    rows = [_latex_form(form(equations, present))]
-    rows += [f"{names[symbol]} &= {show(expression)}" for symbol, expression in equations.definitions]
-    rows += [f"{label} &= {show(column)}" for label, column in (("v", equations.v), ("u", equations.u)) if len(column)]
+    columns = (("q", equations.q), ("v", equations.v), ("u", equations.u))
+    parts = [[_latex_form(form(equations, present))]]
+    parts[0] += [f"{label} &= {show(column)}" for label, column in columns if len(column)]
+    parts.append([f"\\dot{{{names[q]}}} &= {show(rate)}" for q, rate in rates(equations)] if "A" in present else [])
+    parts.append([f"{names[symbol]} &= {show(expression)}" for symbol, expression in equations.definitions])
     for name in present:
         if name == "A":
-            rows += [f"\\dot{{{names[q]}}} &= {show(rate)}" for q, rate in rates(equations)]
             continue
-        matrix, label = (
-            equations.compact[name],
-            {"fK": "f^K", "fG": "f^G", "phi": "\\phi", "Phi": "\\Phi"}.get(name, name),
-        )
-        if name != "phi" and len(matrix) <= FULL_MATRIX_UP_TO:
-            rows.append(f"{label} &= {show(matrix)}")
-            continue
-        for index, entry in entries(matrix, name in SYMMETRIC):
-            left = (
-                show(entry) + " &= 0" if name == "phi" else f"{label}_{{{','.join(map(str, index))}}} &= {show(entry)}"
-            )
-            rows.append(left)
+        matrix, label = equations.compact[name], LATEX_LABELS.get(name, name)
+        if name == "phi":
+            parts.append([f"{show(entry)} &= 0" for _, entry in entries(matrix, False)])
+        elif len(matrix) <= FULL_MATRIX_UP_TO:
+            parts.append([f"{label} &= {show(matrix)}"])
+        else:
+            listed = entries(matrix, name in SYMMETRIC)
+            parts.append([f"{label}_{{{','.join(map(str, index))}}} &= {show(entry)}" for index, entry in listed])
+    return [part for part in parts if part]
+
+
+LATEX_LABELS = {"fK": "f^K", "fG": "f^G", "Phi": "\\Phi"}
+
+
+def aligned(rows: Iterable[str]) -> str:
+    """Lines in an ``aligned`` environment."""
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
 from heavytop.control.needed import needed_inputs
@@ -49,7 +50,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(Unchanging):
+class Plan(Unchanging, Shown):
     """An optimal motion within its limits.
 
     Attributes
@@ -113,6 +114,17 @@ class Plan(Unchanging):
 
     def __repr__(self) -> str:
         return f"Plan({self.model.name!r}: {self.duration:.4g} s, cost {self.cost:.6g}, {self.iterations} iterations)"
+
+    def _overview(self) -> Overview:
+        rows = [
+            ("duration", f"{self.duration:.6g} s"),
+            ("cost", f"{self.cost:.8g}"),
+            ("iterations", str(self.iterations)),
+            ("ended", self.message),
+            ("defect", f"{self.accuracy:.2g}"),
+        ]
+        rows += [(f"held by {item.label}", f"{item.times[0]:.3g} to {item.times[-1]:.3g} s") for item in self.active]
+        return Overview(f"Plan of {self.model.name}", tuple(rows))
 
     # --- use ----------------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mappi
         start = np.asarray(q, dtype=float)
     else:
         start = model.assemble()[0] if model.is_constrained else model.neutral()
-    linkage = Linkage(model, np.array([0.0, 1.0]), np.tile(start, (2, 1)), np.zeros((2, model.nu)))
+    linkage = Linkage(model, np.array([0.0, 1.0]), np.tile(start, (2, 1)), np.zeros((2, model.nu)), moves=False)
     scene = linkage.scene()
     closed = model.is_constrained and bool(np.any(model.holonomic_rows))
     sliders = _Sliders(model, linkage, start, limits or {}).data(scene.bodies, movable=not closed)
@@ -39,6 +39,8 @@ def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mappi
     ]
     title = model.name[:1].upper() + model.name[1:]
     notes = linkage.notes()
+    if linkage.is_timed:
+        notes.append("What the time moves is shown where it is at t = 0.")
     if closed:
         notes.append("A system with loops is shown at one configuration, without sliders.")
     return write_page(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._files import write_whole
+from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.show.palette import SERIES_LIGHT
@@ -318,7 +318,8 @@ def _short(value: Any, quote: bool = False) -> str:
 def _write_runs(result: Result, target: Path, count: int) -> dict[tuple[int, ...], str]:
     """3-D pages of the first listed points."""
     folder = target.parent / f"{target.stem}-runs"
-    folder.mkdir(exist_ok=True)
+    with typed_errors(target):
+        folder.mkdir(exist_ok=True)
     links = {}
     for k, place in enumerate(worth_a_look(result)[:count]):
         run = result.rerun(**{d: _ticks(result.data, d)[i] for d, i in zip(result.dims, place, strict=True)})

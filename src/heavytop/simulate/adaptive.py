@@ -13,7 +13,7 @@ from heavytop._arrays import split
 from heavytop.errors import SimulationError
 from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
-from heavytop.simulate.integrators.error_control import ErrorControlled, dense_curve
+from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
 from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
@@ -21,6 +21,8 @@ from heavytop.simulate.refusal import CODE, HEAD, STATUS
 
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""
+SETTLED = 4
+"""Times the attempts so far that the next native call may do: by then the step tells how many are left."""
 BLOCK_BYTES = 64e6
 SMALLEST = 1e-14
 """Step relative to the duration below which the solution counts as lost."""
@@ -36,18 +38,24 @@ class ChosenSteps:
             raise SimulationError(f"{problem.integrator!r} chooses its steps, so it must be an ErrorControlled.")
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         self.method, self.own = problem.integrator, code.terminals.own
-        self.count, n = problem.count, len(problem.recorded)
-        self.grid = problem.start_time + problem.step * problem.recorded
+        self.grid = problem.recorded * problem.step  # there may be very many of them: one array, no copies
+        self.grid += problem.start_time
+        self.count, n = problem.count, len(self.grid)
         self.end = self.grid[-1]
         shapes = self.stepper.layout.shapes
-        self.state = {
-            name: np.broadcast_to(array, (*problem.batch, *shapes[name])).reshape(self.count, *shapes[name]).copy()
-            for name, array in code.start(problem).items()
-        }
+        first = code.start(problem)
+        if problem.batch:
+            self.state = {
+                name: np.broadcast_to(array, (*problem.batch, *shapes[name])).reshape(self.count, *shapes[name]).copy()
+                for name, array in first.items()
+            }
+        else:
+            self.state = {name: array[None].copy() for name, array in first.items()}
         self.p, self.memory = problem.rows(problem.p), problem.rows(problem.memory).copy()
         continuous = problem.plan.control.kind == "continuous"
         memory = problem.memory.shape[-1] if continuous and self.at.memory is not None else 0
-        self.sizes = (problem.v.shape[-1], memory, 2 if self.at.work is not None else 0)
+        work = shapes[self.at.work][0] if self.at.work is not None else 0
+        self.sizes = (problem.v.shape[-1], memory, work)
         law = problem.plan.control.law
         outputs = 0 if law is None else sum(prod(shape) for shape in law.traced.outputs.values())
         check_room(problem, lambda: problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
@@ -91,7 +99,7 @@ class ChosenSteps:
         if problem.plan.control.kind == "sampled" and not (interrupted or limited):
             self._note_inputs(self.end, self.end, self._sample(self.end))
         reached = float(np.min(self.t, where=~self._over(), initial=self.end))
-        n = int(np.searchsorted(self.grid, reached + 1e-12 * max(abs(reached), 1.0), side="right"))
+        n = int(self.grid.searchsorted(reached + 1e-12 * max(abs(reached), 1.0), side="right"))
         self._observe(n)
         times, records = self.grid[:n], self._records()
         if not problem.batch and reached > times[-1]:  # stopped between two records: keep the last state
@@ -176,7 +184,7 @@ class ChosenSteps:
         law = self.problem.plan.control.law
         if law is None or self.law is None:
             return {}
-        sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.p, "z": z}
+        sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.problem.dynamics.at_times(self.p, t), "z": z}
         if "signal" in law.takes:
             sample = law.signal(t[:1])[0] if len(t) else np.zeros(law.signal_size)
             sources["signal"] = self.problem.rows(sample)
@@ -213,7 +221,7 @@ class ChosenSteps:
 
     def _note_inputs(self, start: float, end: float, u: np.ndarray | None) -> None:
         """Write the input, and what else the law gave with it, to the records between two samples."""
-        if u is None:
+        if u is None or not (u.shape[-1] or self.held):
             return
         first, after = self._between(start, end)
         self.u[first:after] = u
@@ -231,16 +239,17 @@ class ChosenSteps:
         """Inputs of a continuous law and channels of the dynamics at the first ``n`` records."""
         problem, law = self.problem, self.problem.plan.control.law
         q, (v, memory, _) = self.q[:n], self._parts(self.flats[:n])
+        p = problem.dynamics.at_times(self.p, self.grid[:n, None])
         if problem.plan.control.kind == "continuous" and law is not None and self.law is not None:
             t = np.broadcast_to(self.grid[:n, None], q.shape[:2])
-            sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.p}
+            sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": p}
             sources["z"] = self.memory if memory is None else memory
             outputs = dict(zip(law.traced.outputs, self.law(*(sources[k] for k in law.takes)), strict=True))
             self.u = outputs["u"]
             self.channels |= {name: outputs[name] for name in law.channels}
         motion = problem.dynamics.kernel("motion")
         if motion is not None and len(motion.outputs) > 2:
-            values = motion(q, v, self.u[:n], self.p)
+            values = motion(q, v, self.u[:n], p)
             self.channels |= dict(zip(list(motion.outputs)[2:], values[2:], strict=True))
 
     # --- attempts ---------------------------------------------------------------------------------------------------------
@@ -253,10 +262,11 @@ class ChosenSteps:
         tables = {} if u is None else {self.at.u: u[None]}
         while True:
             active = ~self._over() & (self.t < end)
-            reached = float(np.min(self.t, where=active, initial=end))
+            running = self.t[active]
+            reached = float(running.min()) if len(running) else end
             self._note_inputs(start, reached, u)
             start = reached
-            if not np.any(active):
+            if not len(running):
                 return False
             if self.attempts >= method.max_steps:
                 return True
@@ -275,17 +285,16 @@ class ChosenSteps:
             fresh = lost & ~np.isfinite(self.failed)
             self.failed[fresh] = self.t[fresh]
             self._note_refused(fresh)
-            bar.update(float(np.min(self.t) - problem.start_time) / duration)
+            bar.update(float(self.t.min() - problem.start_time) / duration)
 
     def _attempts(self, active: np.ndarray, end: float) -> int:
         """Attempts of the next block: about as many as the slowest trajectory needs, growing as the step size settles."""
-        layout = self.stepper.layout
-        per_attempt = 8 * self.count * sum(layout.size(name) for name in layout.record)
+        per_attempt = 8 * self.count * self.stepper.layout.record_size
         sizes = np.maximum(self.state[self.own["next_h"]][active], 1e-300)
-        needed = 1.1 * np.max((end - self.t[active]) / sizes)
+        needed = 1.1 * ((end - self.t[active]) / sizes).max()
         room = max(int(BLOCK_BYTES / per_attempt), 1)
         limit = max(self.method.max_steps - self.attempts, 1)
-        return int(min(np.clip(needed, FEWEST, FEWEST + self.attempts), MOST, room, limit))
+        return int(min(max(needed, FEWEST), FEWEST + SETTLED * self.attempts, MOST, room, limit))
 
     def _keep(self, raw: dict[str, np.ndarray]) -> None:
         """Records on the grid and events from the accepted attempts of a block."""
@@ -299,13 +308,15 @@ class ChosenSteps:
         if self.code.events is not None and len(row):
             self._find_events(dense, begin, size)
         slack = 1e-13 * max(abs(self.end), 1.0)
-        low = np.searchsorted(self.grid, begin + slack, side="right")
-        high = np.searchsorted(self.grid, begin + size + slack, side="right")
-        which = np.repeat(np.arange(len(row)), high - low)
+        low = self.grid.searchsorted(begin + slack, side="right")
+        high = self.grid.searchsorted(begin + size + slack, side="right")
+        counts = high - low
+        which = np.repeat(np.arange(len(row)), counts)
         if not len(which):
             return
-        place = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True) if b > a])
-        fraction = np.clip((self.grid[place] - begin[which]) / size[which], 0.0, 1.0)
+        # records low .. high - 1 of each attempt, one after the other
+        place = np.arange(len(which)) + (low - np.cumsum(counts) + counts)[which]
+        fraction = ((self.grid[place] - begin[which]) / size[which]).clip(0.0, 1.0)
         self.q[place, lane[which]], self.flats[place, lane[which]] = dense.at(which, fraction)
 
     def _find_events(self, dense: _Dense, begin: np.ndarray, size: np.ndarray) -> None:
@@ -347,12 +358,12 @@ class _Dense:
     """States within the accepted attempts ``row`` of trajectories ``lane``."""
 
     def __init__(self, run: ChosenSteps, data: dict[str, np.ndarray], row: np.ndarray, lane: np.ndarray) -> None:
-        self.coordinates, self.data, self.row, self.lane = run.problem.dynamics.coordinates, data, row, lane
+        if run.code.dense is None:
+            raise SimulationError("there is no dense output of a fixed step.")
+        self.kernel, self.data, self.row, self.lane = run.code.dense, data, row, lane
 
     def at(self, which: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q and the flat parts at fractions ``x`` (m,) of some of the attempts (m,)."""
         place = self.row[which], self.lane[which]
-        theta = dense_curve(self.data["dense_theta"][place], x)
-        columns = self.data["dense_flats"][place]
-        flats = columns[..., 0] + dense_curve(columns[..., 1:], x)
-        return self.coordinates.retract(self.data["dense_q"][place], theta), flats
+        q, flats = self.kernel(*(self.data[f"dense_{name}"][place] for name in ("q", "theta", "flats")), x)
+        return q, flats

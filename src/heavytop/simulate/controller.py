@@ -1,7 +1,7 @@
 """What a controller must offer to be run inside the native time loop.
 
 A controller is any object with these members; no base class is needed, and only ``traced`` must be there. It is traced once for a
-model: to change a controller, make another.
+model, and again when something that it is made of has changed: an attribute, an array, a global variable that its functions read.
 
 ``traced(model)``
     A :class:`~heavytop.compile.Traced` function. Its inputs are any of the names below, in any order; its first output
@@ -42,6 +42,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._likeness import Same, likeness
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
@@ -291,6 +292,18 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
     reference : passed to ``law.with_reference`` if given.
     period : seconds between samples, the memory must be given as ``z_next``; None: continuous, as ``z_rate``.
     """
+    if isinstance(reference, np.ndarray | list | tuple):
+        reference = np.array(reference)  # of our own: that of the user may change
+    # an equal law of another identity may change from here on, so it is bound by itself
+    who = Same(law), None if reference is None or isinstance(reference, np.ndarray) else Same(reference)
+    key = who, likeness(law, reference), None if period is None else float(f"{period:.12g}")
+    return dynamics.laws.recall(
+        key, lambda: _bound(_ready(law, reference, period), dynamics, subject, period is not None)
+    )
+
+
+def _ready(law: Any, reference: Any, period: float | None) -> Any:
+    """The law with its reference and its period."""
     if reference is not None:
         if not hasattr(law, "with_reference"):
             raise SimulationError(
@@ -299,9 +312,7 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
             )
         law = law.with_reference(reference)
     complete(law)
-    if hasattr(law, "sampled"):
-        law = law.sampled(period)
-    return dynamics.laws.recall((id(law), period is None), lambda: _bound(law, dynamics, subject, period is not None))
+    return law.sampled(period) if hasattr(law, "sampled") else law
 
 
 def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:

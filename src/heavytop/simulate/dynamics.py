@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, jacobian, shape, symbol
 from heavytop._gate import Inside
+from heavytop._likeness import Lasting
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
+from heavytop.simulate.instants import with_time
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.user_constraints import UserConstraints
+from heavytop.simulate.velocity_map import is_identity
 
 if TYPE_CHECKING:
     from heavytop.system import Model
     from heavytop.system.equation_terms import EquationTerms
 
 
-class Dynamics(Inside, Unchanging, ABC):
+class Dynamics(Inside, Unchanging, Lasting, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -32,6 +35,7 @@ class Dynamics(Inside, Unchanging, ABC):
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     fingerprint : text that determines the functions, or None.
+    has_time : whether the last parameter is the time; whoever calls a function sets it there.
 
     Examples
     --------
@@ -45,6 +49,7 @@ class Dynamics(Inside, Unchanging, ABC):
     u_names: tuple[str, ...]
     parameter_names: tuple[str, ...]
     fingerprint: str | None = None
+    has_time: bool = False
 
     @property
     def q_names(self) -> tuple[str, ...]:
@@ -100,8 +105,16 @@ class Dynamics(Inside, Unchanging, ABC):
         return None
 
     def power(self) -> Traced | None:
-        """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
+        """(q, v, u, p) -> (input, dissipated) power in W, and that of drivers if there are any; None if nothing enters or leaves."""
         return None
+
+    def drivers(self) -> Traced | None:
+        """(q, v, u, p) -> power in W of each driver, by name; None if there are none."""
+        return None
+
+    def at_times(self, p: np.ndarray, t: Any) -> np.ndarray:
+        """Parameters (..., np) with the time set to ``t`` (...); ``p`` itself if there is no time among them."""
+        return with_time(p, t) if self.has_time else p
 
     def stage(self) -> tuple[Traced, Traced] | None:
         """The motion where loops or constraints act, in two functions; None if there are none.
@@ -126,7 +139,7 @@ class Dynamics(Inside, Unchanging, ABC):
         return None
 
     def balance(self) -> Traced | None:
-        """(q, v, a, u, p) -> M a less all forces but those of loops and constraints (nv,); None if unknown."""
+        """(q, v, a, u, p) -> M a less all forces but reactions of loops and constraints (nv,); None if unknown."""
         return None
 
     def joint_velocity(self) -> Traced | None:
@@ -199,6 +212,11 @@ class Dynamics(Inside, Unchanging, ABC):
         return Recent()
 
     @cached_property
+    def prepared(self) -> Recent:
+        """The latest runs that were prepared, by all that they were asked for."""
+        return Recent()
+
+    @cached_property
     def _kernels(self) -> dict[str, Kernel | None]:
         return {}
 
@@ -225,6 +243,7 @@ class ModelDynamics(Dynamics):
         self.u_names = model.u_names
         self.parameter_names = model.parameter_names
         self.fingerprint = model.description.fingerprint
+        self.has_time = model.description.time is not None
 
     @property
     def v_names(self) -> tuple[str, ...]:
@@ -276,8 +295,6 @@ class ModelDynamics(Dynamics):
         if not (d.loops or d.constraints):
             return None
         outputs = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
-        if e.has_drift:  # constraints that move do work, so the energy is not kept
-            outputs = {"kinetic": np.zeros(()), "potential": np.zeros(())}
         outputs |= {"miss": np.zeros(0), "branches": np.zeros(0), "gain": e.friction_gain()}
         if e.is_constrained:
             c = e.constrained
@@ -314,13 +331,19 @@ class ModelDynamics(Dynamics):
         force = self._terms.nonpotential_force(self.model.expressions.u) + self._rubbing
         return self._make("force", ("q", "v", "u"), {"force": force})
 
+    def drivers(self) -> Traced | None:
+        e = self.model.expressions
+        return self._make("drivers", ("q", "v", "u"), e.driver_powers()) if e.is_driven else None
+
     def power(self) -> Traced | None:
-        if self._terms.is_conservative:
+        e = self.model.expressions
+        if self._terms.is_conservative and not e.is_driven:
             return None
-        power = self._terms.power(self.model.expressions.u)
-        rubbed = -np.vecdot(self.model.expressions.v, self._rubbing)
-        powers = {"input": power["input"] + power["supplied"], "dissipated": power["dissipated"] + rubbed}
-        return self._make("power", ("q", "v", "u"), powers)
+        power = e.power()
+        if not e.is_driven:  # else it is in there
+            power["dissipated"] = power["dissipated"] - np.vecdot(e.v, self._rubbing)
+        power["input"] = power["input"] + power.pop("supplied")
+        return self._make("power", ("q", "v", "u"), power)
 
     def residual(self) -> Traced | None:
         c = self.model.expressions
@@ -333,12 +356,12 @@ class ModelDynamics(Dynamics):
         e = self.model.expressions
         value = e.inverse_dynamics() - self._terms.input_force(e.u)
         if self.model.description.basis is None:  # else it is part of the applied force
-            value = value - self._terms.nonideal_force
+            value = value - self._terms.nonideal_force - self._rubbing
         return self._make("balance", ("q", "v", "a", "u"), {"balance": value})
 
     def joint_velocity(self) -> Traced | None:
         traced = self.model.traced("joint_velocity")
-        return None if _is_identity(traced, self.nv) else traced
+        return None if is_identity(traced, self.nv) else traced
 
     def rows(self) -> Traced | None:
         if not self.model.is_constrained:
@@ -551,12 +574,18 @@ def _scalar(value: Array) -> Array:
     return np.reshape(value, ()) if is_symbolic(value) else np.asarray(value, dtype=float).reshape(())
 
 
-def as_dynamics(subject: Any) -> Dynamics:
-    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
+@cache
+def _model_class() -> type[Model]:
     from heavytop.system import Model
 
+    return Model
+
+
+def as_dynamics(subject: Any) -> Dynamics:
+    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
     if isinstance(subject, Dynamics):
         return subject
+    Model = _model_class()
     # a law and a reference have a model too, but it would move without them
     model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
     if isinstance(model, Model):
@@ -569,31 +598,3 @@ def as_dynamics(subject: Any) -> Dynamics:
     raise ModelError(
         f"simulate needs a derived model (system.derive()), a vehicle or Dynamics, got {type(subject).__name__}.{hint}"
     )
-
-
-def _is_identity(velocity: Traced, nv: int) -> bool:
-    """Whether (q, v, p) -> w gives v itself."""
-    import casadi
-
-    from heavytop._arrays import to_sx
-
-    q, v, p = (symbol(name, *size) for name, size in velocity.inputs.items())
-    w = velocity.expressions(q, v, p)[0]
-    return shape(w) == (nv,) and casadi.is_equal(to_sx(w), to_sx(v), 2)
-
-
-def velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:
-    """W(q, p) (nv, nv) of ``joint_velocity = W v``; None if it is the identity."""
-    import casadi
-
-    from heavytop._arrays import to_sx
-
-    q, v = symbol("q", nq), symbol("v", nv)
-    u, p = (symbol(n, motion.inputs[n][0]) for n in ("u", "p"))
-    matrix = jacobian(motion.expressions(q, v, u, p)[0], v)
-    entries = to_sx(matrix)
-    if entries.is_constant() and np.array_equal(
-        np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(nv, nv), np.eye(nv)
-    ):
-        return None
-    return trace_of("velocity_map", {"q": q, "p": p}, {"W": matrix})

@@ -29,12 +29,13 @@ class FixedStep:
     def __init__(self, problem: RunProblem, code: Native) -> None:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         layout = code.stepper.layout
-        check_room(problem, lambda: sum(layout.size(name) for name in layout.record))
+        check_room(problem, lambda: layout.record_size)
         self.numbers = problem.recorded
         self.records: Records | None = None
-        self.failed = np.full(problem.batch, np.nan)
+        self.failed = np.full(problem.batch, np.nan) if problem.batch else np.array(np.nan)
         self.events = EventLog(problem.events, problem.batch)
-        self._latest: Records | None = None
+        self._last: tuple[int, Records | None] = 0, None
+        """Steps done and the records of the last block, in one: Ctrl-C may come between any two assignments."""
         self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
         self.tables = self._tables()
         self.hold = {self.at.u: problem.plan.every} if problem.plan.control.kind == "table" else {}
@@ -85,6 +86,12 @@ class FixedStep:
             steps=done,
         )
 
+    @property
+    def _latest(self) -> Records | None:
+        """The last records so far."""
+        _, records = self._last
+        return None if records is None else records.each(lambda array: array[-1])
+
     def _over(self) -> bool:
         """Whether all trajectories have ended."""
         return bool((np.isfinite(self.failed.reshape(-1)) | np.isfinite(self.events.stopped)).all())
@@ -97,8 +104,8 @@ class FixedStep:
         n = int(np.searchsorted(self.numbers, done, side="right"))
         numbers = self.numbers[:n].copy()
         # views, since a copy may not fit into the memory; the last state takes the place of the next record, which was not reached
-        if done and numbers[-1] != done and self._latest is not None:
-            return np.append(numbers, done), records.with_last(self._latest, n)
+        if done and numbers[-1] != done and self._last[0] == done and (latest := self._latest) is not None:
+            return np.append(numbers, done), records.with_last(latest, n)
         return numbers, records.each(lambda array: array[:n])
 
     # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -115,9 +122,8 @@ class FixedStep:
     @cached_property
     def limit(self) -> int:
         """Steps per block that the memory of its records allows."""
-        sizes = [self.stepper.layout.size(name) for name in self.stepper.layout.record]
         every = 1 if self.problem.events else self.problem.record_every
-        per_record = 8 * sum(sizes) * max(self.problem.count, 1)
+        per_record = 8 * self.stepper.layout.record_size * max(self.problem.count, 1)
         return max(int(BLOCK_BYTES / max(per_record, 1)), 1) * every
 
     def _length(self, block: int, done: int) -> int:
@@ -162,8 +168,8 @@ class FixedStep:
             q, v = state[self.at.q], state[self.at.v]
             batch = self.problem.batch
             return np.broadcast_to(q, (*batch, q.shape[-1])), np.broadcast_to(v, (*batch, v.shape[-1]))
-        if self._latest is not None:
-            return self._latest.q, self._latest.v
+        if (latest := self._latest) is not None:
+            return latest.q, latest.v
         return self.problem.q, self.problem.v
 
     def _keep(self, result: Steps, first: int, length: int) -> dict[str, np.ndarray]:
@@ -178,9 +184,9 @@ class FixedStep:
             for target, source in self._room().pairs(records):
                 if source is not None:
                     target[places[wanted]] = source[wanted]
-        self._latest = records.each(lambda array: array[-1])
+        self._last = first + length, records
         failed = result.failed >= 0
-        if failed.any():
+        if failed if failed.ndim == 0 else failed.any():
             fresh = failed & ~np.isfinite(self.failed)
             self.failed[fresh] = problem.start_time + problem.step * result.failed[fresh]
         if problem.events:
@@ -246,7 +252,7 @@ class _RepeatedSteps:
         self.begin = problem.start_time + problem.step * self.numbers
         # one native call can treat: equal times if the law sees the time, else equal phases of sampling
         control = problem.plan.control
-        timed = control.law is not None and "t" in control.law.takes
+        timed = problem.dynamics.has_time or (control.law is not None and "t" in control.law.takes)
         key = self.numbers if timed else self.numbers % control.every == 0
         self.groups = [np.flatnonzero(key == value) for value in np.unique(key)]
 

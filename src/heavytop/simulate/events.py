@@ -148,7 +148,7 @@ class EventLog:
 
     def __init__(self, events: Sequence[Event], batch: Sequence[int]) -> None:
         self.events, self.batch = tuple(events), tuple(batch)
-        self.stopped = np.full(prod(self.batch), np.nan)
+        self.stopped = np.full(prod(self.batch), np.nan) if batch else np.array([np.nan])
         self.occurrences: list[Occurrence] = []
         self.endings: dict[tuple[int, ...], Any] = {}
 
@@ -195,6 +195,8 @@ class EventLog:
 
     def in_order(self) -> tuple[Occurrence, ...]:
         """All occurrences in order of time."""
+        if not self.occurrences:
+            return ()
         return tuple(sorted(self.occurrences, key=lambda o: o.time))
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from heavytop._likeness import likeness
 from heavytop.compile import Kernel, Schedule, Stepper, Traced
-from heavytop.compile.jit import batch_lanes
 from heavytop.simulate.controller import content
-from heavytop.simulate.events import trace_events
-from heavytop.simulate.integrators.base import Integrator
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.integrators.error_control import dense_output
 from heavytop.simulate.plant import Control
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.step import Terminals, step_schedule
@@ -26,11 +24,13 @@ class Native:
     Attributes
     ----------
     events : their values as a kernel of (t, q, v); None if there are none.
+    dense : states within an attempt, see :func:`.dense_output`; None where the step is fixed.
     """
 
     stepper: Stepper
     terminals: Terminals
     events: Kernel | None
+    dense: Kernel | None = None
 
     def start(self, problem: RunProblem) -> dict[str, np.ndarray]:
         """The state of the stepper at the start of a run; what nobody tells is zero."""
@@ -45,11 +45,9 @@ class Native:
         return {name: state.get(name, zero) for name, zero in zeros.items()}
 
 
-def native(problem: RunProblem) -> Native:
-    """The native code of a run."""
+def native(problem: RunProblem, events: Traced | None, lanes: int) -> Native:
+    """The native code of a run with the values of its ``events`` as a function of (t, q, v)."""
     integrator, control = problem.integrator, _inside(problem)
-    lanes = 1 if problem.count == 1 else batch_lanes()
-    events = trace_events(problem.events, problem.dynamics) if problem.events else None
     inside = None if integrator.chooses_step else events
     # the text of an integrator of the user does not tell what its code does
     known = type(integrator).__module__.partition(".")[0] == "heavytop"
@@ -58,29 +56,29 @@ def native(problem: RunProblem) -> Native:
         options += f" law {control.law.fingerprint}"
     if inside is not None:
         options += f" events {content(inside)}"
-    key = (options, lanes, problem.threads, None if known else (integrator, _options(integrator)))
+    key = (options, lanes, problem.threads, None if known else likeness(integrator))
     mark = f"{problem.dynamics.fingerprint} {options}" if known and problem.dynamics.fingerprint is not None else None
 
     def make() -> Native:
         stepper = _stepper(problem, control, inside, mark, lanes)
-        return Native(stepper, Terminals.of(stepper), None if events is None else Kernel(events))
+        at = Terminals.of(stepper)
+        dense = _dense(problem.dynamics, stepper, at) if integrator.chooses_step else None
+        return Native(stepper, at, None if events is None else Kernel(events), dense)
 
     if events is not None and inside is None:
         key = (*key, content(events))
     return problem.dynamics.steppers.recall(key, make)
 
 
-def _options(integrator: Integrator) -> tuple[tuple[str, Hashable], ...]:
-    """What an integrator of the user is set to: one that is set to something else takes other steps."""
-    return tuple((name, _value(value)) for name, value in sorted(getattr(integrator, "__dict__", {}).items()))
+def _dense(dynamics: Dynamics, stepper: Stepper, at: Terminals) -> Kernel:
+    flats = stepper.layout.shapes[at.own["dense_flats"]][0]
 
+    def build() -> Traced:
+        return dense_output(dynamics.coordinates, flats)
 
-def _value(value: Any) -> Hashable:
-    if isinstance(value, np.ndarray):
-        return value.shape, value.tobytes()
-    if isinstance(value, tuple | list):
-        return tuple(map(_value, value))
-    return value if isinstance(value, str | bytes | int | float | complex | None) else id(value)
+    if dynamics.fingerprint is None:
+        return Kernel(build())
+    return Kernel.cached(f"{dynamics.fingerprint} dense {flats}", build)
 
 
 def _inside(problem: RunProblem) -> Control:

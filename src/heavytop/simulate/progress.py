@@ -16,7 +16,7 @@ class Progress:
 
     def __init__(self, title: str, enabled: bool | None = None) -> None:
         self.title = title
-        self.enabled = sys.stderr.isatty() if enabled is None else enabled
+        self.enabled = enabled
         self._begin = time.perf_counter()
         self._bar: Any = None
         self._task: Any = None
@@ -26,10 +26,14 @@ class Progress:
 
     def update(self, fraction: float) -> None:
         """Tell how much is done."""
-        if not self.enabled:
+        if self.enabled is False:
             return
         if self._bar is None:
             if time.perf_counter() - self._begin < DELAY:
+                return
+            if self.enabled is None:  # asked for only by runs that last
+                self.enabled = sys.stderr.isatty()
+            if not self.enabled:
                 return
             self._bar = self._start()
         self._bar.update(self._task, completed=fraction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil, prod
+from math import ceil, isfinite, prod
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class RunProblem:
     @property
     def count(self) -> int:
         """Number of trajectories."""
-        return prod(self.batch)
+        return prod(self.batch) if self.batch else 1
 
     @property
     def recorded(self) -> np.ndarray:
@@ -64,6 +64,8 @@ class RunProblem:
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """An array (..., n) as one row for each trajectory."""
+        if not self.batch and array.ndim == 1:
+            return array[None]
         return np.broadcast_to(array, (*self.batch, array.shape[-1])).reshape(self.count, array.shape[-1])
 
 
@@ -196,6 +198,13 @@ class Recording:
     compile_seconds: float = 0.0
     wall_seconds: float = 0.0
     steps: int = 0
+
+    @property
+    def has_early_ends(self) -> bool:
+        """Whether a trajectory failed or met a terminal event."""
+        if self.failed.ndim == 0:
+            return isfinite(self.failed) or isfinite(self.events.stopped[0])
+        return bool(np.isfinite(self.failed).any() or np.isfinite(self.events.stopped).any())
 
     @property
     def stopped(self) -> np.ndarray:

@@ -78,7 +78,10 @@ def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
 def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Outcome]:
     """How each trajectory ended (*batch), and their summary."""
     usual = _usual_outcome(recording)
-    outcomes = np.full(problem.batch, usual, dtype=object)
+    outcomes = np.empty(problem.batch, dtype=object)
+    outcomes[...] = usual
+    if not recording.has_early_ends:
+        return outcomes, summary([], usual, problem.count)
     ended = np.fmin(recording.failed, recording.stopped)
     indices = np.argwhere(np.isfinite(ended))
     events = {o.trajectory: o.name for o in reversed(recording.events.in_order()) if o.terminal}
@@ -256,6 +259,7 @@ def _no_number(problem: RunProblem, recording: Recording, index: tuple[int, ...]
     q, v = records.q[(k, *index)], records.v[(k, *index)]
     u = np.zeros(dynamics.nu) if records.u is None else records.u[(k, *index)]
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    p = dynamics.at_times(p, recording.t[k])
     wrong = [name for name, value in zip(dynamics.u_names, u, strict=True) if not isfinite(value)]
     if wrong:
         return f"the law gives no finite number for {', '.join(map(repr, wrong))} at t = {recording.t[k]:.6g} s."
@@ -281,7 +285,7 @@ def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray
 def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records]:
     """Remove what lies behind the end of each trajectory."""
     t, records = recording.t, recording.records
-    if not np.isfinite(recording.failed).any() and not np.isfinite(recording.stopped).any():
+    if not recording.has_early_ends:
         return t, records
     end = np.where(np.isfinite(recording.failed), recording.failed, np.inf)
     stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)

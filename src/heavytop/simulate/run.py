@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown
 from heavytop.errors import SimulationError, UnknownNameError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Occurrence
@@ -18,8 +19,10 @@ from heavytop.simulate.outcome import Outcome
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas
     import xarray
 
+    from heavytop.show.inline import InlinePage
     from heavytop.simulate.invariants import Invariant
 
 
@@ -49,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Shown):
     """A simulated motion: data only.
 
     Attributes
@@ -59,7 +62,7 @@ class Run:
         a single trajectory is cut at its end.
     outcome : how it ended; for a batch the worst. ``outcomes`` has one per trajectory.
     channels : further records by name: outputs of the law and of the dynamics.
-    work : (n, *batch, 2) work of the inputs and dissipated energy in J, or None.
+    work : (n, *batch, 2) work of the inputs and dissipated energy in J, or None; with drivers (n, *batch, 3), their work last.
     events : all crossings in order of time.
     parameters : name -> value (*batch).
     settings, timing : how it was made.
@@ -170,7 +173,7 @@ class Run:
             raise SimulationError(
                 f"the energy of {self.name!r} is unknown. Give kinetic= and potential= to the dynamics to have it."
             )
-        kinetic, potential = kernel(self.q, self.v, self.parameter_vector)
+        kinetic, potential = kernel(self.q, self.v, self.parameters_at_records)
         return kinetic, potential
 
     @property
@@ -201,6 +204,24 @@ class Run:
             return np.zeros(0)
         return np.stack(np.broadcast_arrays(*self.parameters.values()), axis=-1)
 
+    @property
+    def parameters_at_records(self) -> np.ndarray:
+        """Parameters as functions of the model take them with the records: (*batch, np), with the time among them (n, *batch, np)."""
+        p = self.parameter_vector
+        if self.dynamics is None or not self.dynamics.has_time:
+            return p
+        return self.dynamics.at_times(p, self.t.reshape(-1, *(1,) * len(self.batch)))
+
+    @cached_property
+    def driver_power(self) -> dict[str, np.ndarray]:
+        """Power (n, *batch) in W of each driver: who moves frames, constraints or potentials as the time tells."""
+        if "driver_power" in self.stored:
+            return dict(self.stored["driver_power"])
+        kernel = self.dynamics.kernel("drivers") if self.dynamics is not None else None
+        if kernel is None:
+            return {}
+        return dict(zip(kernel.outputs, kernel(self.q, self.v, self.u, self.parameters_at_records), strict=True))
+
     @cached_property
     def invariants(self) -> dict[str, Invariant]:
         """What should stay constant, how far it drifted, with units."""
@@ -225,6 +246,12 @@ class Run:
 
         return to_xarray(self)
 
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Coordinates, velocities, inputs and energies as columns; a row for each time, in a batch for each trajectory and time."""
+        from heavytop.io.dataframe import to_dataframe
+
+        return to_dataframe(self)
+
     def save(self, path: str | Path) -> None:
         """Write a netCDF file (atomically); :meth:`load` reads it back exactly."""
         from heavytop.io.netcdf import save
@@ -244,12 +271,28 @@ class Run:
 
         return plot_run(self, path)
 
-    def show(self, path: str | Path, index: int | Sequence[int] = 0) -> Path:
-        """Write a self-contained page with the moving system, curves and numbers; of a batch the trajectory ``index``."""
+    def show(self, path: str | Path | None = None, index: int | Sequence[int] = 0) -> Path | InlinePage:
+        """Write a self-contained page with the moving system, curves and numbers; of a batch the trajectory ``index``.
+
+        Without a ``path`` the page is returned as an object that a notebook shows in place.
+        """
+        from heavytop.show.inline import InlinePage
         from heavytop.show.page import write_page
         from heavytop.show.run_report import report_of
 
-        return write_page(report_of(self, index), path)
+        report = report_of(self, index)
+        return InlinePage(report) if path is None else write_page(report, path)
+
+    def _overview(self) -> Overview:
+        settings, timing = self.settings, self.timing
+        rows = [("outcome", str(self.outcome))]
+        if self.batch:
+            rows.append(("trajectories", " x ".join(map(str, self.batch))))
+        if len(self):
+            rows.append(("time", f"{self.t[0]:g} s to {self.t[-1]:g} s, {len(self)} records"))
+        rows.append(("integrator", f"{self.integrator}, step {settings.step:g} s"))
+        rows.append(("steps", f"{timing.steps * timing.trajectories:,} in {timing.wall_seconds:.3g} s"))
+        return Overview(f"Run of {self.name}", tuple(rows))
 
     # --- copies -------------------------------------------------------------------------------------------------------------
 
@@ -257,11 +300,13 @@ class Run:
         """A pickled run has its energies and invariants instead of the model, like a saved one."""
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.dynamics is not None:
-            energies = (
+            energies: dict[str, Any] = (
                 {"kinetic_energy": self.kinetic_energy, "potential_energy": self.potential_energy}
                 if self.has_energy
                 else {}
             )
+            if self.driver_power:
+                energies["driver_power"] = self.driver_power
             state |= {"dynamics": None, "model": None, "stored": {"invariants": self.invariants, **energies}}
         return state
 
@@ -278,5 +323,8 @@ class Run:
         return replace(self, **own)
 
     def __repr__(self) -> str:
-        batch = f", batch {self.batch}" if self.batch else ""
-        return f"Run({self.name!r}, {self.integrator}, {len(self)} records{batch}: {self.outcome})"
+        batch = np.shape(self.q)[
+            1:-1
+        ]  # whatever it is: an error message may show a run that was made of something else
+        shown = f", batch {batch}" if batch else ""
+        return f"Run({self.name!r}, {self.integrator}, {np.size(self.t)} records{shown}: {self.outcome})"

@@ -306,7 +306,7 @@ def _local_cluster(workers: int | None) -> Any:
     options: Any = {
         "threads_per_worker": 1,
         "processes": True,
-        "dashboard_address": None,
+        "dashboard_address": ":0",  # any free port; none is not an option of Dask
         "silence_logs": logging.CRITICAL,
     }
     for left in reversed(range(STARTS)):

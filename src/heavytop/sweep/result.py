@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown, listed
 from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.checks import check_store
 from heavytop.sweep.grid import DRAW
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-class Result:
+class Result(Shown):
     """The result of a sweep: a dataset with a way back to every run.
 
     Attributes
@@ -54,6 +55,13 @@ class Result:
         where = f", {self.store}" if self.store else ""
         sizes = ", ".join(f"{dim}: {self.data.sizes[dim]}" for dim in self.dims)
         return f"Result({sizes}{where})"
+
+    def _overview(self) -> Overview:
+        rows = [(dim, str(self.data.sizes[dim])) for dim in self.dims]
+        rows += [(f"ended: {how}", f"{count:,}") for how, count in self.outcomes().items()]
+        measures = [str(name) for name in self.data.data_vars if name not in ("outcome", "end_time", "cause")]
+        rows.append(("measures", listed(measures)))
+        return Overview("Sweep" + (f" in {self.store}" if self.store else ""), tuple(rows))
 
     @property
     def dims(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, is_finite, is_symbolic, numbers
 from heavytop._gate import Inside
+from heavytop._likeness import Lasting
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
@@ -32,7 +33,7 @@ CLOSED_TOLERANCE = 1e-6
 """Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
 
-class Evaluation(Inside, Unchanging):
+class Evaluation(Inside, Unchanging, Lasting):
     """The functions of a described system, evaluated on numbers or symbols."""
 
     def __init__(self, description: Description, native: bool = True) -> None:

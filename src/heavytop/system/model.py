@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from heavytop._arrays import Array, Floats, concatenate, is_symbolic
+from heavytop._notebook import Overview, Shown
 from heavytop.compile import Kernel, export_c
 from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import linalg
@@ -19,6 +20,7 @@ from heavytop.system.consistent_start import assemble
 from heavytop.system.constraints import check_constraints
 from heavytop.system.elimination import independent_rows
 from heavytop.system.evaluation import Parameters
+from heavytop.system.overviews import model_overview
 from heavytop.system.singular import check_friction
 from heavytop.system.tangent import MinimalTangent
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
 
 
-class Model(Answers):
+class Model(Answers, Shown):
     """Equations of motion ``M a + c + D v + fK + fG = B u`` with ``q' = A(q) v`` and ``phi(q) = 0``.
 
     Every method takes numbers with leading batch axes (they broadcast) or symbols. ``parameters`` maps names to values that
@@ -44,6 +46,9 @@ class Model(Answers):
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}, bodies={len(self.body_names)})"
+
+    def _overview(self) -> Overview:
+        return model_overview(self)
 
     def check(self) -> None:
         """Find what is wrong with the description now rather than at the first evaluation."""

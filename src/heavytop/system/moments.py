@@ -17,8 +17,10 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, block, is_symbolic, matrix, transpose
+from heavytop._notebook import Overview, Shown
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import polar, se3, so3
+from heavytop.system.overviews import moments_overview, texts_of
 from heavytop.system.shapes import Shape
 
 RELATIVE_TOLERANCE = 1e-9
@@ -26,7 +28,7 @@ RELATIVE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Shown):
     """Total, centre and moment about the centre of a weighted particle distribution.
 
     Parameters
@@ -65,6 +67,13 @@ class Moments:
         object.__setattr__(self, "moment_at_center", moment)
         if not is_symbolic(total, center, moment):
             self.check_physical(self.moments, kind)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.names, texts_of(self), strict=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in pairs)})"
+
+    def _overview(self) -> Overview:
+        return moments_overview(self)
 
     @classmethod
     def check_physical(cls, moments: Floats, where: str) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, from_columns, vector
-from heavytop.compile import Shape
+from heavytop.compile import Shape, Traced, trace
+from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Plant, PlantState, Rates
@@ -152,8 +153,20 @@ class ErrorControlled(Integrator):
         return np.sqrt(np.vecdot(scaled, scaled) / scaled.shape[0])
 
 
-def dense_curve(data: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The quartic (..., n) at fractions ``x`` (...) from columns (end, h k_first, h k_last, h k_middle) (..., n, 4)."""
-    x = np.asarray(x)[..., None]
-    end, first, last, middle = np.moveaxis(data, -1, 0)
+def dense_output(coordinates: Coordinates, flats: int) -> Traced:
+    """(q, theta (nw, 4), columns (flats, 5), x) -> (q, flat parts) at a fraction ``x`` of an attempt, from what was laid down of it."""
+
+    def within(q: Array, theta: Array, columns: Array, x: Array) -> dict[str, Array]:
+        return {
+            "q": coordinates.retract(q, dense_curve(theta, x)),
+            "flats": columns[:, 0] + dense_curve(columns[:, 1:], x),
+        }
+
+    shapes = {"q": (coordinates.nq,), "theta": (coordinates.nv, 4), "columns": (flats, 5), "x": ()}
+    return trace(within, shapes, name="dense")
+
+
+def dense_curve(data: Array, x: Array) -> Array:
+    """The quartic (n,) at a fraction ``x`` of the step from columns (end, h k_first, h k_last, h k_middle) (n, 4)."""
+    end, first, last, middle = (data[:, k] for k in range(4))
     return x * x * (3 - 2 * x) * end + x * (x - 1) ** 2 * first + x * x * (x - 1) * last + x * x * (x - 1) ** 2 * middle

@@ -23,9 +23,10 @@ import numpy as np
 from heavytop._arrays import Array, jacobian, substitute, symbol, transpose, vector
 from heavytop.compile import Shape, Traced, trace_of
 from heavytop.errors import SimulationError
-from heavytop.simulate.dynamics import Dynamics, velocity_map
+from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
 from heavytop.simulate.plant import Plant, PlantState
+from heavytop.simulate.velocity_map import velocity_map
 from heavytop.system.solve import solve_definite
 
 
@@ -98,6 +99,11 @@ class _Pieces:
     """The traced functions of a step, from the energies of the system by differentiation."""
 
     def __init__(self, dynamics: Dynamics) -> None:
+        if dynamics.has_time:
+            raise SimulationError(
+                f"Variational takes the momentum of {dynamics.name!r} from a kinetic energy that is quadratic in the velocities, but the time is in "
+                "its equations. Use integrator='rkmk4' or 'rkmk8'."
+            )
         energies = dynamics.energies()
         if energies is None:
             raise SimulationError(
