@@ -24,7 +24,7 @@ def shell(*arguments: str, code: int = 0) -> str:
 def test_every_command_lists_its_systems(command: str) -> None:
     lines = shell(command, "--list").splitlines()
     assert [line.split()[0] for line in lines[:-1]] == list(library.names())
-    assert all(len(line.split()) > 3 for line in lines)
+    assert all(len(line.split()) > 1 for line in lines)
 
 
 def test_a_run_as_json(tmp_path: Path) -> None:
