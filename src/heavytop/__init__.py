@@ -30,6 +30,7 @@ from heavytop.system import Mesh as Mesh
 from heavytop.system import Model as Model
 from heavytop.system import PairElement as PairElement
 from heavytop.system import Planar as Planar
+from heavytop.system import Prescribed as Prescribed
 from heavytop.system import Prismatic as Prismatic
 from heavytop.system import Revolute as Revolute
 from heavytop.system import Sphere as Sphere

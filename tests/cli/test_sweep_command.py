@@ -113,3 +113,13 @@ def test_mistakes_are_told_with_file_and_line(
     with pytest.raises(FileFormatError, match=message) as error:
         ht.sweep.read_study(text.replace(*change), "study.toml")
     assert str(error.value).startswith("study.toml" if line is None else f"study.toml, line {line}:"), error.value
+
+
+def test_values_that_fail_are_told_with_file_and_line(study: Path) -> None:
+    """Also where the message names many other things: the one it names first is meant."""
+    text = study.read_text().replace("step = 0.01", 'step = 0.01\nintegrator = "rkmk9"')
+    with pytest.raises(FileFormatError, match=r"study\.toml, line 8: .*rkmk9"):
+        ht.sweep.read_study(text, "study.toml").check()
+    two = study.read_text().replace("g = {", 'l = [1.0]\n"thta.angle" = {')
+    with pytest.raises(FileFormatError, match=r"study\.toml, line 11: unknown .*thta"):
+        ht.sweep.read_study(two, "study.toml")

@@ -92,6 +92,7 @@ def _run(
     if workers is not None and scheduler is not None:
         raise fail("give either --workers (on this machine) or --scheduler (a cluster), not both.")
     made = load_study(file, chunk)
+    made.check()
     study = made.study
     if dry_run:
         _plan(made.title, study, store)
@@ -163,6 +164,7 @@ def _outcomes(result: Result) -> None:
 
 def _summary(title: str, result: Result) -> None:
     import numpy as np
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=f"{title}: {result.points:,} points", title_justify="left")
@@ -182,7 +184,7 @@ def _summary(title: str, result: Result) -> None:
         if len(values):
             cells = (values.min(), np.median(values), values.max(), values.mean())
             unit = f" [{array.attrs['units']}]" if array.attrs.get("units") else ""
-            table.add_row(f"{name}{unit}", *(f"{c:.4g}" for c in cells))
+            table.add_row(escape(f"{name}{unit}"), *(f"{c:.4g}" for c in cells))
     console().print(table)
     _outcomes(result)
 

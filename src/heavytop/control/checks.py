@@ -98,10 +98,20 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
     )
 
 
+def need_timeless(model: Any) -> None:
+    """Raise a ControlError for a model whose equations depend on the time."""
+    if getattr(getattr(model, "description", None), "time", None) is not None:
+        raise ControlError(
+            f"laws and references are derived for systems without explicit time, but that of {model.name!r} is in its equations. Write the law as "
+            "ht.Feedback(lambda t, q, v: ...), or let the joint that is moved be free and drive it by an input."
+        )
+
+
 def check_model(model: Any) -> None:
     """Raise an error unless ``model`` is a derived model."""
     if not hasattr(model, "expressions"):
         raise ModelError(f"a law needs a derived model (system.derive()), got {type(model).__name__}.")
+    need_timeless(model)
 
 
 def check_tree(model: Any, what: str) -> None:

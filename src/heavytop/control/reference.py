@@ -16,6 +16,7 @@ import numpy as np
 from heavytop._arrays import Array, Numbers, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.control.checks import need_timeless
 from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3
@@ -60,6 +61,7 @@ class Reference(Unchanging):
         period: float | None = None,
         breaks: Sequence[float] = (),
     ) -> None:
+        need_timeless(model)
         if evaluate is None and traced is None:
             raise ControlError("a reference needs a function of numbers or a traced one.")
         self.model, self.traced, self.duration, self.period = model, traced, duration, period

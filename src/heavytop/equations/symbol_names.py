@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from heavytop._names import safe_names
 from heavytop.coordinates import Circle
+from heavytop.system.description import Parameter
 from heavytop.system.model import Model
 
 RESERVED = frozenset(("M", "B", "D", "c", "f", "fK", "fG", "Phi", "phi", "q", "v"))
@@ -90,11 +91,17 @@ def symbol_names(model: Model) -> SymbolNames:
         v_names = list(model.v_names)
     taken = {*model.parameter_names, *q_names, *v_names}
     u_names = [f"u_{name}" if name in taken else name for name in model.u_names]
-    p_names = [f"{name}_par" if name in RESERVED else name for name in model.parameter_names]
+    given = [_letter(p, taken) for p in model.description.parameters]
+    p_names = [f"{name}_par" if name in RESERVED else name for name in given]
     q_names = [f"{name}_joint" if name in RESERVED else name for name in q_names]
     names = tuple(safe_names([*p_names, *q_names, *v_names, *u_names], "symbol"))
     np_, nq, nv = len(model.parameter_names), model.nq, model.nv
     return SymbolNames(names[np_ : np_ + nq], names[np_ + nq : np_ + nq + nv], names[np_ + nq + nv :], names[:np_])
+
+
+def _letter(parameter: Parameter, taken: set[str]) -> str:
+    """The name of a parameter; the time is t where nothing else is."""
+    return "t" if parameter.is_time and "t" not in taken else parameter.name
 
 
 def rotations(model: Model) -> list[tuple[int, ...]]:

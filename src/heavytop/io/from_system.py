@@ -60,6 +60,10 @@ class SystemReader:
     def read(self) -> Robot:
         """The whole description."""
         for parameter in self.description.parameters:
+            if parameter.is_time:
+                note = "files hold no functions of the time: everything is written as it is at t = 0"
+                self.report.lost("motion", parameter.name, self.where, note)
+                continue
             self.report.changed("parameter", parameter.name, self.where, f"written as its value {parameter.value:g}")
         for step in self.description.graph.spanning_tree():
             self._link(step.frame)

@@ -56,8 +56,10 @@ def to_xarray(run: Run) -> xarray.Dataset:
         for label in ("kinetic_energy", "potential_energy"):
             data[label] = (["time", *batch], getattr(run, label), {"units": "J"})
     if run.work is not None:
-        coords["power"] = ("power", np.array(["input", "dissipated"]))
+        coords["power"] = ("power", np.array(["input", "dissipated", "driver"][: run.work.shape[-1]]))
         data["work"] = (["time", *batch, "power"], run.work, {"units": "J"})
+    for label, values in run.driver_power.items():
+        data[_variable("driver", label)] = (["time", *batch], values, {"units": "W", "long_name": _text(label)})
     for label, values in run.channels.items():
         axes = [_variable(f"axis{k}", label) for k in range(values.ndim - 1 - len(batch))]
         if values.size or not axes:
@@ -103,6 +105,7 @@ def _metadata(run: Run) -> str:
         "names": {part: list(getattr(run, f"{part}_names")) for part in PARTS},
         "units": {part: list(getattr(run, f"{part}_units")) for part in PARTS},
         "channels": {name: list(values.shape) for name, values in run.channels.items()},
+        "drivers": list(run.driver_power),
         "invariants": list(run.invariants),
         "parameters": list(run.parameters),
         "has_energy": run.has_energy,
@@ -258,6 +261,8 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         )
     if meta["has_energy"]:
         stored |= {label: data[label].values for label in ("kinetic_energy", "potential_energy")}
+    drivers = {label: data[_variable("driver", label)].values for label in meta.get("drivers", [])}
+    stored |= {"driver_power": drivers} if drivers else {}
     channels = {
         label: data[_variable("channel", label)].values if _variable("channel", label) in data else _empty(label, shape)
         for label, shape in meta["channels"].items()

@@ -43,6 +43,11 @@ def describe(
     if not isinstance(model, Model):
         hint = " Call .derive() first." if hasattr(model, "derive") else ""
         raise PlanError(f"plan needs a derived model, got {type(model).__name__}.{hint}")
+    if model.description.time is not None:
+        raise PlanError(
+            f"the equations of {model.name!r} depend on the time, which a plan of free duration does not know. Let the joint that is moved be "
+            "free, drive it by an input, and give its motion as constraints of the plan."
+        )
     if model.nu == 0:
         raise PlanError(f"{model.name!r} has no inputs: there is nothing to plan. Add system.input(...).")
     if not isinstance(steps, int | np.integer) or steps < 2:

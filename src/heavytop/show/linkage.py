@@ -24,7 +24,7 @@ from heavytop.system.forces import Line
 from heavytop.system.graph import Edge
 from heavytop.system.inputs import unit_axis
 from heavytop.system.joints import Joint
-from heavytop.system.names import WORLD
+from heavytop.system.names import TIME, WORLD
 
 MOST_TRAILS = 6
 ROTORS = 3
@@ -70,6 +70,7 @@ class Linkage:
     times : (T,) in s.
     q, u : (T, nq) and (T, nu).
     parameters : name -> value.
+    moves : whether the system is where the time has it at ``times``, not at the time among the parameters.
     """
 
     model: Model
@@ -77,6 +78,7 @@ class Linkage:
     q: Floats
     u: Floats
     parameters: Mapping[str, float] = field(default_factory=dict)
+    moves: bool = True
 
     # --- what the description says, in numbers ----------------------------------------------------------------------------
 
@@ -88,6 +90,11 @@ class Linkage:
     @property
     def _description(self) -> Any:
         return self.model.description
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the time moves parts of the system."""
+        return self._description.time is not None
 
     @cached_property
     def masses(self) -> dict[str, MassProperties]:
@@ -108,7 +115,8 @@ class Linkage:
         still = np.eye(4)
         still[:3, :3] = self.turn
         names = self._description.graph.frames
-        found = self.model.evaluate("poses", self.q, parameters=self.parameters)
+        timed = {TIME: self.times} if self.is_timed and self.moves else {}
+        found = self.model.evaluate("poses", self.q, parameters={**self.parameters, **timed})
         poses = found if isinstance(found, tuple) else (found,)
         shape = (len(self.times), 4, 4)
         return {name: still @ np.broadcast_to(G, shape) for name, G in zip(names, poses, strict=True)}
@@ -207,7 +215,7 @@ class Linkage:
 
     def notes(self) -> list[str]:
         """What a reader of the page should know about the looks of the bodies."""
-        notes = [f"Not drawn: {problem}" for problem in self.shapes[1]]
+        notes = [f"Not drawn: {problem}" for problem in dict.fromkeys(self.shapes[1])]
         if self._bare:
             some = "Bodies without a shape" if self.shapes[0] else "Bodies"
             notes.append(

@@ -155,6 +155,7 @@ def draw_energies(axis: Axes, run: Run) -> None:
     ]
     if run.work is not None:
         curves += [("work of inputs", run.work[..., 0]), ("dissipated", run.work[..., 1])]
+        curves += [("work of drivers", run.work[..., 2])] if run.work.shape[-1] > 2 else []
     acting = tuple((label, values) for label, values in curves if label in ("kinetic", "stored") or np.any(values))
     _draw(axis, run, AxisCurves("energies (potential from its start)", "J", acting))
 

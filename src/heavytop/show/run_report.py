@@ -14,6 +14,7 @@ from heavytop.geometry import so3
 from heavytop.show.linkage import Linkage
 from heavytop.show.meshes import Floats
 from heavytop.show.scene import Marker, Panel, Report, Table
+from heavytop.system.names import TIME
 
 if TYPE_CHECKING:
     from heavytop.simulate.run import Run
@@ -249,8 +250,9 @@ class _Trajectory:
         if run.invariants:
             yield Table("Drift", list(self._drifts()), columns=("", "absolute", "relative"))
         yield Table("Bodies", list(self._bodies()), columns=("", "mass", "principal moments"))
-        if self.parameters:
-            yield Table("Parameters", _capped([(name, f"{value:.6g}") for name, value in self.parameters.items()]))
+        given = {name: value for name, value in self.parameters.items() if name != TIME or not self.linkage.is_timed}
+        if given:
+            yield Table("Parameters", _capped([(name, f"{value:.6g}") for name, value in given.items()]))
 
     def _bodies(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []

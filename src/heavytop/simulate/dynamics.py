@@ -16,6 +16,7 @@ from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
+from heavytop.simulate.instants import with_time
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.user_constraints import UserConstraints
 from heavytop.simulate.velocity_map import is_identity
@@ -34,6 +35,7 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     fingerprint : text that determines the functions, or None.
+    has_time : whether the last parameter is the time; whoever calls a function sets it there.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
     u_names: tuple[str, ...]
     parameter_names: tuple[str, ...]
     fingerprint: str | None = None
+    has_time: bool = False
 
     @property
     def q_names(self) -> tuple[str, ...]:
@@ -102,8 +105,16 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         return None
 
     def power(self) -> Traced | None:
-        """(q, v, u, p) -> (input, dissipated) power in W; None if nothing enters or leaves."""
+        """(q, v, u, p) -> (input, dissipated) power in W, and that of drivers if there are any; None if nothing enters or leaves."""
         return None
+
+    def drivers(self) -> Traced | None:
+        """(q, v, u, p) -> power in W of each driver, by name; None if there are none."""
+        return None
+
+    def at_times(self, p: np.ndarray, t: Any) -> np.ndarray:
+        """Parameters (..., np) with the time set to ``t`` (...); ``p`` itself if there is no time among them."""
+        return with_time(p, t) if self.has_time else p
 
     def stage(self) -> tuple[Traced, Traced] | None:
         """The motion where loops or constraints act, in two functions; None if there are none.
@@ -128,7 +139,7 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         return None
 
     def balance(self) -> Traced | None:
-        """(q, v, a, u, p) -> M a less all forces but those of loops and constraints (nv,); None if unknown."""
+        """(q, v, a, u, p) -> M a less all forces but reactions of loops and constraints (nv,); None if unknown."""
         return None
 
     def joint_velocity(self) -> Traced | None:
@@ -232,6 +243,7 @@ class ModelDynamics(Dynamics):
         self.u_names = model.u_names
         self.parameter_names = model.parameter_names
         self.fingerprint = model.description.fingerprint
+        self.has_time = model.description.time is not None
 
     @property
     def v_names(self) -> tuple[str, ...]:
@@ -283,8 +295,6 @@ class ModelDynamics(Dynamics):
         if not (d.loops or d.constraints):
             return None
         outputs = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
-        if e.has_drift:  # constraints that move do work, so the energy is not kept
-            outputs = {"kinetic": np.zeros(()), "potential": np.zeros(())}
         outputs |= {"miss": np.zeros(0), "branches": np.zeros(0), "gain": e.friction_gain()}
         if e.is_constrained:
             c = e.constrained
@@ -321,13 +331,19 @@ class ModelDynamics(Dynamics):
         force = self._terms.nonpotential_force(self.model.expressions.u) + self._rubbing
         return self._make("force", ("q", "v", "u"), {"force": force})
 
+    def drivers(self) -> Traced | None:
+        e = self.model.expressions
+        return self._make("drivers", ("q", "v", "u"), e.driver_powers()) if e.is_driven else None
+
     def power(self) -> Traced | None:
-        if self._terms.is_conservative:
+        e = self.model.expressions
+        if self._terms.is_conservative and not e.is_driven:
             return None
-        power = self._terms.power(self.model.expressions.u)
-        rubbed = -np.vecdot(self.model.expressions.v, self._rubbing)
-        powers = {"input": power["input"] + power["supplied"], "dissipated": power["dissipated"] + rubbed}
-        return self._make("power", ("q", "v", "u"), powers)
+        power = e.power()
+        if not e.is_driven:  # else it is in there
+            power["dissipated"] = power["dissipated"] - np.vecdot(e.v, self._rubbing)
+        power["input"] = power["input"] + power.pop("supplied")
+        return self._make("power", ("q", "v", "u"), power)
 
     def residual(self) -> Traced | None:
         c = self.model.expressions
@@ -340,7 +356,7 @@ class ModelDynamics(Dynamics):
         e = self.model.expressions
         value = e.inverse_dynamics() - self._terms.input_force(e.u)
         if self.model.description.basis is None:  # else it is part of the applied force
-            value = value - self._terms.nonideal_force
+            value = value - self._terms.nonideal_force - self._rubbing
         return self._make("balance", ("q", "v", "a", "u"), {"balance": value})
 
     def joint_velocity(self) -> Traced | None:

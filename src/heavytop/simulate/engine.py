@@ -252,7 +252,7 @@ class _RepeatedSteps:
         self.begin = problem.start_time + problem.step * self.numbers
         # one native call can treat: equal times if the law sees the time, else equal phases of sampling
         control = problem.plan.control
-        timed = control.law is not None and "t" in control.law.takes
+        timed = problem.dynamics.has_time or (control.law is not None and "t" in control.law.takes)
         key = self.numbers if timed else self.numbers % control.every == 0
         self.groups = [np.flatnonzero(key == value) for value in np.unique(key)]
 

@@ -52,7 +52,7 @@ class Invariant:
 def invariants_of(run: Run) -> dict[str, Invariant]:
     """All invariants of a run that has its dynamics.
 
-    * ``energy``: stored energy minus work done by inputs plus dissipated energy; left out if the work was not integrated.
+    * ``energy``: stored energy minus work done by inputs and drivers plus dissipated energy; left out if the work was not integrated.
     * ``linear momentum x`` ..., ``angular momentum z``: those that the equations conserve (about the origin, world axes).
     * ``phi``: the largest constraint violation, ``determinant`` and ``quaternion norm``: the worst block.
     """
@@ -61,7 +61,9 @@ def invariants_of(run: Run) -> dict[str, Invariant]:
     if dynamics is None:
         return result
     if run.has_energy and (run.work is not None or dynamics.power() is None):
-        balance = run.energy if run.work is None else run.energy - run.work[..., 0] + run.work[..., 1]
+        balance = run.energy
+        if run.work is not None:
+            balance = balance - run.work[..., 0] + run.work[..., 1] - run.work[..., 2:].sum(axis=-1)
         size = float(np.nanmax(np.abs(np.stack([run.kinetic_energy, run.potential_energy])), initial=0.0))
         result["energy"] = Invariant(balance, "J", size)
     result |= _momenta(run, dynamics)
@@ -73,7 +75,7 @@ def _loops(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
     kernel = dynamics.kernel("residual")
     if kernel is None:
         return {}
-    residuals = zip(("loops", "velocity constraints"), kernel(run.q, run.v, run.parameter_vector), strict=True)
+    residuals = zip(("loops", "velocity constraints"), kernel(run.q, run.v, run.parameters_at_records), strict=True)
     return {name: Invariant(np.max(np.abs(r), axis=-1), "1") for name, r in residuals if r.shape[-1]}
 
 
@@ -99,7 +101,7 @@ def _momenta(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
     kept = conserved_momenta(dynamics, run.parameter_vector, driven, *_samples(run, dynamics))
     if not np.any(kept):
         return {}
-    values = kernel(run.q, run.v, run.parameter_vector)[0]
+    values = kernel(run.q, run.v, run.parameters_at_records)[0]
     result = {}
     for k in np.flatnonzero(kept & np.any(np.nan_to_num(values), axis=tuple(range(values.ndim - 1)))):
         kind, unit = ("linear", "kg m/s") if k < 3 else ("angular", "kg m^2/s")
@@ -109,21 +111,25 @@ def _momenta(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
     return result
 
 
-def _samples(run: Run, dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray]:
-    """A few states to try: random ones, or those of the run if there are constraints to satisfy."""
+def _samples(run: Run, dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A few states and times to try: random ones, or those of the run if there are constraints to satisfy."""
     rng, n = np.random.default_rng(7), 4
     if dynamics.kernel("residual") is None:
-        return dynamics.coordinates.random(rng, (n,)), rng.standard_normal((n, dynamics.nv))
+        times = run.t[np.linspace(0, len(run) - 1, n).astype(int)] if len(run) else np.zeros(n)
+        return dynamics.coordinates.random(rng, (n,)), rng.standard_normal((n, dynamics.nv)), times
     q, v = run.q.reshape(-1, dynamics.nq), run.v.reshape(-1, dynamics.nv)
     good = np.flatnonzero(np.isfinite(v).all(axis=-1))
     at = good[np.linspace(0, len(good) - 1, n).astype(int)] if len(good) else np.zeros(0, dtype=int)
-    return q[at], v[at]
+    return q[at], v[at], run.t[at // max(len(q) // max(len(run), 1), 1)]
 
 
-def conserved_momenta(dynamics: Dynamics, p: np.ndarray, driven: bool, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+def conserved_momenta(
+    dynamics: Dynamics, p: np.ndarray, driven: bool, q: np.ndarray, v: np.ndarray, t: np.ndarray | float = 0.0
+) -> np.ndarray:
     """Which of the six momenta (linear, angular about the origin) the equations conserve (6,), found by trying.
 
-    Their rates along the motion are computed at the states (n, nq), (n, nv); a symmetry makes them vanish at all of them.
+    Their rates along the motion are computed at the states (n, nq), (n, nv) and times ``t`` (n,); a symmetry makes them vanish at all of
+    them.
     """
     momentum, motion = dynamics.kernel("momentum"), dynamics.kernel("motion")
     if momentum is None or motion is None or not len(q):
@@ -131,12 +137,14 @@ def conserved_momenta(dynamics: Dynamics, p: np.ndarray, driven: bool, q: np.nda
     n, eps = len(q), 1e-5
     u = np.random.default_rng(7).standard_normal((n, dynamics.nu)) if driven else np.zeros((n, dynamics.nu))
     p = p.reshape(-1, p.shape[-1])[0] if p.size else p
+    p = dynamics.at_times(p, t)
     w, a = motion(q, v, u, p)[:2]
     if not (np.all(np.isfinite(w)) and np.all(np.isfinite(a))):
         return np.zeros(6, dtype=bool)
     retract = dynamics.coordinates.retract
-    ahead = momentum(retract(q, eps * w), v + eps * a, p)[0]
-    behind = momentum(retract(q, -eps * w), v - eps * a, p)[0]
+    later, earlier = (dynamics.at_times(p, p[..., -1] + s) if dynamics.has_time else p for s in (eps, -eps))
+    ahead = momentum(retract(q, eps * w), v + eps * a, later)[0]
+    behind = momentum(retract(q, -eps * w), v - eps * a, earlier)[0]
     rate = np.abs(ahead - behind) / (2 * eps)
     # size of a typical rate: what the accelerations and velocities alone would give
     size = np.abs(momentum(q, a, p)[0]).max(axis=-1) + np.abs(momentum(q, v, p)[0]).max(axis=-1)

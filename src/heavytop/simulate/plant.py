@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, shape, vector
+from heavytop._arrays import Array, as_array, concatenate, shape, vector
 from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
@@ -177,6 +177,11 @@ class Stage:
         return self._input[0]
 
     @cached_property
+    def p(self) -> Array:
+        """The parameters (np,), with the time of this stage if it is among them."""
+        return self.plant.p_at(self.c)
+
+    @cached_property
     def _input(self) -> tuple[Array, Array | None]:
         return self.plant.input_at(self.state, self.c)
 
@@ -184,8 +189,9 @@ class Stage:
     def rates(self) -> Rates:
         """Rates of the state."""
         plant, state = self.plant, self.state
+        p = self.p
         u, z_rate = self._input
-        w, a = plant.motion_at(state.q, state.v, u)
+        w, a = plant.motion_at(state.q, state.v, u, p)
         flats = {plant.v: a}
         if plant.memory is not None and z_rate is not None:
             flats[plant.memory] = z_rate
@@ -194,13 +200,12 @@ class Stage:
         return plant.rates(w, flats)
 
     @cached_property
-    def power(self) -> tuple[Array, Array]:
-        """Power of the inputs and dissipated power, W."""
+    def power(self) -> tuple[Array, ...]:
+        """Power of the inputs, dissipated power, and that of drivers if there are any, W."""
         plant, state = self.plant, self.state
         if plant.power is None:
             return as_array(0.0), as_array(0.0)
-        given, lost = plant.call(plant.power, state.q, state.v, self.u, plant.p)
-        return given, lost
+        return plant.call(plant.power, state.q, state.v, self.u, self.p)
 
 
 class Plant:
@@ -232,9 +237,10 @@ class Plant:
         self.size, self.time = make("h"), make("time", name=TIME)
         law = control.law
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
-        self.work = make("work", (2,)) if balance and self.power is not None else None
+        self.work = make("work", (len(self.power.outputs),)) if balance and self.power is not None else None
         kept = dynamics.kept() if method.carries_velocity else None
-        self.watched = kept if self.power is None or self.work is not None else None
+        told = self.power is None or self.work is not None or len(self.power.outputs) > 2
+        self.watched = kept if told else None
         self.watch = make("watch", (watch.size(dynamics),)) if self.watched is not None else None
         told = law is not None and refusal.STATUS in law.traced.outputs
         self.refusal = make("refusal", (refusal.HEAD + self.nq,)) if told else None
@@ -256,8 +262,16 @@ class Plant:
 
     @property
     def p(self) -> Array:
-        """The parameters."""
+        """The parameters; the time among them, if it is there, is that of the start of the run."""
         return self.slots.read(self.parameters)
+
+    def p_at(self, c: float, moved: bool = False) -> Array:
+        """The parameters with the time ``c`` of the step after its start; if the step has ``moved`` on, its own clock has too."""
+        if not self.dynamics.has_time:
+            return self.p
+        time = self._time(0.0 if moved and self.clock is not self.time else c)
+        others = self.p[: shape(self.p)[0] - 1]
+        return self.kept(concatenate(others, np.reshape(time, (1,))))[0]
 
     @property
     def h(self) -> Array:
@@ -399,19 +413,20 @@ class Plant:
         outputs = [slot for x in changed if (slot := self.slots.slot_of(x)) is not None]
         return self.tape.call(function, arguments, outputs, when=len(arguments) - 1)
 
-    def motion_at(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
-        """Velocities of the coordinates' blocks and accelerations."""
-        w, a, *more = self.call(self.motion, q, v, u, self.p)
+    def motion_at(self, q: Array, v: Array, u: Array, p: Array) -> tuple[Array, Array]:
+        """Velocities of the coordinates' blocks and accelerations; ``p`` as of :meth:`p_at`."""
+        w, a, *more = self.call(self.motion, q, v, u, p)
         if self.stage is not None:
-            w, a = self.changed(self.stage[1], (w, a), q, v, u, self.p, w, a, more[0])
+            w, a = self.changed(self.stage[1], (w, a), q, v, u, p, w, a, more[0])
         return w, a
 
     def project(self, q: Array, v: Array) -> tuple[Array, Array]:
-        """The state nearest to loops and constraints, least in the metric of the mass matrix."""
+        """The state nearest to loops and constraints at the end of the step, least in the metric of the mass matrix."""
         if self.projection is None:
             return q, v
-        q_new, v_new, near = self.call(self.projection[0], q, v, self.p)
-        (v_new,) = self.changed(self.projection[1], (v_new,), q_new, v, self.p, v_new, near)
+        p = self.p_at(1.0, moved=True)
+        q_new, v_new, near = self.call(self.projection[0], q, v, p)
+        (v_new,) = self.changed(self.projection[1], (v_new,), q_new, v, p, v_new, near)
         return q_new, v_new
 
     def cut(self) -> None:
@@ -473,12 +488,13 @@ class Plant:
         return outputs["u"], outputs.get("z_rate")
 
     def _arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:
+        p = self.p_at(c) if "p" in law.takes else self.p
         sources: dict[str, Callable[[], Array]] = {
             "t": lambda: self._time(c),
             "q": lambda: state.q,
             "v": lambda: state.v,
             "signal": lambda: self.slots.read(self.signal(c)),
-            "p": lambda: self.p,
+            "p": lambda: p,
             "z": lambda: state.of(self.memory) if self.memory in self.flats else self.slots.read(self.memory),  # type: ignore
         }
         return [sources[name]() for name in law.takes]

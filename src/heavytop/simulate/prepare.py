@@ -26,11 +26,13 @@ from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.engine import FixedStep
 from heavytop.simulate.events import Event, as_events, trace_events
 from heavytop.simulate.inputs import InputPlan, plan_inputs
+from heavytop.simulate.instants import with_time
 from heavytop.simulate.integrators import as_integrator
 from heavytop.simulate.native import Native, native
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
+from heavytop.system.names import TIME
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
@@ -114,6 +116,8 @@ class PreparedRun(Portable):
             plan = self._plan(dynamics, subject, settled.step, settled.steps)
         q, v = _start(dynamics, start)
         p = dynamics.parameter_vector(parameters)
+        if dynamics.has_time:
+            p = _from_the_start(dynamics, p, parameters, start_time)
         _check_constraints(dynamics, q, v, p)
         law = plan.control.law
         memory = _NOTHING if law is None else law.initial_state()
@@ -282,6 +286,17 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(v).all():
         raise ShapeError(f"start v of {dynamics.name!r} must be finite.")
     return q, v
+
+
+def _from_the_start(
+    dynamics: Dynamics, p: np.ndarray, parameters: Mapping[str, Any] | None, start_time: float
+) -> np.ndarray:
+    """The parameters with the time of the start."""
+    if TIME in (parameters or {}):
+        raise SimulationError(
+            f"{TIME!r} is no parameter of a run of {dynamics.name!r}: it goes from start_time to until."
+        )
+    return with_time(p, start_time)
 
 
 def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:

@@ -55,9 +55,14 @@ def _energies(run: Run) -> list[str]:
     rows = [("kinetic", run.kinetic_energy), ("potential", run.potential_energy), ("stored", run.energy)]
     if run.work is not None:
         rows += [("work of inputs", run.work[..., 0]), ("dissipated", run.work[..., 1])]
+        rows += [("work of drivers", run.work[..., 2])] if run.work.shape[-1] > 2 else []
     for label, values in rows:
         first, last, top = np.nanmean(values[0]), _last(values), np.nanmax(values, initial=-np.inf)
         lines.append(_row(label, f"{first:.6g}", f"{last:.6g}", f"{top:.6g}"))
+    if run.driver_power:
+        lines += ["", _row("power of drivers in W", "mean", "smallest", "largest")]
+        for name, values in run.driver_power.items():
+            lines.append(_row(name, *(f"{f(values):.6g}" for f in (np.nanmean, np.nanmin, np.nanmax))))
     if run.batch:
         lines.append("  (start and end: mean over the trajectories)")
     return lines

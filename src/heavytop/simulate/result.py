@@ -259,6 +259,7 @@ def _no_number(problem: RunProblem, recording: Recording, index: tuple[int, ...]
     q, v = records.q[(k, *index)], records.v[(k, *index)]
     u = np.zeros(dynamics.nu) if records.u is None else records.u[(k, *index)]
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    p = dynamics.at_times(p, recording.t[k])
     wrong = [name for name, value in zip(dynamics.u_names, u, strict=True) if not isfinite(value)]
     if wrong:
         return f"the law gives no finite number for {', '.join(map(repr, wrong))} at t = {recording.t[k]:.6g} s."

@@ -62,7 +62,7 @@ class Run(Shown):
         a single trajectory is cut at its end.
     outcome : how it ended; for a batch the worst. ``outcomes`` has one per trajectory.
     channels : further records by name: outputs of the law and of the dynamics.
-    work : (n, *batch, 2) work of the inputs and dissipated energy in J, or None.
+    work : (n, *batch, 2) work of the inputs and dissipated energy in J, or None; with drivers (n, *batch, 3), their work last.
     events : all crossings in order of time.
     parameters : name -> value (*batch).
     settings, timing : how it was made.
@@ -173,7 +173,7 @@ class Run(Shown):
             raise SimulationError(
                 f"the energy of {self.name!r} is unknown. Give kinetic= and potential= to the dynamics to have it."
             )
-        kinetic, potential = kernel(self.q, self.v, self.parameter_vector)
+        kinetic, potential = kernel(self.q, self.v, self.parameters_at_records)
         return kinetic, potential
 
     @property
@@ -203,6 +203,24 @@ class Run(Shown):
         if not self.parameters:
             return np.zeros(0)
         return np.stack(np.broadcast_arrays(*self.parameters.values()), axis=-1)
+
+    @property
+    def parameters_at_records(self) -> np.ndarray:
+        """Parameters as functions of the model take them with the records: (*batch, np), with the time among them (n, *batch, np)."""
+        p = self.parameter_vector
+        if self.dynamics is None or not self.dynamics.has_time:
+            return p
+        return self.dynamics.at_times(p, self.t.reshape(-1, *(1,) * len(self.batch)))
+
+    @cached_property
+    def driver_power(self) -> dict[str, np.ndarray]:
+        """Power (n, *batch) in W of each driver: who moves frames, constraints or potentials as the time tells."""
+        if "driver_power" in self.stored:
+            return dict(self.stored["driver_power"])
+        kernel = self.dynamics.kernel("drivers") if self.dynamics is not None else None
+        if kernel is None:
+            return {}
+        return dict(zip(kernel.outputs, kernel(self.q, self.v, self.u, self.parameters_at_records), strict=True))
 
     @cached_property
     def invariants(self) -> dict[str, Invariant]:
@@ -282,11 +300,13 @@ class Run(Shown):
         """A pickled run has its energies and invariants instead of the model, like a saved one."""
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.dynamics is not None:
-            energies = (
+            energies: dict[str, Any] = (
                 {"kinetic_energy": self.kinetic_energy, "potential_energy": self.potential_energy}
                 if self.has_energy
                 else {}
             )
+            if self.driver_power:
+                energies["driver_power"] = self.driver_power
             state |= {"dynamics": None, "model": None, "stored": {"invariants": self.invariants, **energies}}
         return state
 

@@ -121,7 +121,7 @@ class _Assembly:
             "t": plant.time,
             "q": plant.q,
             "v": plant.v,
-            "p": plant.parameters,
+            "p": self._now(tape),
             "z": plant.memory,
             "signal": plant.signal(0.0) if "signal" in law.takes else None,
         }
@@ -140,7 +140,15 @@ class _Assembly:
         if self.extra:
             rates = [plant.slots.make("w", (plant.nw,)), plant.slots.make("a", (plant.nv,))]
             outputs = (*rates, *(self.channels[label] for label in self.extra))
-            tape.call(plant.motion, (plant.q, plant.v, plant.u, plant.parameters), outputs)
+            tape.call(plant.motion, (plant.q, plant.v, plant.u, self._now(tape)), outputs)
+
+    def _now(self, tape: Tape) -> Slot:
+        """The parameters at the start of the step."""
+        plant = self.plant
+        if not plant.dynamics.has_time:
+            return plant.parameters
+        plant.tape = tape
+        return tape.value(plant.p_at(0.0), "p now").slot
 
     def _advance(self, tape: Tape) -> list[Slot]:
         """The integrator's step, then back onto the manifold and the constraints; the slots that last."""
@@ -191,7 +199,9 @@ class _Assembly:
             return None
         power = plant.power if plant.control.kind != "continuous" else None
         slots = {"q": plant.q, "v": plant.v, "p": plant.parameters, "h": plant.size, "u": plant.u, "work": plant.work}
-        function = watch(plant.dynamics, plant.watched, power, plant.work is not None)
+        if plant.dynamics.has_time:
+            slots["p"] = tape.value(plant.p_at(1.0, moved=True), "p end").slot
+        function = watch(plant.dynamics, plant.watched, power, plant.work)
         inputs = [slot for name in function.inputs if (slot := slots.get(name)) is not None]
         tape.call(function, (*inputs, plant.watch), (plant.watch,))
         return plant.watch

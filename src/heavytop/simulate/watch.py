@@ -6,6 +6,9 @@ that small and smooth; what exceeds ``COUNTED`` of the largest kinetic energy so
 trajectory. Two things explain an error by themselves and are let through: rounding of large energies, and power that changes within the
 step (``h |P_new - P_old|``), as where friction changes its sign.
 
+Drivers, which move constraints or frames as the time tells, bring in work as inputs do. Where it is not integrated along, only the equations of
+the constraints are watched.
+
 The alarm is a NaN in a part of the state that nobody else reads, so that the native loop notes the step as it notes one that diverges.
 """
 
@@ -18,6 +21,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, shape, symbol, vector
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.slots import Slot
 
 COUNTED = 1e-5
 """Error of a step beside the largest kinetic energy from which on it counts."""
@@ -84,21 +88,26 @@ def beginning(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -
     return first
 
 
-def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, worked: bool) -> Traced:
-    """(q, v, p, h, work, u, watch) -> watch, after a step of size ``h``; without work where none is done, without u where power is None."""
+def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | None) -> Traced:
+    """(q, v, p, h, work, u, watch) -> watch, after a step of size ``h``; without work where none is ``done``, without u where power is None."""
+    worked = done is not None
     s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
     before = symbol("watch", size(dynamics))
     kinetic, potential, miss, branches, gains = kept.expressions(s["q"], s["v"], s["p"])
     balance, sizes, given = kinetic + potential, kinetic + np.abs(potential), before[POWER]
     more: dict[str, Array] = {}
-    if worked:
-        work = more["work"] = symbol("work", 2)
+    if done is not None:
+        work = more["work"] = symbol("work", done.shape[0])
         balance = balance - work[0] + work[1]
         sizes = sizes + np.abs(work[0]) + np.abs(work[1])
+        if done.shape[0] > 2:
+            balance, sizes = balance - work[2], sizes + np.abs(work[2])
+    elif dynamics.power() is not None:
+        balance = before[BALANCE]
     if worked and power is not None:
         more["u"] = symbol("u", dynamics.nu)
-        entering, lost = power.expressions(s["q"], s["v"], more["u"], s["p"])
-        given = entering - lost
+        entering, lost, *driven = power.expressions(s["q"], s["v"], more["u"], s["p"])
+        given = sum(driven, entering - lost)
     h = symbol("h")
     fastest = np.maximum(before[FASTEST], kinetic)
     error = np.abs(balance - before[BALANCE])

@@ -24,8 +24,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,14 @@ class StudyFile:
 
     title: str
     study: Study
+    _located: Callable[[str], FileFormatError] = field(repr=False)
+
+    def check(self) -> None:
+        """Try the first points: what is wrong with values is told with file and line before anything long begins."""
+        try:
+            self.study.layout  # noqa: B018
+        except HeavytopError as error:
+            raise self._located(str(error)) from None
 
 
 class _Reader:
@@ -68,6 +76,17 @@ class _Reader:
         line = line_of(self.lines, path)
         where = f"{self.name}, line {line}" if line else self.name
         return FileFormatError(f"{where}: {message}")
+
+    def located(self, message: str) -> FileFormatError:
+        """The error of a message, at the line of the key or text that it names first."""
+        places: dict[tuple[str, ...], int] = {}
+        for section in ("over", "options", "measure"):
+            for key, value in self.table(section).items():
+                texts = [key, *(value if isinstance(value, list) else [value])]
+                found = [message.find(repr(text)) for text in texts if isinstance(text, str)]
+                if any(at >= 0 for at in found):
+                    places[section, key] = min(at for at in found if at >= 0)
+        return self.wrong(min(places, key=lambda path: places[path]) if places else (), message)
 
     def known(self, table: Mapping[str, Any], path: tuple[str, ...], names: Any) -> None:
         """Raise an error for a key that means nothing."""
@@ -177,9 +196,8 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
     try:
         study = make_study(make, over, draws, seed or 0, measure, chunk=chunk or own, **options)
     except HeavytopError as error:
-        path = next((("over", n) for n in over if f"{n!r}" in str(error)), ("over",))
-        raise reader.wrong(path, str(error)) from None
-    return StudyFile(str(content.get("title", Path(name).stem)), study)
+        raise reader.located(str(error)) from None
+    return StudyFile(str(content.get("title", Path(name).stem)), study, reader.located)
 
 
 def load_study(path: str | Path, chunk: int | None = None) -> StudyFile:

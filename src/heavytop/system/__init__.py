@@ -15,6 +15,7 @@ from heavytop.system.joints import Cylindrical as Cylindrical
 from heavytop.system.joints import Fixed as Fixed
 from heavytop.system.joints import Free as Free
 from heavytop.system.joints import Planar as Planar
+from heavytop.system.joints import Prescribed as Prescribed
 from heavytop.system.joints import Prismatic as Prismatic
 from heavytop.system.joints import Revolute as Revolute
 from heavytop.system.joints import Spherical as Spherical

@@ -20,14 +20,15 @@ class Momentum(NamedTuple):
 
 
 class Power(NamedTuple):
-    """Power (...) in W: brought in by the inputs, dissipated by what resists, supplied by all other forces.
+    """Power (...) in W: brought in by the inputs, dissipated by what resists, supplied by all other forces, done by drivers.
 
-    The energy of the system changes at the rate ``input + supplied - dissipated``.
+    The energy of the system changes at the rate ``input + supplied - dissipated + driver``.
     """
 
     input: Floats
     dissipated: Floats
     supplied: Floats
+    driver: Floats | float = 0.0
 
 
 class Answers(Evaluation):
@@ -130,3 +131,43 @@ class Answers(Evaluation):
         """Power of the inputs, of what resists, and of all other forces that are no gradient of an energy."""
         q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
         return Power(*self._finite("power", q, v, u, parameters=parameters))
+
+    @property
+    def driver_names(self) -> tuple[str, ...]:
+        """Who moves the system as the time tells: frames that move, constraints that move, ``"potentials"`` that change."""
+        return self.expressions.drivers.names if self.expressions.is_driven else ()
+
+    def driver_power(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> dict[str, Floats]:
+        """Power (...) in W that each driver brings in, from the reactions on it.
+
+        Examples
+        --------
+        A turntable that is sped up; the driver pays for the kinetic energy of the ball in its slot:
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("table", joint=ht.Prescribed(ht.Revolute("z"), lambda t: 0.5 * t * t))
+        >>> system.body("ball", parent="table", joint=ht.Prismatic("x"), inertia=ht.Inertia(2.0))
+        >>> model = system.derive(native=False)
+        >>> model.driver_power([0.5], [0.0], parameters={"time": 3.0})
+        {'table': array(1.5)}
+        """
+        return self._of_drivers("driver_power", self.driver_names, q, v, u, parameters)
+
+    def driver_wrenches(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> dict[str, Floats]:
+        """Wrench (..., 6) (force, moment) of each driver on the frame that it moves, in the axes and at the origin of that frame."""
+        names = tuple(self.expressions.drivers.frames) if self.expressions.is_driven else ()
+        return self._of_drivers("driver_wrenches", names, q, v, u, parameters)
+
+    def _of_drivers(
+        self, function: str, names: tuple[str, ...], q: Array, v: Array, u: Array | None, parameters: Parameters
+    ) -> dict[str, Floats]:
+        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        if not names:
+            return {}
+        values = self._finite(function, q, v, u, parameters=parameters)
+        return dict(zip(names, values if isinstance(values, tuple) else (values,), strict=True))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, to_sx
+from heavytop._arrays import Array, depends_on, is_symbolic, to_sx
 from heavytop.compile.trace import NOT_MATH, holds_nan, trace_of
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
 from heavytop.system.equation_terms import EquationTerms
@@ -51,6 +51,8 @@ def check_elements(dynamics: EquationTerms, p: Array) -> None:
             f"no body of {description.name!r} has inertia, so there is nothing to move. Give at least one body "
             "inertia=ht.Inertia(...)."
         )
+    if description.time is not None:
+        _check_time(dynamics, description.time)
     known = [dynamics.q, dynamics.v, p]
     for name, element in description.inputs.items():
         try:
@@ -64,6 +66,18 @@ def check_elements(dynamics: EquationTerms, p: Array) -> None:
             _check_symbols(value, known, terms.element.name_of(piece), description.name)
         if not type(terms.element).__module__.startswith(VERIFIED):
             terms.verify(p, description.parameter_values())
+
+
+def _check_time(dynamics: EquationTerms, time: Array) -> None:
+    """Raise a ModelError where the time is in an inertia: what happens to the momentum of mass that comes or goes is not said."""
+    inertias = {f"the inertia of {name!r}": i.moments for name, i in dynamics.description.inertias.items()}
+    inertias |= {terms.element.title: terms.inertia for terms in dynamics.elements if terms.inertia is not None}
+    for what, value in inertias.items():
+        if depends_on(value, time):
+            raise ModelError(
+                f"{what} of {dynamics.description.name!r} depends on the time. Mass that comes or goes takes momentum with it, which the description "
+                "does not tell: model the bodies that move, or the force of the jet."
+            )
 
 
 def check_inertia(model: Evaluation) -> None:

@@ -42,6 +42,7 @@ def _is_identity(T: Array) -> bool:
 
 def connection(dynamics: EquationTerms) -> tuple[Array, ...]:
     """Gamma_ijk as nv matrices [k][i, j]: sum_b J^T (M_b d_k J + Gamma_b(J_k) J) (eq. 3.112, erratum 0.38)."""
+    dynamics.need_rest("connection")
     kinematics = dynamics.kinematics
     A = kinematics.kinematics_matrix
 

@@ -38,7 +38,8 @@ from heavytop.geometry import se3
 from heavytop.system.description import FunctionConstraint, Loop
 from heavytop.system.elimination import SparseLDL
 from heavytop.system.equation_terms import EquationTerms
-from heavytop.system.kinematics import Kinematics
+from heavytop.system.kinematics import Kinematics, Motion
+from heavytop.system.placement import INSTANTS
 from heavytop.system.reaction_friction import FrictionTerm, ReactionFriction
 
 if TYPE_CHECKING:
@@ -65,10 +66,8 @@ class Rows:
 
 def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
     """phi(G) of a loop joint; Phi = H(G) J with H = d phi/d(body twist), so reactions are wrenches H^T lam."""
-    motion = kinematics.motion(loop.a, loop.b)
-    pose = se3.inverse(loop.at_a) @ motion.pose @ loop.at_b
-    Ad = se3.Ad_inverse(loop.at_b)
-    twist, J, J_bias = np.matvec(Ad, motion.twist), Ad @ motion.jacobian, np.matvec(Ad, motion.bias)
+    motion = loop_motion(loop, kinematics)
+    pose, twist, J, J_bias = motion.pose, motion.twist, motion.jacobian, motion.bias
     G, delta = symbol("G", 12), symbol("delta", 6)
     full = np.concatenate([np.reshape(G, (3, 4)), np.array([[0.0, 0.0, 0.0, 1.0]])], axis=0)
 
@@ -78,6 +77,10 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
         return substitute(jacobian(moved, delta), delta, np.zeros(6))
 
     phi, H = loop.joint.closure(full), slope(loop.joint.closure)
+    if kinematics.time is not None and depends_on(phi, kinematics.time):
+        raise ModelError(
+            f"the joint of loop {loop.name!r} depends on the time by itself. Let its frames move instead: at_a, at_b."
+        )
     xi = symbol("xi", 6)
     rate = np.matvec(slope(lambda g: np.matvec(substitute(H, G, np.reshape(g[:3, :], (12,))), xi)), xi)
     flat = np.reshape(pose[:3, :], (12,))
@@ -87,7 +90,31 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
     rubbing = None
     if loop.friction is not None:
         rubbing = np.matvec(transpose(J), _force(loop.friction(twist), 6, loop.name))
-    return Rows(loop.name, sparse(H @ J), np.zeros(phi.shape), rate + np.matvec(H, J_bias), phi, H, branch, rubbing)
+    drift = np.zeros(phi.shape)
+    if kinematics.time is not None:
+        drift = np.matvec(H, at_rest(twist, kinematics))
+    return Rows(loop.name, sparse(H @ J), drift, rate + np.matvec(H, J_bias), phi, H, branch, rubbing)
+
+
+def loop_motion(loop: Loop, kinematics: Kinematics, moving: bool = True) -> Motion:
+    """Motion of the joint frame at b relative to that at a; if not ``moving``, without what the time adds to these frames themselves."""
+    motion, time = kinematics.motion(loop.a, loop.b), kinematics.time
+    if moving and time is not None and (depends_on(loop.at_a, time) or depends_on(loop.at_b, time)):
+        anchor, tip = (Motion.given(as_symbols(at), time, kinematics.nv) for at in (loop.at_a, loop.at_b))
+        return anchor.reversed().then(motion).then(tip)
+    Ad = se3.Ad_inverse(loop.at_b)
+    pose = se3.inverse(loop.at_a) @ motion.pose @ loop.at_b
+    return Motion(pose, np.matvec(Ad, motion.twist), np.matvec(Ad, motion.bias), lambda: Ad @ motion.jacobian)
+
+
+def as_symbols(x: Array) -> Array:
+    """Numbers as an expression, which can be differentiated."""
+    return x if is_symbolic(x) else sparse(x)
+
+
+def at_rest(value: Array, kinematics: Kinematics) -> Array:
+    """A value where the velocity coordinates vanish: the part that the time drives."""
+    return substitute(value, kinematics.free_velocity, np.zeros(kinematics.nv))
 
 
 def _force(value: Any, size: int, name: str) -> Array:
@@ -106,8 +133,11 @@ def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Arr
                 f"constraint {constraint.name!r} does not depend on the configuration. Write it with q and NumPy functions."
             )
         Phi = sparse(jacobian(phi, q) @ kinematics.kinematics_matrix)
-        bias = directional(np.matvec(Phi, v), q, kinematics.rate)
-        return Rows(constraint.name, Phi, np.zeros(phi.shape), bias, phi)
+        drift = np.zeros(phi.shape)
+        if kinematics.time is not None:
+            drift = at_rest(kinematics.rate_of(phi), kinematics)
+            return Rows(constraint.name, Phi, drift, kinematics.rate_of(np.matvec(Phi, v) + drift), phi)
+        return Rows(constraint.name, Phi, drift, directional(np.matvec(Phi, v), q, kinematics.rate), phi)
     value = _vector(constraint.function(q, kinematics.v), constraint.name)
     if not depends_on(value, v):
         raise ModelError(
@@ -124,7 +154,7 @@ def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Arr
             f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v."
         )
     drift = substitute(value, v, np.zeros(shape(v)))
-    return Rows(constraint.name, sparse(Phi), drift, directional(value, q, kinematics.rate), None)
+    return Rows(constraint.name, sparse(Phi), drift, kinematics.rate_of(value), None)
 
 
 def casadi_function(value: Array) -> Any:
@@ -282,12 +312,15 @@ class ConstrainedDynamics:
         bias = concatenate(*(rows.bias for rows in self.rows))
         return -self._compliance.solve(np.matvec(self.Phi, self.free_acceleration(u)) + bias)
 
+    def friction_sizes(self, u: Array) -> Array:
+        """Sizes of the reactions (count,) that friction depends on."""
+        return np.zeros(0) if self.friction is None else self.friction.sizes(self._frictionless_multipliers(u))
+
     def friction_force(self, u: Array) -> Array:
         """Generalised force (nv,) of the friction that depends on the reactions."""
         if self.friction is None:
             return np.zeros(shape(self.v))
-        sizes = self.friction.sizes(self._frictionless_multipliers(u))
-        return np.matvec(from_columns(*(term.force for term in self.friction.terms)), sizes)
+        return np.matvec(from_columns(*(term.force for term in self.friction.terms)), self.friction_sizes(u))
 
     def multipliers(self, u: Array) -> Array:
         """lam (m,): the ideal constraint force is Phi^T lam; redundant equations share it, the later ones get zero."""
@@ -340,14 +373,17 @@ def check_constraints(model: Model) -> None:
         return
     q, w = model.random(0, (3,)), np.random.default_rng(1).standard_normal((3, model.nv))
     joint_v = symbol("joint_v", expressions.coordinates.nv)
-    tree = Kinematics(expressions.coordinates, model.description.graph.edges, expressions.steps, expressions.q, joint_v)
+    tree = expressions.tree(joint_v)
     rows = [loop_rows(loop, tree) for loop in model.description.loops]
     rows += [function_rows(c, tree, expressions.q, joint_v) for c in model.description.constraints]
     v = model.description.basis.function(expressions.q, expressions.v)
     for row in rows:
         value = substitute(np.matvec(row.Phi, joint_v) + row.drift, joint_v, v)
         traced = trace_of("basis", {"q": expressions.q, "w": expressions.v, "p": expressions.p}, {"miss": value})
-        miss = np.max(np.abs(traced.interpret(q, w, model.parameter_vector())[0]))
+        p = np.tile(model.parameter_vector(), (3, 1))
+        if model.description.time is not None:
+            p[:, -1] = INSTANTS
+        miss = np.max(np.abs(traced.interpret(q, w, p)[0]))
         if not miss < 1e-9:
             raise ModelError(
                 f"the basis does not satisfy constraint {row.name!r}: it misses by {miss:.3g} at random configurations. "

@@ -20,11 +20,12 @@ from heavytop.system.shapes import PlacedShape
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """A named number that stays an input: its symbol and its default value."""
+    """A named number that stays an input: its symbol and its default value; ``is_time``: the time, which a simulation sets."""
 
     name: str
     symbol: Array
     value: float = field(metadata={"enters_equations": False})
+    is_time: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +106,18 @@ class Description:
         """Edges that carry coordinates, in order of declaration."""
         return tuple(edge for edge in self.graph.edges if edge.joint.coordinates.nq)
 
+    @cached_property
+    def time(self) -> Array | None:
+        """The symbol of the time, which is the last of the parameters; None if nothing depends on it."""
+        return next((p.symbol for p in self.parameters if p.is_time), None)
+
     def parameter_values(self) -> Floats:
         """Default values (np,)."""
         return np.array([p.value for p in self.parameters], dtype=float)
 
 
-def at_defaults(value: Array, parameters: tuple[Parameter, ...]) -> Floats:
-    """A possibly symbolic array with each parameter at its default value."""
+def at_defaults(value: Array, parameters: tuple[Parameter, ...], instant: float = 0.0) -> Floats:
+    """A possibly symbolic array with each parameter at its default value and the time at ``instant``."""
     if not is_symbolic(value):
         return np.asarray(value, dtype=float)
     import casadi
@@ -122,5 +128,5 @@ def at_defaults(value: Array, parameters: tuple[Parameter, ...]) -> Floats:
     function = casadi.Function("at_defaults", symbols, [to_sx(value)], {"allow_free": True})
     if function.has_free():
         raise ValueError(", ".join(function.get_free()))
-    result = function.call([casadi.DM(p.value) for p in parameters])[0]
+    result = function.call([casadi.DM(instant if p.is_time else p.value) for p in parameters])[0]
     return np.asarray(result.full()).reshape(tuple(value.shape))

@@ -115,11 +115,21 @@ class EquationTerms:
     @cached_property
     def coriolis_matrix(self) -> Array:
         """C = sum_b J^T (M_b d/dt(J) + Gamma_b(xi) J) with C v = c and d/dt(M) - 2 C skew (eq. 3.112, erratum 0.38)."""
+        self.need_rest("a Coriolis matrix")
         total = np.zeros((self.nv, self.nv))
         for t in self.inertia_terms:
             J_rate = directional(t.jacobian, self.q, self.kinematics.rate)
             total = total + transpose(t.jacobian) @ (t.matrix @ J_rate + t.connection(t.velocity) @ t.jacobian)
         return total
+
+    def need_rest(self, what: str) -> None:
+        """Raise a ModelError where the time moves frames: then the bias c is no quadratic form of the velocities."""
+        moving = [edge.label for edge in self.description.graph.edges if self.kinematics.is_moving(edge)]
+        if moving:
+            raise ModelError(
+                f"{self.description.name!r} has no {what.removeprefix('a ')}: {moving[0]!r} is moved by the time, so the bias c is not C(q, v) v. "
+                "Use model.bias, or let the joint be free and drive it by an input."
+            )
 
     @cached_property
     def kinetic_energy(self) -> Array:
@@ -215,6 +225,8 @@ class EquationTerms:
     @cached_property
     def nonlinear_dissipation_force(self) -> Array:
         """f^D - D v: what the damping matrix does not account for."""
+        if self.description.time is not None:  # resistance to what moves by itself
+            return self.dissipation_force - np.matvec(self.damping_matrix, self.v)
         return self._total((t.port, t.nonlinear_resistance) for t in self.elements)
 
     @cached_property

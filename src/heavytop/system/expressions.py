@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, directional, is_symbolic, jacobian, shape, substitute, symbol, to_sx
+from heavytop._arrays import Array, concatenate, jacobian, shape, substitute, symbol
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
@@ -16,6 +16,7 @@ from heavytop.system.connection import commutation, connection, stacked_first, s
 from heavytop.system.constraints import ConstrainedDynamics
 from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
+from heavytop.system.drivers import Drivers
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
@@ -55,10 +56,15 @@ class Expressions:
         velocity, basis = self.description.velocity, self.description.basis
         if basis is not None:
             joint_v = symbol("joint_v", self.coordinates.nv)
-            tree = Kinematics(self.coordinates, self.description.graph.edges, self.steps, self.q, joint_v)
+            tree = self.tree(joint_v)
             return tree.with_basis(basis.function, self.v)
-        tree = Kinematics(self.coordinates, self.description.graph.edges, self.steps, self.q, self.v)
+        tree = self.tree(self.v)
         return tree if velocity is None else tree.with_velocity(velocity, self.v)
+
+    def tree(self, v: Array, pushes: Mapping[str, Array] | None = None) -> Kinematics:
+        """Kinematics at q and the joints' own velocities ``v``; ``pushes`` as there."""
+        d = self.description
+        return Kinematics(self.coordinates, d.graph.edges, self.steps, self.q, v, d.time, pushes)
 
     @cached_property
     def dynamics(self) -> EquationTerms:
@@ -71,11 +77,28 @@ class Expressions:
         return bool(self.description.loops or self.description.constraints) and self.description.basis is None
 
     @cached_property
-    def has_drift(self) -> bool:
-        """Whether constraints drive the system: they demand Phi v = -b with b that is not zero."""
-        at_rest = substitute(self.joint_velocity(), self.v, np.zeros(self.nv))
-        drifts = [at_rest] if not self.is_constrained else [at_rest, *(rows.drift for rows in self.constrained.rows)]
-        return any(is_symbolic(drift) and not to_sx(drift).is_zero() for drift in drifts)
+    def drivers(self) -> Drivers:
+        """Who moves frames, constraints and potentials."""
+        return Drivers(self)
+
+    @cached_property
+    def is_driven(self) -> bool:
+        """Whether the time, or a constraint that moves, may bring in power."""
+        d = self.description
+        return bool((d.time is not None or d.constraints) and self.drivers.names)
+
+    def driver_powers(self) -> dict[str, Array]:
+        """Power of each driver by name."""
+        return self.drivers.powers(self.acceleration(), self.u)
+
+    def driver_wrenches(self) -> dict[str, Array]:
+        """Wrench (6,) of each driver on the frame that it moves."""
+        wrenches = self.drivers.wrenches(self.acceleration(), self.u)
+        return {name: wrenches[name] for name in self.drivers.frames}
+
+    def power(self) -> dict[str, Array]:
+        """Powers of inputs, resistances and other forces; of drivers where there are any."""
+        return self.drivers.balance(self.acceleration(), self.u) if self.is_driven else self.dynamics.power(self.u)
 
     @cached_property
     def constrained(self) -> ConstrainedDynamics:
@@ -100,6 +123,10 @@ class Expressions:
 
     def acceleration(self) -> Array:
         """The shortest of the programs; with constraints the one that fulfils them."""
+        return self._acceleration
+
+    @cached_property
+    def _acceleration(self) -> Array:
         if self.is_constrained:
             return self.constrained.acceleration(self.u)
         candidates = []
@@ -155,7 +182,9 @@ class Expressions:
             "acceleration_energy": (("q", "v", "a"), lambda: self.dynamics.acceleration_energy(self.a)),
             "center_of_mass": (("q",), d("center_of_mass")),
             "momentum": (("q", "v"), lambda: dict(zip(("linear", "angular"), self.dynamics.momentum, strict=True))),
-            "power": (("q", "v", "u"), lambda: self.dynamics.power(self.u)),
+            "power": (("q", "v", "u"), self.power),
+            "driver_power": (("q", "v", "u"), self.driver_powers),
+            "driver_wrenches": (("q", "v", "u"), self.driver_wrenches),
             "acceleration": (("q", "v", "u"), self.acceleration),
             "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),
             "recursive_acceleration": (("q", "v", "u"), self.recursive_acceleration),
@@ -191,7 +220,7 @@ class Expressions:
         return {
             "pose": (("q",), lambda motion: motion.pose),
             "jacobian": (("q",), lambda motion: motion.jacobian),
-            "jacobian_rate": (("q", "v"), lambda motion: directional(motion.jacobian, self.q, self.kinematics.rate)),
+            "jacobian_rate": (("q", "v"), lambda motion: self.kinematics.rate_of(motion.jacobian)),
             "twist": (("q", "v"), lambda motion: motion.twist),
             "twist_rate": (("q", "v", "a"), lambda motion: motion.rate(self.a)),
         }

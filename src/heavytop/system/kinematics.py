@@ -7,7 +7,7 @@ Along each edge of the spanning tree (eqs 3.105, 3.107, 3.124 with errata 0.35, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,7 @@ from heavytop.system.graph import Edge, Step, ancestors
 from heavytop.system.names import WORLD
 from heavytop.system.solve import inverse_by_elimination, linear_part
 
+ONE = np.ones(())
 VelocityMap = Callable[[Array, Array], Array]
 LINEAR, ANGULAR, ALL = slice(0, 3), slice(3, 6), slice(None)
 
@@ -59,6 +60,12 @@ class Motion:
     def none(cls, nv: int) -> Motion:
         """A frame relative to itself."""
         return cls(np.eye(4), np.zeros(6), np.zeros(6), lambda: np.zeros((6, nv)))
+
+    @classmethod
+    def given(cls, pose: Array, time: Array, nv: int) -> Motion:
+        """A frame that is moved by the time: xi = vee(G^-1 dG/dt), whatever the velocities."""
+        twist = se3.vee(se3.inverse(pose) @ directional(pose, time, ONE))
+        return cls(pose, twist, directional(twist, time, ONE), lambda: np.zeros((6, nv)))
 
     def then(self, link: Motion) -> Motion:
         """Motion of c relative to a, from this motion of b relative to a and the ``link`` of c relative to b."""
@@ -110,12 +117,26 @@ class Kinematics:
     coordinates : product of the joints' coordinate blocks, in the order of ``edges``.
     edges, steps : the transformations and the spanning tree over them.
     q, v : symbolic (nq,) and (nv,). v may itself be an expression ``T(q) w`` of other velocity coordinates w.
+    time : symbol of the time, by which placements of frames may move; None if there is none.
+    pushes : name of a moving frame -> what is added to its twist (6,), to tell the shares of several apart; biases do not heed it.
     transform, transform_bias : T (nv, nv) and d/dt(T) w (nv,) in that case; Jacobians are then by w.
     """
 
-    def __init__(self, coordinates: Product, edges: Sequence[Edge], steps: Sequence[Step], q: Array, v: Array) -> None:
+    def __init__(
+        self,
+        coordinates: Product,
+        edges: Sequence[Edge],
+        steps: Sequence[Step],
+        q: Array,
+        v: Array,
+        time: Array | None = None,
+        pushes: Mapping[str, Array] | None = None,
+    ) -> None:
         self.coordinates, self.edges, self.steps = coordinates, tuple(edges), tuple(steps)
         self.q, self.v, self.nv = q, v, coordinates.nv
+        self.time, self._pushes = time, dict(pushes or {})
+        self.free_velocity = v
+        """The symbols of the velocity coordinates: v, or w where v is an expression of them."""
         self._joint_nv = coordinates.nv
         self.transform: Array | None = None
         self.transform_bias: Array | None = None
@@ -159,7 +180,13 @@ class Kinematics:
         """Motion of ``step.frame`` from that of its parent."""
         edge, parent, joint = step.edge, self.absolute[step.parent], step.edge.joint
         label, q, v = edge.label, self.q_of[edge.label], self.v_of[edge.label]
-        pose, S = edge.at @ joint.pose(q), sparse(joint.jacobian(q))
+        moved = joint.pose(q)
+        if self.time is not None and depends_on(moved, self.time):
+            raise ModelError(
+                f"joint {label!r} has a pose that depends on the time by itself. Let its placement move (at=, or a frame with an at that depends on "
+                "system.time), or prescribe it with ht.Prescribed."
+            )
+        pose, S = edge.at @ moved, sparse(joint.jacobian(q))
         absolute = joint.velocity_frame == "absolute"
         v_bias = np.zeros(joint.coordinates.nv)
         if absolute:
@@ -167,6 +194,10 @@ class Kinematics:
         self.relative_v[label] = v
         bias = joint.bias(q, v)
         twist, link_bias = np.matvec(S, v), bias + np.matvec(S, v_bias) if absolute else bias
+        if self.is_moving(edge):
+            driven = Motion.given(pose, self.time, self._joint_nv)
+            twist, link_bias = driven.twist + self._pushes.get(label, 0.0), driven.bias
+            bias = link_bias
         link = Motion(pose, twist, link_bias, lambda: S @ self.relative_rows(label))
         self.subspace[step.frame], self.subspace_bias[step.frame] = S, bias
         if not step.forward:
@@ -198,6 +229,15 @@ class Kinematics:
         carried = np.matvec(R_T, parent.twist[3:])
         omega = self.v_of[step.edge.label] - carried
         return omega, np.cross(omega, carried) - np.matvec(R_T, parent.bias[3:])
+
+    def is_moving(self, edge: Edge) -> bool:
+        """Whether the time moves a frame relative to its parent."""
+        return self.time is not None and depends_on(edge.at, self.time)
+
+    def rate_of(self, value: Array) -> Array:
+        """The rate of an expression of q and of the time along the motion, at constant velocity coordinates."""
+        rate = directional(value, self.q, self.rate)
+        return rate if self.time is None else rate + directional(value, self.time, ONE)
 
     def relative_rows(self, label: str) -> Array:
         """Rows (n, nv) that give the parent-relative velocity of a joint."""
@@ -237,10 +277,10 @@ class Kinematics:
         T = jacobian(v, w)
         if depends_on(T, w):
             raise ModelError("basis(q, w) must be linear in w (plus a drift), but its derivative by w depends on w.")
-        changed = Kinematics(self.coordinates, self.edges, self.steps, self.q, v)
-        changed.nv = shape(w)[0]
+        changed = Kinematics(self.coordinates, self.edges, self.steps, self.q, v, self.time)
+        changed.nv, changed.free_velocity = shape(w)[0], w
         changed.transform = sparse(T)
-        changed.transform_bias = directional(v, self.q, changed.rate)
+        changed.transform_bias = changed.rate_of(v)
         return changed
 
     @property

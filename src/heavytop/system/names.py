@@ -6,6 +6,8 @@ import re
 
 from heavytop.errors import ModelError
 
+TIME = "time"
+"""The name of the time among the parameters."""
 WORLD = "world"
 """The inertial frame: a frame like any other, except that nothing moves it."""
 

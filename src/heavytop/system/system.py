@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -12,10 +11,9 @@ import numpy as np
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Portable
-from heavytop.compile import on_symbols
-from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.geometry import linalg, se3
+from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.acting_in_joints import ActingInJoints
+from heavytop.system.clock import Clock
 from heavytop.system.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.forces import (
     Damper,
@@ -31,9 +29,11 @@ from heavytop.system.inputs import Input
 from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.names import WORLD, check_frame_name, check_name
+from heavytop.system.names import TIME, WORLD, check_frame_name, check_name
 from heavytop.system.overviews import system_overview
+from heavytop.system.placement import check_pose, placement
 from heavytop.system.shapes import PlacedShape, Shape, color_of
+from heavytop.system.user_functions import argument_count, user_function
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -62,6 +62,7 @@ class System(ActingInJoints, Portable, Shown):
             raise ModelError(f"the name of a system must be a text, got {name!r}.")
         self.name = name
         self._parameters: dict[str, Parameter] = {}
+        self._clock = Clock()
         self._frames: list[str] = [WORLD]
         self._edges: list[Edge] = []
         self._inertias: dict[str, Inertia] = {}
@@ -189,27 +190,21 @@ class System(ActingInJoints, Portable, Shown):
             raise ModelError(
                 f"joint name {label!r} is taken. Give the joint another name: system.connect(..., name=...)."
             )
-        edge = Edge(a, b, self._pose(at, f"at of joint {label!r}"), joint, label)
+        placed, joint = joint.prescribed(self._pose(at, f"at of joint {label!r}"), lambda: self.time)
+        if self._clock.moves(placed):
+            placed = self._pose(placed, f"motion of joint {label!r}")
+            if not joint.is_fixed:  # the anchor is a frame of its own, so that joints never move by themselves
+                anchor = f"{label} anchor"
+                self._check_frame_name(anchor)
+                self._frames.append(anchor)
+                self._edges.append(Edge(a, anchor, placed, Fixed(), anchor))
+                a, placed = anchor, np.eye(4)
         self._act_in(label, joint)
-        self._edges.append(edge)
+        self._edges.append(Edge(a, b, placed, joint, label))
 
     def _pose(self, at: Array, where: str) -> Array:
-        if at is None:
-            return np.eye(4)
-        value = as_array(at)
-        if value.shape == (3,):
-            value = se3.pose(np.eye(3), value)
-        if value.shape != (4, 4):
-            raise wrong_shape(where, (3,), value.shape, "Give a position (3,) or a pose (4, 4).")
-        numbers = self._at_defaults(value, where)
-        if not np.all(np.isfinite(numbers)):
-            raise ShapeError(f"{where} must be finite, got {numbers[:3, 3].tolist()}.")
-        if not linalg.is_pose(numbers, 1e-9):
-            defect = np.max(np.abs(numbers[:3, :3].T @ numbers[:3, :3] - np.eye(3)))
-            raise ModelError(
-                f"{where} is not a pose: its rotation part is off by {defect:.3g} from orthogonality, det = "
-                f"{np.linalg.det(numbers[:3, :3]):.6g}, last row {numbers[3].tolist()}. Build it with se3.pose(R, r)."
-            )
+        value = placement(at, where)
+        check_pose(where, lambda instant: self._at_defaults(value, where, instant), self._clock.moves(value))
         return value
 
     # --- force elements ---------------------------------------------------------------------------------------------------
@@ -276,21 +271,21 @@ class System(ActingInJoints, Portable, Shown):
 
     def potential(self, fn: Callable[[Array], Array]) -> None:
         """Add a potential energy ``fn(q)`` in J, written in NumPy notation."""
-        self.add(Potential(_callable(fn, "potential")))
+        self.add(Potential(user_function(fn, "potential")))
 
     def dissipation(self, fn: Callable[[Array, Array], Array]) -> None:
         """Add a dissipation function ``fn(q, v)`` in W (half the power for a quadratic one); its force is d fn/dv.
 
         ``v`` are the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
         """
-        self.add(Dissipation(_callable(fn, "dissipation")))
+        self.add(Dissipation(user_function(fn, "dissipation")))
 
     def force(self, fn: Callable[[Array, Array], Array]) -> None:
         """Add a generalised force ``fn(q, v)`` on the right-hand side.
 
         ``v`` and the force belong to the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
         """
-        self.add(Force(_callable(fn, "force")))
+        self.add(Force(user_function(fn, "force")))
 
     def input(self, name: str, element: Input) -> None:
         """Add an input: one column of B(q)."""
@@ -367,7 +362,7 @@ class System(ActingInJoints, Portable, Shown):
         """
         label = self._constraint_name(name, f"constraint{len(self._constraints) + 1}")
         if kind is None:
-            count = _argument_count(_callable(fn, "constrain"))
+            count = argument_count(user_function(fn, "constrain"))
             if count not in (1, 2):
                 raise ModelError(
                     f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments. Say which with "
@@ -383,7 +378,7 @@ class System(ActingInJoints, Portable, Shown):
 
         The model is then derived in w: no multipliers are needed and velocity constraints hold exactly.
         """
-        self._basis = Basis(_callable(fn, "basis"), tuple(names))
+        self._basis = Basis(user_function(fn, "basis"), tuple(names))
 
     def _constraint_name(self, name: str | None, default: str) -> str:
         label = name or default
@@ -391,12 +386,38 @@ class System(ActingInJoints, Portable, Shown):
             raise ModelError(f"the constraint name {label!r} is taken: names of loops and constraints must be unique.")
         return label
 
-    # --- parameters -------------------------------------------------------------------------------------------------------
+    # --- time and parameters ------------------------------------------------------------------------------------------------
+
+    @property
+    def time(self) -> Array:
+        """The time in s as a symbol: it can stand wherever a number can, except in inertias.
+
+        Where a placement ``at`` depends on it, the anchor or support moves; potentials, springs, forces, inputs and constraints may depend on
+        it too. A simulation sets it; methods of the model take it as the parameter ``"time"`` (0 unless given).
+
+        Examples
+        --------
+        A pendulum whose pivot moves up and down:
+
+        >>> import heavytop as ht, numpy as np
+        >>> system = ht.System()
+        >>> pivot = (0.0, 0.0, 0.1 * np.sin(20.0 * system.time))
+        >>> system.body("rod", at=pivot, joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+        >>> system.derive(native=False).acceleration([0.1], [0.0], parameters={"time": np.pi / 40}).round(6)
+        array([3.013971])
+        """
+        if TIME in self._parameters:
+            raise ModelError(f"{self.name!r} has a parameter of its own called {TIME!r}. Give that one another name.")
+        return self._clock.time
+
+    @property
+    def _all_parameters(self) -> tuple[Parameter, ...]:
+        return (*self._parameters.values(), *self._clock.parameters)
 
     def parameter(self, name: str, value: float) -> Array:
         """Declare a named number; the result can stand wherever a number can and stays an input of compiled code."""
         check_name(name, "a parameter")
-        if name in self._parameters:
+        if name in (p.name for p in self._all_parameters):
             raise ModelError(f"the parameter name {name!r} is taken: parameter names must be unique.")
         number = np.asarray(value, dtype=float)
         if number.shape != () or not np.isfinite(number):
@@ -404,9 +425,9 @@ class System(ActingInJoints, Portable, Shown):
         self._parameters[name] = Parameter(name, symbol(name), float(number))
         return self._parameters[name].symbol
 
-    def _at_defaults(self, value: Array, where: str) -> Floats:
+    def _at_defaults(self, value: Array, where: str, instant: float = 0.0) -> Floats:
         try:
-            return at_defaults(value, tuple(self._parameters.values()))
+            return at_defaults(value, self._all_parameters, instant)
         except ValueError as error:
             raise ModelError(f"{where} uses symbols that are not parameters of {self.name!r}: {error}.") from None
 
@@ -443,7 +464,7 @@ class System(ActingInJoints, Portable, Shown):
             inertias=dict(self._inertias),
             elements=tuple(self._elements),
             inputs=dict(self._inputs),
-            parameters=tuple(self._parameters.values()),
+            parameters=self._all_parameters,
             velocity=velocity,
             loops=tuple(self._loops),
             constraints=tuple(self._constraints),
@@ -473,8 +494,14 @@ class System(ActingInJoints, Portable, Shown):
                 "velocity must be a function of (q, v), or map joint names to 'absolute' or 'relative', such as "
                 f"{{'load': 'absolute'}}, got {velocity!r}."
             )
-        model = Model(self.describe(velocity), native)
-        model.check()
+        model, timeless = Model(self.describe(velocity), native), not self._clock.parameters
+        try:
+            model.check()
+        except HeavytopError:
+            if not timeless or not self._clock.parameters:
+                raise
+        if timeless and self._clock.parameters:  # a function asked for the time when it was called just now
+            return self.derive(velocity, native)
         return model
 
     def _with_velocity_frames(self, frames: Mapping[str, str]) -> System:
@@ -487,17 +514,3 @@ class System(ActingInJoints, Portable, Shown):
             edge = self._edges[labels.index(label)]
             changed._edges[labels.index(label)] = Edge(edge.a, edge.b, edge.at, edge.joint.with_velocity(frame), label)
         return changed
-
-
-def _callable(fn: Any, what: str) -> Any:
-    if not callable(fn):
-        raise ModelError(f"{what} must be a function, got {fn!r}.")
-    return on_symbols(fn, what)
-
-
-def _argument_count(fn: Callable[..., Any]) -> int:
-    """Number of positional arguments without default; 0 where ``*args`` leaves it open."""
-    parameters = inspect.signature(fn).parameters.values()
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return 0
-    return sum(p.default is p.empty for p in parameters)

@@ -35,6 +35,7 @@ from heavytop._arrays import (
     as_array,
     concatenate,
     depends_on,
+    directional,
     from_columns,
     is_symbolic,
     jacobian,
@@ -113,7 +114,7 @@ class EnergyMomentum(Integrator):
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         f = plant.dynamics.steppers.recall(_Equations, lambda: _Equations(plant.dynamics))
-        begin = (state.q, state.v, h, plant.p)
+        begin = (state.q, state.v, h, plant.p_at(0.0))
         follows = plant.control.kind == "continuous"
         memory = plant.memory if plant.memory in plant.flats else None
 
@@ -189,26 +190,38 @@ class _Equations:
         stops = np.cumsum([0, *sizes.values()])
         self.at = {name: (int(a), int(b)) for name, (a, b) in zip(sizes, pairwise(stops), strict=True)}
         self.x = symbol("x", int(stops[-1]))
-        at_rest = self._energy_at(self.s["q"], np.zeros(self.nv))[0]
+        at_rest = self._energy_at(self.s["q"], np.zeros(self.nv), self.s["p"])[0]
         # a basis with drift: the energy that moves at v = 0 is of whoever drives it, and there is no energy to hold
         self.is_quadratic = not is_symbolic(at_rest) or to_sx(at_rest).is_zero()
+        if dynamics.has_time and not self.is_quadratic:
+            raise SimulationError(
+                f"EnergyMomentum holds the energy of {dynamics.name!r} along its velocities, but frames that the time moves have kinetic energy "
+                "without them, which their drivers bring in. Use integrator='rkmk4' or 'rkmk8'; constraints and potentials may depend on the time."
+            )
 
     def _unknown(self, name: str) -> Array:
         return part(self.x, *self.at[name])
 
+    def _p_at(self, c: float) -> Array:
+        """The parameters, with the time ``c`` of the step after its start if it is among them."""
+        p = self.s["p"]
+        if not self.dynamics.has_time:
+            return p
+        return concatenate(part(p, 0, shape(p)[0] - 1), np.reshape(p[shape(p)[0] - 1] + c * self.s["h"], (1,)))
+
     def _mass_matrix(self, q: Array) -> Array:
-        """M (nv, nv) as the derivative of the momentum by v."""
+        """M (nv, nv) half way as the derivative of the momentum by v."""
         v = symbol("v_any", self.nv)
         return jacobian(self._slope(q, v), v)
 
-    def _energy_at(self, q: Array, v: Array) -> tuple[Array, Array]:
-        kinetic, potential = self.energies.expressions(q, v, self.s["p"])
+    def _energy_at(self, q: Array, v: Array, p: Array) -> tuple[Array, Array]:
+        kinetic, potential = self.energies.expressions(q, v, p)
         return np.reshape(kinetic, ()), np.reshape(potential, ())
 
     def _slope(self, q: Array, v: Array) -> Array:
-        """dT/dv (nv,)."""
+        """dT/dv (nv,) half way."""
         moving = symbol("v_moving", self.nv)
-        kinetic = np.reshape(self.energies.expressions(q, moving, self.s["p"])[0], (1,))
+        kinetic = np.reshape(self.energies.expressions(q, moving, self._p_at(0.5))[0], (1,))
         return substitute(jacobian(kinetic, moving)[0, :], moving, v)
 
     @cached_property
@@ -220,7 +233,7 @@ class _Equations:
             turn = cayley(self.c, s["h"] * d, self._constant_mass)
             return self.c.retract(s["q"], 0.5 * turn), v_m, self.c.retract(s["q"], turn), np.zeros(0)
         q_m = self._unknown("q_m")
-        w = d if self.velocity is None else self.velocity.expressions(q_m, d, s["p"])[0]
+        w = d if self.velocity is None else self.velocity.expressions(q_m, d, self._p_at(0.5))[0]
         half, end = displace(self.c, s["q"], q_m, s["h"] * w)
         return q_m, v_m, end, q_m - half
 
@@ -252,13 +265,35 @@ class _Equations:
 
     @cached_property
     def _powers(self) -> Array:
-        """Power (2,) given, by inputs and by constraints that move, and lost."""
+        """Power (2,) given by inputs, and lost; with drivers (3,), theirs last."""
         q_m, v_m, *_ = self._way
-        given, lost = (0.0, 0.0) if self.power is None else self.power.expressions(q_m, v_m, self.u, self.s["p"])
-        if self.rows is not None:
-            drift = self.rows.expressions(q_m, self.s["p"])[1]
-            given = given - np.vecdot(drift, self._unknown("lam")) / self.s["h"]
-        return vector(given, lost) if is_symbolic(given, lost) else np.zeros(2)
+        p = self._p_at(0.5)
+        given, lost, *driven = (0.0, 0.0) if self.power is None else self.power.expressions(q_m, v_m, self.u, p)
+        if (
+            driven and self.is_quadratic
+        ):  # constraints and potentials that move: with the multipliers of the step itself
+            driven = [self._potential_rate(q_m, p)]
+            if self.rows is not None:
+                drift = self.rows.expressions(q_m, p)[1]
+                driven = [driven[0] - np.vecdot(drift, self._unknown("lam")) / self.s["h"]]
+        return vector(given, lost, *driven) if is_symbolic(given, lost, *driven) else np.zeros(2 + len(driven))
+
+    def _potential_rate(self, q: Array, p: Array) -> Array:
+        """dV/dt at a fixed configuration."""
+        if not self.dynamics.has_time:
+            return as_array(0.0)
+        time = symbol("t")
+        others = part(p, 0, shape(p)[0] - 1)
+        V = self._energy_at(q, np.zeros(self.nv), concatenate(others, np.reshape(time, (1,))))[1]
+        if not is_symbolic(V):
+            return as_array(0.0)
+        return substitute(directional(V, time, np.ones(())), time, p[shape(p)[0] - 1])
+
+    @property
+    def _work_rate(self) -> Array:
+        """All power that the energy grows by."""
+        given, lost, *driven = (self._powers[k] for k in range(shape(self._powers)[0]))
+        return sum(driven, given - lost)
 
     @cached_property
     def improve(self) -> Traced:
@@ -267,20 +302,21 @@ class _Equations:
         q_m, v_m, q_1, missed_q = self._way
         v_1, h = self._unknown("v"), s["h"]
         mass, momentum = self._mass_matrix(q_m), self._slope(q_m, v_m)
-        balance = self.balance.expressions(q_m, v_m, (v_1 - s["v"]) / h, self.u, s["p"])[0]
+        balance = self.balance.expressions(q_m, v_m, (v_1 - s["v"]) / h, self.u, self._p_at(0.5))[0]
         # s acts along v_m; where that is nearly zero there is nothing to correct and s is zero
         twice = np.vecdot(v_m, momentum)
-        kinetic, potential = self._energy_at(q_1, v_1)
+        kinetic, potential = self._energy_at(q_1, v_1, self._p_at(1.0))
         size = np.abs(kinetic) + np.abs(potential)
         moving = twice > REST * size if self.is_quadratic else as_array(False)
         speed = np.sqrt(np.where(moving, twice, 1.0))
         along = self._unknown("s")[0]
         force = h * balance + scale(np.where(moving, along / speed, 0.0), momentum, 1)
-        missed_energy = kinetic + potential - self.energy - h * (self._powers[0] - self._powers[1])
+        missed_energy = kinetic + potential - self.energy - h * self._work_rate
         equations, lifts = [missed_q], {}
         held: list[Array] = []
         if self.rows is not None:
-            Phi_m, (Phi, drift, phi) = self.rows.expressions(q_m, s["p"])[0], self.rows.expressions(q_1, s["p"])
+            Phi_m = self.rows.expressions(q_m, self._p_at(0.5))[0]
+            Phi, drift, phi = self.rows.expressions(q_1, self._p_at(1.0))
             lam, kappa = self._unknown("lam"), self._unknown("kappa")
             force = force - np.matvec(transpose(Phi_m), lam)
             lift = _lifts(Phi_m, mass, self.dynamics.row_groups)
@@ -307,7 +343,7 @@ class _Equations:
         """(q, v, h, p, x, u, energy) -> (q1, v1, the energy to hold, which moves on by the work done, v1 - v0, powers)."""
         *_, q_1, _ = self._way
         v_1 = self._unknown("v")
-        energy = self.energy + self.s["h"] * (self._powers[0] - self._powers[1])
+        energy = self.energy + self.s["h"] * self._work_rate
         outputs = {"q": q_1, "v": v_1, "energy": energy, "change": v_1 - self.s["v"], "powers": self._powers}
         return trace_of("finish", {**self.s, "x": self.x, "u": self.u, "energy_0": self.energy}, outputs)
 

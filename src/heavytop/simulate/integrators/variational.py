@@ -99,6 +99,11 @@ class _Pieces:
     """The traced functions of a step, from the energies of the system by differentiation."""
 
     def __init__(self, dynamics: Dynamics) -> None:
+        if dynamics.has_time:
+            raise SimulationError(
+                f"Variational takes the momentum of {dynamics.name!r} from a kinetic energy that is quadratic in the velocities, but the time is in "
+                "its equations. Use integrator='rkmk4' or 'rkmk8'."
+            )
         energies = dynamics.energies()
         if energies is None:
             raise SimulationError(

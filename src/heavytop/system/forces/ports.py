@@ -13,7 +13,6 @@ from heavytop._arrays import (
     Floats,
     block,
     concatenate,
-    directional,
     from_columns,
     is_symbolic,
     sparse,
@@ -157,7 +156,7 @@ class JointPort(Port):
         """Rate (n,) of w at zero acceleration: d/dt(rows) v."""
         if not is_symbolic(self.velocity):
             return np.zeros(self.size)
-        return directional(self.velocity, self.kinematics.q, self.kinematics.rate)
+        return self.kinematics.rate_of(self.velocity)
 
     def ad(self, w: Array) -> Array:
         """ad(w) (n, n) of the joint's velocities: ad(w) y = [w, y], with entries gamma^k_ij w^i (eq. 2.19)."""
@@ -217,7 +216,7 @@ class RotorPort(JointPort):
     def bias(self) -> Array:
         own = np.zeros(self.joint_size)
         if is_symbolic(self.joint_velocity):
-            own = directional(self.joint_velocity, self.kinematics.q, self.kinematics.rate)
+            own = self.kinematics.rate_of(self.joint_velocity)
         return concatenate(own, self.motion.bias[3:])
 
     def ad(self, w: Array) -> Array:

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, is_symbolic, jacobian, shape, substitute, symbol, to_sx, transpose
+from heavytop._arrays import (
+    Array,
+    Floats,
+    depends_on,
+    is_symbolic,
+    jacobian,
+    shape,
+    substitute,
+    symbol,
+    to_sx,
+    transpose,
+)
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError
 from heavytop.system.forces.base import ForceElement
@@ -35,6 +46,10 @@ class ElementTerms:
     def energy(self) -> Array:
         """V."""
         return self._scalar("energy", self.port.configuration)
+
+    def energy_depends_on(self, time: Array) -> bool:
+        """Whether V depends on the time by itself, at a fixed configuration."""
+        return self.gives("energy") and depends_on(self._scalar("energy", self.port.view(self._x)), time)
 
     @cached_property
     def stiffness(self) -> Array | None:

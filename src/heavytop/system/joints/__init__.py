@@ -3,6 +3,7 @@
 from heavytop.system.joints.base import Joint as Joint
 from heavytop.system.joints.coupled import Coupled as Coupled
 from heavytop.system.joints.custom import Custom as Custom
+from heavytop.system.joints.prescribed import Prescribed as Prescribed
 from heavytop.system.joints.single_axis import Cylindrical as Cylindrical
 from heavytop.system.joints.single_axis import Prismatic as Prismatic
 from heavytop.system.joints.single_axis import Revolute as Revolute

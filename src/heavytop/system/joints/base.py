@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self, Unpack
@@ -113,6 +113,10 @@ class Joint(Unchanging, ABC):
         for parameter in casadi.symvar(entries):
             entries = casadi.substitute(entries, parameter, float(rng.uniform(0.5, 1.5)))
         return np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(value.shape)
+
+    def prescribed(self, at: Array, time: Callable[[], Array]) -> tuple[Array, Joint]:
+        """The placement ``at`` with the motion that is given by ``time()``, and the joint that is left: itself if nothing is given."""
+        return at, self
 
     def follow(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Its own coordinates and velocities from those of the joint that it :attr:`follows`; a linear map."""

@@ -1,0 +1,122 @@
+"""Simulation of systems that the time moves: order of the energy balance, drivers in the report, batches, events, laws."""
+
+from __future__ import annotations
+
+import pickle
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import SimulationError
+
+
+@cache
+def crane() -> ht.Model:
+    system = ht.System(name="crane")
+    drive = ht.Prescribed(ht.Prismatic("x"), lambda t: 0.5 * np.sin(1.3 * t))
+    system.body("trolley", joint=drive, inertia=ht.Inertia(10.0))
+    load = ht.Inertia(2.0, com=(0, 0, -1.2), moment_at_com=(0.3, 0.3, 0.3))
+    system.body("load", parent="trolley", joint=ht.Revolute("y"), inertia=load)
+    system.joint_damper("load", damping=0.1)
+    system.input("motor", ht.JointForce("load"))
+    return system.derive()
+
+
+START = ([0.5], [0.2])
+
+
+def run(integrator: Any, step: float, **options: Any) -> ht.Run:
+    return ht.simulate(crane(), START, until=3.3, step=step, integrator=integrator, start_time=0.3, **options)
+
+
+@pytest.mark.parametrize(("integrator", "order", "steps"), [("rkmk4", 4, (0.1, 0.05)), ("rkmk8", 8, (0.2, 0.1))])
+def test_energy_balance_to_the_order_of_the_method(integrator: str, order: int, steps: tuple[float, float]) -> None:
+    """The driver's power comes from reactions, not from the energy: the balance converges as fast as the motion does."""
+    drifts = [run(integrator, h).invariants["energy"].drift for h in steps]
+    assert np.log2(drifts[0] / drifts[1]) > order - 0.5
+    fine = run("rkmk8", 0.02)
+    assert fine.invariants["energy"].drift < 1e-12
+    assert np.max(np.abs(fine.work[:, 2])) > 1.0  # type: ignore[index]
+    errors = [np.abs(run(integrator, h).q[-1] - fine.q[-1])[0] for h in steps]
+    assert np.log2(errors[0] / errors[1]) > order - 0.7
+
+
+def test_report_tells_the_power_of_the_driver() -> None:
+    done = run("rkmk8", 0.02)
+    text = done.report(show=False)
+    assert "work of drivers" in text
+    assert "power of drivers in W" in text
+    assert "trolley" in text
+    power = done.driver_power["trolley"]
+    by_trapezium = np.concatenate([[0.0], np.cumsum(0.01 * (power[1:] + power[:-1]))])
+    np.testing.assert_allclose(done.work[:, 2], by_trapezium, atol=2e-3)  # type: ignore[index]
+    again = pickle.loads(pickle.dumps(done))
+    assert again.report(show=False).splitlines()[:14] == text.splitlines()[:14]
+
+
+def test_start_time_continues_a_run() -> None:
+    whole = ht.simulate(crane(), START, until=2.0, step=0.01)
+    first = ht.simulate(crane(), START, until=1.0, step=0.01)
+    second = ht.simulate(crane(), first.final, until=2.0, step=0.01, start_time=1.0)
+    np.testing.assert_allclose(second.q[-1], whole.q[-1], rtol=1e-12)
+
+
+def test_batches_events_and_laws_see_the_time() -> None:
+    q = np.array([[0.5], [-0.3], [0.1]])
+    law = ht.Feedback(lambda t, q, v: ht.vector(-2.0 * q[0] + 0.3 * np.sin(t)))
+    event = ht.Event(lambda t, q, v: q[0] - 0.05, name="passes", terminal=False)
+    options = {"until": 1.5, "step": 0.05, "start_time": 0.3, "control": law, "hold": "continuous", "events": event}
+    for method in ("rkmk8", "rkmk45"):
+        together = ht.simulate(crane(), (q, np.zeros((3, 1))), balance=True, integrator=method, **options)  # type: ignore[arg-type]
+        fine = ht.simulate(crane(), (q[0], [0.0]), integrator="rkmk8", **(options | {"step": 0.01}))  # type: ignore[arg-type]
+        np.testing.assert_allclose(together.q[-1, 0], fine.q[-1], atol=1e-6)
+        np.testing.assert_allclose(together.energy[-1, 0], fine.energy[-1], atol=1e-5)
+        own = [o.time for o in together.events if o.trajectory == (0,)]
+        np.testing.assert_allclose(own, [o.time for o in fine.events], atol=1e-6)
+        assert together.invariants["energy"].drift < 1e-5
+
+
+@cache
+def mechanism() -> ht.Model:
+    """A loop whose anchor moves, in a potential that changes."""
+    system = ht.System(name="mechanism")
+    bar = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.1,) * 3)
+    system.body("a", joint=ht.Revolute("y"), inertia=bar)
+    system.body("b", parent="a", at=(1.0, 0, 0), joint=ht.Revolute("y"), inertia=bar)
+    system.body("c", parent="b", at=(1.2, 0, 0), joint=ht.Revolute("y"), inertia=bar)
+    anchor = (1.6 + 0.1 * np.sin(2 * system.time), 0.0, 0.2 * np.cos(system.time))
+    system.loop("world", "c", ht.Revolute("y"), at_a=anchor, at_b=(1.0, 0, 0), name="end")
+    system.potential(lambda q: 2 * (q[0] - np.sin(3 * system.time)) ** 2)
+    return system.derive()
+
+
+@pytest.mark.parametrize(("integrator", "energy"), [("rkmk4", 2e-4), ("energy_momentum", 1e-12)])
+def test_loop_with_a_moving_anchor(integrator: str, energy: float) -> None:
+    start = mechanism().assemble([0.8, -1.5, 0.7], [0.3, 0.2, 0.1], parameters={"time": 0.2})
+    done = ht.simulate(mechanism(), start, until=1.2, step=0.01, start_time=0.2, integrator=integrator)
+    assert done.outcome.ok
+    assert done.invariants["loops"].drift < 1e-10
+    assert done.invariants["velocity constraints"].drift < 1e-5
+    assert done.invariants["energy"].drift < energy
+    assert set(done.driver_power) == {"end", "potentials"}
+
+
+def test_constraints_are_watched_without_a_balance() -> None:
+    start = mechanism().assemble([0.8, -1.5, 0.7], [0.3, 0.2, 0.1], parameters={"time": 0.2})
+    done = ht.simulate(mechanism(), start, until=1.0, step=0.1, start_time=0.2, balance=False)
+    assert done.work is None
+    assert done.outcome.ok
+    with pytest.raises(ht.errors.ConfigurationError, match="violates its constraints"):
+        ht.simulate(mechanism(), start, until=1.0, step=0.01)  # consistent at 0.2 s, not at 0
+
+
+def test_what_cannot_take_the_time_says_so() -> None:
+    with pytest.raises(SimulationError, match="no parameter of a run"):
+        ht.simulate(crane(), START, until=1.0, step=0.1, parameters={"time": 1.0})
+    with pytest.raises(SimulationError, match="drivers bring in"):
+        run("energy_momentum", 0.1)
+    with pytest.raises(SimulationError, match="Variational"):
+        run("variational", 0.1)
