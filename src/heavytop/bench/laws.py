@@ -117,7 +117,7 @@ def prototype_of(model: Model, frequency: float = 4.0) -> Prototype:
         parts[0][name] = DesiredInertia(mass, com, moment)
         parts[1][name] = Damping(2 * frequency * mass, com, 2 * frequency * moment)
         parts[2][name] = Stiffness(frequency**2 * mass, com, frequency**2 * moment)
-    return Prototype(*parts)
+    return Prototype(parts[0], parts[1], parts[2])
 
 
 def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
