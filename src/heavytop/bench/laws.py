@@ -111,7 +111,7 @@ def prototype_of(model: Model, frequency: float = 4.0) -> Prototype:
     """The model's own inertia, critically damped in every direction; enough to measure with."""
     from heavytop.control import DesiredInertia, Prototype
 
-    parts: list[dict[str, Any]] = [{}, {}, {}]
+    parts: list[dict[Any, Any]] = [{}, {}, {}]
     for name, inertia in model.description.inertias.items():
         mass, com, moment = float(inertia.mass), inertia.com, np.asarray(inertia.moment_at_com) + 1e-4 * np.eye(3)
         parts[0][name] = DesiredInertia(mass, com, moment)
