@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from heavytop import library
-from heavytop.bench import agreement, forward, peers, registry
+from heavytop.bench import agreement, forward, machine, peers, registry
 from heavytop.bench.agreement import DisagreementError
 from heavytop.bench.measure import BenchEffort, best_times
 from heavytop.bench.peers.base import AGREE, Peer, Trial
@@ -19,6 +19,7 @@ from heavytop.bench.report import BenchReport, Ratio
 from heavytop.bench.states import States
 from heavytop.bench.trees import Tree, chain, panda, tricopter_load
 from heavytop.cli import app
+from heavytop.compile.jit import host
 from heavytop.errors import ModelError, UnknownNameError
 
 NEEDS_PEERS = {"forward", "single", "scaling", "derivatives"}
@@ -41,7 +42,7 @@ def check_schema(report: dict) -> None:
 
 
 LONG = ("fly", "free-body")
-MEDIUM = ("plan", "sweep", "forward", "single")
+MEDIUM = ("plan", "sweep", "forward", "single", "calls")
 
 
 def marked(name):
@@ -216,3 +217,12 @@ def test_command_text_names_the_machine(no_peers):
     assert result.exit_code == 0
     assert "load average" in result.stdout
     assert "two threads / one" in result.stdout
+
+
+def test_a_shared_machine_is_told(monkeypatch, no_peers):
+    monkeypatch.setattr("os.getloadavg", lambda: (64.0, 1.0, 1.0), raising=False)
+    assert "measured beside other work (load average 64.0" in registry.run("scaling", BenchEffort.tiny()).notes[-1]
+    monkeypatch.setattr("os.getloadavg", lambda: (0.1, 64.0, 64.0), raising=False)
+    assert machine.other_work() == ""
+    assert " lanes" in machine.describe()["native"]
+    assert host().triple in machine.describe()["native"]

@@ -1,11 +1,13 @@
 """Functions of a model bound once: the same bits, arrays of the caller, several threads, errors."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop.compile import quick
 from heavytop.errors import ConfigurationError, HeavytopError, ShapeError
 from heavytop.system import evaluation
 
@@ -105,3 +107,112 @@ def test_velocities_and_inputs_are_checked_on_every_call(model: ht.Model) -> Non
             model.acceleration(q, np.where(np.arange(model.nv) == 1, bad, v), u)
         with pytest.raises(HeavytopError, match="input u .* must be finite"):
             model.acceleration(q, v, np.full(model.nu, bad))
+
+
+# --- the way past Python ------------------------------------------------------------------------------------------------------
+
+
+def same(model: ht.Model, *arguments: object) -> None:
+    np.testing.assert_array_equal(
+        model.function("acceleration")(*arguments),  # type: ignore[arg-type]
+        model.acceleration(*(np.asarray(a, dtype=float) for a in arguments)),
+    )
+
+
+def test_what_is_not_an_array_of_one_state_goes_the_slow_way(model: ht.Model) -> None:
+    q, v, u = states(model)
+    call = model.function("acceleration")._call
+    assert call is not None
+    place = np.full(model.nv, np.nan)
+    assert call(q, v, u, place) is True
+    np.testing.assert_array_equal(place, model.acceleration(q, v, u))
+
+    class Kind(np.ndarray):
+        pass
+
+    backwards = v.astype(v.dtype.newbyteorder())
+    for other in (
+        v.tolist(),
+        v.astype(np.float32),
+        backwards,
+        v.view(Kind),
+        v[None],
+        np.repeat(v, 2)[::2],
+        np.array([v] * 3),
+        v[:-1],
+        np.zeros((model.nv, 1)),
+        np.float64(1.0),
+        None,
+        3,
+        "v",
+        object(),
+        (),
+    ):
+        place[:] = 7.0
+        assert call(q, other, u, place) is False
+        assert np.all(place == 7.0), "nothing may be written"
+    fixed = place.copy()
+    fixed.setflags(write=False)
+    for wrong in (fixed, np.zeros(2 * model.nv)[::2], place[:3], place.astype(np.float32), None, place.tolist()):
+        assert call(q, v, u, wrong) is False
+    for few in ((), (q,), (q, v, u), (q, v, u, place, place)):
+        assert call(*few) is False
+    same(model, q, v.tolist(), u)
+    same(model, q, backwards, u)
+    same(model, q, np.repeat(v, 2)[::2], u)
+    same(model, q, v.view(Kind), u)
+    with pytest.raises(HeavytopError):
+        model.function("acceleration")(q, v[:-1], u)
+    with pytest.raises(HeavytopError):
+        model.function("acceleration")(q, v)
+
+
+def test_results_are_new_and_nothing_is_leaked(model: ht.Model) -> None:
+    q, v, u = states(model)
+    f = model.function("acceleration")
+    first = f(q, v, u)
+    assert f(q, v, u) is not first
+    counts = [sys.getrefcount(array) for array in (q, v, u)]
+    for _ in range(1000):
+        f(q, v, u)
+        f(q, v.tolist(), u)
+    assert [sys.getrefcount(array) for array in (q, v, u)] == counts
+
+
+def test_parameters_are_bound_as_they_were() -> None:
+    system = ht.System()
+    mass = system.parameter("mass", 2.0)
+    system.body("stone", joint=ht.Prismatic("z"), inertia=ht.Inertia(mass))
+    system.input("push", ht.JointForce("stone"))
+    model = system.derive()
+    given = np.array(4.0)
+    f = model.function("acceleration", {"mass": given})
+    given[...] = 1.0
+    arguments = np.zeros(1), np.zeros(1), np.array([8.0])
+    np.testing.assert_allclose(f(*arguments), [2.0 - 9.81], rtol=1e-14)
+    batch = model.function("acceleration", {"mass": np.array([2.0, 4.0])})
+    np.testing.assert_allclose(batch(*arguments), [[4.0 - 9.81], [2.0 - 9.81]], rtol=1e-14)
+
+
+def test_scalars_and_several_results_by_the_quick_way(model: ht.Model) -> None:
+    q, v, _ = states(model)
+    energy = model.function("energy")
+    assert energy._call is not None
+    assert energy(q, v).shape == ()  # type: ignore[union-attr]
+    assert energy(q, v) == model.energy(q, v)
+    momentum = model.function("momentum")
+    linear, angular = momentum(q, v)
+    np.testing.assert_array_equal((linear, angular), model.momentum(q, v))
+    with pytest.raises(ShapeError, match="out"):
+        momentum(q, v, out=3)  # type: ignore[arg-type]
+
+
+def test_where_arrays_look_otherwise_there_is_no_quick_way(monkeypatch: pytest.MonkeyPatch, model: ht.Model) -> None:
+    assert quick.possible()
+    monkeypatch.setattr(quick, "ENTRIES", 48)
+    assert not quick.possible.__wrapped__()
+    monkeypatch.undo()
+    monkeypatch.setattr("heavytop.compile.kernel.possible", lambda: False)
+    f = model.function("acceleration")
+    assert f._call is None
+    same(model, *states(model))

@@ -26,6 +26,8 @@ TUMBLING = FreeBody(np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.0, 0.1]))
 
 OURS = ("rkmk4", "rkmk6", "rkmk8", "energy_momentum", "variational")
 ALONE = ", aba alone"
+COMPILED = "exudyn"
+"""A peer whose whole run is one call of compiled code, as ours is: whole calls are held against it too."""
 STEPS = tuple(round(2 ** (k / 2)) for k in range(13, 25))
 SHORT = 3e-3
 TOLERANCES = tuple(10.0**-k for k in range(4, 13))
@@ -40,7 +42,7 @@ NOTES = (
     "pin RK4: classical RK4 in a Python loop with pin.aba and pin.integrate, whose error in R is of order 2. "
     f"'pin RK4{ALONE}': the same errors, charged only with four evaluations of aba inside the engine and nothing else.",
     "A ratio is the time of the cheapest run of the peer that reaches an accuracy over that of our cheapest run that does; "
-    "targets are held against loops, whole calls are there for information.",
+    "targets are held against loops, and against whole calls of Exudyn, each of which is one call of compiled code as ours is.",
 )
 
 
@@ -197,7 +199,8 @@ def compare(report: BenchReport, points: list[AccuracyPoint]) -> None:
                     figures = {"cpu_ms": p.seconds * 1e3, "loop_ms": p.loop * 1e3}
                     report.row(table="cheapest", accuracy=accuracy, method=p.method, steps=p.steps, **figures)
             for name in rivals:
-                for kind, label, target in (("loop", "", 1.0), ("seconds", ", whole call", None)):
+                whole = 1.0 if name.startswith(COMPILED) else None
+                for kind, label, target in (("loop", "", 1.0), ("seconds", ", whole call", whole)):
                     mine = cheapest(methods["ours"], level, with_attitude, kind)
                     theirs = cheapest(methods[name], level, with_attitude, kind)
                     if mine is not None and theirs is not None:

@@ -13,6 +13,8 @@ from heavytop.bench.peers import versions
 from heavytop.compile.jit import host
 from heavytop.errors import CompileError
 
+BUSY = 0.75
+"""Load average for each core from which on a report says that the machine was shared; a benchmark itself takes one core."""
 LIBRARIES = ("numpy", "casadi", "llvmlite")
 
 
@@ -30,7 +32,7 @@ def processor() -> str:
 def describe() -> dict[str, Any]:
     """Processor, cores, load and versions, as plain data."""
     try:
-        native = f"{host().cpu}, {host().lanes} lanes, LLVM {host().llvm}"
+        native = f"{host().triple} {host().cpu}, {host().lanes} lanes, LLVM {host().llvm}"
     except CompileError as error:
         native = f"none: {error}"
     return {
@@ -44,6 +46,16 @@ def describe() -> dict[str, Any]:
         "libraries": {name: version(name) for name in LIBRARIES},
         "peers": versions(),
     }
+
+
+def other_work() -> str:
+    """A note that the machine is busy with other work, which makes times longer; empty if it is not."""
+    if not hasattr(os, "getloadavg"):
+        return ""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load < BUSY * cores:
+        return ""
+    return f"measured beside other work (load average {load:.1f} on {cores} cores when it began): all its times may be too long."
 
 
 def text(machine: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from heavytop.bench.machine import describe
+from heavytop.bench.machine import describe, other_work
 from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer
 from heavytop.bench.report import BenchReport, whole
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "derivatives": "heavytop.bench.derivatives",
     "threads": "heavytop.bench.threads",
     "ready": "heavytop.bench.ready",
+    "calls": "heavytop.bench.calls",
     "free-body": "heavytop.bench.free_body",
     "simulate": "heavytop.bench.simulate",
     "sweep": "heavytop.bench.sweep",
@@ -45,7 +46,11 @@ def run(name: str, effort: BenchEffort | None = None, peers: Sequence[Peer] | No
     >>> run("forward", BenchEffort.tiny(), peers=()).rows[0]["system"]
     'tricopter-load'
     """
-    return _module(name).run(effort or BenchEffort(), peers)
+    busy = other_work()
+    report = _module(name).run(effort or BenchEffort(), peers)
+    if busy:
+        report.notes.append(busy)
+    return report
 
 
 def run_all(

@@ -82,11 +82,16 @@ def host() -> Machine:
 
 
 @cache
-def _target_machine() -> Any:
+def _target_machine(machine: Machine) -> Any:
     llvm = _binding()
-    machine = host()
+    here = host()  # initialises LLVM for this processor
+    if machine.triple == here.triple:
+        target = llvm.Target.from_triple(machine.triple)
+        return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(machine.triple)
-    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
+    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, reloc="pic")
 
 
 @dataclass(frozen=True)
@@ -97,13 +102,14 @@ class ObjectCode:
     seconds: float
 
 
-def compile_text(text: str) -> ObjectCode:
-    """Compile LLVM IR for this machine: light clean-up of the IR (O1), full code generation (O2), no vectorisers.
+def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
+    """Compile LLVM IR for a machine, by default this one: light clean-up of the IR (O1), full code generation (O2), no vectorisers.
 
     The lanes are vectors already; LLVM's own vectorisers only cost time on straight-line code.
     """
     llvm = _binding()
-    machine = host()
+    machine = machine or host()
+    backend = _target_machine(machine)
     start = time.perf_counter()
     # a context of its own: LLVM keeps the types and constants of the global one as long as the process lives. Closed by hand, module first,
     # since the garbage collector does not keep this order.
@@ -115,10 +121,10 @@ def compile_text(text: str) -> ObjectCode:
         tuning = llvm.create_pipeline_tuning_options(speed_level=1)
         tuning.slp_vectorization = False
         tuning.loop_vectorization = False
-        with llvm.create_pass_builder(_target_machine(), tuning) as builder, builder.getModulePassManager() as passes:
+        with llvm.create_pass_builder(backend, tuning) as builder, builder.getModulePassManager() as passes:
             passes.run(module, builder)
             _release(passes)
-            data = _target_machine().emit_object(module)
+            data = backend.emit_object(module)
     except RuntimeError as error:
         raise CompileError(f"LLVM rejects the generated code: {error}") from None
     finally:

@@ -23,6 +23,7 @@ from heavytop.compile.entries import kernel_module
 from heavytop.compile.jit import aligned, host
 from heavytop.compile.lanes import Lanes
 from heavytop.compile.program import Program
+from heavytop.compile.quick import MOST_AXES, possible, quick_call
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
@@ -31,6 +32,8 @@ from heavytop.errors import CompileError, ShapeError
 _FLOAT = np.dtype(np.float64)
 # one native call handles at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
 _CALL_BUDGET = 400_000_000
+# after so many calls for single states they go past Python, for which a little native code must be made
+QUICK_FROM = 16
 # below so many lane operations per thread a second thread does not pay
 _THREAD_BUDGET = 2_000_000
 
@@ -164,6 +167,8 @@ class Kernel(BoundHere, Lasting):
         self._shapes, self._results = list(signature.inputs.values()), list(signature.outputs.values())
         self._rows = code.library.function("rows")
         self._buffers = _Buffers(signature, code.meta["scratch"], self.lanes)
+        self._quick: Callable[..., bool] | None = None
+        self._singles = 0
 
     @property
     def native(self) -> bool:
@@ -203,6 +208,11 @@ class Kernel(BoundHere, Lasting):
         if self._interpreted is not None:
             results = self._interpreted.interpret(*arguments)
             return results if out is None else self._into(out, results, [np.shape(result) for result in results])
+        call = self._quick
+        if call is not None:
+            places = tuple([np.empty(shape) for shape in self._results]) if out is None else tuple(out)
+            if call(*arguments, *places):
+                return places
         if len(arguments) == len(self._shapes):
             buffers = self._buffers
             for place, shape, array in zip(buffers.inputs, self._shapes, arguments, strict=True):
@@ -210,6 +220,9 @@ class Kernel(BoundHere, Lasting):
                     break
                 place[...] = array  # one state so far: into a place whose address the argument block holds
             else:
+                self._singles += 1
+                if self._singles == QUICK_FROM:
+                    self._quick = self.quick()
                 self._rows(buffers.single_address)
                 if out is None:
                     return tuple([place.copy() for place in buffers.outputs])
@@ -290,6 +303,18 @@ class Kernel(BoundHere, Lasting):
         if self._code is None:
             raise CompileError(f"{self.signature.name} is interpreted here; it has no packed form.")
         return Packed(self, batches)
+
+    def quick(self, *bound: np.ndarray) -> Callable[..., bool] | None:
+        """The kernel for single states with its last inputs bound, see :func:`.quick_call`; None where that cannot be."""
+        shapes = list(self.signature.inputs.values())
+        free, last = shapes[: len(shapes) - len(bound)], shapes[len(shapes) - len(bound) :]
+        results = list(self.signature.outputs.values())
+        if self._code is None or [value.shape for value in bound] != last or not possible():
+            return None
+        if max((len(shape) for shape in (*free, *results)), default=0) > MOST_AXES:
+            return None
+        scratch = self._code.meta["scratch"] * self.lanes
+        return quick_call(self._code.library, scratch, free, bound, results)
 
     def address(self, entry: str = "f") -> int:
         """Address of a native entry: ``f`` (W states), ``rows`` or ``packed`` (see :func:`.entries.kernel_module`)."""

@@ -21,7 +21,7 @@ from heavytop.simulate.refusal import CODE, HEAD, STATUS
 
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""
-SETTLED = 4
+SETTLED = 8
 """Times the attempts so far that the next native call may do: by then the step tells how many are left."""
 BLOCK_BYTES = 64e6
 SMALLEST = 1e-14
@@ -75,6 +75,7 @@ class ChosenSteps:
         self.memories: np.ndarray | None = None
         self.law = law.kernel if law is not None else None
         self.attempts = 0
+        self._pace: np.ndarray | None = None
         self.refused: np.ndarray | None = None
 
     @property
@@ -275,29 +276,47 @@ class ChosenSteps:
             attempts = self._attempts(active, end)
             result = self.stepper._raw_run(self.state, {**constants, given["t_end"]: ends}, tables, steps=attempts)
             # before the state moves on: whoever interrupts here loses the block, not the order
-            self._keep(result.records)
+            self._keep(result.records, result.state[self.own["t"]])
+            self._pace = (result.state[self.own["t"]] - self.t) / attempts
             self.state = result.state
             self.attempts += attempts
-            lost = active & (self.state[self.own["next_h"]] < SMALLEST * duration)
-            lost |= active & ~np.isfinite(self.state[self.at.q]).all(axis=-1)
-            if self.at.watch is not None:
-                lost |= active & ~np.isfinite(self.state[self.at.watch]).all(axis=-1)
-            fresh = lost & ~np.isfinite(self.failed)
-            self.failed[fresh] = self.t[fresh]
-            self._note_refused(fresh)
+            self._note_lost(active, SMALLEST * duration)
             bar.update(float(self.t.min() - problem.start_time) / duration)
+
+    def _note_lost(self, active: np.ndarray, smallest: float) -> None:
+        """Trajectories whose steps have died out, that are not finite, or that the watch has ended."""
+        next_h, q = self.state[self.own["next_h"]], self.state[self.at.q]
+        watched = None if self.at.watch is None else self.state[self.at.watch]
+        if (next_h >= smallest).all() and np.isfinite(q).all() and (watched is None or np.isfinite(watched).all()):
+            return
+        lost = active & ((next_h < smallest) | ~np.isfinite(q).all(axis=-1))
+        if watched is not None:
+            lost |= active & ~np.isfinite(watched).all(axis=-1)
+        fresh = lost & ~np.isfinite(self.failed)
+        self.failed[fresh] = self.t[fresh]
+        self._note_refused(fresh)
 
     def _attempts(self, active: np.ndarray, end: float) -> int:
         """Attempts of the next block: about as many as the slowest trajectory needs, growing as the step size settles."""
         per_attempt = 8 * self.count * self.stepper.layout.record_size
         sizes = np.maximum(self.state[self.own["next_h"]][active], 1e-300)
-        needed = 1.1 * ((end - self.t[active]) / sizes).max()
+        left = end - self.t[active]
+        needed = 1.1 * (left / sizes).max()
+        if (
+            self._pace is not None and (pace := self._pace[active]).min() > 0
+        ):  # the step at hand may be a long one or a short one
+            needed = 1.1 * (left / pace).max()
         room = max(int(BLOCK_BYTES / per_attempt), 1)
         limit = max(self.method.max_steps - self.attempts, 1)
         return int(min(max(needed, FEWEST), FEWEST + SETTLED * self.attempts, MOST, room, limit))
 
-    def _keep(self, raw: dict[str, np.ndarray]) -> None:
-        """Records on the grid and events from the accepted attempts of a block."""
+    def _keep(self, raw: dict[str, np.ndarray], after: np.ndarray) -> None:
+        """Records on the grid and events from the accepted attempts of a block that led to the times ``after``."""
+        slack = 1e-13 * max(abs(self.end), 1.0)
+        if self.code.events is None:
+            passed = self.grid.searchsorted((self.t.min() + slack, after.max() + slack), side="right")
+            if passed[0] == passed[1]:
+                return  # no record is due
         data = {
             label: raw[self.own[label]][1:] for label in self.method.records
         }  # a record tells of the attempt before it
@@ -307,7 +326,6 @@ class ChosenSteps:
         dense = _Dense(self, data, row, lane)
         if self.code.events is not None and len(row):
             self._find_events(dense, begin, size)
-        slack = 1e-13 * max(abs(self.end), 1.0)
         low = self.grid.searchsorted(begin + slack, side="right")
         high = self.grid.searchsorted(begin + size + slack, side="right")
         counts = high - low
