@@ -88,7 +88,7 @@ def test_flight_with_an_arm_tracks_exactly_in_calm_and_well_in_wind(tmp_path) ->
 
 @pytest.mark.slow
 def test_poles_at_rest_are_those_of_the_prototype() -> None:
-    """The lever of the common centre of mass keeps the slow lateral poles; a limb's desired inertia, 5 % of the hull's, moves the fast ones a little."""
+    """The lever of the common centre of mass keeps the slow lateral poles; a limb's desired inertia moves the fast ones."""
     hanging = Limb("rod", 0.3, tip=(0, 0, -0.3))
     craft = multicopter(y6_rotors(), 1.8, (0.03, 0.03, 0.05), limbs=[hanging])
     found = ht.control.hover(craft.law(limits=False)).poles
