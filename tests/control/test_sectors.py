@@ -119,7 +119,7 @@ def test_numbers_and_native_code_agree() -> None:
         from heavytop._arrays import from_sx, is_symbolic, to_sx
 
         angles = [to_sx(z)[k] for k in range(2)] if is_symbolic(z) else list(z)
-        u, tilts = nearest_in_sectors(H, x, limits, angles)
+        u, tilts = nearest_in_sectors(H, x, limits, angles, steps=4)
         if not is_symbolic(x):
             return u, np.array(tilts)
         import casadi

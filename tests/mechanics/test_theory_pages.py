@@ -45,6 +45,7 @@ def test_every_formalism_has_a_page() -> None:
     modules = {p.stem for p in (ROOT / "src" / "heavytop" / "mechanics").glob("*.py")}
     helpers = {"__init__", "functions", "quasi", "moving_frame_examples"}
     beyond = {  # of the layers system and simulate
+        "explicit_time",
         "energy_momentum",
         "lie_group_steps",
         "linearization",

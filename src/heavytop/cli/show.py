@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
+from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, load_target
 from heavytop.cli.terminal import reported
 
 
@@ -22,9 +22,13 @@ def show(
 
     Examples: `heavytop show robot.urdf --open`, `heavytop show furuta --out furuta.html`
     """
+    from heavytop import library
+
     found = load_target(target, base)
     page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
-    written = derived(found, native=False).show(page)
+    model = derived(found, native=False)
+    published = None if is_file(target) else library.start(target, model)
+    written = model.show(page, None if published is None else published[0])
     typer.echo(f"wrote {written}")
     if browse:
         typer.launch(str(written))

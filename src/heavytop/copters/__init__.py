@@ -13,6 +13,7 @@ from heavytop.copters.failover import Failover as Failover
 from heavytop.copters.flight import Flight as Flight
 from heavytop.copters.flight import fly as fly
 from heavytop.copters.full import tricopter_with_load_full as tricopter_with_load_full
+from heavytop.copters.limbs import Limb as Limb
 from heavytop.copters.loads import load_prototype as load_prototype
 from heavytop.copters.loads import quadcopter_with_load as quadcopter_with_load
 from heavytop.copters.loads import tricopter_with_load as tricopter_with_load

@@ -19,7 +19,7 @@ from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.robust import TYPICAL_SENSORS, agile_law, robust_controller
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import HeavytopError
+from heavytop.errors import ControlError, HeavytopError
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.outcome import Ending, Outcome
@@ -109,6 +109,12 @@ class Flight(Unchanging):
         a, b = self.pose(load.body)[:, :3, 2], self.pose(load.body, desired=True)[:, :3, 2]
         return np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), np.sum(a * b, axis=-1))
 
+    def joints(self, desired: bool = False) -> dict[str, np.ndarray]:
+        """Coordinates (n,) of the limbs' joints by name, or those of the reference, rad or m."""
+        first = self.vehicle.model.nq - len(self.vehicle.limbs)
+        q = self.desired if desired else self.run.q
+        return {limb.name: q[:, first + k] for k, limb in enumerate(self.vehicle.limbs)}
+
     @cached_property
     def thrusts(self) -> np.ndarray:
         """(n, rotors) thrusts, N."""
@@ -149,11 +155,12 @@ class Flight(Unchanging):
         """Share of the time in which an input was at a limit."""
         if self.vehicle.limits is None or not self.limits:
             return 0.0
+        u = self.run.u[..., : self.vehicle.model.nu] if self.vehicle.limbs else self.u
         if isinstance(self.vehicle.limits, TiltLimits):
-            return float(np.mean(self.vehicle.limits.active(self.u)))
+            return float(np.mean(self.vehicle.limits.active(u)))
         lower, upper = self.vehicle.limits.bounds(self.vehicle.model)
         slack = 1e-9 * np.maximum(1.0, np.abs(upper - lower))
-        return float(np.mean(np.any((self.u <= lower + slack) | (self.u >= upper - slack), axis=-1)))
+        return float(np.mean(np.any((u <= lower + slack) | (u >= upper - slack), axis=-1)))
 
     def numbers(self) -> dict[str, float]:
         """The figures of merit by name, in SI units and degrees."""
@@ -169,6 +176,7 @@ class Flight(Unchanging):
             swing = np.degrees(self.swing_error)
             result |= {"swing error max [deg]": float(swing.max()), "swing error end [deg]": float(swing[-1])}
         result |= {
+            **self._joint_numbers(),
             "thrust least [N]": float(self.thrusts.min()),
             "thrust largest [N]": float(self.thrusts.max()),
             "time at limits [%]": 100 * self.saturated,
@@ -180,6 +188,13 @@ class Flight(Unchanging):
             result["drift off the manifold"] = drift["phi"].drift
         result["times real time"] = self.real_time_factor
         return result
+
+    def _joint_numbers(self) -> dict[str, float]:
+        if not self.vehicle.limbs:
+            return {}
+        wanted = self.joints(desired=True)
+        off = np.stack([y - wanted[name] for name, y in self.joints().items()])
+        return {"joint error max [rad]": float(np.abs(off).max()), "joint error rms [rad]": rms(off)}
 
 
 def rms(x: np.ndarray) -> float:
@@ -246,6 +261,10 @@ def fly(
     if isinstance(maneuver, str):
         say(f"planning {maneuver}")
         maneuver = make(maneuver, vehicle)
+    if vehicle.limbs and (rotors or law == ROBUST):
+        raise ControlError(
+            f"{vehicle.name!r} has limbs: rotors=True and the robust controller are made for a hull without moving parts. Fly it with a law."
+        )
     if law == ROBUST:
         return _fly_robustly(vehicle, maneuver, conditions, rotors, start, step, until, say)
     acting = bool(wind or payload) if integral is None else integral

@@ -11,6 +11,7 @@ from heavytop._travel import remembered
 from heavytop.control.prototype import Prototype
 from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor, ring
+from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.redundancy import independent
 from heavytop.copters.vehicle import Vehicle, add_rotors, rotor_limits, wrench_matrix
@@ -37,6 +38,7 @@ def multicopter(
     thrust_gain: float = 1.0,
     attitude: Any = "matrix",
     velocity: str = "body",
+    limbs: Sequence[Limb] = (),
 ) -> Vehicle:
     """A multicopter with any number of rotors at any pose; with more than the directions they span, thrusts are shared.
 
@@ -48,6 +50,7 @@ def multicopter(
     drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if they are known. sensors : if they are.
     torque_priority : see :class:`.Limits`.
     thrust_gain : true thrust per commanded thrust.
+    limbs : links of an arm, a gripper, a gimbal: further bodies with joints and motors, which come behind the rotors among the inputs.
 
     Examples
     --------
@@ -67,9 +70,12 @@ def multicopter(
     def base() -> System:
         return hull(name, mass, moment, attitude, velocity, com)
 
+    limbs = check_limbs(limbs)
+
     def describe() -> System:
         system = base()
         add_rotors(system, rotors, thrust_gain)
+        add_limbs(system, limbs)
         return system
 
     def virtual() -> System:
@@ -79,19 +85,31 @@ def multicopter(
         return system
 
     system = describe()
+    model = system.derive()
+    if prototype is None:
+        # the thrust accelerates the common centre of mass: seen from the hull's origin, x'' = g th + eps th'' with its height eps
+        prototype = hovering_prototype(agility, center_below(model) if limbs else 0.0)
+        prototype = limb_prototype(prototype, limbs) if limbs else prototype
     return Vehicle(
         system,
-        system.derive(),
-        prototype or hovering_prototype(agility),
-        rotor_limits(rotors, torque_priority),
+        model,
+        prototype,
+        rotor_limits(rotors, torque_priority, others=[limb.force for limb in limbs]),
         shape,
         describe,
-        virtual=virtual().derive() if len(C) < W.shape[1] else None,
-        parameters=parameter_rows(mass, moment, rotors),
+        virtual=virtual().derive() if len(C) < W.shape[1] and not limbs else None,
+        parameters=parameter_rows(mass, moment, rotors) | {f"limb {limb.name}": limb_row(limb) for limb in limbs},
         drag=drag,
         propulsion=propulsion,
         sensors=sensors,
+        limbs=limbs,
     )
+
+
+def limb_row(limb: Limb) -> str:
+    """The parameters of a limb as text."""
+    strong = f", motor {limb.force:g}" if np.isfinite(limb.force) else ""
+    return f"{limb.mass:g} kg, {np.linalg.norm(limb.tip):.3g} m{strong}"
 
 
 @remembered

@@ -26,6 +26,7 @@ from heavytop.system.system import System
 
 if TYPE_CHECKING:
     from heavytop.copters.full import FullPlant
+    from heavytop.copters.limbs import Limb
 
 GRAVITY = 9.81
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
@@ -49,6 +50,7 @@ class Vehicle(Unchanging, Shown):
     propulsion : coefficients of propellers, motors and frame, if they are known.
     full : a more detailed plant that flies in place of the model, if there is one.
     sensors : what measures its motion, if that is described.
+    limbs : links of arms, grippers, gimbals; their coordinates and motors come behind those of the hull.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Vehicle(Unchanging, Shown):
     propulsion: Propulsion | None = None
     full: FullPlant | None = None
     sensors: Sensors | None = None
+    limbs: tuple[Limb, ...] = ()
 
     @property
     def name(self) -> str:

@@ -25,8 +25,11 @@ LATERAL = (-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j)
 TRICOPTER_ARMS = (np.pi / 3, np.pi, -np.pi / 3)
 
 
-def hovering_prototype(agility: float = 1.0) -> Prototype:
-    """Prototype of a vehicle whose thrusts are parallel, from the default poles times ``agility``."""
+def hovering_prototype(agility: float = 1.0, lever: float = 0.0) -> Prototype:
+    """Prototype of a vehicle whose thrusts are parallel, from the default poles times ``agility``.
+
+    ``lever`` is the height (m) of the hull's origin above the centre of mass of all bodies.
+    """
     lateral = [agility * p for p in LATERAL]
     # the bounds of the desired tilt inertia per mass scale with 1/agility^4, and so does it
     return Prototype.from_poles(
@@ -35,6 +38,7 @@ def hovering_prototype(agility: float = 1.0) -> Prototype:
         poles_of(3.0 * agility, 0.9),
         spread=0.02 / agility**4,
         yaw_inertia=0.01,
+        lever=lever,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop.show.meshes import Floats, Surface, box, cone, cylinder, frozen_array, hull, propeller, tube
+from heavytop.show.meshes import Floats, Surface, box, cone, cylinder, frozen_array, hull, propeller, sphere, tube
 
 
 def airframe(rotors: object, propeller_radius: float, front: object = (1.0, 0.0, 0.0)) -> tuple[Surface, ...]:
@@ -80,3 +80,14 @@ def slung_load(cable: float, size: float) -> tuple[Surface, ...]:
     crate = box((size, size, size), "load").moved(at=(0, 0, -cable))
     strap = box((1.02 * size, 0.2 * size, 1.02 * size), "cable").moved(at=(0, 0, -cable))
     return (tube((0, 0, 0), (0, 0, size / 2 - cable), 0.03 * size, "cable"), crate, strap)
+
+
+def link(tip: object) -> tuple[Surface, ...]:
+    """A link of an arm from the origin of its frame, where its joint is, to its tip."""
+    end = np.asarray(tip, dtype=float)
+    thick = max(0.04 * float(np.linalg.norm(end)), 6e-3)
+    return (
+        sphere(1.6 * thick, "accent"),
+        tube((0.0, 0.0, 0.0), end, thick, "arm"),
+        sphere(1.2 * thick, "body").moved(at=end),
+    )

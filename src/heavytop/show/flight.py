@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.flight import ROBUST, Flight
-from heavytop.show.airframes import airframe, rotor, slung_load
+from heavytop.show.airframes import airframe, link, rotor, slung_load
 from heavytop.show.meshes import Surface, box, cone, cylinder, hull, tube
 from heavytop.show.page import write_page
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
@@ -107,8 +107,15 @@ def _scene(flight: Flight, keep: np.ndarray) -> Scene:
         at, wanted = flight.pose(shape.load.body)[keep], flight.pose(shape.load.body, desired=True)[keep]
         bodies["load"], ghosts["load"] = Body(load, at), Body(load, wanted)
         trails["path of the load"] = Trail(at[:, :3, 3] - shape.load.cable * at[:, :3, 2], role="load path")
+    limbs = flight.vehicle.limbs
+    for limb in limbs:
+        at, wanted = flight.pose(limb.name)[keep], flight.pose(limb.name, desired=True)[keep]
+        bodies[limb.name], ghosts[limb.name] = Body(link(limb.tip), at), Body(link(limb.tip), wanted)
+        if all(other.parent != limb.name for other in limbs):
+            trails[f"tip of {limb.name}"] = Trail(at[:, :3, 3] + at[:, :3, :3] @ limb.tip, role="load path")
     lowest = min(float(np.min(poses[:, 2, 3])), float(np.min(ghost[:, 2, 3])))
     below = shape.load.cable + shape.load.size if shape.load is not None else 0.0
+    below += sum(float(np.linalg.norm(limb.tip)) for limb in limbs)
     return Scene(t, bodies, ghosts=ghosts, trails=trails, arrows=arrows, ground=lowest - below - 0.6, follow="hull")
 
 
@@ -188,6 +195,11 @@ def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
     ]
     if flight.swing_error is not None:
         panels.append(Panel("Swing of the load", "°", {"error": np.degrees(flight.swing_error[keep])}))
+    if flight.vehicle.limbs:
+        angles, aims = flight.joints(), flight.joints(desired=True)
+        panels.append(
+            Panel("Joints", "rad or m", {n: y[keep] for n, y in angles.items()}, {n: y[keep] for n, y in aims.items()})
+        )
     shape = flight.vehicle.airframe
     # inputs at full rate: the page keeps the extremes when it thins them out
     rotors = {f"rotor {k + 1}": y for k, y in enumerate(flight.thrusts.T)}

@@ -27,6 +27,7 @@ def system_overview(system: System) -> Overview:
         ("force elements", [type(element).__name__ for element in system._elements]),
         ("inputs", list(system._inputs)),
         ("parameters", [f"{p.name} = {p.value:.6g}" for p in system._parameters.values()]),
+        ("time", ["moves frames or changes forces"] * len(system._clock.parameters)),
     )
     rows += [(what, listed(names)) for what, names in more if names]
     gravity = "symbolic" if is_symbolic(system.gravity) else f"({', '.join(f'{x:g}' for x in system.gravity)}) m/s²"

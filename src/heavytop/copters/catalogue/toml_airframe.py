@@ -12,10 +12,12 @@ import numpy as np
 from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.catalogue.lines import Path, key_lines, line_of
+from heavytop.copters.limbs import Limb
 from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import FileFormatError, HeavytopError
+from heavytop.system.joints import Prismatic, Revolute
 
 
 class Field(NamedTuple):
@@ -68,6 +70,7 @@ TOP = {
     "agility": Field(_positive, "a positive number", False, 1.0),
     "rotors": Field(lambda x: isinstance(x, dict), "a table [rotors]"),
     "sensors": Field(lambda x: isinstance(x, dict), "a table [sensors]", False, None),
+    "limb": Field(lambda x: isinstance(x, list) and all(isinstance(r, dict) for r in x), "tables [[limb]]", False, []),
     "rotor": Field(
         lambda x: isinstance(x, list) and bool(x) and all(isinstance(r, dict) for r in x), "tables [[rotor]]"
     ),
@@ -91,6 +94,21 @@ ROTOR = {
 }
 
 
+LIMB = {
+    "name": Field(lambda x: isinstance(x, str) and bool(x.strip()), "a text"),
+    "mass": Field(_positive, "a positive number (kg)"),
+    "tip": Field(_vector, "three numbers (m)"),
+    "parent": Field(lambda x: isinstance(x, str), 'the name of a limb before it, or "hull"', False, "hull"),
+    "at": Field(_vector, "three numbers (m)", False, None),
+    "axis": Field(lambda x: _vector(x) and any(x), "three numbers, not all zero", False, [0.0, 1.0, 0.0]),
+    "slides": Field(lambda x: isinstance(x, bool), "true or false", False, False),
+    "force": Field(_positive, "a positive number (N m, or N if it slides)", False, np.inf),
+    "frequency": Field(_positive, "a positive number (rad/s)", False, 8.0),
+    "angle": Field(_number, "a number (rad, or m if it slides)", False, 0.0),
+    "swing": Field(_number, "a number (rad, or m if it slides)", False, 0.0),
+    "period": Field(_positive, "a positive number (s)", False, 6.0),
+}
+"""A joint moves as angle + swing sin(2 pi t / period)."""
 SENSORS = {
     name: Field(
         lambda x: x is False or isinstance(x, dict),
@@ -183,6 +201,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         values = checker.table(entry, ROTOR, ("rotor", k))
         ratio = values["torque"] * propulsion.drag_ratio
         rotors.append(Rotor(values["at"], values["axis"], ratio, propulsion.thrust_range, radius=common["radius"]))
+    limbs = _limbs(checker, top["limb"])
     try:
         vehicle = multicopter(
             rotors,
@@ -193,10 +212,27 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
             name=top["name"],
             propulsion=propulsion,
             sensors=sensors,
+            limbs=limbs,
         )
     except HeavytopError as error:
         raise checker.fail(("moment",), str(error)) from None
     return vehicle
+
+
+def _limbs(checker: _Checker, given: list[Mapping[str, Any]]) -> list[Limb]:
+    """The limbs of tables [[limb]]."""
+    found = []
+    for k, entry in enumerate(given):
+        v = checker.table(entry, LIMB, ("limb", k))
+        joint = Prismatic(v["axis"]) if v["slides"] else Revolute(v["axis"])
+        path = _swinging(v["angle"], v["swing"], v["period"]) if v["swing"] else v["angle"]
+        kept = {key: v[key] for key in ("tip", "parent", "at", "force", "frequency")}
+        found.append(Limb(v["name"], v["mass"], joint=joint, path=path, **kept))
+    return found
+
+
+def _swinging(angle: float, swing: float, period: float) -> Callable[[Any], Any]:
+    return lambda t: angle + swing * np.sin(2 * np.pi * t / period)
 
 
 def _sensors(checker: _Checker, given: Mapping[str, Any]) -> Sensors:

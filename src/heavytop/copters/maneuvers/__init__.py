@@ -49,6 +49,7 @@ MANEUVERS: dict[str, Callable[..., Maneuver]] = {
     "transport": transport,
 }
 _LOADED = ("hover", "step", "transport")
+_WITH_LIMBS = ("hover", "step", "eight", "circle", "helix", "waypoints")
 _FULLY_ACTUATED = ("hover-roll", "level-loop")
 
 
@@ -61,6 +62,8 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
     """
     if vehicle.airframe.load is not None:
         return _LOADED
+    if vehicle.limbs:
+        return _WITH_LIMBS
     names = [name for name in MANEUVERS if name != "transport"]
     if not (vehicle.fully_actuated or reversible(vehicle)):
         names.remove("inverted")

@@ -71,5 +71,6 @@ class Maneuver(Reference):
 
     def thrusts(self) -> tuple[np.ndarray, np.ndarray]:
         """Least and largest thrust (n,) of every rotor on the reference, N."""
-        values = self.vehicle.airframe.thrusts(self.check().inputs)
+        shape = self.vehicle.airframe
+        values = shape.thrusts(self.check().inputs[..., : shape.inputs])  # motors of limbs come behind
         return values.min(axis=0), values.max(axis=0)

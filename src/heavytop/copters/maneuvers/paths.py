@@ -11,6 +11,7 @@ from heavytop._arrays import Array, vector
 from heavytop.control.curves import Curve, minimum_snap, rest_to_rest
 from heavytop.control.flatness import flat_reference, oscillation_reference
 from heavytop.control.reference import Reference, pose_coordinates
+from heavytop.control.tree_reference import tree_reference
 from heavytop.control.virtual_vehicle import virtual_reference
 from heavytop.copters.maneuvers.base import Maneuver
 from heavytop.copters.maneuvers.hanging import hanging_reference, swung
@@ -52,7 +53,8 @@ def along(
     """Follow a curve t -> position (3,), given in NumPy notation.
 
     A vehicle with parallel thrusts tilts as the curve demands, a fully actuated one stays level, a bicopter follows a virtual copy of
-    itself, a vehicle with a load leads the load's centre of oscillation along the curve.
+    itself, a vehicle with a load leads the load's centre of oscillation along the curve, one with limbs the centre of mass of all bodies, while
+    its joints follow their paths.
 
     Parameters
     ----------
@@ -67,6 +69,12 @@ def along(
     """
     if vehicle.airframe.load is not None:
         reference = hanging_reference(vehicle, curve, duration, side)
+    elif vehicle.limbs:
+        level = (lambda t: np.eye(3)) if vehicle.fully_actuated else None
+        joints = {limb.name: limb.path for limb in vehicle.limbs}
+        reference = tree_reference(
+            vehicle.model, curve, joints, side=side, heading=heading, attitude=level, duration=duration
+        )
     elif vehicle.fully_actuated:
         reference = Reference.from_pose(vehicle.model, lambda t: se3.pose(np.eye(3), curve(t)), duration=duration)
     elif any(vehicle.levers):
@@ -94,6 +102,9 @@ def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) ->
     >>> maneuver.name, maneuver.duration
     ('hover', 6.0)
     """
+    if vehicle.limbs:
+        place = np.asarray(at, dtype=float)
+        return along(vehicle, lambda t: place + 0.0 * vector(t, t, t), duration, "hover")
     return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, at)), "hover", duration)
 
 
