@@ -70,13 +70,19 @@ def test_mjcf(tmp_path: Path) -> None:
     system = arm()
     system.joint_spring("shoulder", stiffness=3.0, rest=0.4)
     system.armature("finger", 0.01, gear_ratio=10.0)
+    system.joint_friction("finger", coulomb=0.2, viscous=0.3)
+    system.limit("shoulder", -1.0, 2.0, velocity=3.0, effort=4.0)
+    system.frame("camera", "tool", (0.1, 0.0, 0.0))
     system.strut(
         "upper", "finger", at_a=(0.1, 0.2, 0.3), at_b=(0.0, 0.1, 0.0), stiffness=5.0, rest_length=0.2, damping=0.4
     )
     model = system.derive(native=False)
     report = model.to_mjcf(tmp_path / "arm.xml")
     assert report.losses == ()
-    same(model, ht.load(tmp_path / "arm.xml").derive(native=False))
+    assert [item.what for item in report.changes] == ["joint friction", "joint"]
+    again = ht.load(tmp_path / "arm.xml")
+    assert again.limits["shoulder"] == JointLimits(-1.0, 2.0, effort=4.0)
+    same(model, again.derive(native=False))
 
 
 def test_free_spherical_and_several_joints_of_one_body(tmp_path: Path) -> None:

@@ -177,3 +177,22 @@ def test_energy_momentum_feels_the_friction_too() -> None:
         assert run.work[-1, 1] == pytest.approx(exact.work[-1, 1], rel=1e-3)
     assert errors[1] < 1e-5
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.25)
+
+
+@pytest.mark.parametrize("integrator", ["rkmk4", "energy_momentum"])
+def test_friction_on_a_support_that_moves(integrator: str) -> None:
+    """A rod on a rough belt that runs and rises: the work of the friction and that of the lift are both in the balance, and no alarm is given."""
+    system = ht.System(gravity=(0, -9.81, 0), name="rod on a belt")
+    rod = ht.Inertia(1.0, com=(0.3, 0, 0), moment_at_com=(0.01, 0.1, 0.1))
+    system.body("rod", joint=ht.Planar(), inertia=rod)
+    drag = lambda q, v: ht.vector(-0.4 * np.tanh((v[0] - 1.0) / 1e-2), 0, 0)  # noqa: E731
+    system.constrain(lambda q, v: v[1:2] - 0.5, name="belt", friction=drag)
+    run = ht.simulate(system.derive(), ([0, 0, 0.3], [0.2, 0.5, 1.0]), until=0.3, step=5e-4, integrator=integrator)
+    assert run.outcome.ok, run.outcome
+    assert run.work is not None
+    given, lost, driven = run.work[-1]
+    assert given == 0.0
+    assert driven > 0.5  # the lift carries the weight
+    assert abs(lost) > 0.01
+    rise = run.energy[-1] - run.energy[0]
+    assert rise == pytest.approx(driven - lost, rel=1e-6)

@@ -23,6 +23,7 @@ from heavytop.control.curves import looping as looping
 from heavytop.control.curves import minimum_snap as minimum_snap
 from heavytop.control.curves import rest_to_rest as rest_to_rest
 from heavytop.control.curves import smoothstep as smoothstep
+from heavytop.control.design import Design as Design
 from heavytop.control.disturbances import Windy as Windy
 from heavytop.control.disturbances import add_rotor_drag as add_rotor_drag
 from heavytop.control.disturbances import add_wind as add_wind
@@ -30,6 +31,8 @@ from heavytop.control.energy import AttitudeBlock as AttitudeBlock
 from heavytop.control.energy import JointBlock as JointBlock
 from heavytop.control.energy import PointBlock as PointBlock
 from heavytop.control.energy import PoseBlock as PoseBlock
+from heavytop.control.equilibrium import Equilibrium as Equilibrium
+from heavytop.control.equilibrium import equilibrium as equilibrium
 from heavytop.control.export import export_controller as export_controller
 from heavytop.control.flatness import flat_reference as flat_reference
 from heavytop.control.flatness import oscillation_reference as oscillation_reference
@@ -66,6 +69,7 @@ from heavytop.control.prototype import poles_of as poles_of
 from heavytop.control.reference import Exceeded as Exceeded
 from heavytop.control.reference import Feasibility as Feasibility
 from heavytop.control.reference import Reference as Reference
+from heavytop.control.rest_loop import UnstableWarning as UnstableWarning
 from heavytop.control.robust import robust as robust
 from heavytop.control.sectors import Sector as Sector
 from heavytop.control.sectors import TiltLimits as TiltLimits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -20,6 +21,7 @@ from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
 from heavytop.control.law_terms import LawTerms
 from heavytop.control.rank import LOST, InputRank
+from heavytop.control.rest_loop import RestLoop, UnstableWarning, unstable
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 
@@ -219,6 +221,7 @@ class Law(FeedbackLaw):
         limits: Limits | None,
         integrals: Sequence[Integral],
         metric: str = "prototype",
+        at: Array | None = None,
     ) -> None:
         if metric not in METRICS:
             raise ControlError(
@@ -238,11 +241,60 @@ class Law(FeedbackLaw):
         self._bias, self._z_rate = bias, rates
         self._bounds = None if limits is None else limits.bounds(self.model)
         self.rank: InputRank | None = check_law(self)
+        self.at = None if at is None else self.model.coordinates.check(at, "at")
+        self._tell_unstable()
 
     @property
     def state_size(self) -> int:
         """Number of integrals."""
         return sum(i.size for i in self.integrals)
+
+    # --- poles ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _rest(self) -> RestLoop:
+        return RestLoop.at(self.model, self.at)
+
+    def poles(self, q: Array | None = None) -> np.ndarray:
+        """Poles (n,) of the closed loop at rest, slowest first, without limits and integrals (1/s).
+
+        At the configuration ``q`` (nq,); None: the one the law is made for, ``at``, by default the neutral one.
+
+        Raises
+        ------
+        ControlError
+            No inputs hold the model there.
+
+        Examples
+        --------
+        >>> from heavytop.copters import quadcopter
+        >>> craft = quadcopter()
+        >>> from heavytop.control import energy_law
+        >>> energy_law(craft.model, craft.prototype).poles()[:3].round(2)
+        array([-2.+0.j, -2.+0.j, -2.+0.j])
+        """
+        rest = self._rest if q is None else RestLoop.at(self.model, q)
+        return rest.poles(self.prototype, self.metric)
+
+    def _tell_unstable(self) -> None:
+        """Warn if the law does not hold the configuration it is made for."""
+        try:
+            poles = self.poles()
+        except ControlError:
+            if self.at is not None:
+                raise
+            return  # the neutral configuration is no balance: there is nothing to hold
+        bad = unstable(poles)
+        if not len(bad):
+            return
+        listed = ", ".join(f"{p.real:.3g}{p.imag:+.3g}i" if p.imag else f"{p.real:.3g}" for p in bad)
+        warnings.warn(
+            f"the {self.kind} law of {self.model.name!r} does not hold {'the neutral configuration' if self.at is None else 'its configuration'}: "
+            f"unstable poles {listed} 1/s. Prototype.for_model(model, q, poles=...) makes a prototype with the poles you ask for; "
+            "give at=q if the law is meant for another configuration.",
+            UnstableWarning,
+            stacklevel=5,
+        )
 
     # --- traced functions -------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ def particle_law(
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
     metric: str = "prototype",
+    at: Array | None = None,
 ) -> Law:
     """The particle-based law: every particle of the prototype is drawn to its own place on the reference.
 
@@ -53,6 +54,8 @@ def particle_law(
     integral : integral action, one term or several.
     metric : whose masses measure how far an acceleration is from the desired one, where the inputs cannot produce that: those of the
         "prototype" or of the "model".
+    at : configuration of rest (nq,) the law is made for, whose poles ``law.poles()`` tells; an :class:`.UnstableWarning` says if it is not
+        held. None: the neutral one, if inputs can hold it.
 
     Notes
     -----
@@ -70,7 +73,7 @@ def particle_law(
     def diagnostics() -> dict[str, Array]:
         return {"W": particle_energy(terms), "dissipation": particle_dissipation(terms), "defect": NO_BALANCE}
 
-    return _law("particle", terms, particle_bias(terms), diagnostics, limits, integral, metric)
+    return _law("particle", terms, particle_bias(terms), diagnostics, limits, integral, metric, at)
 
 
 @remembered
@@ -80,6 +83,7 @@ def body_law(
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
     metric: str = "prototype",
+    at: Array | None = None,
 ) -> Law:
     """The body-based law: the error pose of every body moves like a free body with springs and dampers.
 
@@ -98,7 +102,7 @@ def body_law(
         defect = np.asarray(0.0) if len(terms.inertias) == 1 else NO_BALANCE
         return {"W": body_energy(terms), "dissipation": body_dissipation(terms), "defect": defect}
 
-    return _law("body", terms, body_bias(terms), diagnostics, limits, integral, metric)
+    return _law("body", terms, body_bias(terms), diagnostics, limits, integral, metric, at)
 
 
 @remembered
@@ -110,12 +114,13 @@ def energy_law(
     transport: str = "product",
     blocks: Sequence[EnergyBlock] | None = None,
     metric: str = "prototype",
+    at: Array | None = None,
 ) -> Law:
     """The energy-based law: the velocity error is a tangent vector, so the energy balance is exact. Recommended.
 
     Parameters
     ----------
-    model, prototype, limits, integral, metric : as in :func:`particle_law`.
+    model, prototype, limits, integral, metric, at : as in :func:`particle_law`.
     transport : how the desired velocity is carried to the actual configuration. "product": points at the centres of stiffness and
         attitudes separately; "se3": poses as a whole.
     blocks : the error blocks themselves, instead of those that ``transport`` names. On a system with loops, velocity constraints or a basis
@@ -138,7 +143,7 @@ def energy_law(
         return {"W": carried.energy, "dissipation": carried.dissipation, "defect": carried.defect}
 
     kind = "energy" if transport == "product" or blocks is not None else "energy_se3"
-    return _law(kind, terms, carried.bias, diagnostics, limits, integral, metric)
+    return _law(kind, terms, carried.bias, diagnostics, limits, integral, metric, at)
 
 
 def _law(
@@ -149,10 +154,11 @@ def _law(
     limits: LimitsLike,
     integral: Integral | Sequence[Integral],
     metric: str,
+    at: Array | None,
 ) -> Law:
     given = Limits.of(limits)
     make = TiltingLaw if isinstance(given, TiltLimits) else Law
-    return make(kind, terms, bias, diagnostics, given, _terms(integral), metric)
+    return make(kind, terms, bias, diagnostics, given, _terms(integral), metric, at)
 
 
 def _law_terms(model: Model, prototype: Prototype) -> LawTerms:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import is_symbolic
+from heavytop._arrays import Array, is_symbolic
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
 from heavytop.system.moments import RELATIVE_TOLERANCE, Damping, Inertia, Moments, Stiffness
 from heavytop.system.names import WORLD
+
+if TYPE_CHECKING:
+    from heavytop.control.design import Design
+    from heavytop.control.weights import Weights
+    from heavytop.system.model import Model
 
 Pair = tuple[str, str]
 M = TypeVar("M", bound=Moments)
@@ -78,6 +83,8 @@ class Prototype:
     inertia: Mapping[str, Inertia]
     damping: Mapping[Pair, Damping] = field(default_factory=dict)
     stiffness: Mapping[Pair, Stiffness] = field(default_factory=dict)
+    design: Design | None = field(default=None, repr=False)
+    """What it was designed for and what it achieves, if :meth:`for_model` made it."""
 
     def __post_init__(self) -> None:
         if not self.inertia:
@@ -113,6 +120,55 @@ class Prototype:
         """Every body or frame the prototype speaks of."""
         names = [*self.inertia, *(name for pair in (*self.damping, *self.stiffness) for name in pair)]
         return tuple(dict.fromkeys(names))
+
+    @classmethod
+    def for_model(
+        cls,
+        model: Model,
+        q: Array | None = None,
+        *,
+        poles: Sequence[complex] | complex | None = None,
+        weights: Weights | None = None,
+        bodies: Sequence[str] | None = None,
+        quiet: bool = False,
+    ) -> Prototype:
+        """The prototype of any system from the poles its law shall have at rest, or from weights of a linear-quadratic regulator.
+
+        Every distribution is positive. What is achieved is printed, and kept as ``design``.
+
+        Parameters
+        ----------
+        model : of the plant, with loops, velocity constraints or a basis if it has them.
+        q : configuration of rest (nq,) that inputs can hold; None: the neutral one. :func:`.equilibrium` finds others.
+        poles : of the deviations that the inputs reach (1/s), complex ones in conjugate pairs; one number for all.
+        weights : instead, of deviations and inputs; the poles are then those of the linear-quadratic regulator.
+        bodies : that get damping, stiffness and an inertia of choice; None: all with inertia. Leave out wheels that spin.
+        quiet : print nothing.
+
+        Raises
+        ------
+        ControlError
+            The configuration cannot be held, the number of poles is wrong, or the best prototype found is unstable. Poles that are missed by
+            more than 1 % are told by ``design.report()``.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> cart_pole = ht.library.cart_pole().derive(native=False)
+        >>> made = Prototype.for_model(cart_pole, poles=[-2, -2.5, -3 + 1j, -3 - 1j])
+        asked   -2.0000   +0.0000i   got   -2.0000   +0.0000i
+        asked   -2.5000   +0.0000i   got   -2.5000   +0.0000i
+        asked   -3.0000   -1.0000i   got   -3.0000   -1.0000i
+        asked   -3.0000   +1.0000i   got   -3.0000   +1.0000i
+        >>> made.design.is_met
+        True
+        """
+        from heavytop.control.design import design
+
+        parts, found = design(model, q, poles, weights, bodies)
+        if not quiet:
+            print(found.report())
+        return cls(parts["inertia"], parts["damping"], parts["stiffness"], found)
 
     @classmethod
     def from_poles(

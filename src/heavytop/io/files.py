@@ -24,7 +24,7 @@ def find_file(name: str, robot_file: Path, packages: Mapping[str, Path]) -> tupl
         return None, f"a path of {len(name)} characters; at most {LONGEST_PATH} are read"
     folder = robot_file.resolve().parent
     if name.startswith("package://"):
-        package, _, rest = name.removeprefix("package://").partition("/")
+        package, _, rest = name.removeprefix("package://").lstrip("/").partition("/")
         root = _package(unquote(package), folder, packages)
         if root is None:
             return None, f"the package {package!r} is not found; say where it is: packages={{{package!r}: folder}}"

@@ -7,6 +7,7 @@ from math import cos, pi, sin
 import numpy as np
 
 from heavytop.geometry import se3, so3
+from heavytop.library.looks import look_like_a_tricopter
 from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Spherical, System, Thruster
 
 
@@ -111,6 +112,8 @@ def tricopter_load() -> System:
     for k in (1, 2, 3):
         system.damper("hull", f"arm{k}", Damping(0.02, (0.01, 0.0, 0.0), (0.023, 0.021, 0.022)))
         system.damper(f"arm{k}", f"propeller{k}", Damping(0.001, moment_at_center=(0.005, 0.005, 0.008)))
+    roots = [ARM_LENGTH * np.array([cos(angle), sin(angle), 0.0]) for angle in ARM_ANGLES]
+    look_like_a_tricopter(system, ("arm1", "arm2", "arm3"), roots, PROPELLER_HEIGHT)
     for k in (1, 2, 3):
         system.input(f"tilt_{k}", JointForce(f"theta_{k}"))
     for k in (1, 2, 3):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop.errors import ModelError
-from heavytop.system import Inertia, JointForce, Prismatic, Revolute, System
+from heavytop.library.looks import ACCENT, DARK, GREY, bar
+from heavytop.system import Cylinder, Inertia, JointForce, Prismatic, Revolute, System
 
 LONGEST = 1000
 """Links of a chain: more would take minutes to derive."""
@@ -92,6 +93,11 @@ def furuta() -> System:
     system.connect("arm", "pendulum", Revolute("x"), at=(L_r, 0.0, 0.0), name="alpha")
     system.dissipation(lambda q, v: 0.5 * B_r * v[0] ** 2 + 0.5 * B_p * v[1] ** 2)
     system.input("tau", JointForce("theta"))
+    lengths = np.array([values["L_r"], 0.0, 0.0]), np.array([0.0, 0.0, values["L_p"]])
+    system.shape("world", Cylinder(0.03, 0.12), (0.0, 0.0, -0.075), DARK)
+    system.shape("arm", Cylinder(0.02, 0.03), color=GREY)
+    bar(system, "arm", np.zeros(3), lengths[0], 0.008, GREY)
+    bar(system, "pendulum", np.zeros(3), lengths[1], 0.006, ACCENT)
     return system
 
 

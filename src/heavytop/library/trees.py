@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
+from heavytop.library.looks import look_like_a_tricopter, look_like_an_arm
 from heavytop.system import Free, Inertia, JointForce, Revolute, Spherical, System
 
 LONGEST = 1000
@@ -45,6 +46,8 @@ def bare_tricopter_load() -> System:
         spinning = Inertia(0.02, moment_at_com=(4e-5, 6e-5, 1e-4))
         system.body(propeller, parent=arm, at=(0, 0, 0.05), joint=Revolute("z"), inertia=spinning)
         hinges += [arm, propeller]
+    roots = [so3.rotation_about("z", 2 * np.pi * k / 3) @ [0.25, 0, 0] for k in range(3)]
+    look_like_a_tricopter(system, hinges[::2], roots, 0.05)
     return _with_motors(system, *hinges)
 
 
@@ -67,6 +70,7 @@ def panda() -> System:
             inertia=Inertia(joint["mass"], np.array(joint["com"]), np.array(joint["moment_at_com"])),
         )
         parent = joint["name"]
+    look_like_an_arm(system, [j["name"] for j in joints], [np.array(j["position"]) for j in joints], 0.055)
     return _with_motors(system, *(joint["name"] for joint in joints))
 
 

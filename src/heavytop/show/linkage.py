@@ -215,7 +215,7 @@ class Linkage:
 
     def notes(self) -> list[str]:
         """What a reader of the page should know about the looks of the bodies."""
-        notes = [f"Not drawn: {problem}" for problem in self.shapes[1]]
+        notes = [f"Not drawn: {problem}" for problem in dict.fromkeys(self.shapes[1])]
         if self._bare:
             some = "Bodies without a shape" if self.shapes[0] else "Bodies"
             notes.append(

@@ -23,7 +23,7 @@ MOST_SLIDERS = 120
 def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mapping[str, Any] | None = None) -> Path:
     """Write a page of the model at ``q`` (default: neutral) with sliders; ``limits`` maps joints to bounds with lower and upper.
 
-    Models with loops are shown without sliders, as single joints of theirs cannot be moved alone.
+    Models with loops are shown without sliders, as single joints of theirs cannot be moved alone; those that only roll or skate have them.
     """
     if q is not None:
         start = np.asarray(q, dtype=float)
@@ -31,19 +31,28 @@ def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mappi
         start = model.assemble()[0] if model.is_constrained else model.neutral()
     linkage = Linkage(model, np.array([0.0, 1.0]), np.tile(start, (2, 1)), np.zeros((2, model.nu)), moves=False)
     scene = linkage.scene()
-    sliders = None if model.is_constrained else _Sliders(model, linkage, start, limits or {}).data(scene.bodies)
+    closed = model.is_constrained and bool(np.any(model.holonomic_rows))
+    sliders = _Sliders(model, linkage, start, limits or {}).data(scene.bodies, movable=not closed)
     highlights = [
-        ("degrees of freedom", str(model.nv)),
+        ("degrees of freedom", str(model.degrees_of_freedom(start) if model.is_constrained else model.nv)),
         ("mass", f"{model.mass:.4g} kg"),
     ]
     title = model.name[:1].upper() + model.name[1:]
     notes = linkage.notes()
     if linkage.is_timed:
         notes.append("What the time moves is shown where it is at t = 0.")
-    if model.is_constrained:
-        notes.append("A system with loops or constraints is shown at one configuration, without sliders.")
+    if closed:
+        notes.append("A system with loops is shown at one configuration, without sliders.")
     return write_page(
-        Report(title, f"{model.nv} velocities", scene, highlights=highlights, notes=notes, sliders=sliders), path
+        Report(
+            title,
+            f"{model.nv} {'velocity' if model.nv == 1 else 'velocities'}",
+            scene,
+            highlights=highlights,
+            notes=notes,
+            sliders=sliders,
+        ),
+        path,
     )
 
 
@@ -54,14 +63,14 @@ class _Sliders:
         self.model, self.linkage, self.q, self.limits = model, linkage, q, limits
         self.sliders: dict[str, dict[str, Any]] = {}
 
-    def data(self, bodies: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The document's part, or None if nothing can be moved."""
+    def data(self, bodies: Mapping[str, Any], movable: bool = True) -> dict[str, Any]:
+        """The document's part; without joints where nothing can be moved alone, or too much."""
         steps = self.model.description.graph.spanning_tree()
         for step in steps:
-            if step.edge.joint.coordinates.nq == 1 and _axis(step.edge.joint) is not None:
+            if movable and step.edge.joint.coordinates.nq == 1 and _axis(step.edge.joint) is not None:
                 self._slider(step)
-        if not 0 < len(self.sliders) <= MOST_SLIDERS:
-            return None
+        if len(self.sliders) > MOST_SLIDERS:
+            self.sliders.clear()
         frames = {name.replace("/", "\u2215"): name for name in self.model.description.graph.frames}
         placed = {}
         for name, body in bodies.items():
@@ -95,8 +104,9 @@ class _Sliders:
             offset, ratio = (float(self.linkage.number(x)[0]) for x in joint.follow(np.zeros(1), np.ones(1)))
             made |= {"joint": labels.index(source), "ratio": ratio, "offset": offset}
             made |= {"axis": self.linkage.number(axis).tolist(), "slides": joint.slides_along is not None}
-        elif joint.coordinates.nq:
-            at = at @ joint.pose(self.q[self.model.coordinates.q_slice(edge.label)])
+        elif not joint.is_fixed:
+            own, _ = joint.follow(self.q[self.model.coordinates.q_slice(source)], np.zeros(1))
+            at = at @ self.linkage.number(joint.pose(own))
         return made | {"at": _columns(at)}
 
 

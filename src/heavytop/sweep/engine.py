@@ -27,6 +27,8 @@ AHEAD = 3
 PATIENCE, LEAST_PATIENCE = 20.0, 60.0
 """A worker is taken for hanging after so many times the slowest chunk so far, and so many seconds."""
 POLL = 1.0
+REPLACED_AFTER = 5.0
+"""Seconds after which a dead worker that Dask has not restarted is replaced."""
 STARTS = 5
 """How often workers on this machine are started before it is given up."""
 CALM = {
@@ -319,18 +321,29 @@ def _local_cluster(workers: int | None) -> Any:
 
 
 class _Nurse:
-    """Replaces workers of a local cluster that are gone for good: Dask restarts one that dies, but not one that dies while it is restarted."""
+    """Replaces workers of a local cluster that are gone for good.
+
+    Dask restarts a worker that dies, but not one that dies while it starts: then its nanny gives up, or takes it for running.
+    """
 
     def __init__(self, cluster: Any) -> None:
         self._cluster, self._wanted = cluster, len(cluster.worker_spec)
+        self._dead_since: dict[Any, float] = {}
 
     def __call__(self) -> None:
         if len(self._cluster.scheduler_info["workers"]) < self._wanted:
             self._cluster.loop.add_callback(self._replace)
+        else:
+            self._dead_since.clear()
 
     def _replace(self) -> None:
-        gone = [name for name, nanny in self._cluster.workers.items() if nanny.status.name in ("closed", "failed")]
-        for name in gone:
-            del self._cluster.workers[name]
-        if gone:
-            self._cluster.scale(self._wanted)
+        now, nannies = time.monotonic(), dict(self._cluster.workers)
+        dead = {name for name, nanny in nannies.items() if not nanny.is_alive()}
+        self._dead_since = {name: self._dead_since.get(name, now) for name in dead}
+        closed = {name for name in dead if nannies[name].status.name in ("closed", "failed")}
+        late = {name for name, since in self._dead_since.items() if now - since > REPLACED_AFTER}
+        for name in closed | late:
+            del self._cluster.workers[name], self._dead_since[name]
+            if name not in closed:
+                self._cluster.loop.add_callback(nannies[name].close)
+        self._cluster.scale(self._wanted)

@@ -198,14 +198,21 @@ class BodyReader:
         return float(values[0]) if len(values) else 0.0
 
     def _limits(self, e: Element, kind: str, zero: float) -> JointLimits:
-        limited = e.get("limited", "auto")
+        limited, strength = e.get("limited", "auto"), self._strength(e)
         if limited == "false" or e.get("range") is None or (limited == "auto" and not self.settings.autolimits):
-            return JointLimits()
+            return JointLimits(effort=strength)
         low, high = e.numbers("range", 2)
         if kind not in ("hinge", "slide"):
             return JointLimits(upper=self.settings.angle(float(high)) if kind == "ball" else None)
         turn = self.settings.angle if kind == "hinge" else float
-        return JointLimits(turn(float(low)) - zero, turn(float(high)) - zero)
+        return JointLimits(turn(float(low)) - zero, turn(float(high)) - zero, effort=strength)
+
+    def _strength(self, e: Element) -> float | None:
+        """The largest force of all actuators in a joint."""
+        limited = e.get("actuatorfrclimited", "auto")
+        if e.get("actuatorfrcrange") is None or limited == "false":
+            return None
+        return float(np.max(np.abs(e.numbers("actuatorfrcrange", 2))))
 
     # --- inertia ----------------------------------------------------------------------------------------------------------
 

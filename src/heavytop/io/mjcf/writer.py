@@ -90,6 +90,12 @@ class MjcfWriter:
             made.attributes["axis"] = numbers(R @ joint.axis)
             if joint.limits.lower is not None and joint.limits.upper is not None:
                 made.attributes["range"] = numbers([joint.limits.lower, joint.limits.upper])
+            elif joint.limits.lower is not None or joint.limits.upper is not None:
+                report.lost("limit", joint.name, joint.where, "MJCF has ranges with two ends only")
+            if joint.limits.effort is not None:
+                made.attributes["actuatorfrcrange"] = numbers([-joint.limits.effort, joint.limits.effort])
+            if joint.limits.velocity is not None:
+                report.changed("joint", joint.name, joint.where, "without its largest speed, which MJCF does not have")
         named = {
             "stiffness": joint.stiffness,
             "springref": joint.rest,
@@ -105,10 +111,13 @@ class MjcfWriter:
             tag.attributes["quat"] = numbers(quaternion.quaternion_from_rotation(pose[:3, :3]))
 
     def _contents(self, body: Tag, link: RobotLink) -> None:
-        if link.mass is not None and link.name != WORLD:
+        if link.mass is not None and link.name != WORLD and (link.mass or np.any(link.moment)):
             J = link.moment
-            full = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
-            body.add("inertial", pos=numbers(link.com), mass=numbers(link.mass), fullinertia=full)
+            made = body.add("inertial", pos=numbers(link.com), mass=numbers(link.mass))
+            if np.array_equal(J, np.diag(np.diag(J))):  # zeros are allowed in this form only
+                made.attributes["diaginertia"] = numbers(np.diag(J))
+            else:
+                made.attributes["fullinertia"] = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
         for visual in link.visuals:
             geom = self._geom(visual.shape)
             if geom is None:

@@ -58,8 +58,11 @@ const main = async () => {
   document.querySelector(".layout").classList.toggle("solo", !plots.length);
   byId("panels").append(...plots.map((plot) => plot.node));
   if (report.sliders) {
-    byId("panels").append(new Sliders(report.sliders, stage).node);
-    document.querySelector(".layout").classList.remove("solo");
+    const sliders = new Sliders(report.sliders, stage);
+    if (report.sliders.joints.length) {
+      byId("panels").append(sliders.node);
+      document.querySelector(".layout").classList.remove("solo");
+    }
     document.querySelector(".show").classList.add("still");
   }
   const slider = byId("time");

@@ -1,0 +1,242 @@
+"""Plant and prototype about a configuration of rest, to first order and in numbers: the poles of a law before it is used.
+
+In the minimal tangent coordinates x = (xi, eta) of the plant, ``x' = A x + B u`` and its acceleration is ``a = a_x x + N u``. At rest the
+prototype equation of every law is ``Mbar a + Dbar v + Kbar delta = 0`` to first order, whence with H = N^T Mbar N
+
+    u = -H^+ N^T (Mbar a_x + Dbar v_x + Kbar delta_x) x.
+
+Everything but the moments of the prototype is computed once, so that a design can try thousands of prototypes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Floats, is_symbolic, to_sx
+from heavytop.control.samples import sample_configurations
+from heavytop.errors import ControlError, HeavytopError
+from heavytop.geometry import se3
+from heavytop.system import tangent
+from heavytop.system.names import WORLD
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from heavytop.control.prototype import Pair, Prototype
+    from heavytop.system.model import Model
+    from heavytop.system.moments import Moments
+
+UNSTABLE = 1e-3
+"""Real part, relative to the size of the poles, above which one is unstable for sure: those at zero scatter by rounding."""
+STEP = 1e-6
+"""Displacement (m, rad) of the central differences of poses."""
+BALANCED = 1e-6
+"""Share of the forces at rest that may be left unbalanced where the inputs hold a configuration."""
+UNREACHED = 1e-8
+"""Relative size below which a direction counts as out of reach of the inputs."""
+
+
+class UnstableWarning(UserWarning):
+    """A law does not hold the configuration of rest that it is made for.
+
+    >>> issubclass(UnstableWarning, UserWarning)
+    True
+    """
+
+
+class Interpreted:
+    """A model whose functions are interpreted: for a handful of calls, compiling would take longer."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def evaluate(self, name: str, *arguments: Any, parameters: Any = None) -> Any:
+        """As :meth:`.Model.evaluate`."""
+        results = self._model.traced(name)(*arguments, self._model.parameter_vector(parameters))
+        return results[0] if len(results) == 1 else results
+
+
+@dataclass(frozen=True, eq=False)
+class RestLoop:
+    """The plant about rest at q (nq,) with the inputs u (nu,) that hold it.
+
+    Attributes
+    ----------
+    A : (nx, nx), B : (nx, nu). by_x : (nv, nx) and directions N : (nv, nu): the acceleration. velocity : (nv, nx) and displacement : (nw, nx) of
+    the velocities of joints: deviations that x means. tangent : (nv, n) velocities that constraints leave.
+    """
+
+    model: Model
+    q: Floats
+    u: Floats
+    A: Floats
+    B: Floats
+    by_x: Floats
+    directions: Floats
+    velocity: Floats
+    displacement: Floats
+    tangent: Floats
+    joint_rows: Floats
+    names: tuple[str, ...]
+
+    @classmethod
+    def at(cls, model: Model, q: Any = None) -> RestLoop:
+        """About q; None: the neutral configuration, with loops the first that closes.
+
+        Raises
+        ------
+        ControlError
+            No inputs hold the model there, or friction that depends on reactions forbids to linearise.
+        """
+        if model.expressions.is_driven:
+            raise ControlError(f"constraints or the time drive {model.name!r}: it is never at rest.")
+        # Any: tangent asks only for what Interpreted hands on
+        plain: Any = Interpreted(model)
+        place = sample_configurations(model)[0] if q is None else model.coordinates.check(q, "q")
+        rest, p = np.zeros(model.nv), model.parameter_vector()
+        u = holding_inputs(model, place)
+        try:
+            minimal = tangent.minimal_tangent(plain, place, rest, None, ())
+            A, B = tangent.linearization(plain, place, rest, u, None, minimal)
+            _, by_q, by_v, by_u = tangent.acceleration_derivatives(plain, place, rest, u, None, minimal)
+        except HeavytopError as error:
+            raise ControlError(f"{model.name!r} cannot be linearised at {_short(place)}: {error}") from None
+        velocity = np.concatenate([minimal.K, minimal.N], axis=-1)
+        displacement = np.concatenate([minimal.D, np.zeros((minimal.D.shape[0], minimal.N.shape[1]))], axis=-1)
+        rows = model.traced("joint_rows")(place, p)[0]
+        by_x = np.concatenate([by_q, by_v], axis=-1)
+        return cls(model, place, u, A, B, by_x, by_u, velocity, displacement, minimal.N, rows, minimal.names)
+
+    @cached_property
+    def _moved(self) -> dict[str, tuple[Floats, Floats]]:
+        """Poses of every frame, displaced to both sides along each velocity of joints: (nw, 4, 4) twice."""
+        c, names = self.model.coordinates, self.model.description.graph.frames
+        steps = STEP * np.eye(c.nv)
+        sides = [
+            self.model.traced("poses")(
+                c.retract(np.broadcast_to(self.q, (c.nv, len(self.q))), s), self.model.parameter_vector()
+            )
+            for s in (steps, -steps)
+        ]
+        return {name: (np.asarray(a), np.asarray(b)) for name, a, b in zip(names, *sides, strict=True)}
+
+    def shift(self, pair: Pair) -> Floats:
+        """Twist (6, nw) of frame b relative to frame a per displacement along each velocity of joints."""
+        a, b = pair
+        count = self.model.coordinates.nv
+
+        def relative(side: int) -> Floats:
+            outer = np.broadcast_to(self._moved[b][side], (count, 4, 4))
+            return outer if a == WORLD else se3.inverse(np.broadcast_to(self._moved[a][side], (count, 4, 4))) @ outer
+
+        ahead, behind = relative(0), relative(1)
+        middle = se3.inverse(0.5 * (ahead + behind))
+        return se3.vee(middle @ (ahead - behind) / (2 * STEP)).T
+
+    def matrices(self, prototype: Prototype) -> tuple[Floats, Floats, Floats]:
+        """Mbar (nv, nv), Dbar v_x (nv, nx) and Kbar delta_x (nv, nx) of a prototype without symbols."""
+        Mbar = self.weighed({(WORLD, b): m for b, m in prototype.inertia.items()}) @ self.joint_rows
+        damping = self.weighed(prototype.damping) @ self.joint_rows @ self.velocity
+        return Mbar, damping, self.weighed(prototype.stiffness) @ self.displacement
+
+    def weighed(self, pairs: Mapping[Pair, Moments]) -> Floats:
+        """sum J^T X J_w (nv, nw)."""
+        total = np.zeros((self.model.nv, self.joint_rows.shape[0]))
+        for pair, moments in pairs.items():
+            J = self.shift(pair)
+            total = total + (J @ self.joint_rows).T @ numeric(self.model, moments.matrix) @ J
+        return total
+
+    def gain(self, Mbar: Floats, damping: Floats, stiffness: Floats, metric: str = "prototype") -> Floats:
+        """F (nu, nx) of the law's u = u_0 + F x."""
+        N = self.directions
+        if metric == "model":
+            M = self.model.traced("mass_matrix")(self.q, self.model.parameter_vector())[0]
+            T = self.tangent
+            wish = -T @ np.linalg.solve(T.T @ Mbar @ T, T.T @ (damping + stiffness))
+            return -np.linalg.pinv(N.T @ M @ N, rcond=1e-12, hermitian=True) @ (N.T @ M @ (self.by_x - wish))
+        H = N.T @ Mbar @ N
+        return -np.linalg.pinv(H, rcond=1e-12, hermitian=True) @ (N.T @ (Mbar @ self.by_x + damping + stiffness))
+
+    def poles(self, prototype: Prototype, metric: str = "prototype") -> np.ndarray:
+        """Poles (nx,) of a law of this prototype, without its limits and integrals, slowest first."""
+        return ordered(np.linalg.eigvals(self.A + self.B @ self.gain(*self.matrices(prototype), metric)))
+
+    @cached_property
+    def reached(self) -> Floats:
+        """Orthonormal basis (nx, n) of the deviations that the inputs can cause, by the staircase of A and B."""
+        size = max(np.linalg.norm(self.A, 2), 1e-300)
+        basis = np.zeros((len(self.A), 0))
+        block = self.B / max(np.linalg.norm(self.B, 2), 1e-300)
+        while block.shape[1]:
+            block = block - basis @ (basis.T @ block)
+            block = block - basis @ (basis.T @ block)
+            U, s, _ = np.linalg.svd(block, full_matrices=False)
+            block = U[:, s > UNREACHED]
+            basis = np.concatenate([basis, block], axis=1)
+            block = self.A @ block / size
+        return basis
+
+    @property
+    def fixed_poles(self) -> np.ndarray:
+        """Poles that no input changes."""
+        from scipy.linalg import null_space
+
+        rest = null_space(self.reached.T) if self.reached.shape[1] else np.eye(len(self.A))
+        return ordered(np.linalg.eigvals(rest.T @ self.A @ rest))
+
+
+def unstable(poles: np.ndarray) -> np.ndarray:
+    """Those with a real part that rounding does not explain."""
+    return poles[np.real(poles) > UNSTABLE * max(float(np.median(np.abs(poles))), 1e-9)]
+
+
+def holding_inputs(model: Model, q: Floats) -> Floats:
+    """The least inputs (nu,) that hold a model at rest at q.
+
+    Raises
+    ------
+    ControlError
+        There are none: what is left unbalanced, and where.
+    """
+    rest, p = np.zeros(model.nv), model.parameter_vector()
+    needed = model.traced("inverse_dynamics")(q, rest, rest, p)[0]
+    columns = model.traced("input_matrix")(q, p)[0] if model.nu else np.zeros((model.nv, 0))
+    if model.is_constrained:
+        columns = np.concatenate([columns, model.traced("constraint_jacobian")(q, p)[0].T], axis=1)
+    found = np.linalg.lstsq(columns, needed, rcond=1e-9)[0] if columns.shape[1] else np.zeros(0)
+    left = needed - columns @ found
+    if np.max(np.abs(left), initial=0.0) > BALANCED * max(np.max(np.abs(needed), initial=0.0), 1e-9):
+        worst = int(np.argmax(np.abs(left)))
+        raise ControlError(
+            f"{model.name!r} is not in balance at rest at {_short(q)}: no inputs hold it, {left[worst]:.4g} are left along "
+            f"{model.v_names[worst]!r}. Give a configuration of balance: heavytop.control.equilibrium(model, guess) finds one."
+        )
+    return found[: model.nu]
+
+
+def numeric(model: Model, matrix: Any) -> Floats:
+    """A matrix of moments with the model's own parameters in place of symbols."""
+    if not is_symbolic(matrix):
+        return matrix
+    import casadi
+
+    function = casadi.Function("numbers", [to_sx(model.expressions.p)], [to_sx(matrix)])
+    return np.reshape(np.array(function(model.parameter_vector())), tuple(matrix.shape))
+
+
+def ordered(values: np.ndarray) -> np.ndarray:
+    """Slowest first."""
+    return values[np.lexsort((np.imag(values), np.round(-np.real(values), 9)))]
+
+
+def _short(q: Floats) -> str:
+    shown = ", ".join(f"{x:.4g}" for x in q[:8])
+    return f"q = ({shown}{', ...' if len(q) > 8 else ''})"

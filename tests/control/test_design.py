@@ -1,0 +1,189 @@
+"""Prototypes for any model: the poles asked for, or a word which cannot be had; laws that tell their poles and warn."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop import System, copters
+from heavytop.control import (
+    Design,
+    Prototype,
+    UnstableWarning,
+    Weights,
+    energy_law,
+    hover,
+    poles_of,
+)
+from heavytop.control.design import _Base, _Problem
+from heavytop.control.rest_loop import RestLoop
+from heavytop.errors import ControlError
+from heavytop.system import (
+    Damping,
+    Free,
+    Inertia,
+    JointForce,
+    Model,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Stiffness,
+    Thruster,
+)
+
+LATERAL = [-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j]
+
+
+def satellite() -> System:
+    """A hull with three wheels: torques between them, the sum of momenta stays."""
+    system = System(gravity=(0.0, 0.0, 0.0), name="satellite")
+    system.body("hull", joint=Spherical(), inertia=Inertia(20.0, moment_at_com=(2.0, 2.5, 3.0)))
+    for k, axis in enumerate("xyz"):
+        moment = np.full(3, 0.006)
+        moment[k] = 0.01
+        system.body(f"wheel_{axis}", parent="hull", joint=Revolute(axis), inertia=Inertia(1.0, moment_at_com=moment))
+        system.input(axis, JointForce(f"wheel_{axis}"))
+    return system
+
+
+def quadcopter_with_arm() -> System:
+    """A quadcopter with two links that hang down, each with a motor."""
+    system = System(name="quadcopter with arm")
+    system.body("hull", joint=Free(), inertia=Inertia(0.9, moment_at_com=(0.008, 0.008, 0.014)))
+    for k in range(4):
+        at = (0.2 * np.cos(k * np.pi / 2), 0.2 * np.sin(k * np.pi / 2), 0.0)
+        system.input(f"rotor{k}", Thruster("hull", at=at, drag_ratio=0.016 * (-1) ** k))
+    link = Inertia(0.1, com=(0, 0, -0.1), moment_at_com=(4e-4, 4e-4, 5e-5))
+    system.body("upper", parent="hull", at=(0, 0, -0.05), joint=Revolute("y"), inertia=link)
+    system.body("lower", parent="upper", at=(0, 0, -0.2), joint=Revolute("y"), inertia=link)
+    for name in ("upper", "lower"):
+        system.input(f"{name}_motor", JointForce(name))
+    return system
+
+
+def made(model: Model, poles, **options) -> Prototype:
+    return Prototype.for_model(model, poles=poles, quiet=True, **options)
+
+
+def check(model: Model, prototype: Prototype, q=None) -> None:
+    """All poles within 1 %, by the exact linearisation of the law's own expressions, and every distribution positive."""
+    design = prototype.design
+    assert isinstance(design, Design)
+    assert design.is_met, design.report()
+    for _, moments in prototype._all():
+        assert np.linalg.eigvalsh(moments.matrix)[0] > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnstableWarning)
+        law = energy_law(model, prototype, at=q)
+    exact = np.poly(hover(law, design.q).poles)
+    wanted = np.poly(np.concatenate([design.asked, design.fixed]))
+    np.testing.assert_allclose(exact, wanted, rtol=5e-3, atol=1e-6 * np.max(np.abs(wanted)))
+    np.testing.assert_allclose(np.poly(law.poles()), exact, rtol=1e-5, atol=1e-6 * np.max(np.abs(exact)))
+
+
+@pytest.mark.parametrize("name", ["cart_pole", "furuta"])
+def test_upright_pendulums(name: str) -> None:
+    model = getattr(ht.library, name)().derive(native=False)
+    check(model, made(model, [-2.0, -3.0, -4 + 2j, -4 - 2j]))
+
+
+def test_satellite_with_wheels() -> None:
+    model = satellite().derive(native=False)
+    prototype = made(model, [*poles_of(0.5, 0.8), *poles_of(0.6, 0.8), *poles_of(0.7, 0.8)], bodies=("hull",))
+    assert prototype.design is not None
+    assert len(prototype.design.fixed) == 6
+    np.testing.assert_allclose(prototype.design.fixed, 0.0, atol=1e-3)
+    assert prototype.design.is_met
+
+
+def test_bicopter() -> None:
+    """Different levers in both lateral directions: found without a formula."""
+    model = copters.bicopter().model
+    check(model, made(model, [*LATERAL, *LATERAL, *poles_of(3.0, 0.9), *poles_of(2.0, 1.2)]))
+
+
+@pytest.mark.slow
+def test_quadcopter_with_arm() -> None:
+    model = quadcopter_with_arm().derive(native=False)
+    arm = [*poles_of(8.0, 0.8), *poles_of(10.0, 0.8)]
+    check(model, made(model, [*LATERAL, *LATERAL, *poles_of(2.0, 1.0), *poles_of(3.0, 0.9), *arm]))
+
+
+def test_weights_give_the_poles_of_the_regulator() -> None:
+    model = ht.library.cart_pole().derive(native=False)
+    prototype = Prototype.for_model(model, weights=Weights(), quiet=True)
+    assert prototype.design is not None
+    assert prototype.design.is_met
+    A, B = model.linearize(model.neutral())
+    regulator = ht.control.lqr(model, model.neutral(), step=1e-4)
+    expected = np.linalg.eigvals(A - B @ regulator.gains[0])
+    np.testing.assert_allclose(np.poly(prototype.design.achieved), np.poly(expected), rtol=2e-3)
+
+
+def test_a_loop_gets_its_poles() -> None:
+    system = ht.library.four_bars(1)
+    system.input("motor", JointForce("crank0"))
+    model = system.derive(native=False)
+    q, _ = model.assemble([1.2, 1.0, -1.0])
+    check(model, made(model, [-3.0, -4.0], q=q), q)
+
+
+def test_what_cannot_be_had() -> None:
+    """The vertical motion and the lateral ones share one isotropic stiffness; a mass on a rail without a motor stays where it is."""
+    model = satellite().derive(native=False)
+    with pytest.raises(ControlError, match=r"place 6 poles at this configuration; 6 further ones are fixed, got 12"):
+        made(model, [-1.0] * 12)
+    with pytest.raises(ControlError, match="either poles=... or weights="):
+        Prototype.for_model(model)
+    with pytest.raises(ControlError, match="negative real parts"):
+        made(model, 1.0)
+    with pytest.raises(ControlError, match="conjugate pairs"):
+        made(model, [-1 + 1j, -1, -1, -1, -1, -1])
+    with pytest.raises(ControlError, match="is not in balance at rest"):
+        made(ht.library.cart_pole().derive(native=False), -1.0, q=[0.4, 0.3])
+
+
+def test_the_report_names_what_was_missed() -> None:
+    told = Design(np.array([-1.0 + 0j, -2.0]), np.array([-1.001 + 0j, -2.2]), np.array([0j]), np.zeros(1))
+    assert told.missed.tolist() == [False, True]
+    assert "asked   -2.0000   +0.0000i   got   -2.2000   +0.0000i   cannot be had" in told.report()
+
+
+def test_derivatives_of_the_design() -> None:
+    model = ht.library.furuta().derive(native=False)
+    bodies, rng = tuple(model.description.inertias), np.random.default_rng(0)
+    asked = np.array([-3, -4, -5 + 2j, -5 - 2j])
+    problem = _Problem(RestLoop.at(model), bodies, _Base.of(model, bodies, 4.0), {}, asked)
+    x, step = 0.3 * rng.standard_normal(60), 1e-6
+    for direction in rng.standard_normal((3, 60)):
+        ends = [problem.residual(x + s * step * direction, x, False, 0.1) for s in (1, -1)]
+        slope = problem.jacobian(x, x, False, 0.1) @ direction
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), atol=1e-5 * np.max(np.abs(slope)))
+
+
+def test_an_unstable_law_warns_with_its_poles() -> None:
+    """A guess for the cart-pole that looks reasonable."""
+    model = ht.library.cart_pole().derive(native=False)
+    guess = {name: Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)) for name in model.body_names}
+    damping = {name: Damping(2.0, moment_at_center=(0.2, 0.2, 0.2)) for name in model.body_names}
+    stiffness = {name: Stiffness(1.0, moment_at_center=(0.1, 0.1, 0.1)) for name in model.body_names}
+    with pytest.warns(
+        UnstableWarning, match=r"does not hold the neutral configuration: unstable poles [0-9.]+ 1/s.*for_model"
+    ):
+        law = energy_law(model, Prototype(guess, damping, stiffness))
+    assert np.max(law.poles().real) > 0.1
+    np.testing.assert_allclose(law.poles(), hover(law).poles, atol=1e-6)
+
+
+def test_a_stable_law_is_silent_and_another_place_can_be_named() -> None:
+    system = System(name="slope")
+    system.body("cart", joint=Prismatic("x"), inertia=Inertia(1.0))
+    system.input("force", JointForce("cart"))
+    prototype = Prototype({"cart": Inertia(1.0)}, {"cart": Damping(3.0)}, {"cart": Stiffness(2.0)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        law = energy_law(system.derive(native=False), prototype, at=[2.0])
+    np.testing.assert_allclose(law.poles(), [-1.0, -2.0], atol=1e-8)
