@@ -73,7 +73,10 @@ def test_divergence_is_an_exit_code(tmp_path: Path) -> None:
         (("pendulum", "--integrator", "euler"), "unknown integrator 'euler'"),
         (("pendulum", "--step", "-1"), "step must be positive"),
         (("pendulum", "--out", "nowhere/run.nc"), "the folder 'nowhere' does not exist"),
-        (("pendulum", "--until", "0.1", "--plot", "run.xyz"), "cannot draw 'run.xyz'"),
+        (
+            ("pendulum", "--until", "0.1", "--plot", "run.xyz"),
+            "--plot: the name must end with .png or .pdf or .svg, got 'run.xyz'",
+        ),
         (("nothing.py",), "the file 'nothing.py' does not exist"),
     ],
 )

@@ -23,11 +23,9 @@ COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, do
 
 app = typer.Typer(
     name="heavytop",
-    help="Derive, simulate and control rigid-body systems globally, without singularities, from energy.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -48,7 +46,8 @@ def main(
 ) -> None:
     """Derive, simulate and control rigid-body systems globally, without singularities, from energy.
 
-    Start with `heavytop fly` or `heavytop derive furuta`, or with `heavytop doctor` if something is wrong.
+    Start with `heavytop fly`, then `heavytop derive furuta` or `heavytop simulate heavy-top --page top.html`; `heavytop doctor` if something
+    is wrong. Every command has `--help` with examples.
 
     >>> from typer.testing import CliRunner
     >>> CliRunner().invoke(app, ["--version"]).exit_code

@@ -9,18 +9,20 @@ from typing import Annotated
 import typer
 
 from heavytop._files import write_whole
+from heavytop.cli.choices import LIST_SYSTEMS, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
 from heavytop.cli.terminal import console, fail, reported
 
 
 @reported
 def derive(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
     latex: Annotated[bool, typer.Option("--latex", help="All equations as LaTeX.")] = False,
     text: Annotated[bool, typer.Option("--text", help="All equations as text.")] = False,
     json: Annotated[bool, typer.Option("--json", help="All equations as JSON with Python expressions.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of the terminal.")] = None,
     base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Derive the equations of motion `M a + c + D v + fK + fG = B u`.
 

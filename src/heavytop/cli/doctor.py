@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from heavytop.cli.choices import JSON
 from heavytop.cli.terminal import FAILURE, console, reported
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "xarray", "h5netcdf", "matplotlib", "k3d")
 
@@ -16,6 +21,7 @@ PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "x
 @reported
 def doctor(
     clear_cache: Annotated[bool, typer.Option("--clear-cache", help="Remove all cached native code first.")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show versions, processor and cache folder, and check in a few seconds that the installation computes right.
 
@@ -23,26 +29,44 @@ def doctor(
 
     Examples: `heavytop doctor`, `heavytop doctor --clear-cache`
     """
-    from rich.table import Table
-
-    screen = console()
+    screen = console(stderr=json)
     if clear_cache:
         from heavytop.compile import Cache
 
         store = Cache()
         screen.print(f"removed {store.clear()} cached files from {store.folder}\n")
+    facts = _facts()
+    if json:
+        from heavytop.cli.data import print_json
+
+        done = list(_checks())
+        checks = [{"check": check.note, "passed": check.passed, "seconds": check.seconds} for check in done]
+        print_json({"facts": dict(facts), "checks": checks, "ok": all(check.passed for check in done)})
+        failures = sum(not check.passed for check in done)
+    else:
+        failures = _print(screen, facts)
+    if failures:
+        raise typer.Exit(FAILURE)
+
+
+def _print(screen: Console, facts: list[tuple[str, str]]) -> int:
+    """Print the facts, then a line for each check as it is done; the number of failures."""
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
-    for label, value in _facts():
+    for label, value in facts:
         table.add_row(label, value)
     screen.print(table)
     screen.print()
-    failures = _checks(screen)
-    if failures:
-        screen.print(f"\n[bold red]{failures} of the checks failed.[/]")
-        raise typer.Exit(FAILURE)
-    screen.print("\n[bold green]All is well.[/]")
+    failures = 0
+    for check in _checks():
+        failures += not check.passed
+        screen.print("[green]✓[/] " if check.passed else "[red]✗[/] ", end="")
+        screen.print(f"{check.note}  {check.seconds:.2f} s", markup=False)
+    screen.print(f"\n[bold red]{failures} of the checks failed.[/]" if failures else "\n[bold green]All is well.[/]")
+    return failures
 
 
 def _facts() -> list[tuple[str, str]]:
@@ -106,11 +130,16 @@ def _cache() -> str:
     return f"{stats.folder}: {stats.entries} entries, {stats.bytes / 2**20:.1f} of {stats.limit / 2**20:.0f} MB{state}"
 
 
-def _checks(screen) -> int:
-    """Run the checks, print one line each; the number of failures."""
+class _Check(NamedTuple):
+    note: str
+    passed: bool
+    seconds: float
+
+
+def _checks() -> Iterator[_Check]:
+    """The checks, one after the other."""
     from heavytop.cli.selfcheck import CHECKS
 
-    failures = 0
     for check in CHECKS:
         start = perf_counter()
         try:
@@ -119,8 +148,4 @@ def _checks(screen) -> int:
             note = f"{result.what:<38} deviation {result.deviation:.1e} (allowed {result.allowed:.0e})"
         except Exception as error:
             passed, note = False, f"{check.__name__}: {type(error).__name__}: {error}"
-        failures += not passed
-        mark = "[green]✓[/]" if passed else "[red]✗[/]"
-        screen.print(f"{mark} ", end="")
-        screen.print(f"{note}  {perf_counter() - start:.2f} s", markup=False)
-    return failures
+        yield _Check(note, passed, perf_counter() - start)

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from heavytop.cli.choices import LIST_SYSTEMS, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
 from heavytop.cli.terminal import console, fail, reported
 
 
 @reported
 def export(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
     folder: Annotated[Path, typer.Argument(help="Folder to write to; made if it does not exist.")],
     functions: Annotated[
         str, typer.Option("--functions", "-f", help="Functions of the model, separated by commas.")
@@ -23,6 +24,7 @@ def export(
         bool, typer.Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
     ] = False,
     base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Write a model as C99 without dependencies: source, header, a test with vectors, README and Makefile.
 

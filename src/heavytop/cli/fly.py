@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heavytop._names import safe_name
+from heavytop.cli.choices import JSON, check_places, complete_vehicle
 from heavytop.cli.terminal import FAILURE, console, fail, reported
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 @reported
 def fly(
     vehicle: Annotated[
-        str, typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.")
+        str,
+        typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
     ] = "quadcopter",
     maneuver: Annotated[
         str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver, or a TOML file to plan.")
@@ -48,6 +50,7 @@ def fly(
         bool, typer.Option("--live", help="Fly it in real time in the cockpit instead (needs the extra live).")
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Fly a vehicle through a maneuver, print how it went and write a page with the flight in 3-D.
 
@@ -69,7 +72,7 @@ def fly(
     from heavytop.copters.flight import fly as fly_vehicle
     from heavytop.simulate.outcome import Ending
 
-    _check_folders(out, save)
+    check_places(out=(out, (".html", ".htm")), save=(save, ()))
     begin = perf_counter()
     screen = console(stderr=True)
     with screen.status("loading") as status:
@@ -104,10 +107,13 @@ def fly(
         page = write_flight(flight, out or Path(f"{_file_name(craft.name)}-{_file_name(flight.maneuver.name)}.html"))
         if save is not None:
             flight.run.save(save)
-    _print(flight, perf_counter() - begin)
-    if save is not None:
-        typer.echo(f"run:  {save}")
-    typer.echo(f"page: {page}")
+    if json:
+        _print_json(flight, page, save)
+    else:
+        _print(flight, perf_counter() - begin)
+        if save is not None:
+            typer.echo(f"run:  {save}")
+        typer.echo(f"page: {page}")
     if open_page and has_desktop():
         import webbrowser
 
@@ -146,12 +152,6 @@ def has_desktop() -> bool:
     return not os.environ.get("SSH_CONNECTION")
 
 
-def _check_folders(*paths: Path | None) -> None:
-    for path in paths:
-        if path is not None and not path.resolve().parent.is_dir():
-            raise fail(f"cannot write {str(path)!r}: the folder {str(path.resolve().parent)!r} does not exist.")
-
-
 def _print(flight: Flight, seconds: float) -> None:
     from rich.table import Table
 
@@ -175,6 +175,14 @@ def _print(flight: Flight, seconds: float) -> None:
     screen.print(
         f"{flight.t[-1]:.3g} s of flight in {1000 * t.wall_seconds:.3g} ms ({t.steps_per_second:,.0f} steps/s); all in all {seconds:.1f} s"
     )
+
+
+def _print_json(flight: Flight, page: Path, save: Path | None) -> None:
+    from heavytop.cli.data import outcome_data, print_json
+
+    flown = {"vehicle": flight.vehicle.name, "maneuver": flight.maneuver.name, "law": flight.law}
+    files = {"page": page, "run": save}
+    print_json({**flown, "outcome": outcome_data(flight.outcome), "figures": flight.numbers(), "files": files})
 
 
 def _list() -> None:

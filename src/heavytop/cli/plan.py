@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from heavytop.cli.choices import JSON, check_places
 from heavytop.cli.terminal import FAILURE, fail, reported
 
 
@@ -19,6 +20,7 @@ def plan(
     save: Annotated[Path | None, typer.Option("--save", help="Write the motion as netCDF.")] = None,
     tolerance: Annotated[float | None, typer.Option("--tolerance", help="Largest defect of an interval.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the ready-made problems.")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Plan an optimal motion and report its duration, cost, accuracy and what limits it.
 
@@ -32,9 +34,7 @@ def plan(
         for name, make in problems.PROBLEMS.items():
             typer.echo(f"{name:12} {(make.__doc__ or '').strip().splitlines()[0]}")
         return
-    for path in (out, save):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise fail(f"the folder {str(path.parent)!r} does not exist.")
+    check_places(out=(out, (".html", ".htm")), save=(save, ()))
     if study.endswith(".toml"):
         if not Path(study).is_file():
             raise fail(f"the file {study!r} does not exist.")
@@ -45,15 +45,24 @@ def plan(
         found = task.plan(**({} if tolerance is None else {"tolerance": tolerance}))
     except InfeasibleError as error:
         raise fail(str(error), FAILURE) from None
-    typer.echo(found.report())
+    if not json:
+        typer.echo(found.report())
     if save is not None:
         found.run().save(save)
-        typer.echo(f"wrote {save}")
     if out is not None:
         from heavytop.show.page import write_page
         from heavytop.show.plan_report import plan_report
 
         write_page(plan_report(found), out)
-        typer.echo(f"wrote {out}")
+    if json:
+        from heavytop.cli.data import print_json
+
+        facts = ("duration", "cost", "iterations", "accuracy", "converged", "message")
+        held = [{"label": item.label, "from": item.times[0], "to": item.times[-1]} for item in found.active]
+        content = {name: getattr(found, name) for name in facts}
+        print_json({"system": found.model.name, **content, "held_by": held, "files": [p for p in (save, out) if p]})
+    else:
+        for path in filter(None, (save, out)):
+            typer.echo(f"wrote {path}")
     if not found.converged:
         raise typer.Exit(FAILURE)

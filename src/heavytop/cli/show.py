@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
+from heavytop.cli.choices import LIST_SYSTEMS, check_places, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, load_target
 from heavytop.cli.terminal import reported
 
 
 @reported
 def show(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
     base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Write a page of a system at rest with a slider for every joint.
 
@@ -24,6 +26,7 @@ def show(
     """
     from heavytop import library
 
+    check_places(out=(out, (".html", ".htm")))
     found = load_target(target, base)
     page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
     model = derived(found, native=False)

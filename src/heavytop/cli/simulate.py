@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, check_places, complete_integrator, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, is_robot, load_target, names_of_file
 from heavytop.cli.terminal import FAILURE, fail, reported
 
@@ -21,7 +22,7 @@ PUSH = 0.5
 
 @reported
 def simulate(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
     until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
     step: Annotated[
         float | None,
@@ -31,7 +32,10 @@ def simulate(
             "systems that are stiff.",
         ),
     ] = None,
-    integrator: Annotated[str, typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...")] = "rkmk4",
+    integrator: Annotated[
+        str,
+        typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...", autocompletion=complete_integrator),
+    ] = "rkmk4",
     every: Annotated[
         int | None, typer.Option("--every", help="Steps between records; 10 if not given, with rkmk45 1.")
     ] = None,
@@ -42,6 +46,8 @@ def simulate(
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the run into this file (png, pdf, svg).")] = None,
     page: Annotated[Path | None, typer.Option("--page", help="Write a page with the moving system (html).")] = None,
     base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    json: Annotated[bool, JSON] = False,
+    listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Simulate a system on its manifold and report outcome, energy balance and drift of every invariant.
 
@@ -52,30 +58,36 @@ def simulate(
     """
     from heavytop import library
     from heavytop.simulate import simulate as run_simulation
+    from heavytop.simulate.integrators import as_integrator
 
+    check_places(out=(out, ()), plot=(plot, FIGURES), page=(page, (".html", ".htm")))
+    method = as_integrator(integrator)
     step = step if step is not None else 1e-3 if is_file(target) else library.step(target)
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}
     model = derived(names["system"] if names else load_target(target, base))
     start = _start(model, names, q, v, seed, None if is_file(target) else target)
-    for path in (out, plot, page):
-        if path is not None and not path.parent.exists():
-            raise fail(f"the folder {str(path.parent)!r} does not exist.")
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
     record_every = every if every is not None else 1 if integrator == "rkmk45" else 10
-    run = run_simulation(model, start, until, step, integrator, record_every=record_every, **options)
-    run.report()
+    run = run_simulation(model, start, until, step, method, record_every=record_every, **options)
+    if not json:
+        run.report()
+    written = []
     if out is not None:
         run.save(out)
-        typer.echo(f"wrote {out}")
+        written.append(out)
     if plot is not None:
-        try:
-            run.plot(plot)
-        except ValueError as error:
-            raise fail(f"cannot draw {str(plot)!r}: {error}.") from None
-        typer.echo(f"wrote {plot}")
+        run.plot(plot)
+        written.append(plot)
     if page is not None:
         run.show(page)
-        typer.echo(f"wrote {page}")
+        written.append(page)
+    if json:
+        from heavytop.cli.data import print_json, run_data
+
+        print_json({**run_data(run), "files": written})
+    else:
+        for path in written:
+            typer.echo(f"wrote {path}")
     if not run.outcome.ok:
         raise typer.Exit(FAILURE)
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -101,6 +102,17 @@ def names() -> tuple[str, ...]:
     True
     """
     return (*_BUILDERS, *(f"{name}:N" for name in _COUNTED))
+
+
+def summaries() -> dict[str, str]:
+    """What each built-in system is, in a line.
+
+    >>> summaries()["pendulum"]
+    'A point mass m on a rod of length l without mass'
+    """
+    builders = {**_BUILDERS, **{f"{name}:N": builder for name, builder in _COUNTED.items()}}
+    first = lambda text: re.split(r"[:;]|\.\s|\.$", " ".join(text.replace("``", "").split()))[0]  # noqa: E731
+    return {name: first(builder.__doc__ or "") for name, builder in builders.items()}
 
 
 def load(name: str) -> System:

@@ -1,0 +1,81 @@
+"""What all commands share: lists, JSON, completion, and refusals before the work starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from heavytop import library
+from heavytop.cli import app
+from heavytop.cli.choices import complete_integrator, complete_system, complete_vehicle
+from heavytop.cli.data import _plain
+
+
+def shell(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", ["simulate", "derive", "export", "show"])
+def test_every_command_lists_its_systems(command: str) -> None:
+    lines = shell(command, "--list").splitlines()
+    assert [line.split()[0] for line in lines[:-1]] == list(library.names())
+    assert all(len(line.split()) > 1 for line in lines)
+
+
+def test_a_run_as_json(tmp_path: Path) -> None:
+    content = json.loads(shell("simulate", "pendulum", "--until", "0.1", "--json", "--out", str(tmp_path / "run.nc")))
+    assert content["outcome"]["ok"]
+    assert content["end"]["time"] == pytest.approx(0.1)
+    assert set(content["end"]["q"]) == {"theta.angle"}
+    assert content["drift"]["energy"]["relative"] < 1e-9
+    assert content["files"] == [str(tmp_path / "run.nc")]
+
+
+def test_doctor_as_json() -> None:
+    content = json.loads(shell("doctor", "--json"))
+    assert content["ok"]
+    assert all(check["passed"] for check in content["checks"])
+    assert "heavytop" in content["facts"]
+
+
+def test_numbers_that_json_lacks_are_null() -> None:
+    assert _plain({"a": [float("nan"), 1.0], "b": Path("x")}) == {"a": [None, 1.0], "b": "x"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ("simulate", "pendulum", "--plot", "x.foo"),
+            "--plot: the name must end with .png or .pdf or .svg, got 'x.foo'",
+        ),
+        (("simulate", "pendulum", "--page", "x.png"), "--page: the name must end with .html"),
+        (("simulate", "pendulum", "--integrator", "rk5"), "unknown integrator 'rk5'"),
+        (("show", "pendulum", "--out", "nowhere/x.html"), "the folder 'nowhere' does not exist"),
+        (("fly", "--out", "."), "is a folder"),
+        (("plan", "gates", "--out", "x.png"), "--out: the name must end with .html"),
+    ],
+)
+def test_refused_before_the_work_starts(
+    arguments: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("heavytop.system.System.derive", lambda *a, **k: pytest.fail("derived before it was refused"))
+    assert says in " ".join(shell(*arguments, code=2).split())
+
+
+def test_completion() -> None:
+    assert "furuta" in complete_system("fu")
+    assert "quadcopter" in complete_vehicle("qu")
+    assert complete_integrator("rkmk4") == ["rkmk4", "rkmk45"]
+    assert "--install-completion" in shell("--help")
+
+
+def test_without_arguments_it_says_what_to_do_first() -> None:
+    result = CliRunner().invoke(app, [])
+    assert "heavytop fly" in result.output
