@@ -14,11 +14,12 @@ The alarm is a NaN in a part of the state that nobody else reads, so that the na
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, shape, symbol, vector
+from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, shape, symbol, vector
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.slots import Slot
@@ -111,19 +112,26 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     h = symbol("h")
     fastest = np.maximum(before[FASTEST], kinetic)
     error = np.abs(balance - before[BALANCE])
-    counts = error > COUNTED * fastest + ROUNDING * sizes + h * np.abs(given - before[POWER])
-    loss = before[LOSS] + np.where(counts, error / np.where(counts, fastest, 1.0), 0.0)
-    miss = np.maximum(before[MISS], _largest(miss) / (1.0 + _largest(s["v"])))
-    branch = np.minimum(before[BRANCH], _least(branches))
-    gain = np.maximum(before[GAIN], gains[0])
-    fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), np.logical_and(branch >= 0.0, gain < 1.0))
-    worst = np.logical_or(error > before[WORST], gain >= 1.0)
-    q = np.where(worst, s["q"], before[HEAD:])
-    alarm = np.where(fine, 0.0, np.nan)
-    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain)
-    # once the alarm was given, or the state is not finite, what was seen stays
+    # once the alarm was given, or the state is not finite, what was seen stays; what is only compared with the next step need not
     running = np.logical_and(before[ALARM] == 0.0, error < np.inf)
-    value = np.where(running, concatenate(after, q), before)
+    explained = COUNTED * fastest + ROUNDING * sizes + h * np.abs(given - before[POWER])
+    counts = np.logical_and(running, error > explained)
+    loss = before[LOSS] + np.where(counts, error / np.where(counts, fastest, 1.0), 0.0)
+    everything = concatenate(*s.values())
+
+    def seen(value: Array, name: int, worse: Callable[[Array, Array], Array]) -> Array:
+        """The worse of what was seen before and now."""
+        now = worse(before[name], value)
+        return np.where(running, now, before[name]) if is_symbolic(value) and depends_on(value, everything) else now
+
+    miss = seen(_largest(miss) / (1.0 + _largest(s["v"])), MISS, np.maximum)
+    branch, gain = seen(_least(branches), BRANCH, np.minimum), seen(gains[0], GAIN, np.maximum)
+    fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), np.logical_and(branch >= 0.0, gain < 1.0))
+    worst = np.logical_and(running, np.logical_or(error > before[WORST], gain >= 1.0))
+    q = np.where(worst, s["q"], before[HEAD:])
+    alarm = before[ALARM] + np.where(fine, 0.0, np.nan)
+    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain)
+    value = concatenate(after, q)
     return trace_of("watch", {**s, "h": h, **more, "watch": before}, {"watch": value})
 
 
