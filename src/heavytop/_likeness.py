@@ -175,7 +175,8 @@ class _Walk:
         self.parts.append(tuple(element.element_hash() for element in matrix.nonzeros()))
 
     def _function(self, value: FunctionType) -> None:
-        trusted = _trusted(value.__module__)
+        home = sys.modules.get(value.__module__) if _trusted(value.__module__) else None
+        trusted = home is not None and vars(home) is value.__globals__  # it does not merely claim to be from there
         self.parts.append(Same(value.__code__) if trusted else value.__code__)
         for part in (value.__defaults__, value.__kwdefaults__, value.__dict__ or None):
             self.add(part)

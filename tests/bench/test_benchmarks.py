@@ -41,7 +41,7 @@ def check_schema(report: dict) -> None:
         assert ratio["met"] in (True, False, None)
 
 
-LONG = ("fly", "free-body")
+LONG = ("fly", "free-body", "laws")
 MEDIUM = ("plan", "sweep", "forward", "single", "calls")
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 from heavytop.compile import trace
-from heavytop.control import Integral, Sector, TiltLimits, energy_law
+from heavytop.control import Integral, Sector, TiltingLaw, TiltLimits, energy_law
 from heavytop.control.sectors import nearest_in_sectors
 from heavytop.copters import bicopter, tricopter
 from heavytop.errors import ControlError, ModelError
@@ -202,3 +202,28 @@ def test_bounded_tilt_rate_holds_in_a_sampled_flight() -> None:
     lifted = (thrusts[1:] > 1e-3) & (thrusts[:-1] > 1e-3)
     assert turning[lifted].max() <= 12.0 * 5e-3 + 1e-6
     assert turning[lifted].max() > 11.9 * 5e-3  # it was needed
+
+
+@pytest.mark.slow
+def test_more_tilting_rotors_than_directions() -> None:
+    """Four tilting rotors, eight inputs of rank six: every demand ends in the discs, a small one is met."""
+    from heavytop.copters import Rotor, agile_law, multicopter
+
+    rotors = [
+        Rotor(
+            (0.3 * np.cos(a), 0.3 * np.sin(a), 0.0),
+            drag_ratio=0.02 * (-1) ** k,
+            thrust=(0.0, 6.0),
+            tilt=(-np.sin(a), np.cos(a), 0.0),
+        )
+        for k, a in enumerate(np.arange(4) * np.pi / 2)
+    ]
+    craft = multicopter(rotors, 1.2, (0.013, 0.013, 0.024))
+    assert craft.virtual is None
+    assert isinstance(agile_law(craft), TiltingLaw)
+    law, model, rng = craft.law(), craft.model, np.random.default_rng(0)
+    q = model.random(rng, (20,))
+    u = law(q, rng.standard_normal((20, 6)), model.neutral())
+    assert np.hypot(u[:, 0::2], u[:, 1::2]).max() <= 6.0 + 1e-9
+    rest = law(model.neutral(), np.zeros(6), model.neutral())
+    np.testing.assert_allclose(model.input_matrix(model.neutral()) @ rest, [0, 0, 1.2 * 9.81, 0, 0, 0], atol=1e-6)

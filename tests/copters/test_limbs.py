@@ -88,12 +88,12 @@ def test_flight_with_an_arm_tracks_exactly_in_calm_and_well_in_wind(tmp_path) ->
 
 @pytest.mark.slow
 def test_poles_at_rest_are_those_of_the_prototype() -> None:
-    """The lever of the common centre of mass keeps the lateral poles where they are for a hull without an arm."""
+    """The lever of the common centre of mass keeps the slow lateral poles; a limb's desired inertia moves the fast ones."""
     hanging = Limb("rod", 0.3, tip=(0, 0, -0.3))
     craft = multicopter(y6_rotors(), 1.8, (0.03, 0.03, 0.05), limbs=[hanging])
     found = ht.control.hover(craft.law(limits=False)).poles
-    for pole in (-2.0, -6.4 + 4.8j):
-        assert np.min(np.abs(found - pole)) < 0.15
+    for pole, near in ((-2.0, 0.15), (-6.4 + 4.8j, 0.6)):
+        assert np.min(np.abs(found - pole)) < near
     assert np.max(found.real) < -1.0
 
 

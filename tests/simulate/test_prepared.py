@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from functools import cache, partial
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ import heavytop as ht
 from heavytop._likeness import likeness
 from heavytop.control.wrapper import Wrapper
 from heavytop.errors import HeavytopError, SimulationError
+from heavytop.simulate.dynamics import as_dynamics
 
 START = (np.array([0.3]), np.array([0.1]))
 SETTING = {"gain": 1.0}
@@ -302,3 +305,24 @@ def test_a_prepared_run_travels() -> None:
     run = ht.prepare(arm(), 0.1, 0.01, control=ht.Feedback(feedback_of_globals, ("v",)))
     arrived = pickle.loads(pickle.dumps(run))
     np.testing.assert_array_equal(arrived(START).q, run(START).q)
+
+
+def test_native_code_is_let_go_with_its_model() -> None:
+    def use() -> list[weakref.ref[Any]]:
+        system = ht.System(name="released")
+        system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+        system.input("motor", ht.JointForce("rod"))
+        model = system.derive()
+        run = ht.prepare(model, 0.1, 0.01, control=ht.Feedback(lambda v: -v, ("v",)), events=lambda t, q, v: q[0] - 9)
+        function = model.function("acceleration")
+        run(START)
+        function(*START, np.zeros(1))
+        (kernel,) = model._kernels.values()
+        (settled,) = as_dynamics(model).prepared._values.values()
+        (code,) = settled.natives.values()
+        assert kernel._code is not None
+        return [weakref.ref(thing) for thing in (model, kernel._code.library, code.stepper._code.library, function)]
+
+    held = use()
+    gc.collect()
+    assert [thing() for thing in held] == [None] * 4

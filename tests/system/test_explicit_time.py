@@ -303,6 +303,55 @@ def test_a_belt_without_time_has_a_driver_too() -> None:
     assert model.driver_power(q, v)["belt"] == pytest.approx(0.3 * lam)
 
 
+# --- linear equations -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_linear_equations_are_those_of_neighbouring_motions(absolute: bool) -> None:
+    """The flow of the linear equations is the derivative of the flow, also where the time drives q' itself."""
+    system = ht.System()
+    support = ht.Prescribed(ht.Revolute((1, 2, 2)), lambda t: t + 0.5 * np.sin(2 * t))
+    system.body("support", joint=support)
+    ball = ht.Spherical("quaternion", velocity="absolute" if absolute else "relative")
+    system.body(
+        "arm", parent="support", joint=ball, inertia=ht.Inertia(1.0, com=(0.5, 0, 0.1), moment_at_com=(0.1, 0.2, 0.25))
+    )
+    model = system.derive(native=False)
+    q, v, h, eps = model.random(3), np.array([0.1, -0.4, 0.5]), 1e-3, 1e-5
+    A, _ = model.linearize(q, v, parameters={"time": T})
+
+    def moved(q: Any, v: Any, h: float) -> tuple[Any, Any]:
+        """The midpoint rule."""
+        w, a = (
+            model.evaluate(name, q, v, *u, parameters={"time": T})
+            for name, u in (("joint_velocity", ()), ("acceleration", (np.zeros(0),)))
+        )
+        q_m, v_m, now = model.coordinates.retract(q, 0.5 * h * w), v + 0.5 * h * a, {"time": T + 0.5 * h}
+        w = model.evaluate("joint_velocity", q_m, v_m, parameters=now)
+        return model.coordinates.retract(q, h * w), v + h * model.evaluate(
+            "acceleration", q_m, v_m, np.zeros(0), parameters=now
+        )
+
+    def flow(h: float) -> np.ndarray:
+        columns = []
+        for k in range(6):
+            ends = []
+            for s in (eps, -eps):
+                x = np.eye(6)[k] * s
+                ends.append(moved(model.coordinates.retract(q, x[:3]), v + x[3:], h))
+            columns.append(
+                np.concatenate([model.coordinates.difference(ends[1][0], ends[0][0]), ends[0][1] - ends[1][1]])
+                / (2 * eps)
+            )
+        return np.stack(columns, axis=-1)
+
+    found = (flow(h) - flow(-h)) / (2 * h)
+    np.testing.assert_allclose(A, found, atol=2e-4 * np.max(np.abs(found)))
+    if absolute:
+        with pytest.raises(ModelError, match="drives q' by itself"):
+            model.equations()
+
+
 # --- descriptions ---------------------------------------------------------------------------------------------------------
 
 
@@ -315,6 +364,24 @@ def test_time_in_functions_is_found_when_they_are_called() -> None:
         model = each.derive(native=False)
         assert model.parameter_names == ("time",)
         np.testing.assert_allclose(model.acceleration([0.0], [0.0], parameters={"time": T}), [np.sin(T)])
+
+
+def test_functions_take_the_time() -> None:
+    model = moved_pivot().derive()
+    acceleration, arguments = model.function("acceleration"), (np.array([0.1]), np.array([0.2]), np.zeros(0))
+    times = np.array([0.0, 0.3, T])
+    expected = model.acceleration([0.1], [0.2], parameters={"time": times})
+    np.testing.assert_allclose(acceleration.at(times, *arguments), expected, rtol=1e-14)
+    rod = ht.System()
+    rod.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    with pytest.raises(ModelError, match="does not depend on the time"):
+        rod.derive().function("acceleration").at(1.0, *arguments)
+
+
+def test_equations_are_printed_with_t() -> None:
+    text = moved_pivot().derive(native=False).equations().text()
+    assert "sin(20·t)" in text
+    assert "cos(3·t)" in text
 
 
 def test_without_time_nothing_changes() -> None:
@@ -385,6 +452,10 @@ def test_bad_descriptions_are_refused() -> None:
         system.body("a", joint=ht.Prescribed(ht.Prismatic("x"), lambda t: np.zeros(2)))
     with pytest.raises(ModelError, match="function of the time"):
         ht.Prescribed(ht.Prismatic("x"), 3.0)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="cannot act in a joint whose motion is given"):
+        ht.Prescribed(ht.Prismatic("x", damping=1.0), lambda t: t)
+    with pytest.raises(ModelError, match="points of strut"):
+        system.strut("world", "world", at_a=(system.time, 0.0, 0.0), stiffness=1.0)
     with pytest.raises(ModelError, match="moves by itself"):
         ht.Prescribed(ht.Fixed(), lambda t: t)
     with pytest.raises(ModelError, match="cannot close a loop"):

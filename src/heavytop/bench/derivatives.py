@@ -14,7 +14,7 @@ from heavytop.bench.states import States
 from heavytop.bench.trees import panda
 
 TITLE = "derivatives of the forward dynamics of a seven-joint arm in batch, ns per state"
-TARGET = 5.0
+TARGET = 12.0
 
 
 def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:

@@ -34,7 +34,7 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
     """Measure all systems."""
     present, missing = divide(peers, "forward")
     report = BenchReport("forward", TITLE, missing=missing, notes=list(NOTES))
-    for tree, target in ((tricopter_load(), 18.0), (panda(), 18.0), (chain(20), 14.0)):
+    for tree, target in ((tricopter_load(), 20.0), (panda(), 20.0), (chain(20), 20.0)):
         model = tree.derive()
         times = measure(tree, model, effort, present)
         stats = model.compiled("acceleration").stats()

@@ -26,6 +26,7 @@ BENCHMARKS = {
     "sweep": "heavytop.bench.sweep",
     "fly": "heavytop.bench.fly",
     "plan": "heavytop.bench.plan",
+    "laws": "heavytop.bench.laws",
 }
 
 

@@ -82,16 +82,20 @@ def host() -> Machine:
 
 
 @cache
-def _target_machine(machine: Machine) -> Any:
+def _target_machine(machine: Machine, opt: int) -> Any:
     llvm = _binding()
     here = host()  # initialises LLVM for this processor
     if machine.triple == here.triple:
         target = llvm.Target.from_triple(machine.triple)
-        return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
+        return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, jit=True)
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(machine.triple)
-    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, reloc="pic")
+    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, reloc="pic")
+
+
+LONG_TEXT = 2_000_000
+"""Characters of IR, about twenty thousand instructions, from which on code generation is lighter."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,12 @@ class ObjectCode:
 def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
     """Compile LLVM IR for a machine, by default this one: light clean-up of the IR (O1), full code generation (O2), no vectorisers.
 
-    The lanes are vectors already; LLVM's own vectorisers only cost time on straight-line code.
+    The lanes are vectors already; LLVM's own vectorisers only cost time on straight-line code. Long text is nearly all such code, for which
+    lighter code generation (O1) gives the same speed.
     """
     llvm = _binding()
     machine = machine or host()
-    backend = _target_machine(machine)
+    backend = _target_machine(machine, 1 if len(text) > LONG_TEXT else 2)
     start = time.perf_counter()
     # a context of its own: LLVM keeps the types and constants of the global one as long as the process lives. Closed by hand, module first,
     # since the garbage collector does not keep this order.

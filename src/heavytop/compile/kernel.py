@@ -26,6 +26,7 @@ from heavytop.compile.program import Program
 from heavytop.compile.quick import MOST_AXES, possible, quick_call
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
+from heavytop.compile.stock import Stock
 from heavytop.compile.trace import Traced
 from heavytop.errors import CompileError, ShapeError
 
@@ -169,6 +170,7 @@ class Kernel(BoundHere, Lasting):
         self._buffers = _Buffers(signature, code.meta["scratch"], self.lanes)
         self._quick: Callable[..., bool] | None = None
         self._singles = 0
+        self._stock = Stock()
 
     @property
     def native(self) -> bool:
@@ -266,7 +268,7 @@ class Kernel(BoundHere, Lasting):
         count = prod(batch)
         sizes = self.signature.output_sizes
         if out is None:
-            results = [np.empty((count, size)) for size in sizes]
+            results = [self._stock.empty((count, size)) for size in sizes]
         else:
             self._check_out(out, [batch + shape for shape in self.signature.outputs.values()])
             results = [array.reshape(count, size) for array, size in zip(out, sizes, strict=True)]

@@ -22,6 +22,7 @@ from heavytop.control.integral import Integral, integral_symbols
 from heavytop.control.law_terms import LawTerms
 from heavytop.control.rank import LOST, InputRank
 from heavytop.control.rest_loop import RestLoop, UnstableWarning, unstable
+from heavytop.control.samples import sample_configurations
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
 
@@ -175,10 +176,12 @@ class FeedbackLaw(BaseController, Lasting, Shown):
 
         rng = np.random.default_rng(0)
         count, model = 16, self.model
+        closed = sample_configurations(model) if model.is_constrained else None  # with open loops numbers mean nothing
+        places = model.random(rng, (2, count)) if closed is None else closed[rng.integers(len(closed), size=(2, count))]
         vectors = [
-            model.random(rng, (count,)),
+            places[0],
             rng.standard_normal((count, model.nv)),
-            model.random(rng, (count,)),
+            places[1],
             rng.standard_normal((count, model.nv)),
             rng.standard_normal((count, model.nv)),
             np.broadcast_to(model.parameter_vector(), (count, len(model.parameter_names))),

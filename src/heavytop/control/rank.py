@@ -23,6 +23,8 @@ from heavytop.system.solve import solve_definite, symmetric
 DAMPING = 1e-5
 """eps: share of the usual effect of a direction at which half of its input is given up in each step."""
 STEPS = 4
+SHARING, SHARING_STEPS = 1e-3, 8
+"""The same where inputs are redundant everywhere: rounding in what they do not do grows by 1 / eps."""
 LOST = 1e-4
 """Share of its usual effect below which a direction of the inputs counts as lost."""
 DEPENDENT = 1e-9
@@ -71,18 +73,18 @@ class InputRank:
     def solve(self, H: Array, g: Array) -> Array:
         """u (nu,) with H u = g where that determines it, the least one or a bounded one elsewhere."""
         if self.is_redundant:
-            return self.damped(H, g)
+            return self.damped(H, g, SHARING, SHARING_STEPS)
         if self.constant or not is_symbolic(H):
             return solve_definite(H, g)
         regular = self.is_regular(H)
         safe = symmetric(np.where(regular, H, self.usual))
         return np.where(regular, solve_definite(safe, g), self.damped(H, g))
 
-    def damped(self, H: Array, g: Array) -> Array:
+    def damped(self, H: Array, g: Array, damping: float = DAMPING, steps: int = STEPS) -> Array:
         """Tikhonov's iteration; smooth in H and g."""
-        lifted = symmetric(H + DAMPING * self.usual)
+        lifted = symmetric(H + damping * self.usual)
         u = solve_definite(lifted, g)
-        for _ in range(STEPS - 1):
+        for _ in range(steps - 1):
             u = u + solve_definite(lifted, g - np.matvec(H, u))
         return u
 

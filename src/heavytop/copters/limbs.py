@@ -19,7 +19,8 @@ from heavytop.system.moments import Inertia, Stiffness
 from heavytop.system.system import System
 
 LIGHT = 1e-3
-"""Desired inertia of a limb's rotation about its joint, kg m^2, or of its sliding, kg: far less than the hull's, so that the hull comes first."""
+"""Desired inertia of a limb's rotation about its joint, kg m^2, or of its sliding, kg: a twentieth of the hull's tilt. Heavier limbs move the poles
+of the hull; lighter ones are moved more by forces that the hull cannot make, since swinging the arm also pushes the hull sideways."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop._travel import remembered
 from heavytop.control.prototype import Prototype
+from heavytop.control.sectors import TiltLimits
 from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
@@ -90,14 +91,17 @@ def multicopter(
         # the thrust accelerates the common centre of mass: seen from the hull's origin, x'' = g th + eps th'' with its height eps
         prototype = hovering_prototype(agility, center_below(model) if limbs else 0.0)
         prototype = limb_prototype(prototype, limbs) if limbs else prototype
+    limits = rotor_limits(rotors, torque_priority, others=[limb.force for limb in limbs])
+    # sectors and limbs are met by the law of all inputs, which knows itself what they can do together
+    shared = len(C) < W.shape[1] and not limbs and not isinstance(limits, TiltLimits)
     return Vehicle(
         system,
         model,
         prototype,
-        rotor_limits(rotors, torque_priority, others=[limb.force for limb in limbs]),
+        limits,
         shape,
         describe,
-        virtual=virtual().derive() if len(C) < W.shape[1] and not limbs else None,
+        virtual=virtual().derive() if shared else None,
         parameters=parameter_rows(mass, moment, rotors) | {f"limb {limb.name}": limb_row(limb) for limb in limbs},
         drag=drag,
         propulsion=propulsion,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop.control.air_drag import AirDrag
-from heavytop.control.allocation import Limits
 from heavytop.control.base import BaseController
 from heavytop.control.informed import Informed
 from heavytop.control.law import FeedbackLaw
@@ -58,7 +57,7 @@ def agile_law(vehicle: Vehicle, position: float = POSITION, attitude: float = AT
     'energy'
     """
     limits = vehicle.limits
-    bounds = None if limits is None else Limits(limits.lower, limits.upper, TORQUE_PRIORITY)
+    bounds = None if limits is None else replace(limits, torque_priority=TORQUE_PRIORITY, inertia=None)
     return replace(vehicle, prototype=agile_prototype(position, attitude), limits=bounds).law()
 
 

@@ -14,7 +14,7 @@ from heavytop.compile.trace import trace_of
 from heavytop.equations.polynomial import COORDINATE, PARAMETER, VELOCITY
 from heavytop.equations.readable import Readable, readable
 from heavytop.equations.symbol_names import rotations, symbol_names
-from heavytop.errors import unknown_name
+from heavytop.errors import ModelError, unknown_name
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -57,6 +57,10 @@ class Equations(Unchanging):
     def __init__(self, model: Model, names: Mapping[str, str] | None = None) -> None:
         import sympy
 
+        if model.expressions.has_moving_rates:
+            raise ModelError(
+                f"the equations of {model.name!r} cannot be written as q' = A v: the time drives q' by itself. Use relative velocities of its joints."
+            )
         self.model = model
         self.name = model.name
         groups = symbol_names(model)

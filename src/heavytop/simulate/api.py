@@ -8,7 +8,7 @@ from typing import Any
 from heavytop._arrays import Array
 from heavytop.coordinates import Coordinates
 from heavytop.simulate.dynamics import UserDynamics
-from heavytop.simulate.prepare import Inputs, PreparedRun
+from heavytop.simulate.prepared import Inputs, PreparedRun
 from heavytop.simulate.run import Run
 
 
@@ -101,6 +101,7 @@ def simulate_dynamics(
     Examples
     --------
     >>> import heavytop as ht
+    >>> import numpy as np
     >>> fall = lambda q, v: np.array([0.0, 0.0, -9.81])
     >>> run = simulate_dynamics(ht.coordinates.Vector(3), fall, (np.zeros(3), np.zeros(3)), until=1.0, step=0.1)
     >>> float(run.q[-1, 2].round(6))

@@ -16,10 +16,10 @@ from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, ShapeError, unknown_name
-from heavytop.simulate.instants import with_time
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.user_constraints import UserConstraints
 from heavytop.simulate.velocity_map import is_identity
+from heavytop.system.instants import with_time
 
 if TYPE_CHECKING:
     from heavytop.system import Model

@@ -36,7 +36,7 @@ def assemble(
             break
         step = _least_step(model, q, -phi, free, parameters, len(phi))
         length = np.max(np.abs(step))
-        q = model.integrate(q, step * min(1.0, LONGEST_STEP / max(length, 1e-300)), 1.0)
+        q = _moved(model, q, step * min(1.0, LONGEST_STEP / max(length, 1e-300)), parameters)
     else:
         raise ConfigurationError(
             f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop constraints are still violated by "
@@ -51,6 +51,14 @@ def assemble(
             f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {left:.3g}. Fix fewer joints."
         )
     return q, v
+
+
+def _moved(model: Model, q: Floats, step: Floats, parameters: Any) -> Floats:
+    """The configuration displaced by ``step`` (nv,); what the time moves meanwhile is no part of it."""
+    if model.description.time is None:
+        return model.integrate(q, step, 1.0)
+    rows = model.evaluate("joint_rows", q, parameters=parameters)
+    return model.coordinates.integrate(q, rows @ step, 1.0)
 
 
 def _least_step(

@@ -195,7 +195,8 @@ class Evaluation(Inside, Unchanging, Lasting):
         >>> bool(energy(np.array([0.3]), np.array([1.0])) == model.energy([0.3], [1.0]))
         True
         """
-        return ModelFunction(self.compiled(name, threads=threads), self.parameter_vector(parameters))
+        has_time = self.description.time is not None
+        return ModelFunction(self.compiled(name, threads=threads), self.parameter_vector(parameters), has_time)
 
     def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
         """The function of that name at the given arrays, natively for numbers; only shapes are checked."""

@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, shape, substitute, symbol
+from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, jacobian, shape, substitute, symbol, to_sx
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system import articulated, internal_dynamics, tangent
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
-from heavytop.system.constraints import ConstrainedDynamics
+from heavytop.system.constraints import ConstrainedDynamics, at_rest
 from heavytop.system.derivatives import acceleration_derivatives, linearization
 from heavytop.system.description import Description
 from heavytop.system.drivers import Drivers
@@ -86,6 +86,16 @@ class Expressions:
         """Whether the time, or a constraint that moves, may bring in power."""
         d = self.description
         return bool((d.time is not None or d.constraints) and self.drivers.names)
+
+    @cached_property
+    def has_moving_rates(self) -> bool:
+        """Whether the time drives q' = A v itself: A depends on it, or q' does not vanish with v."""
+        time = self.description.time
+        if time is None:
+            return False
+        drift = at_rest(self.joint_velocity(), self.kinematics)
+        moves = is_symbolic(drift) and not to_sx(drift).is_zero()
+        return moves or depends_on(self.kinematics.kinematics_matrix, time)
 
     def driver_powers(self) -> dict[str, Array]:
         """Power of each driver by name."""

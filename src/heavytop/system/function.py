@@ -9,7 +9,8 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.compile import Kernel
 from heavytop.compile.signature import Shape
-from heavytop.errors import ShapeError
+from heavytop.errors import ModelError, ShapeError
+from heavytop.system.instants import with_time
 
 
 class ModelFunction:
@@ -38,9 +39,10 @@ class ModelFunction:
     array([-0.9794])
     """
 
-    def __init__(self, kernel: Kernel, parameters: np.ndarray) -> None:
+    def __init__(self, kernel: Kernel, parameters: np.ndarray, has_time: bool = False) -> None:
         self._kernel = kernel
         self._parameters = parameters
+        self._has_time = has_time
         self._single = len(kernel.outputs) == 1
         self._shapes = tuple(kernel.outputs.values())
         self._call = kernel.quick(parameters)
@@ -81,6 +83,16 @@ class ModelFunction:
                 f"out of {self.name} must be a pair or a list of {len(self._shapes)} arrays, got {type(out).__name__}."
             )
         return self._kernel(*arguments, self._parameters, out=out)
+
+    def at(
+        self, time: Array, *arguments: Array, out: np.ndarray | Sequence[np.ndarray] | None = None
+    ) -> np.ndarray | tuple[np.ndarray, ...]:
+        """The same at a time (...) in s, for models whose equations depend on it."""
+        if not self._has_time:
+            raise ModelError(f"{self.name} does not depend on the time: nothing in its system does.")
+        places = (out,) if self._single and out is not None else out
+        results = self._kernel(*arguments, with_time(self._parameters, time), out=places)  # type: ignore[arg-type]
+        return results[0] if self._single else results
 
     def __repr__(self) -> str:
         return f"ModelFunction({self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)})"

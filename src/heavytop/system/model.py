@@ -200,7 +200,8 @@ class Model(Answers, Shown):
 
     @property
     def _is_tree(self) -> bool:
-        return not (self.description.loops or self.description.constraints)
+        d = self.description
+        return not (d.loops or d.constraints or self.expressions.has_moving_rates)
 
     def _need_constraints(self, method: str) -> None:
         if not self.is_constrained:
@@ -365,8 +366,10 @@ class Model(Answers, Shown):
         rng = np.random.default_rng(0)
         samples = {
             "q": self.random(rng, (5,)) if not self.is_constrained else np.stack([self.assemble()[0]] * 5),
-            "p": np.broadcast_to(self.parameter_vector(), (5, len(self.parameter_names))),
+            "p": np.tile(self.parameter_vector(), (5, 1)),
         }
+        if self.description.time is not None and not self.is_constrained:
+            samples["p"][:, -1] = rng.uniform(0.0, 3.0, 5)
         for label, size in (("v", self.nv), ("u", self.nu), ("a", self.nv)):
             samples[label] = rng.standard_normal((5, size))
         traced = {name: self.traced(name) for name in functions}

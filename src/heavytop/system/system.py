@@ -258,6 +258,11 @@ class System(ActingInJoints, Portable, Shown):
         """
         where = f"strut between {a!r} and {b!r}"
         points = [as_array(at_a), as_array(at_b)]
+        if any(map(self._clock.moves, points)):
+            raise ModelError(
+                f"the points of {where} must not depend on the time, since its damper would not see them move. Let it hold a frame that moves: "
+                "system.frame(name, body, at) with an at that depends on system.time."
+            )
         for label, point in zip(("at_a", "at_b"), points, strict=True):
             if point.shape != (3,):
                 raise wrong_shape(f"{label} of {where}", (3,), point.shape)

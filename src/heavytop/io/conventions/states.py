@@ -68,6 +68,10 @@ def check(model: Model, state: ModelState) -> ModelState:
         parts[name] = array
     if (state.a is not None) and state.v is None:
         raise ModelError("accelerations need the velocity v too: their conversion depends on it.")
+    if model.description.time is not None:
+        raise ModelError(
+            f"{model.name!r} has frames or forces that the time changes, which no other program has in its states."
+        )
     if model.description.velocity is not None or model.description.basis is not None:
         raise ModelError(
             f"{model.name!r} has velocity coordinates of the user's choice; convert a model in joint velocities."

@@ -26,12 +26,12 @@ from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.engine import FixedStep
 from heavytop.simulate.events import Event, as_events, trace_events
 from heavytop.simulate.inputs import InputPlan, plan_inputs
-from heavytop.simulate.instants import with_time
 from heavytop.simulate.integrators import as_integrator
 from heavytop.simulate.native import Native, native
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
+from heavytop.system.instants import with_time
 from heavytop.system.names import TIME
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None

@@ -1,0 +1,51 @@
+"""What cannot take a system that depends on the time says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import ControlError, FileFormatError, ModelError, PlanError
+
+
+def crane() -> ht.Model:
+    system = ht.System(name="crane")
+    system.body("trolley", joint=ht.Prescribed(ht.Prismatic("x"), lambda t: np.sin(t)), inertia=ht.Inertia(10.0))
+    system.body("load", parent="trolley", joint=ht.Revolute("y"), inertia=ht.Inertia(2.0, com=(0, 0, -1)))
+    system.input("motor", ht.JointForce("load"))
+    return system.derive(native=False)
+
+
+def test_laws_references_and_plans() -> None:
+    model = crane()
+    with pytest.raises(ControlError, match="without explicit time"):
+        ht.control.Reference.set_point(model)
+    with pytest.raises(PlanError, match="depend on the time"):
+        ht.plan.plan(model, ([0.0], [0.0]), ([1.0], [0.0]), duration=1.0)
+
+
+def test_robot_files_tell_what_they_lose(tmp_path: Path) -> None:
+    model = crane()
+    assert "functions of the time" in str(model.to_urdf(tmp_path / "crane.urdf"))
+    for write in (model.to_urdf, model.to_mjcf):
+        with pytest.raises(FileFormatError, match="functions of the time"):
+            write(tmp_path / "strict", strict=True)
+    assert not (tmp_path / "strict").exists()
+
+
+def test_states_of_other_programs() -> None:
+    with pytest.raises(ModelError, match="which no other program has"):
+        ht.conventions.to_mujoco(crane(), [0.1])
+
+
+def test_a_page_shows_where_the_time_has_moved_the_system(tmp_path: Path) -> None:
+    run = ht.simulate(crane(), ([0.1], [0.0]), until=1.0, step=0.05)
+    from heavytop.show.linkage import Linkage
+
+    linkage = Linkage(run.model, run.t, run.q, run.u)
+    np.testing.assert_allclose(linkage.poses["trolley"][:, 0, 3], np.sin(run.t), atol=1e-12)
+    assert run.show(tmp_path / "run.html").stat().st_size > 10_000
+    assert "at t = 0" in crane().show(tmp_path / "pose.html").read_text("utf-8")
