@@ -41,12 +41,12 @@ class MinimalSteps:
     T : (n, nx, nz) at each state; the identity if nothing is constrained. own : (nz,) entries of x that are z.
     """
 
-    def __init__(self, model: Model, q: np.ndarray, v: np.ndarray) -> None:
+    def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, parameters: Any = None) -> None:
         ne, nx = model.coordinates.nv, model.coordinates.nv + model.nv
         if not model.is_constrained:
             self.T, self.own = np.broadcast_to(np.eye(nx), (len(q), nx, nx)), np.arange(nx)
             return
-        tangent = model.minimal_tangent(q, v)
+        tangent = model.minimal_tangent(q, v, parameters=parameters)
         places, speeds = tangent.places, tangent.velocities
         self.own = np.array([*places, *(ne + k for k in speeds)])
         self.T = np.zeros((len(q), nx, len(self.own)))
@@ -105,7 +105,7 @@ class LinearQuadratic(BaseController):
     def signal(self, times: Numbers) -> np.ndarray:
         """Samples (..., signal_size)."""
         t = np.asarray(times, dtype=float)
-        flat = t.reshape(-1)
+        flat = t.reshape(-1) - self.reference.start_time
         q, v, _ = self.reference(flat)
         inside = np.clip(flat, self.times[0], self.times[-1])
         k = np.clip(np.searchsorted(self.times, inside, side="right") - 1, 0, max(len(self.times) - 2, 0))
@@ -153,7 +153,7 @@ class LinearQuadratic(BaseController):
         h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
         end = float(until or self.reference.duration or 5.0)
         q, v, _ = self.reference(0.0)
-        T = MinimalSteps(model, q[None], v[None]).T[0]  # deviations that loops and constraints allow
+        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1))).T[0]  # deviations that loops and constraints allow
         P = T.T @ self.cost_to_go[0] @ T
         root = T @ np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
         parts = []
@@ -227,7 +227,7 @@ def lqr(
         P, K = _settled(MinimalSteps(model, q, v), A[0], B[0], Q, R)
         return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
     q, v, _ = reference(times)
-    minimal = MinimalSteps(model, q, v)
+    minimal = MinimalSteps(model, q, v, reference.clock(times))
     T, own = minimal.T, minimal.own
     if final is None:
         final = _final(model, reference, end, end / count, Q, R, given)
@@ -305,7 +305,9 @@ def linearized_steps(
     ahead, _, _ = reference(times + h)
     y = np.zeros((len(times), layout.size))
     y[:, layout.v], y[:, layout.c] = v, inputs(times + 0.5 * h)
-    run = Shooting(rates, layout, RK4, 1).run(y, np.full(len(times), h), q, rates.parameters(), slopes=True)
+    at = reference.clock(times + 0.5 * h)  # slopes in the middle of a step
+    p = rates.parameters() if at is None else model.parameter_vector(at)
+    run = Shooting(rates, layout, RK4, 1).run(y, np.full(len(times), h), q, p, slopes=True)
     ends = np.concatenate([run.ends[:, : rates.ne], np.zeros((len(times), rates.ne))], axis=1)
     _, link = rates.link.first(ends, q, ahead)
     slopes = run.slopes.copy()
@@ -317,7 +319,7 @@ def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.nda
     """The inputs that a reference needs, in the sense of least squares."""
 
     def inputs(times: np.ndarray) -> np.ndarray:
-        return needed_inputs(model, *reference(times))
+        return needed_inputs(model, *reference(times), reference.clock(times))
 
     return inputs
 
@@ -327,7 +329,7 @@ def _final(
 ) -> np.ndarray:
     """Cost at the end: that of the regulator there if the motion ends at rest in balance, else a hundred times the weights."""
     q, v, _ = reference(end)
-    if np.max(np.abs(v), initial=0.0) < 1e-6:
+    if model.description.time is None and np.max(np.abs(v), initial=0.0) < 1e-6:
         try:
             return cost_of_rest(model, q, h, Q, R, _needed(model, Reference.set_point(model, q)))
         except ControlError:

@@ -23,7 +23,7 @@ from heavytop.geometry import se3
 from heavytop.system.expressions import Expressions
 from heavytop.system.joints import Free
 from heavytop.system.model import Model
-from heavytop.system.names import WORLD
+from heavytop.system.names import TIME, WORLD
 from heavytop.system.solve import solve_definite, symmetric
 
 Motion3 = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -40,6 +40,7 @@ class Reference(Unchanging):
     duration : where the motion ends (s); None if it has no end.
     period : after which it repeats (s), if it does.
     breaks : times where it is less smooth; :meth:`feasibility` looks at them.
+    start_time : time (s) of the model where the motion begins, if the equations depend on the time; times of the reference count from there.
 
     Examples
     --------
@@ -60,12 +61,14 @@ class Reference(Unchanging):
         duration: float | None = None,
         period: float | None = None,
         breaks: Sequence[float] = (),
+        start_time: float = 0.0,
     ) -> None:
-        need_timeless(model)
+        if evaluate is None:
+            need_timeless(model)
         if evaluate is None and traced is None:
             raise ControlError("a reference needs a function of numbers or a traced one.")
         self.model, self.traced, self.duration, self.period = model, traced, duration, period
-        self.breaks = tuple(breaks)
+        self.breaks, self.start_time = tuple(breaks), float(start_time)
         self._given = evaluate
 
     # --- construction -----------------------------------------------------------------------------------------------------
@@ -153,6 +156,11 @@ class Reference(Unchanging):
             duration=None if self.duration is None else self.duration + start,
             breaks=(start, *(b + start for b in self.breaks)),
         )
+
+    def clock(self, times: np.ndarray, model: Model | None = None) -> dict[str, np.ndarray] | None:
+        """The parameter ``time`` of a model (default: the reference's own) whose equations depend on it, at times of the reference."""
+        timed = (model or self.model).description.time is not None
+        return {TIME: self.start_time + np.asarray(times, dtype=float)} if timed else None
 
     def feasibility(
         self, limits: Any = None, until: float | None = None, samples: int = 2001, model: Model | None = None

@@ -103,7 +103,8 @@ class Functions:
                 if key not in self._known:
                     self._known[key] = node_function(model, "distance", term.at_node, model.nq + model.nv, None)
                 times = np.concatenate([[0.0], np.cumsum(lengths)])
-                nodes, own = np.arange(problem.steps + 1), np.concatenate(term.reference(times)[:2], axis=1)
+                q_R, v_R, _ = term.reference(times)
+                nodes, own = np.arange(problem.steps + 1), np.concatenate([problem.with_time(q_R, times), v_R], axis=1)
                 weights = weight * (np.r_[lengths, 0.0] + np.r_[0.0, lengths]) / 2  # trapezoidal rule
             none = np.zeros((len(nodes), 1))
             blocks.append(Block(self._known[key], nodes, own, none, none, [], weights))

@@ -17,6 +17,7 @@ from heavytop._arrays import Array, as_array, concatenate, transpose, vector
 from heavytop._travel import Unchanging
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.geometry import so3
+from heavytop.plan.clocked import call
 from heavytop.plan.scene import NodeScene, check_frame
 from heavytop.system.model import Model
 
@@ -399,7 +400,9 @@ class Between(Constraint):
 
 @dataclass(frozen=True, eq=False)
 class Own(Constraint):
-    """``lower <= function(q, v, u) <= upper`` with a function in NumPy notation that returns a number or a vector.
+    """``lower <= function(q, v, u, t) <= upper`` with a function in NumPy notation that returns a number or a vector.
+
+    It takes those of q, v, u and the time t (s) that it names; with t obstacles and gates may move.
 
     >>> Own(lambda q, v: q[0], lower=-1.0, upper=1.0, name="left wall").name
     'left wall'
@@ -415,7 +418,7 @@ class Own(Constraint):
         return self.name
 
     def function(self, scene: NodeScene) -> Array:
-        value = as_array(self.inner(scene.q, scene.v, scene.u))
+        value = as_array(call(self.inner, scene))
         return np.reshape(value, (1,)) if len(value.shape) == 0 else value
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from heavytop._travel import Unchanging
 from heavytop.compile import trace_of
 from heavytop.control.charts import miss
 from heavytop.errors import PlanError, wrong_shape
+from heavytop.plan.clocked import call
 from heavytop.plan.scene import NodeScene, check_frame
 from heavytop.system.model import Model
 
@@ -238,7 +239,7 @@ class Distance(Cost):
 
 @dataclass(frozen=True, eq=False)
 class OwnCost(Cost):
-    """Integral of ``function(q, v, u)``, a number in NumPy notation.
+    """Integral of ``function(q, v, u, t)``, a number in NumPy notation; it takes those of q, v, u and t that it names.
 
     >>> callable(OwnCost(lambda q, v: q[0] ** 2).inner)
     True
@@ -250,4 +251,4 @@ class OwnCost(Cost):
         return "OwnCost()"
 
     def integrand(self, scene: NodeScene) -> Array:
-        return np.reshape(self.inner(scene.q, scene.v, scene.u), ())
+        return np.reshape(call(self.inner, scene), ())

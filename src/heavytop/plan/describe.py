@@ -13,8 +13,9 @@ from heavytop.control.allocation import Limits
 from heavytop.control.charts import place
 from heavytop.control.needed import needed_inputs
 from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
-from heavytop.plan.constraints import Between, Constraint, Gate
-from heavytop.plan.costs import Cost, Distance, Effort, Jerk, Time
+from heavytop.plan.clocked import Clocked, takes_time
+from heavytop.plan.constraints import Between, Constraint, Gate, Own
+from heavytop.plan.costs import Cost, Distance, Effort, Jerk, OwnCost, Time
 from heavytop.plan.problem import Bounds, Phase, Problem, State
 from heavytop.plan.scene import node_function
 from heavytop.system.model import Model
@@ -43,11 +44,6 @@ def describe(
     if not isinstance(model, Model):
         hint = " Call .derive() first." if hasattr(model, "derive") else ""
         raise PlanError(f"plan needs a derived model, got {type(model).__name__}.{hint}")
-    if model.description.time is not None:
-        raise PlanError(
-            f"the equations of {model.name!r} depend on the time, which a plan of free duration does not know. Let the joint that is moved be "
-            "free, drive it by an input, and give its motion as constraints of the plan."
-        )
     if model.nu == 0:
         raise PlanError(f"{model.name!r} has no inputs: there is nothing to plan. Add system.input(...).")
     if not isinstance(steps, int | np.integer) or steps < 2:
@@ -72,12 +68,24 @@ def describe(
     for constraint in (*whole, *begin, *(c for phase in parts for c in (*phase.path, *phase.end))):
         constraint.check(model)
     hover = _hover(model, first, p)
+    every = (*whole, *begin, *(c for phase in parts for c in (*phase.path, *phase.end)))
+    clocked = model.description.time is not None or _ask_for_time(every, cost)
+    if clocked:
+        begun = float(p[-1]) if model.description.time is not None else 0.0
+        first = None if first is None else State(np.append(first.q, begun), first.v)
+        last = None if last is None else State(np.append(last.q, np.nan), last.v)
     problem = Problem(
-        model, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic, inputs == "linear",
+        Clocked.of(model) if clocked else model, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic, inputs == "linear",
         None if phases is not None or not gates else _span(duration), hover,
     )  # fmt: skip
     _check_ends(problem)
     return problem
+
+
+def _ask_for_time(constraints: Sequence[Constraint], cost: Cost) -> bool:
+    """Whether a function of the user takes the time."""
+    inner = [c.inner for c in constraints if isinstance(c, Own)]
+    return any(map(takes_time, [*inner, *(term.inner for _, term in cost.terms if isinstance(term, OwnCost))]))
 
 
 # --- states and constraints ---------------------------------------------------------------------------------------------------
@@ -104,7 +112,7 @@ def _end(model: Model, given: Any, what: str, parameters: Any) -> tuple[State | 
         raise wrong_shape(f"{what} v of {model.name!r}", (model.nv,), v.shape, f"The velocities are {names}.")
     if not np.all(np.isfinite(v)):
         raise ShapeError(f"{what} v of {model.name!r} must be finite.")
-    if model.is_constrained:
+    if model.is_constrained and not (what == "goal" and model.description.time is not None):
         missed = [np.max(np.abs(r), initial=0.0) for r in model.constraint_residuals(q, v, parameters)]
         if max(missed) > 1e-6:
             raise PlanError(
@@ -306,7 +314,10 @@ def _check_state(problem: Problem, constraint: Constraint, state: State, what: s
     if first[:, nx:].any():
         return  # depends on inputs
     y = np.concatenate([np.zeros(model.coordinates.nv), state.v, problem.hover])
-    (values,) = function.traced_value.interpret(y, state.q, problem.parameters, constraint.own)
+    if problem.clocked and first[:, model.coordinates.nv - 1].any() and np.isnan(state.q[-1]):
+        return  # depends on when it is
+    q = np.nan_to_num(state.q)
+    (values,) = function.traced_value.interpret(y, q, problem.parameters, constraint.own)
     worst = float(np.max(constraint.violation(model, values), initial=0.0))
     if worst > 1e-7:
         raise PlanError(
@@ -318,7 +329,7 @@ def _check_reach(problem: Problem, start: State, goal: State) -> None:
     model = problem.model
     low, high = problem.bounds.v
     own = model.description.velocity is None and model.description.basis is None
-    if not own or model.coordinates.nv != model.nv:
+    if not own or problem.clocked or model.coordinates.nv != model.nv:
         return
     away = place(model.coordinates, start.q, goal.q)
     total = sum(phase.shortest for phase in problem.phases)

@@ -11,11 +11,11 @@ import numpy as np
 from heavytop.control.charts import chart, place
 from heavytop.control.needed import needed_inputs
 from heavytop.control.reference import Reference
-from heavytop.errors import PlanError
+from heavytop.errors import PlanError, wrong_shape
 from heavytop.plan.constraints import Constraint, Rest
 from heavytop.plan.problem import Phase, Problem
 from heavytop.plan.scene import node_function
-from heavytop.system.model import Model
+from heavytop.system.names import TIME
 
 if TYPE_CHECKING:
     from heavytop.plan.result import Plan
@@ -58,11 +58,19 @@ def straight(problem: Problem) -> Guess:
         durations.append(time)
         here, done = there, done + phase.steps
     path = np.concatenate(q)
-    if problem.goal is not None:
-        path[-1] = problem.goal.q
     durations = _within_total(problem, np.array(durations))
+    path = _on_time(problem, path, durations)
+    if problem.goal is not None:
+        path[-1] = problem.pinned(problem.goal, path[-1])
     u = np.broadcast_to(np.clip(problem.hover, *problem.bounds.u), (problem.steps + 1, model.nu)).copy()
     return _fixed_ends(problem, Guess(path, _velocities(problem, path, durations), u, durations))
+
+
+def _on_time(problem: Problem, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """The configurations with the time at which they are passed."""
+    if problem.clocked:
+        q = problem.with_time(q[:, : problem.described.nq], _node_times(problem, durations))
+    return q
 
 
 def _end_velocities(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +93,7 @@ def _pace(phase: Phase, way: np.ndarray, w: np.ndarray) -> float:
     return float(np.clip(coasting if coasting > 0.1 * free else free, phase.shortest, phase.longest))
 
 
-def _coasted(model: Model, q: np.ndarray, v: np.ndarray, h: float) -> np.ndarray:
+def _coasted(model: Any, q: np.ndarray, v: np.ndarray, h: float) -> np.ndarray:
     """Where the velocities v (n + 1, nv) lead from q in steps of h: (n + 1, nq)."""
     if not v.any():
         return np.broadcast_to(q, (len(v), len(q)))
@@ -121,13 +129,17 @@ def _beginning(problem: Problem) -> np.ndarray:
         return problem.start.q
     model = problem.model
     near = model.assemble()[0] if model.is_constrained else model.neutral()
-    return _nearest(problem, near if problem.goal is None else problem.goal.q, problem.begin)
+    if problem.goal is not None:
+        near = problem.pinned(problem.goal, near)
+    if problem.clocked:
+        near[-1] = problem.start_time
+    return _nearest(problem, near, problem.begin)
 
 
 def _waypoint(problem: Problem, index: int, near: np.ndarray) -> np.ndarray:
     """A configuration at the end of a phase that fulfils the constraints there as well as it can."""
     if index == len(problem.phases) - 1 and problem.goal is not None:
-        return problem.goal.q
+        return problem.pinned(problem.goal, near)
     return _nearest(problem, near, problem.phases[index].end)
 
 
@@ -144,7 +156,10 @@ def _nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...
             low, high = constraint.bounds(model)
             outside = (value < low) | (value > high)
             misses.append((np.clip(value, low, high) - value)[outside])
-            rows.append(slope[outside, :ne])
+            slope = slope[outside, :ne].copy()
+            if problem.clocked:
+                slope[:, -1] = 0.0  # a configuration is looked for, not another time
+            rows.append(slope)
         miss = np.concatenate(misses) if misses else np.zeros(0)
         if not len(miss) or np.abs(miss).max() < 1e-9:
             break
@@ -163,14 +178,14 @@ def random(problem: Problem, rng: np.random.Generator) -> Guess:
     ) * rng.uniform(0.2, 1.5)  # fmt: skip
     free = np.zeros(len(s), dtype=bool)
     free[1:-1] = True
-    q = np.where(free[:, None], c.project(chart(c, guess.q, detour)), guess.q)
+    bent = np.where(free[:, None], c.project(chart(c, guess.q, detour)), guess.q)
     factor = np.exp(rng.uniform(-0.5, 0.7, len(guess.durations)))
     spans = np.array([(phase.shortest, phase.longest) for phase in problem.phases])
     durations = _within_total(problem, np.clip(guess.durations * factor, spans[:, 0], spans[:, 1]))
     low, high = problem.bounds.u
     spread = np.where(np.isfinite(high - low), high - low, 0.0)
     u = np.clip(guess.u + 0.2 * spread * rng.standard_normal((len(s), problem.model.nu)), low, high)
-    return Guess(q, guess.v, u, durations)
+    return Guess(_on_time(problem, bent, durations), guess.v, u, durations)
 
 
 def from_plan(problem: Problem, plan: Plan) -> Guess:
@@ -182,7 +197,7 @@ def from_plan(problem: Problem, plan: Plan) -> Guess:
     times = _node_times(problem, durations)
     q, v, _ = plan.reference(times)
     inner = np.minimum(times, plan.duration * (1 - 1e-12))
-    return _fixed_ends(problem, Guess(q, v, plan.inputs(inner), durations))
+    return _fixed_ends(problem, Guess(problem.with_time(q, times), v, plan.inputs(inner), durations))
 
 
 def from_reference(problem: Problem, reference: Reference) -> Guess:
@@ -194,17 +209,21 @@ def from_reference(problem: Problem, reference: Reference) -> Guess:
         durations = np.array([phase.shortest for phase in problem.phases])
     times = _node_times(problem, durations)
     q, v, a = reference(times)
-    u = np.clip(needed_inputs(problem.model, q, v, a), *problem.bounds.u)
-    return _fixed_ends(problem, Guess(q, v, u, durations))
+    given: dict[str, Any] = dict(zip(problem.described.parameter_names, problem.parameters, strict=True))
+    if problem.described.description.time is not None:
+        given[TIME] = problem.start_time + times
+    u = np.clip(needed_inputs(problem.described, q, v, a, given), *problem.bounds.u)
+    return _fixed_ends(problem, Guess(problem.with_time(q, times), v, u, durations))
 
 
 def from_run(problem: Problem, run: Any) -> Guess:
     """A simulated motion (a tracking flight, for example), sampled at the nodes of the problem."""
     share = np.array([phase.steps for phase in problem.phases], dtype=float)
-    durations = float(run.t[-1]) * share / share.sum()
+    durations = float(run.t[-1] - run.t[0]) * share / share.sum()
     if not problem.free:
         durations = np.array([phase.shortest for phase in problem.phases])
-    k = np.clip(np.searchsorted(run.t, _node_times(problem, durations)), 0, len(run.t) - 1)
+    times = _node_times(problem, durations)
+    k = np.clip(np.searchsorted(run.t, run.t[0] + times), 0, len(run.t) - 1)
     if run.q.ndim != 2:
         raise PlanError("a guess from a run needs a single trajectory, not a batch.")
     u = (
@@ -212,7 +231,8 @@ def from_run(problem: Problem, run: Any) -> Guess:
         if run.u is None
         else run.u[np.minimum(k, len(run.u) - 1)]
     )
-    return _fixed_ends(problem, Guess(run.q[k], run.v[k], np.clip(u, *problem.bounds.u), durations))
+    q = problem.with_time(run.q[k], times)
+    return _fixed_ends(problem, Guess(q, run.v[k], np.clip(u, *problem.bounds.u), durations))
 
 
 def _node_times(problem: Problem, durations: np.ndarray) -> np.ndarray:
@@ -223,8 +243,24 @@ def _node_times(problem: Problem, durations: np.ndarray) -> np.ndarray:
 def _fixed_ends(problem: Problem, guess: Guess) -> Guess:
     for k, state in ((0, problem.start), (-1, problem.goal)):
         if state is not None:
-            guess.q[k], guess.v[k] = state.q, state.v
+            guess.q[k], guess.v[k] = problem.pinned(state, guess.q[k]), state.v
     return guess
+
+
+def _checked(problem: Problem, given: Guess) -> Guess:
+    """A guess of the user with the shapes of the problem, its ends set."""
+    model, n = problem.described, problem.steps + 1
+    shapes = {"q": (n, model.nq), "v": (n, model.nv), "u": (n, model.nu), "durations": (len(problem.phases),)}
+    parts = {name: np.array(getattr(given, name), dtype=float) for name in shapes}
+    for name, shape in shapes.items():
+        if parts[name].shape != shape:
+            raise wrong_shape(f"{name} of the guess", shape, parts[name].shape, f"There are {n} nodes.")
+        if not np.all(np.isfinite(parts[name])):
+            raise PlanError(f"{name} of the guess must be finite.")
+    if np.any(parts["durations"] <= 0):
+        raise PlanError(f"durations of the guess must be positive, got {parts['durations'].tolist()} s.")
+    q = problem.with_time(parts["q"], _node_times(problem, parts["durations"]))
+    return _fixed_ends(problem, Guess(q, parts["v"], parts["u"], parts["durations"]))
 
 
 def as_guess(problem: Problem, given: Any) -> Guess:
@@ -234,7 +270,7 @@ def as_guess(problem: Problem, given: Any) -> Guess:
     if given is None or given == "straight":
         return straight(problem)
     if isinstance(given, Guess):
-        return given
+        return _checked(problem, given)
     if isinstance(given, Plan):
         return from_plan(problem, given)
     if isinstance(given, Reference):

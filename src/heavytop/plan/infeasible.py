@@ -38,15 +38,17 @@ class Elastic:
         self.inner, n = inner, inner.variables
         layout, goal = inner.layout, inner.problem.goal
         self._blocks = np.arange(inner.offsets["block0"], inner.rows) if inner.constraints else np.zeros(0, dtype=int)
-        last = inner.count * inner.size + np.arange(layout.nx)
+        places = layout.ne - int(inner.problem.clocked)  # the time at the end is no goal
+        own = np.r_[:places, layout.ne : layout.nx]
+        last = inner.count * inner.size + own
         self._goal = last if goal is not None else last[:0]
-        self._target = np.zeros(0) if goal is None else np.concatenate([np.zeros(layout.ne), goal.v])
+        self._target = np.zeros(0) if goal is None else np.concatenate([np.zeros(places), goal.v])
         self.soft = len(self._blocks) + len(self._goal)
         lower, upper = inner.lower.copy(), inner.upper.copy()
         if goal is not None:
             speeds = inner.problem.bounds.v
-            lower[last] = np.concatenate([np.full(layout.ne, -np.inf), speeds[0]])
-            upper[last] = np.concatenate([np.full(layout.ne, np.inf), speeds[1]])
+            lower[last] = np.concatenate([np.full(places, -np.inf), speeds[0]])
+            upper[last] = np.concatenate([np.full(places, np.inf), speeds[1]])
         self.lower = np.concatenate([lower, np.zeros(2 * self.soft)])
         self.upper = np.concatenate([upper, np.full(2 * self.soft, np.inf)])
         self._n = n
@@ -103,7 +105,8 @@ class Elastic:
         inner, slack = self.inner, np.abs(np.subtract(*np.split(x[self._n :], 2)))
         times = np.concatenate([[0.0], np.cumsum(inner.lengths(x[: self._n]))])
         model = inner.problem.model
-        names = [*(f"place along {name!r}" for name in model.coordinates.v_names), *map(repr, model.v_names)]
+        places = model.coordinates.v_names[: inner.layout.ne - int(inner.problem.clocked)]
+        names = [*(f"place along {name!r}" for name in places), *map(repr, model.v_names)]
         found: dict[str, tuple[str, float, float]] = {}
         for k in np.argsort(-slack, kind="stable"):
             if slack[k] <= MET:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class Problem(Unchanging):
     linear : whether inputs are linear in time between the nodes, otherwise they are held.
     """
 
-    model: Model
+    model: Any
     parameters: np.ndarray
     start: State | None
     goal: State | None
@@ -86,6 +87,30 @@ class Problem(Unchanging):
     linear: bool = False
     total: tuple[float, float] | None = None
     hover: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def described(self) -> Model:
+        """The model of the user: ``model`` has the time as its last coordinate where the problem depends on it."""
+        return getattr(self.model, "inner", self.model)
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the time is the last coordinate."""
+        return self.described is not self.model
+
+    @property
+    def start_time(self) -> float:
+        """The time (s) at the start: that of the parameters."""
+        names = self.described.parameter_names
+        return float(self.parameters[-1]) if names and self.described.description.time is not None else 0.0
+
+    def with_time(self, q: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Configurations (n, nq) of the user at the times t (n,) from the start, as ``model`` takes them."""
+        return np.column_stack([q, self.start_time + t]) if self.clocked else q
+
+    def pinned(self, state: State, q: np.ndarray) -> np.ndarray:
+        """The configuration of an end: q (nq,) where the state leaves it open (the time at the goal)."""
+        return np.where(np.isnan(state.q), q, state.q)
 
     @property
     def free(self) -> bool:

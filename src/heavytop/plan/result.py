@@ -20,6 +20,7 @@ from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.integrators.tableaus import Tableau
+from heavytop.system.names import TIME
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Plan(Unchanging, Shown):
     @property
     def model(self) -> Any:
         """The planned model."""
-        return self.problem.model
+        return self.problem.described
 
     @property
     def duration(self) -> float:
@@ -147,12 +148,18 @@ class Plan(Unchanging, Shown):
         u = np.where(self._after(times.reshape(-1)), self._rest, u)
         return u.reshape(*times.shape, self.model.nu)
 
+    def _parameters(self, t: Any = 0.0) -> dict[str, Any]:
+        """Values of the parameters at the times t from the start."""
+        given = dict(zip(self.model.parameter_names, self.problem.parameters.tolist(), strict=True))
+        if self.model.description.time is not None:
+            given[TIME] = self.problem.start_time + np.asarray(t, dtype=float)
+        return given
+
     @cached_property
     def _rest(self) -> np.ndarray:
         """Inputs (nu,) nearest to balance at the end."""
         model, zero = self.model, np.zeros(self.model.nv)
-        parameters = dict(zip(model.parameter_names, self.problem.parameters, strict=True))
-        return needed_inputs(model, self.q[-1], zero, zero, parameters)
+        return needed_inputs(model, self.q[-1], zero, zero, self._parameters(self.duration))
 
     @cached_property
     def reference(self) -> Reference:
@@ -160,22 +167,21 @@ class Plan(Unchanging, Shown):
 
         After its end the last configuration is held at rest.
         """
-        return Reference(self.model, self._motion, duration=self.duration, breaks=tuple(self.times[1:-1]))
+        return Reference(self.model, self._motion, duration=self.duration, breaks=tuple(self.times[1:-1]), start_time=self.problem.start_time)
 
     def _motion(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        model, rates = self.model, ChartRates.of(self.model)
+        problem, model, rates = self.problem, self.problem.model, ChartRates.of(self.problem.model)
         k, tau = self._interval(t)
         layout = NodeLayout(rates.ne, rates.nv, rates.nu, self.linear)
         y = np.zeros((len(t), layout.size))
         y[:, layout.v], y[:, layout.u] = self.v[k], self.u[k]
         if self.linear:
             y[:, layout.c] = (tau / np.diff(self.times)[k])[:, None] * (self.u[k + 1] - self.u[k])
-        p = self.problem.parameters
-        ends = Shooting(rates, layout, self.tableau, self.substeps).run(y, tau, self.q[k], p).ends
-        q = model.coordinates.project(chart(model.coordinates, self.q[k], ends[:, : rates.ne]))
+        centres = problem.with_time(self.q, self.times)[k]
+        ends = Shooting(rates, layout, self.tableau, self.substeps).run(y, tau, centres, problem.parameters).ends
+        q = model.coordinates.project(chart(model.coordinates, centres, ends[:, : rates.ne]))[:, : self.model.nq]
         v = ends[:, rates.ne :]
-        parameters = dict(zip(model.parameter_names, p, strict=True))
-        a = model.evaluate("acceleration", q, v, self.inputs(t), parameters=parameters)
+        a = self.model.evaluate("acceleration", q, v, self.inputs(t), parameters=self._parameters(self.times[k] + tau))
         after = self._after(t)
         return q, np.where(after, 0.0, v), np.where(after, 0.0, a)
 
@@ -188,10 +194,12 @@ class Plan(Unchanging, Shown):
         count = record_every * samples
         grid = np.linspace(0.0, self.duration, count + 1)
         mean = np.diff(self._impulse(grid), axis=0) / np.diff(grid)[:, None]
-        parameters = dict(zip(self.model.parameter_names, self.problem.parameters, strict=True))
+        parameters, start_time = self._parameters(), 0.0
+        if self.model.description.time is not None:
+            start_time = float(parameters.pop(TIME))
         return simulate(
-            self.model, (self.q[0], self.v[0]), self.duration, self.duration / count, inputs=mean, parameters=parameters,
-            record_every=record_every, progress=False,
+            self.model, (self.q[0], self.v[0]), start_time + self.duration, self.duration / count, inputs=mean, parameters=parameters,
+            record_every=record_every, progress=False, start_time=start_time,
         )  # fmt: skip
 
     def _impulse(self, t: np.ndarray) -> np.ndarray:

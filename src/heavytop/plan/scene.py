@@ -32,6 +32,12 @@ class NodeScene:
     p: Array
     own: Array
 
+    @property
+    def configuration(self) -> Array:
+        """q (nq,) of the described model, without the time that a plan may have added to it."""
+        own = getattr(self.model, "inner", self.model).nq
+        return self.q if own == self.model.nq else self.q[:own]
+
     def pose(self, frame: str, seen_from: str = WORLD) -> Array:
         """G (4, 4) of a frame."""
         return self.model.traced(f"pose:{seen_from}:{frame}").expressions(self.q, self.p)[0]

@@ -120,7 +120,7 @@ def motion_of(program: Transcription, x: np.ndarray) -> Guess:
     q = coordinates.project(program.configurations(x))
     for k, state in ((0, program.problem.start), (-1, program.problem.goal)):
         if state is not None:
-            q[k] = state.q
+            q[k] = program.problem.pinned(state, q[k])
     u = Y[:, layout.u].copy()
     if not layout.linear:
         u[-1] = u[-2]
@@ -179,7 +179,7 @@ def _plan(
     plan = Plan(
         functions.problem,
         times,
-        guess.q,
+        guess.q[:, : functions.problem.described.nq],
         guess.v,
         guess.u,
         solution.cost,
@@ -198,14 +198,14 @@ def _plan(
 
 def between_nodes(functions: Functions, plan: Plan, samples: int = 8) -> tuple[str, float]:
     """Largest violation of path constraints between the nodes: (label, amount)."""
-    problem, model = plan.problem, plan.model
+    problem, model = plan.problem, plan.problem.model
     fractions = np.linspace(0.0, 1.0, samples, endpoint=False)[1:]
     times = (plan.times[:-1, None] + fractions * np.diff(plan.times)[:, None]).ravel()
     q, v, _ = plan.reference(times)
     y = np.concatenate([np.zeros((len(times), model.coordinates.nv)), v, plan.inputs(times)], axis=1)
-    worst = ("", 0.0)
+    worst, centres = ("", 0.0), problem.with_time(q, times)
     for constraint in problem.path:
-        (values,) = functions.function(constraint).value(y, q, problem.parameters, constraint.own)
+        (values,) = functions.function(constraint).value(y, centres, problem.parameters, constraint.own)
         amount = float(np.max(constraint.violation(model, values), initial=0.0))
         if amount > worst[1]:
             worst = (constraint.label, amount)
@@ -241,10 +241,13 @@ def _active(program: Transcription, solution: Solution, times: np.ndarray, least
                 if len(nodes):
                     label = f"{side} limit {bound[nodes[0], column]:.4g} of {name!r}"
                     found.append(Active(label, times[nodes], lam[nodes, column]))
+    values = program.values(solution.x)
     for i, block in enumerate(program.constraints):
         start = program.offsets[f"block{i}"]
         lam = np.abs(solution.lam[start : start + block.rows].reshape(block.lower.shape))
-        lam = np.where(block.lower < block.upper, lam, 0.0).max(axis=1)
+        rows = values[start : start + block.rows].reshape(block.lower.shape)
+        gap = np.minimum(np.abs(rows - block.lower), np.abs(rows - block.upper))
+        lam = np.where((block.lower < block.upper) & (lam > gap), lam, 0.0).max(axis=1)
         for label in dict.fromkeys(block.labels):
             mine = np.array([own == label for own in block.labels]) & (lam > least)
             if mine.any():

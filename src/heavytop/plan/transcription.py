@@ -113,6 +113,10 @@ class Transcription:
                 # the centre of this node is the state itself
                 lower[node, layout.e] = upper[node, layout.e] = 0.0
                 lower[node, layout.v] = upper[node, layout.v] = state.v
+        if problem.clocked:  # the motion starts at a given time and ends at any
+            clock = layout.ne - 1
+            lower[0, clock] = upper[0, clock] = 0.0
+            lower[-1, clock], upper[-1, clock] = -np.inf, np.inf
         return lower.ravel(), upper.ravel()
 
     @cached_property
@@ -165,6 +169,9 @@ class Transcription:
         start = self.offsets["rates"]
         lower[start : start + self._rate_rows] = -np.inf
         upper[start + self._rate_rows : start + 2 * self._rate_rows] = np.inf
+        if self._periodic_rows and self.problem.clocked:  # the time goes on
+            clock = self.offsets["periodic"] + self.rates.ne - 1
+            lower[clock], upper[clock] = -np.inf, np.inf
         if self._bounded_total:
             lower[self.offsets["total"]], upper[self.offsets["total"]] = self.problem.total or (0.0, np.inf)
         for i, block in enumerate(self.constraints):
