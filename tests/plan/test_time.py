@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse
-from plan.test_transcription import program
+from plan.test_transcription import check_derivatives, program
 
 import heavytop as ht
 from heavytop.errors import ControlError
@@ -97,15 +96,7 @@ def test_cost_that_depends_on_time(sled: ht.Model) -> None:
 def test_derivatives_by_the_time(shaken: ht.Model) -> None:
     wall = Own(lambda q, v, u, t: q[0] * np.cos(t) + u[0] * t, -9, 9)
     nlp, x = program(shaken, [0], [1.0], (0.5, 2.0), substeps=2, path=[wall], cost=Time() + 0.1 * Effort(), steps=5)
-    rng, h, n = np.random.default_rng(1), 1e-6, len(x)
-    lam, along = rng.standard_normal(nlp.rows), rng.standard_normal(n)
-    lower = scipy.sparse.coo_matrix((nlp.curves(x, lam, 0.7), nlp.curve_places), (n, n)).tocsr()
-    hessian = lower + scipy.sparse.tril(lower, -1).T
-    slopes = lambda x: scipy.sparse.coo_matrix((nlp.slopes(x), nlp.slope_places), (nlp.rows, n)).tocsr()  # noqa: E731
-    central = lambda f: (f(x + h * along) - f(x - h * along)) / (2 * h)  # noqa: E731
-    np.testing.assert_allclose(central(nlp.values), slopes(x) @ along, atol=1e-6)
-    gradient = lambda x: slopes(x).T @ lam + 0.7 * nlp.gradient(x)  # noqa: E731
-    np.testing.assert_allclose(central(gradient), hessian @ along, atol=1e-5)
+    check_derivatives(nlp, x)
 
 
 def test_moving_velocity_constraint() -> None:

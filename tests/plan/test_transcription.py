@@ -15,7 +15,7 @@ from heavytop.plan.guess import straight
 from heavytop.plan.solve import first_variables
 from heavytop.plan.solvers.symbolic import symbolic
 from heavytop.plan.transcription import Transcription
-from heavytop.simulate.integrators.tableaus import RK4
+from heavytop.simulate.integrators.tableaus import RK4, Tableau
 
 DEFAULTS = {
     "limits": None, "rates": None, "path": (), "cost": None, "steps": 6, "phases": None, "inputs": "held",
@@ -28,10 +28,12 @@ def quad() -> ht.Model:
     return ht.library.quadcopter().derive()
 
 
-def program(model: ht.Model, start, goal, duration, substeps: int = 1, **options) -> tuple[Transcription, np.ndarray]:
+def program(
+    model: ht.Model, start, goal, duration, substeps: int = 1, tableau: Tableau = RK4, **options
+) -> tuple[Transcription, np.ndarray]:
     problem = describe(model, start, goal, duration, **(DEFAULTS | options))
     guess = straight(problem)
-    made = Functions(problem).transcription(guess.q, RK4, substeps)
+    made = Functions(problem).transcription(guess.q, tableau, substeps)
     rng = np.random.default_rng(0)
     return made, first_variables(made, guess) + 0.1 * rng.standard_normal(made.variables)
 
@@ -57,7 +59,11 @@ def periodic(model: ht.Model) -> tuple[Transcription, np.ndarray]:
 
 @pytest.mark.parametrize("make", [pytest.param(gates, marks=pytest.mark.thorough), periodic])
 def test_derivatives(quad: ht.Model, make) -> None:
-    nlp, x = make(quad)
+    check_derivatives(*make(quad))
+
+
+def check_derivatives(nlp: Transcription, x: np.ndarray) -> None:
+    """Gradient, Jacobian and Hessian of the Lagrangian against central differences along a random direction."""
     rng, h = np.random.default_rng(1), 1e-6
     n, lam, along = len(x), rng.standard_normal(nlp.rows), rng.standard_normal(len(x))
     lower = scipy.sparse.coo_matrix((nlp.curves(x, lam, 0.7), nlp.curve_places), (n, n)).tocsr()

@@ -213,6 +213,22 @@ class Shooting:
                     dx[:, :, layout.tau] += dh[:, None] * total
         return Trajectory(x, costs, stages, dx, dcosts)
 
+    def _stage_multipliers(
+        self, stages: list[dict[str, np.ndarray]], adjoint: np.ndarray, h: np.ndarray, costs: list[np.ndarray | float]
+    ) -> list[np.ndarray]:
+        """mu_i / h (N, nx) of the stages of a step, from the last one to the first."""
+        n, a, b, nx = self.tableau.stages, self._a, self.tableau.b, self.layout.nx
+        nu: list[np.ndarray] = [np.zeros_like(adjoint)] * n
+        mus = [np.zeros_like(adjoint)] * n
+        for i in reversed(range(n)):
+            mu = b[i] * adjoint
+            for j in range(i + 1, n):
+                if a[j, i] != 0.0:
+                    mu = mu + a[j, i] * nu[j]
+            mus[i] = mu
+            nu[i] = np.matvec(np.swapaxes(stages[i]["slope"][:, :, :nx], 1, 2), h * mu) + costs[i]
+        return mus
+
     # --- second derivatives -------------------------------------------------------------------------------------------------
 
     def hessians(
@@ -227,7 +243,7 @@ class Shooting:
         own: Sequence[np.ndarray] = (),
     ) -> np.ndarray:
         """Hessians (N, ny, ny) of ``lam . end + cost_weight * cost`` for a trajectory that was run with slopes."""
-        layout, n, a, b = self.layout, self.tableau.stages, self._a, self.tableau.b
+        layout, n, b = self.layout, self.tableau.stages, self.tableau.b
         nx, part = layout.nx, weights / self.substeps
         h = (part * y[:, layout.tau] if layout.free else part)[:, None]
         total = np.zeros((len(y), layout.size, layout.size))
@@ -235,23 +251,20 @@ class Shooting:
         adjoint, everything = lam, []
         for step in reversed(range(self.substeps)):
             stages = trajectory.stages[step * n : (step + 1) * n]
-            nu: list[np.ndarray] = [np.zeros_like(lam)] * n
+            costs = [
+                cost_weight * b[i] * h * stages[i]["gradient"][:, :nx] if "gradient" in stages[i] else 0.0
+                for i in range(n)
+            ]
+            mus = self._stage_multipliers(stages, adjoint, h, costs)
             for i in reversed(range(n)):
                 stage = stages[i]
-                mu = b[i] * adjoint
-                for j in range(i + 1, n):
-                    if a[j, i] != 0.0:
-                        mu = mu + a[j, i] * nu[j]
                 if layout.free:
-                    cross += np.matvec(np.swapaxes(stage["dk"], 1, 2), mu)
-                mu = h * mu
-                nu[i] = np.matvec(np.swapaxes(stage["slope"][:, :, :nx], 1, 2), mu)
-                if "gradient" in stage:
-                    nu[i] = nu[i] + cost_weight * b[i] * h * stage["gradient"][:, :nx]
-                    if layout.free:
+                    cross += np.matvec(np.swapaxes(stage["dk"], 1, 2), mus[i])
+                    if "gradient" in stage:
                         cross += cost_weight * b[i] * stage["dl"]
+                mu = h * mus[i]
+                adjoint = adjoint + np.matvec(np.swapaxes(stage["slope"][:, :, :nx], 1, 2), mu) + costs[i]
                 everything.append((stage, mu, b[i]))
-            adjoint = adjoint + sum(nu)
         # one native batch for the second derivatives of all stages of all intervals
         count = len(everything)
         z = np.concatenate([stage["z"] for stage, _, _ in everything])

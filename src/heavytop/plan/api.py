@@ -41,6 +41,7 @@ def plan(
     steps: int = 60,
     phases: Sequence[Phase] | None = None,
     inputs: str = "held",
+    method: str = "auto",
     periodic: bool = False,
     parameters: Mapping[str, Any] | None = None,
     tolerance: float = 1e-8,
@@ -69,6 +70,8 @@ def plan(
     steps : number of intervals in which an input is held (or linear).
     phases : instead of duration and gates: parts with their own durations and constraints.
     inputs : "held" or "linear" between the nodes.
+    method : "shooting" integrates intervals by explicit steps, "collocation" by implicit ones (Radau's points, the stages eliminated);
+        "auto" collocates where the motion is stiff.
     periodic : the motion ends in the state in which it starts.
     tolerance : largest difference of an interval from a fine simulation; the integration is refined until it is met.
     iterations : of the solver at most. solver : default: IPOPT with native callbacks.
@@ -90,7 +93,7 @@ def plan(
     """
     problem = describe(
         model, start, goal, duration, limits=limits, rates=rates, path=path, cost=cost, steps=steps, phases=phases,
-        inputs=inputs, parameters=parameters, periodic=periodic, reserve=reserve,
+        inputs=inputs, parameters=parameters, periodic=periodic, reserve=reserve, method=method,
     )  # fmt: skip
     if not 0 < tolerance < np.inf:
         raise PlanError(f"tolerance must be a positive number, got {tolerance!r}.")

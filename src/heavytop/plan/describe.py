@@ -20,6 +20,7 @@ from heavytop.plan.problem import Bounds, Phase, Problem, State
 from heavytop.plan.scene import node_function
 from heavytop.system.model import Model
 
+METHODS = ("auto", "shooting", "collocation")
 Duration = float | tuple[float, float] | str | None
 
 
@@ -39,6 +40,7 @@ def describe(
     parameters: Mapping[str, Any] | None,
     periodic: bool,
     reserve: float = 0.0,
+    method: str = "auto",
 ) -> Problem:
     """The problem, checked."""
     if not isinstance(model, Model):
@@ -50,6 +52,8 @@ def describe(
         raise PlanError(f"steps must be a whole number of at least 2, got {steps!r}.")
     if inputs not in ("held", "linear"):
         raise PlanError(f"inputs must be 'held' or 'linear', got {inputs!r}.")
+    if method not in METHODS:
+        raise PlanError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
     p = model.parameter_vector(parameters)
     if p.ndim != 1:
         raise PlanError("a plan takes one value of each parameter, not batches.")
@@ -76,7 +80,7 @@ def describe(
         last = None if last is None else State(np.append(last.q, np.nan), last.v)
     problem = Problem(
         Clocked.of(model) if clocked else model, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic, inputs == "linear",
-        None if phases is not None or not gates else _span(duration), hover,
+        None if phases is not None or not gates else _span(duration), hover, method,
     )  # fmt: skip
     _check_ends(problem)
     return problem

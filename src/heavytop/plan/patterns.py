@@ -41,12 +41,15 @@ def interval_patterns(shooting: Shooting) -> IntervalPatterns:
     dx = np.zeros((nx, ny), dtype=bool)
     dx[np.arange(nx), np.arange(nx)] = True
     curve = np.zeros((ny, ny), dtype=bool)
+    implicit = shooting.tableau.implicit
+    if implicit:  # every stage depends on all others: what the rates reach, however often they are applied
+        dx[:, :] = _reached(first, dx, shooting)
     for step in range(min(shooting.substeps, 2)):  # a second step reaches whatever more would
         dk: list[np.ndarray] = []
         for i in range(shooting.tableau.stages):
             dz = np.zeros((nx + layout.nu, ny), dtype=bool)
             dz[:nx] = dx
-            for j in range(i):
+            for j in () if implicit else range(i):
                 if a[i, j] != 0.0:
                     dz[:nx] |= dk[j]
                     if layout.free:
@@ -76,3 +79,16 @@ def interval_patterns(shooting: Shooting) -> IntervalPatterns:
     else:
         next_curve = np.zeros((ne, ne), dtype=bool)
     return IntervalPatterns(slope, next_slope, curve, cross, next_curve, bent)
+
+
+def _reached(first: np.ndarray, dx: np.ndarray, shooting: Shooting) -> np.ndarray:
+    """Which variables (nx, ny) reach the states of the stages of an implicit method."""
+    layout, nx = shooting.layout, len(dx)
+    dz = np.concatenate([dx, np.any([slope != 0 for slope in shooting._input_slopes], axis=0)])
+    if layout.free:
+        dz[:nx, layout.tau] = True
+    while True:
+        more = dz[:nx] | (first @ dz)
+        if np.array_equal(more, dz[:nx]):
+            return more
+        dz[:nx] = more

@@ -72,6 +72,7 @@ class Problem(Unchanging):
     total : bounds of the sum of all durations, where single phases do not give it.
     path : constraints of all phases. periodic : whether the end is the state of the start.
     linear : whether inputs are linear in time between the nodes, otherwise they are held.
+    method : "shooting" (explicit steps), "collocation" (implicit ones), or "auto": where the motion is stiff.
     """
 
     model: Any
@@ -87,6 +88,7 @@ class Problem(Unchanging):
     linear: bool = False
     total: tuple[float, float] | None = None
     hover: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    method: str = "auto"
 
     @property
     def described(self) -> Model:

@@ -11,10 +11,11 @@ import numpy as np
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
+from heavytop.control.collocation import intervals
 from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
-from heavytop.control.shooting import NodeLayout, Shooting
+from heavytop.control.shooting import NodeLayout
 from heavytop.errors import PlanError
 from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
@@ -178,7 +179,7 @@ class Plan(Unchanging, Shown):
         if self.linear:
             y[:, layout.c] = (tau / np.diff(self.times)[k])[:, None] * (self.u[k + 1] - self.u[k])
         centres = problem.with_time(self.q, self.times)[k]
-        ends = Shooting(rates, layout, self.tableau, self.substeps).run(y, tau, centres, problem.parameters).ends
+        ends = intervals(rates, layout, self.tableau, self.substeps).run(y, tau, centres, problem.parameters).ends
         q = model.coordinates.project(chart(model.coordinates, centres, ends[:, : rates.ne]))[:, : self.model.nq]
         v = ends[:, rates.ne :]
         a = self.model.evaluate("acceleration", q, v, self.inputs(t), parameters=self._parameters(self.times[k] + tau))

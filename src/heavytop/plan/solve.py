@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.control.charts import chart, is_turn
-from heavytop.control.shooting import Shooting
+from heavytop.control.collocation import intervals
 from heavytop.errors import PlanError
 from heavytop.plan.build import Functions
 from heavytop.plan.guess import Guess
@@ -18,15 +18,21 @@ from heavytop.plan.result import Active, Attempt, Plan
 from heavytop.plan.solvers import Solution, Solver, Status
 from heavytop.plan.solvers.nonlinear_program import Tell
 from heavytop.plan.transcription import Transcription
-from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4, Tableau
+from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
 
-METHODS: tuple[tuple[Tableau, int], ...] = (
+Method = tuple[Tableau, int]
+METHODS: tuple[Method, ...] = (
     (RK4, 1), (BUTCHER6, 1), (RK4, 2), (COOPER_VERNER8, 1), (RK4, 3), (BUTCHER6, 2), (RK4, 4), (BUTCHER6, 3),
     (COOPER_VERNER8, 2), (COOPER_VERNER8, 3), (COOPER_VERNER8, 4),
 )  # fmt: skip
 """Ways to integrate an interval, from cheap to accurate (stages times steps)."""
 FINE = (COOPER_VERNER8, 6)
 """What counts as a fine simulation."""
+COLLOCATION: tuple[Method, ...] = ((RADAU5, 1), (RADAU9, 1), (RADAU9, 2), (RADAU9, 4))
+FINE_COLLOCATION = (RADAU9, 8)
+"""The same for stiff motions."""
+STIFF = 2.0
+"""Decay (1/s) times length of an interval (s) beyond which explicit steps are not stable, or hardly so."""
 MARGIN = 0.5
 """A method is taken if its defect on the last solution is below this part of the tolerance."""
 MOST_STEPS = 2000
@@ -50,7 +56,8 @@ def solve(
     problem: Problem, guess: Guess, solver: Solver, tolerance: float, iterations: int, tell: Tell | None = None
 ) -> Plan:
     """The plan from a guess; raises a PlanError that says what cannot be met."""
-    functions, method = Functions(problem), METHODS[0]
+    functions = Functions(problem)
+    method = (COLLOCATION if _is_stiff(functions, guess) else METHODS)[0]
     attempts: list[Attempt] = []
     warm: Solution | None = None
     rescued = False
@@ -65,7 +72,11 @@ def solve(
             guess, warm, rescued = motion_of(program, nearest.x), None, True
             continue
         guess = motion_of(program, solution.x)
-        defects = _defects(functions, guess)
+        if method in METHODS and solution.status is not Status.STOPPED and _is_stiff(functions, guess):
+            method, warm = COLLOCATION[0], None  # the guess was not, but the motion is
+            continue
+        methods = METHODS if method in METHODS else COLLOCATION
+        defects = _defects(functions, guess, methods)
         defect = defects[method]
         tableau, substeps = method
         attempts.append(
@@ -75,23 +86,23 @@ def solve(
         )  # fmt: skip
         if defect <= tolerance or solution.status is Status.STOPPED:
             return _plan(functions, program, solution, guess, method, tuple(attempts))
-        better = [m for m in METHODS[METHODS.index(method) + 1 :] if defects[m] <= MARGIN * tolerance]
+        better = [m for m in methods[methods.index(method) + 1 :] if defects[m] <= MARGIN * tolerance]
         if better:
             method, warm = better[0], solution
         elif 2 * program.count <= MOST_STEPS:
-            functions, guess, warm = *_finer(functions, guess), None
+            functions, guess, warm = *_finer(functions, guess, methods), None
         else:
             raise PlanError(
                 f"the plan of {problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
-                f"fine simulation by {defect:.2g}, asked for is {tolerance:g}. The motion may be stiff: smooth its forces, or "
-                "ask for less (tolerance=...)."
+                f"fine simulation by {defect:.2g}, asked for is {tolerance:g}. Smooth its forces, take method='collocation' if it is "
+                "stiff, or ask for less (tolerance=...)."
             )
 
 
 def _solve_centred(
     functions: Functions,
     guess: Guess,
-    method: tuple[Tableau, int],
+    method: Method,
     solver: Solver,
     iterations: int,
     warm: Solution | None,
@@ -129,27 +140,49 @@ def motion_of(program: Transcription, x: np.ndarray) -> Guess:
     return Guess(q, Y[:, layout.v].copy(), u, durations)
 
 
-def _defects(functions: Functions, guess: Guess) -> dict[tuple[Tableau, int], float]:
+def _fine(methods: tuple[Method, ...]) -> Method:
+    return FINE if methods is METHODS else FINE_COLLOCATION
+
+
+def _is_stiff(functions: Functions, guess: Guess) -> bool:
+    """Whether the intervals of a motion are to be collocated: parts of it die out within them."""
+    if functions.problem.method != "auto":
+        return functions.problem.method == "collocation"
+    program = functions.transcription(guess.q)
+    rates, layout = program.rates, program.layout
+    x = first_variables(program, guess)
+    y = program.nodes(x)[:-1]
+    z = np.concatenate([np.zeros((len(y), rates.ne)), y[:, layout.v], y[:, layout.u]], axis=1)
+    _, slope = rates.rho.first(z, guess.q[:-1], functions.problem.parameters)
+    slope = slope[:, :, : rates.nx]
+    if not np.all(np.isfinite(slope)):
+        return False
+    decay = -np.linalg.eigvals(slope).real.min(axis=1)
+    return bool(np.max(decay * program.lengths(x)) > STIFF)
+
+
+def _defects(functions: Functions, guess: Guess, methods: tuple[Method, ...]) -> dict[Method, float]:
     """Largest difference of the intervals from a fine simulation, by the method that integrates them."""
     program = functions.transcription(guess.q)
     y = program.nodes(first_variables(program, guess))[:-1].copy()
     y[:, program.layout.e] = 0.0
     p, rates = functions.problem.parameters, program.rates
     ends = {}
-    for tableau, substeps in (*METHODS, FINE):
-        shooting = Shooting(rates, program.layout, tableau, substeps)
-        ends[tableau, substeps] = shooting.run(y, program.weights, guess.q[:-1], p).ends
-    fine = ends.pop(FINE)
-    return {method: float(np.max(np.abs(end - fine))) for method, end in ends.items()}
+    for tableau, substeps in (*methods, _fine(methods)):
+        steps = intervals(rates, program.layout, tableau, substeps)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends[tableau, substeps] = steps.run(y, program.weights, guess.q[:-1], p).ends
+    fine = ends.pop(_fine(methods))
+    return {method: float(np.nan_to_num(np.max(np.abs(end - fine)), nan=np.inf)) for method, end in ends.items()}
 
 
-def _finer(functions: Functions, guess: Guess) -> tuple[Functions, Guess]:
+def _finer(functions: Functions, guess: Guess, methods: tuple[Method, ...]) -> tuple[Functions, Guess]:
     """Twice as many intervals, and the motion on them."""
     problem = functions.problem
     program = functions.transcription(guess.q)
     layout, y = program.layout, program.nodes(first_variables(program, guess))[:-1].copy()
     y[:, layout.e] = 0.0
-    halves = Shooting(program.rates, layout, *FINE)
+    halves = intervals(program.rates, layout, *_fine(methods))
     if layout.linear:
         y[:, layout.c] *= 0.5
     ends = halves.run(y, 0.5 * program.weights, guess.q[:-1], problem.parameters).ends
@@ -172,7 +205,7 @@ def _plan(
     program: Transcription,
     solution: Solution,
     guess: Guess,
-    method: tuple[Tableau, int],
+    method: Method,
     attempts: tuple[Attempt, ...],
 ) -> Plan:
     times = np.concatenate([[0.0], np.cumsum(program.lengths(solution.x))])

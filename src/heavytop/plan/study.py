@@ -37,7 +37,7 @@ from heavytop.plan.problems import Task
 from heavytop.system.model import Model
 
 TOP = (
-    "system", "start", "goal", "duration", "steps", "limits", "rates", "reserve", "cost", "guesses", "inputs", "tolerance", "periodic", "gate",
+    "system", "start", "goal", "duration", "steps", "limits", "rates", "reserve", "cost", "guesses", "inputs", "method", "tolerance", "periodic", "gate",
     "keep_out", "box", "half_space", "cone", "between",
 )  # fmt: skip
 
@@ -104,7 +104,7 @@ def _task(path: Path, data: Mapping[str, Any], model: Model) -> Task:
     if "goal" not in data and not data.get("periodic"):
         raise FileFormatError(f"{path}: the table [goal] is missing (position, or q and v).")
     options: dict[str, Any] = {
-        name: data[name] for name in ("steps", "reserve", "guesses", "inputs", "tolerance", "periodic") if name in data
+        name: data[name] for name in ("steps", "reserve", "guesses", "inputs", "method", "tolerance", "periodic") if name in data
     }
     duration = data.get("duration", "free")
     options["duration"] = tuple(duration) if isinstance(duration, list) else duration

@@ -13,7 +13,8 @@ import numpy as np
 
 from heavytop.control.charts import chart
 from heavytop.control.rates import ChartRates, Derivatives
-from heavytop.control.shooting import NodeLayout, Shooting, Trajectory
+from heavytop.control.collocation import intervals
+from heavytop.control.shooting import NodeLayout, Trajectory
 from heavytop.plan.blocks import Block
 from heavytop.plan.patterns import interval_patterns
 from heavytop.plan.problem import Problem
@@ -58,7 +59,7 @@ class Transcription:
         self.rates = ChartRates.of(problem.model)
         r = self.rates
         self.layout = NodeLayout(r.ne, r.nv, r.nu, problem.linear, problem.free)
-        self.shooting = Shooting(r, self.layout, tableau, substeps, integrand)
+        self.shooting = intervals(r, self.layout, tableau, substeps, integrand)
         self.count, self.size = problem.steps, self.layout.size
         self.p = problem.parameters
         phases = problem.phases

@@ -35,6 +35,10 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
     h = weight / shooting.substeps * (y[layout.tau] if layout.free else 1.0)
     x, cost, a, b = y[: rates.nx], ca.MX(0), shooting.tableau.matrix, shooting.tableau.b
     for step in range(shooting.substeps):
+        if shooting.tableau.implicit:
+            x, added = _collocated(t, step, x, y, h, q_bar, p, own)
+            cost += added
+            continue
         k: list[Any] = []
         for i in range(shooting.tableau.stages):
             fraction = shooting._fraction(step, shooting.tableau.c[i])
@@ -85,3 +89,33 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
         else:
             objective += ca.dot(ca.DM(block.weights), values)
     return {"x": X, "f": objective, "g": ca.vertcat(*rows)}
+
+
+def _collocated(t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any, p: Any, own: Any) -> tuple[Any, Any]:
+    """End and cost of a step whose stages depend on each other: CasADi finds the rates by Newton's method."""
+    import casadi as ca
+
+    layout, shooting, n, nx = t.layout, t.shooting, t.shooting.tableau.stages, t.rates.nx
+    a, b, c = ca.DM(shooting.tableau.matrix), shooting.tableau.b, shooting.tableau.c
+    rho = t.rates.rho.traced_value.function
+
+    def arguments(k: Any, x: Any, y: Any, h: Any) -> list[Any]:
+        """z of all stages for rates k (nx, s)."""
+        raised, inputs = ca.mtimes(k, a.T), []
+        for i in range(n):
+            fraction = shooting._fraction(step, c[i])
+            u = y[layout.s] + fraction * y[layout.c] if layout.linear else y[layout.c]
+            inputs.append(ca.vertcat(x + h * raised[:, i], u))
+        return inputs
+
+    k, given = ca.MX.sym("k", nx * n), [ca.MX.sym("x", nx), ca.MX.sym("y", t.size), ca.MX.sym("h")]
+    centre = ca.MX.sym("q_bar", q_bar.shape[0])
+    rates = [rho(z, centre, p) for z in arguments(ca.reshape(k, nx, n), *given)]
+    missed = ca.Function("missed", [k, *given, centre], [k - ca.vertcat(*rates)])
+    find = ca.rootfinder("stages", "newton", missed, {"abstol": 1e-13, "max_iter": 50, "error_on_fail": False})
+    found = ca.reshape(find(ca.MX.zeros(nx * n), x, y, h, q_bar), nx, n)
+    cost = ca.MX(0)
+    if shooting.integrand is not None:
+        integrand = shooting.integrand.traced_value.function
+        cost = sum(h * b[i] * integrand(z, q_bar, p, own) for i, z in enumerate(arguments(found, x, y, h)))
+    return x + h * ca.mtimes(found, ca.DM(b)), cost

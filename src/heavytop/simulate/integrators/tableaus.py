@@ -1,4 +1,4 @@
-"""Butcher tableaus of explicit Runge-Kutta methods.
+"""Butcher tableaus of Runge-Kutta methods: explicit ones, and collocation at Radau's points.
 
 The tests check every order condition (all rooted trees) up to the stated order.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Tableau:
-    """Coefficients of an explicit method: stage times ``c`` (s,), matrix ``a`` (s, s) strictly lower, weights ``b`` (s,)."""
+    """Coefficients of a method: stage times ``c`` (s,), matrix ``a`` (s, s), strictly lower if it is explicit, weights ``b`` (s,)."""
 
     order: int
     c: tuple[float, ...]
@@ -24,6 +24,11 @@ class Tableau:
     def stages(self) -> int:
         """Number of stages."""
         return len(self.b)
+
+    @property
+    def implicit(self) -> bool:
+        """Whether stages depend on themselves or on later ones."""
+        return any(len(row) > i for i, row in enumerate(self.a))
 
     @property
     def matrix(self) -> np.ndarray:
@@ -150,3 +155,27 @@ def dense_weights(fraction: np.ndarray) -> np.ndarray:
         + x**2 * (x - 1) * last
         + x**2 * (x - 1) ** 2 * np.array(MIDDLE)
     )
+
+
+def radau(stages: int) -> Tableau:
+    """Collocation at Radau's points (Radau IIA) of order 2 s - 1: L-stable, and the last point is the end of the step.
+
+    The points are the zeros of the (s - 1)-th derivative of ``x^(s-1) (x - 1)^s``; the polynomial through the rates there is exact up to
+    degree s - 1, ``sum_j a_ij c_j^(k-1) = c_i^k / k`` (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.5).
+
+    >>> radau(2).c, radau(2).order
+    ((0.3333333333333333, 1.0), 3)
+    """
+    p = np.polynomial.Polynomial.fromroots([0.0] * (stages - 1) + [1.0] * stages).deriv(stages - 1)
+    c = np.sort(p.roots().real)
+    for _ in range(3):  # roots to the last digit
+        c = c - p(c) / p.deriv()(c)
+    c[-1] = 1.0
+    k = np.arange(1, stages + 1)
+    a = np.linalg.solve((c[:, None] ** (k - 1)).T, (c[:, None] ** k / k).T).T
+    rows = tuple(tuple(row) for row in a.tolist())
+    return Tableau(2 * stages - 1, tuple(c.tolist()), rows, rows[-1])
+
+
+RADAU5, RADAU9 = radau(3), radau(5)
+"""Collocation of order 5 and 9 for stiff motions."""

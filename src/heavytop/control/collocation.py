@@ -1,0 +1,196 @@
+"""Collocation with the stages eliminated: intervals of stiff motions with exact first and second derivatives.
+
+The rates k_i at the points c_i of an interval fulfil ``k_i = rho(x + h sum_j a_ij k_j, u_i)`` for all i at once. Newton's method finds them for
+all intervals together, so that the nonlinear program has the variables and rows of shooting and none of the stages. Derivatives are those of
+the implicit function,
+
+    M dk = rho_x (dx + dh sum_j a_ij k_j) + rho_u du,     M^T mu = b lam + ...,     M_ij = delta_ij - h a_ij rho_x(z_i),
+
+and the second ones are composed from dz and mu as for explicit methods (:mod:`heavytop.control.shooting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from heavytop.control.rates import ChartRates, Derivatives
+from heavytop.control.shooting import NodeLayout, Shooting, Trajectory
+from heavytop.simulate.integrators.tableaus import Tableau
+
+MOST, CLOSE = 30, 1e-13
+"""Newton steps at most, and the relative change after which the rates are taken."""
+
+
+class Collocation(Shooting):
+    """Integration of N intervals with ``substeps`` steps of an implicit method; arguments as for :class:`.Shooting`."""
+
+    def run(
+        self,
+        y: np.ndarray,
+        weights: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        own: Sequence[np.ndarray] = (),
+        slopes: bool = False,
+    ) -> Trajectory:
+        """Integrate all intervals; where Newton's method finds no rates, the end is not a number."""
+        layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
+        count, part, b = len(y), weights / self.substeps, np.array(self.tableau.b)
+        h = part * y[:, layout.tau] if layout.free else part
+        x, costs, stages = y[:, :nx].copy(), np.zeros(count), []
+        dx = np.zeros((count if slopes else 0, nx, layout.size))
+        dx[:, np.arange(nx), np.arange(nx)] = 1.0
+        dcosts, column = np.zeros((len(dx), layout.size)), h[:, None]
+        k: np.ndarray | None = None
+        for step in range(self.substeps):
+            u = np.stack([self._input(y, self._fraction(step, c)) for c in self.tableau.c], axis=1)
+            k, z = self._rates(x, h, u, q_bar, parameters, k)
+            raised = np.einsum("ij,njk->nik", self._a, k)
+            if slopes:
+                made = self._slopes(step, z, h, part, raised, dx, q_bar, parameters)
+            else:
+                made = [{"z": z[:, i]} for i in range(n)]
+            if self.integrand is not None:
+                self._add_costs(made, h, part, q_bar, parameters, own, costs, dcosts)
+            stages += made
+            total = np.einsum("i,nik->nk", b, k)
+            x = x + column * total
+            if slopes:
+                dx = dx + column[:, :, None] * sum(b[i] * made[i]["dk"] for i in range(n))
+                if layout.free:
+                    dx[:, :, layout.tau] += part[:, None] * total
+        return Trajectory(x, costs, stages, dx, dcosts)
+
+    def _rates(
+        self,
+        x: np.ndarray,
+        h: np.ndarray,
+        u: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        first: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rates k (N, s, nx) and arguments z (N, s, nx + nu) of all stages."""
+        (count, nx), n = x.shape, self.tableau.stages
+        k = np.zeros((count, n, nx)) if first is None else first.copy()
+        best = np.full(count, np.inf)
+        settled = np.zeros(count, dtype=bool)
+        with np.errstate(all="ignore"):
+            for _ in range(MOST):
+                z = np.concatenate([x[:, None] + h[:, None, None] * np.einsum("ij,njk->nik", self._a, k), u], axis=2)
+                rate, slope = self._first(z, q_bar, parameters)
+                missed = (rate - k).reshape(count, -1)
+                M = self._matrix(h, slope)
+                usable = np.isfinite(missed).all(axis=1) & np.isfinite(M).all(axis=(1, 2))
+                change = np.full_like(missed, np.nan)
+                if usable.any():
+                    change[usable] = _solve(M[usable], missed[usable][:, :, None])[:, :, 0]
+                size = np.abs(change).max(axis=1) / (1.0 + np.abs(k).max(axis=(1, 2)))
+                k = k + change.reshape(k.shape)
+                # rounding keeps stiff rates from settling entirely: also done when it no longer becomes better
+                settled |= (size < CLOSE) | ((size < 1e-9) & (size >= 0.5 * best))
+                best = np.fmin(best, size)
+                if np.all(settled | ~usable):
+                    break
+        k[~settled] = np.nan
+        z = np.concatenate([x[:, None] + h[:, None, None] * np.einsum("ij,njk->nik", self._a, k), u], axis=2)
+        return k, z
+
+    def _first(self, z: np.ndarray, q_bar: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rates (N, s, nx) and their slopes (N, s, nx, nx + nu) at all stages, in one native batch."""
+        count, n = z.shape[:2]
+        centres = np.repeat(q_bar, n, axis=0)
+        rate, slope = self.rates.rho.first(z.reshape(count * n, -1), centres, parameters)
+        return rate.reshape(count, n, -1), slope.reshape(count, n, *slope.shape[1:])
+
+    def _matrix(self, h: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """M (N, s nx, s nx)."""
+        count, n, nx = slope.shape[:3]
+        M = -np.einsum("n,ij,nikl->nikjl", h, self._a, slope[..., :nx]).reshape(count, n * nx, n * nx)
+        M[:, np.arange(n * nx), np.arange(n * nx)] += 1.0
+        return M
+
+    def _slopes(
+        self,
+        step: int,
+        z: np.ndarray,
+        h: np.ndarray,
+        dh: np.ndarray,
+        raised: np.ndarray,
+        dx: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+    ) -> list[dict[str, np.ndarray]]:
+        """What derivatives need of every stage."""
+        layout, (count, n), nx = self.layout, z.shape[:2], self.layout.nx
+        _, slope = self._first(np.nan_to_num(z), q_bar, parameters)
+        base = np.repeat(dx[:, None], n, axis=1)
+        if layout.free:
+            base[..., layout.tau] += dh[:, None, None] * raised
+        du = np.stack(self._input_slopes[step * n : (step + 1) * n])
+        forced = slope[..., :nx] @ base + slope[..., nx:] @ du
+        dk = _solve(self._matrix(h, slope), forced.reshape(count, n * nx, -1)).reshape(forced.shape)
+        dz = np.empty((count, n, nx + layout.nu, layout.size))
+        dz[:, :, :nx] = base + np.einsum("n,ij,njkl->nikl", h, self._a, dk)
+        dz[:, :, nx:] = du
+        return [{"z": z[:, i], "dz": dz[:, i], "slope": slope[:, i], "dk": dk[:, i]} for i in range(n)]
+
+    def _add_costs(
+        self,
+        stages: list[dict[str, np.ndarray]],
+        h: np.ndarray,
+        dh: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        own: Sequence[np.ndarray],
+        costs: np.ndarray,
+        dcosts: np.ndarray,
+    ) -> None:
+        """Add the integral of the cost over a step, and its slope."""
+        integrand: Derivatives = self.integrand  # pyright: ignore[reportAssignmentType]
+        for b, stage in zip(self.tableau.b, stages, strict=True):
+            if "dz" not in stage:
+                costs += h * b * integrand.value(stage["z"], q_bar, parameters, *own)[0][:, 0]
+                continue
+            value, gradient = integrand.first(stage["z"], q_bar, parameters, *own)
+            moved = np.matvec(np.swapaxes(stage["dz"], 1, 2), gradient[:, 0])
+            costs += h * b * value[:, 0]
+            dcosts += (b * h)[:, None] * moved
+            if self.layout.free:
+                dcosts[:, self.layout.tau] += dh * b * value[:, 0]
+            stage |= {"gradient": gradient[:, 0], "dl": moved}
+
+    def _stage_multipliers(
+        self, stages: list[dict[str, np.ndarray]], adjoint: np.ndarray, h: np.ndarray, costs: list[np.ndarray | float]
+    ) -> list[np.ndarray]:
+        n, (count, nx) = self.tableau.stages, adjoint.shape
+        slope = np.stack([stage["slope"] for stage in stages], axis=1)
+        push = np.stack([np.broadcast_to(cost, adjoint.shape) for cost in costs], axis=1)
+        right = np.array(self.tableau.b)[:, None] * adjoint[:, None] + np.einsum("ji,njk->nik", self._a, push)
+        M = np.swapaxes(self._matrix(h[:, 0], slope), 1, 2)
+        mu = _solve(M, right.reshape(count, n * nx, 1)).reshape(count, n, nx)
+        return [mu[:, i] for i in range(n)]
+
+
+def _solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solutions of all systems; not a number where one has none."""
+    try:
+        return np.linalg.solve(M, right)
+    except np.linalg.LinAlgError:
+        found = np.full(right.shape, np.nan)
+        for k in range(len(M)):
+            try:
+                found[k] = np.linalg.solve(M[k], right[k])
+            except np.linalg.LinAlgError:
+                continue
+        return found
+
+
+def intervals(
+    rates: ChartRates, layout: NodeLayout, tableau: Tableau, substeps: int = 1, integrand: Derivatives | None = None
+) -> Shooting:
+    """The integration of intervals that a tableau asks for."""
+    kind = Collocation if tableau.implicit else Shooting
+    return kind(rates, layout, tableau, substeps, integrand)
