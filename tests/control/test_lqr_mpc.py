@@ -258,3 +258,26 @@ def test_what_cannot_be_held_to_first_order_is_refused() -> None:
     model = system.derive(native=False)
     with pytest.raises(ControlError, match="no regulator exists"):
         control.lqr(model, model.neutral())
+
+
+def test_active_bounds_find_the_minimum_of_the_solver() -> None:
+    """From the bounds of a neighbouring program; a program far away may be left to the solver, but never answered wrongly."""
+    from heavytop.control.mpc_qp import ActiveBounds, solver
+
+    rng, n, answered = np.random.default_rng(0), 30, 0
+    root = rng.standard_normal((n, n))
+    H, g = root @ root.T + np.eye(n), 20 * rng.standard_normal(n)
+    box, bound, none = ActiveBounds(n), np.full(n, 1.0), np.zeros((0, n))
+    for k in range(40):
+        g = g + 0.3 * rng.standard_normal(n)
+        best, _, flag, info = solver().solve(H, g, none, bound, -bound, np.zeros(n, dtype=np.intc))
+        assert flag == 1
+        found = box.minimize(H, g, -bound, bound)
+        if found is not None:
+            answered += 1
+            np.testing.assert_allclose(found, best, atol=1e-9)
+        if k == 0 or found is None:
+            box.begin(info["lam"])
+    assert answered > 20
+    far = box.minimize(H, -g, -bound, bound)
+    assert far is None or np.abs(far).max() <= 1.0

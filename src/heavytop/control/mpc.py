@@ -160,10 +160,12 @@ class Predictive(Portable):
     def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
         ne = self.rates.ne
         linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
-        if self._is_dead_end(linear, u_R):
+        deviation = self._program.weighed(linear.away)
+        if self._is_dead_end(linear, deviation, u_R):
             self._restart(q_R, v_R, u_R)
             linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
-        solved = self._program.solve(linear, self.u, u_R, self.v[1:])
+            deviation = self._program.weighed(linear.away)
+        solved = self._program.solve(linear, deviation, self.u, u_R, self.v[1:])
         if solved is None:
             self.failures += 1  # the inputs that were planned before are used
             planned = self.u
@@ -178,7 +180,7 @@ class Predictive(Portable):
         self.q[1:] = self._ahead.moved(self.q[1:], dx[:, :ne])
         self.v[1:] += dx[:, ne:]
 
-    def _is_dead_end(self, linear: Linear, u_R: np.ndarray) -> bool:
+    def _is_dead_end(self, linear: Linear, deviation: np.ndarray, u_R: np.ndarray) -> bool:
         """Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive; trusts steps as gaps tell.
 
         There are dead ends: upside down without thrust no small change helps, as thrust pushes the wrong way and a turn alone changes
@@ -188,7 +190,7 @@ class Predictive(Portable):
         low, high = TRUST
         self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
         far = np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN
-        cost = float(self._program.cost(linear.away, self.u - u_R))
+        cost = self._program.cost(deviation, self.u - u_R)
         self._costs = [*self._costs[-PATIENCE:], cost]
         self._wait -= 1
         stuck = self._wait <= 0 and far and cost > self._costs[0]

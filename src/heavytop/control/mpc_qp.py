@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,23 @@ from numpy.lib.stride_tricks import as_strided
 from heavytop.control.horizon_motion import Linear
 from heavytop.errors import ControlError
 
+BLOCKS = 5
+"""Parts in which the Hessian is summed up."""
+ROUNDS = 3
+"""Changes of the active bounds before DAQP is asked."""
+FEW = 2
+"""Bounds that change from one sample to the next while the active ones are worth keeping."""
 SOFT = 8
 """DAQP's mark of a constraint that may be violated at a cost."""
 WIDE = 1e30
 """What DAQP takes for infinity."""
+
+
+@cache
+def _cholesky() -> Any:
+    from scipy.linalg.lapack import dposv
+
+    return dposv
 
 
 @cache
@@ -25,6 +39,55 @@ def solver() -> Any:
     except ImportError:
         raise ControlError("predictive control needs the package 'daqp': pip install daqp.") from None
     return daqp
+
+
+class ActiveBounds:
+    """min x^T H x / 2 + g^T x within bounds, from the bounds that were active the last time (primal-dual active set).
+
+    With the active variables at their bounds the others follow from one Cholesky factorisation; those beyond a bound join, those whose
+    multiplier has the wrong sign leave. If nothing changes, the conditions of optimality hold: the result is exact. Between samples few
+    bounds change, so one or two rounds do; where they do not settle, DAQP is asked, until they change little again.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin without active bounds."""
+        self.side, self.calm = np.zeros(self.size, dtype=np.int8), False
+
+    def begin(self, multipliers: np.ndarray) -> None:
+        """Begin with the bounds that hold another solution; whether few of them have changed tells if the next change is worth a trial."""
+        side = np.sign(multipliers[: self.size]).astype(np.int8)
+        self.calm = np.count_nonzero(side != self.side) <= FEW
+        self.side = side
+
+    def minimize(self, H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray | None:
+        """The minimum, or None if the active bounds do not settle."""
+        solve, side = _cholesky(), self.side
+        for _ in range(ROUNDS):
+            held = np.nonzero(side)[0]
+            x = np.where(side[held] < 0, lower[held], upper[held])
+            A, b = H.copy(), -g
+            if len(held):
+                b -= H[:, held] @ x
+                A[held] = 0.0
+                A[:, held] = 0.0
+                A[held, held] = 1.0
+                b[held] = x
+            _, x, failed = solve(A, b, lower=1, overwrite_a=1, overwrite_b=1)
+            if failed:
+                break
+            slope = H @ x + g
+            under, over = x < lower, x > upper
+            new = np.where(side == 0, over.astype(np.int8) - under, np.where(side * slope > 0.0, 0, side))
+            if np.array_equal(new, side):
+                self.side = side
+                return x
+            side = new.astype(np.int8)
+        self.calm = False
+        return None
 
 
 class QuadraticProgram:
@@ -60,36 +123,51 @@ class QuadraticProgram:
         self._own = as_strided(self._sums[0, :, 1:], (horizon, nx, nu), (node + nu * item, row, item))
         self._step = np.zeros((horizon, nx + 1, nx + 1))
         self._step[:, nx, nx] = 1.0
-        self._diagonal = np.arange(inputs)
+        self._turned, self._weighed = np.zeros((horizon, nx, nx + 1)), np.empty((horizon, nx, 1 + inputs))
+        # blocks of inputs: columns from, to, and the first row of the nodes that they move
+        nodes = np.round(np.linspace(0, horizon, min(BLOCKS, horizon) + 1)).astype(int).tolist()
+        self._blocks = [(a * nu, b * nu, a * nx) for a, b in pairwise(nodes)]
         low, high, start = speeds
         bounded = np.nonzero(np.isfinite(low) | np.isfinite(high))[0]
         self._rows, self._low, self._high, self._bounded = bounded + start, low[bounded], high[bounded], bounded
         soft = horizon * len(bounded)
         self._sense = np.concatenate([np.zeros(inputs), np.full(soft, SOFT)]).astype(np.intc)
         self._none = np.zeros((0, inputs))
+        self._box = ActiveBounds(inputs)
         self.forget()
 
     def forget(self) -> None:
         """Begin the next solution anew instead of from the last one."""
         self._warm: Any = None
         self._held = True
+        self._box.forget()
+
+    def _square(self, G: np.ndarray) -> np.ndarray:
+        """H = G^T G + R, block by block: an input moves only the nodes after it."""
+        H, inputs = np.empty((G.shape[1],) * 2), G.shape[1]
+        for first, last, row in self._blocks:
+            later = G[row:]
+            np.matmul(later[:, first:last].T, later[:, :last], out=H[first:last, :last])
+            H[:first, first:last] = H[first:last, :first].T
+        H.reshape(-1)[:: inputs + 1] += self._effort
+        return H
 
     def solve(
-        self, linear: Linear, u: np.ndarray, u_R: np.ndarray, v: np.ndarray
+        self, linear: Linear, deviation: np.ndarray, u: np.ndarray, u_R: np.ndarray, v: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Changes of the inputs (N, nu) and of the nodes (N, nx); None if there is no solution."""
+        """Changes of the inputs (N, nu) and of the nodes (N, nx); None if there is no solution. deviation : see :meth:`weighed`."""
         n, nx, nu, sums, step = self.n, self.nx, self.nu, self._sums, self._step
         step[:, :nx, :nx], step[:, :nx, nx] = linear.A, linear.defect
         self._own[...], sums[0, :nx, 0] = linear.B, linear.defect[0]
         for k in range(1, n):
             np.matmul(step[k], sums[k - 1, :, : 1 + k * nu], out=sums[k, :, : 1 + k * nu])
         f, S = sums[:, :nx, 0], sums[:, :nx, 1:]
-        weighted = self._root @ linear.turn
-        G = (weighted @ S).reshape(-1, n * nu)
-        deviation = np.matvec(self._root, linear.away) + np.matvec(weighted, f)
-        H = G.T @ G
-        H[self._diagonal, self._diagonal] += self._effort
-        g = deviation.reshape(-1) @ G + self._effort * (u - u_R).ravel()
+        np.matmul(self._root, linear.turn, out=self._turned[:, :, :nx])
+        np.matmul(self._turned, sums, out=self._weighed)
+        G = self._weighed[:, :, 1:].reshape(-1, n * nu)
+        deviation = (deviation + self._weighed[:, :, 0]).reshape(-1)
+        H = self._square(G)
+        g = deviation @ G + self._effort * (u - u_R).ravel()
         lower, upper = ((side - u).ravel() for side in self.limits)
         rows = self._none
         if len(self._rows):
@@ -106,6 +184,10 @@ class QuadraticProgram:
         """The minimum, from the bounds that were active the last time; where none was, the plain call is faster."""
         if not np.isfinite(g).all() or not np.isfinite(H).all():
             return None
+        if not len(rows) and self._box.calm:
+            x = self._box.minimize(H, g, lower, upper)
+            if x is not None:
+                return x
         if not self._held:
             x, _, flag, info = solver().solve(H, g, rows, upper, lower, self._sense)
         else:
@@ -118,13 +200,18 @@ class QuadraticProgram:
         if flag not in (1, 2):  # optimal, or optimal with soft constraints violated
             self.forget()
             return None
+        if not len(rows):
+            self._box.begin(info["lam"])
         held = bool(info["lam"].any())
         if held is not self._held:
             self._warm, self._held = None, held
         return x
 
-    def cost(self, away: np.ndarray, more: np.ndarray) -> np.ndarray:
-        """Half the weighted squares (...,) of deviations (..., N, nx) and of inputs beyond those of the reference (..., N, nu)."""
-        deviation = np.matvec(self._root, away)
-        effort = self._effort.reshape(self.n, self.nu)
-        return 0.5 * (np.sum(deviation**2, axis=(-2, -1)) + np.sum(effort * more**2, axis=(-2, -1)))
+    def weighed(self, away: np.ndarray) -> np.ndarray:
+        """Deviations (N, nx) times the roots of their weights."""
+        return np.matvec(self._root, away)
+
+    def cost(self, deviation: np.ndarray, more: np.ndarray) -> float:
+        """Half the squares of weighed deviations (N, nx) and of inputs beyond those of the reference (N, nu)."""
+        d, more = deviation.reshape(-1), more.reshape(-1)
+        return 0.5 * float(d @ d + self._effort @ (more * more))
