@@ -152,7 +152,9 @@ def test_active_bounds_of_the_last_sample_do_not_change_the_solution(quad: ht.Mo
         held.add(warm._held)
         return found
 
-    ahead._program = type("Both", (), {"solve": staticmethod(both), "cost": warm.cost, "forget": warm.forget})()
+    ahead._program = type(
+        "Both", (), {"solve": staticmethod(both), "cost": warm.cost, "forget": warm.forget, "weighed": warm.weighed}
+    )()
     assert _off(quad, ahead, _random_starts(quad, 1)[0]) < 1e-4
     assert held == {True, False}
 

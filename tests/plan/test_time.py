@@ -46,9 +46,7 @@ def test_moved_pivot(shaken: ht.Model, duration: float | None, begin: float) -> 
 
 
 def test_when_it_begins_matters(shaken: ht.Model) -> None:
-    costs = [
-        ht.plan(shaken, [0], [1.0], 1.0, steps=20, parameters={"time": t}).cost for t in (0.0, 0.7, 2 * np.pi / 5)
-    ]
+    costs = [ht.plan(shaken, [0], [1.0], 1.0, steps=20, parameters={"time": t}).cost for t in (0.0, 0.7, 2 * np.pi / 5)]
     assert costs[1] != pytest.approx(costs[0], rel=0.05)
     assert costs[2] == pytest.approx(costs[0], rel=1e-8)  # a period later
 

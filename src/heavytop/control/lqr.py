@@ -153,7 +153,9 @@ class LinearQuadratic(BaseController):
         h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
         end = float(until or self.reference.duration or 5.0)
         q, v, _ = self.reference(0.0)
-        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1))).T[0]  # deviations that loops and constraints allow
+        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1))).T[
+            0
+        ]  # deviations that loops and constraints allow
         P = T.T @ self.cost_to_go[0] @ T
         root = T @ np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
         parts = []

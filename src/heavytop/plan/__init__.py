@@ -40,7 +40,9 @@ from heavytop.plan.solvers.nlpsol import Nlpsol as Nlpsol
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
-    __call__ = staticmethod(plan)
+    def __call__(self, *arguments, **named):
+        return self.plan(*arguments, **named)
+
     __doc__ = property(lambda self: plan.__doc__)  # pyright: ignore
     __signature__ = property(lambda self: signature(plan))
 

@@ -14,6 +14,7 @@ from heavytop.plan.describe import Duration, describe
 from heavytop.plan.guess import as_guess
 from heavytop.plan.infeasible import InfeasibleError
 from heavytop.plan.problem import Phase
+from heavytop.plan.reach import check_numbers
 from heavytop.plan.result import Plan
 from heavytop.plan.several import best_of
 from heavytop.plan.solve import solve
@@ -97,8 +98,16 @@ def plan(
     )  # fmt: skip
     if not 0 < tolerance < np.inf:
         raise PlanError(f"tolerance must be a positive number, got {tolerance!r}.")
+    for name, value, least in (("guesses", guesses, 0), ("iterations", iterations, 1)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    if solver is not None and not callable(getattr(solver, "solve", None)):
+        raise PlanError(
+            f"solver must be Ipopt(), Fatrop(), Nlpsol() or an object with their method solve, got {solver!r}."
+        )
     solver = default_solver() if solver is None else solver
     first = as_guess(problem, guess)
+    check_numbers(problem, first)
     with Progress(f"plan of {model.name}", progress) as bar:
         tell = lambda iteration, cost, violation: bar.update(1.0 - 0.98**iteration)  # noqa: E731
         if guesses:

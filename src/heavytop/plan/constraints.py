@@ -15,10 +15,11 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose, vector
 from heavytop._travel import Unchanging
+from heavytop.compile import on_symbols
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.geometry import so3
 from heavytop.plan.clocked import call
-from heavytop.plan.scene import NodeScene, check_frame
+from heavytop.plan.scene import NodeScene, check_frame, node_function
 from heavytop.system.model import Model
 
 
@@ -150,6 +151,11 @@ class AtPose(Constraint):
     def __post_init__(self) -> None:
         if np.shape(self.G) != (4, 4):
             raise wrong_shape("a pose", (4, 4), np.shape(self.G))
+        G = np.asarray(self.G, dtype=float)
+        R = G[:3, :3]
+        rigid = np.allclose(R.T @ R, np.eye(3), atol=1e-6) and np.linalg.det(R) > 0 and np.allclose(G[3], (0, 0, 0, 1))
+        if not np.all(np.isfinite(G)) or not rigid:
+            raise PlanError(f"a pose needs a rotation matrix, a place and (0, 0, 0, 1) as last row, got {G.tolist()}.")
 
     @property
     def label(self) -> str:
@@ -274,6 +280,8 @@ class HalfSpace(Constraint):
         normal = np.array(_triple(self.normal, "the normal of a plane"))
         if not np.linalg.norm(normal) > 0:
             raise PlanError("the normal of a plane must not be zero.")
+        if not np.isfinite(float(self.distance)):
+            raise PlanError(f"the distance of a plane must be finite, got {self.distance!r}.")
         object.__setattr__(self, "normal", tuple((normal / np.linalg.norm(normal)).tolist()))
         object.__setattr__(self, "offset", _triple(self.offset, "the offset of a point"))
 
@@ -418,12 +426,31 @@ class Own(Constraint):
         return self.name
 
     def function(self, scene: NodeScene) -> Array:
-        value = as_array(call(self.inner, scene))
+        if not callable(self.inner):
+            raise PlanError(f"{self.name}: Own needs a function of q, v, u and t, got {self.inner!r}.")
+        value = as_array(on_symbols(call, self.name, PlanError)(self.inner, scene))
         return np.reshape(value, (1,)) if len(value.shape) == 0 else value
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        lower, upper = np.broadcast_arrays(np.atleast_1d(self.lower), np.atleast_1d(self.upper))
-        return lower.astype(float), upper.astype(float)
+        size = self._size(model)
+        sides = []
+        for name in ("lower", "upper"):
+            side = np.atleast_1d(np.asarray(getattr(self, name), dtype=float))
+            if side.shape not in ((1,), (size,)):
+                raise wrong_shape(
+                    f"{name} bound of {self.name!r}", (size,), side.shape, "As many as the function has values."
+                )
+            sides.append(np.broadcast_to(side, (size,)).copy())
+        return sides[0], sides[1]
+
+    def _size(self, model: Model) -> int:
+        """How many values the function has."""
+        known = vars(self).get("_known")
+        if known is None or known[0] is not model:
+            function = node_function(model, "constraint", self.function, 0, None)
+            known = model, function.patterns[0].shape[0]
+            object.__setattr__(self, "_known", known)
+        return known[1]
 
 
 @dataclass(frozen=True, eq=False)

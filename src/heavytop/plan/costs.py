@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, directional, symbol
+from heavytop._arrays import Array, as_array, directional, shape, symbol
 from heavytop._travel import Unchanging
-from heavytop.compile import trace_of
+from heavytop.compile import on_symbols, trace_of
 from heavytop.control.charts import miss
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.plan.clocked import call
@@ -67,6 +68,11 @@ class Cost(Unchanging, ABC):
     def check(self, model: Model) -> None:
         """Raise what is wrong with the cost for this model."""
         self.own(model)
+
+
+def _check_weights(what: str, values: np.ndarray, positive: bool) -> None:
+    if not np.all(np.isfinite(values)) or (positive and np.any(values < 0)):
+        raise PlanError(f"{what} must be finite{' and not negative' if positive else ''}, got {values.tolist()}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +138,7 @@ class Effort(Cost):
             array = np.asarray(value, dtype=float)
             if array.shape not in ((), (model.nu,)):
                 raise wrong_shape(f"{name} of Effort", (model.nu,), array.shape)
+            _check_weights(f"{name} of Effort", array, name == "weights")
             parts.append(np.broadcast_to(array, (model.nu,)))
         return np.concatenate(parts)
 
@@ -162,6 +169,7 @@ class Speed(Cost):
         array = np.asarray(self.weights, dtype=float)
         if array.shape not in ((), (model.nv,)):
             raise wrong_shape("weights of Speed", (model.nv,), array.shape)
+        _check_weights("weights of Speed", array, True)
         return np.broadcast_to(array, (model.nv,)).copy()
 
     def integrand(self, scene: NodeScene) -> Array:
@@ -226,6 +234,14 @@ class Distance(Cost):
     def __repr__(self) -> str:
         return "Distance()"
 
+    def check(self, model: Model) -> None:
+        own = self.reference.model
+        if (own.nq, own.nv) != (model.nq, model.nv):
+            raise PlanError(
+                f"Distance: the reference is one of {own.name!r} with {own.nq} coordinates, the plan one of {model.name!r} with {model.nq}."
+            )
+        _check_weights("weights of Distance", np.array([self.places, self.speeds], dtype=float), True)
+
     def integrand(self, scene: NodeScene) -> Array:
         raise AssertionError("the distance is taken at the nodes")
 
@@ -251,4 +267,15 @@ class OwnCost(Cost):
         return "OwnCost()"
 
     def integrand(self, scene: NodeScene) -> Array:
-        return np.reshape(call(self.inner, scene), ())
+        value = as_array(on_symbols(call, "OwnCost", PlanError)(self.inner, scene))
+        if prod(shape(value)) != 1:
+            raise PlanError(f"the function of OwnCost must return a number, got an array of shape {shape(value)}.")
+        return np.reshape(value, ())
+
+    def as_constraint(self, scene: NodeScene) -> Array:
+        """The integrand as a vector (1,)."""
+        return np.reshape(self.integrand(scene), (1,))
+
+    def check(self, model: Model) -> None:
+        if not callable(self.inner):
+            raise PlanError(f"OwnCost needs a function of q, v, u and t, got {self.inner!r}.")

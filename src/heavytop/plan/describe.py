@@ -10,16 +10,16 @@ import numpy as np
 
 from heavytop._arrays import numbers
 from heavytop.control.allocation import Limits
-from heavytop.control.charts import place
 from heavytop.control.needed import needed_inputs
 from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
 from heavytop.plan.clocked import Clocked, takes_time
 from heavytop.plan.constraints import Between, Constraint, Gate, Own
 from heavytop.plan.costs import Cost, Distance, Effort, Jerk, OwnCost, Time
 from heavytop.plan.problem import Bounds, Phase, Problem, State
-from heavytop.plan.scene import node_function
+from heavytop.plan.reach import check_ends, check_meetings
 from heavytop.system.model import Model
 
+MOST_STEPS = 10_000
 METHODS = ("auto", "shooting", "collocation")
 Duration = float | tuple[float, float] | str | None
 
@@ -48,8 +48,8 @@ def describe(
         raise PlanError(f"plan needs a derived model, got {type(model).__name__}.{hint}")
     if model.nu == 0:
         raise PlanError(f"{model.name!r} has no inputs: there is nothing to plan. Add system.input(...).")
-    if not isinstance(steps, int | np.integer) or steps < 2:
-        raise PlanError(f"steps must be a whole number of at least 2, got {steps!r}.")
+    if not isinstance(steps, int | np.integer) or not 2 <= steps <= MOST_STEPS:
+        raise PlanError(f"steps must be a whole number from 2 to {MOST_STEPS}, got {steps!r}.")
     if inputs not in ("held", "linear"):
         raise PlanError(f"inputs must be 'held' or 'linear', got {inputs!r}.")
     if method not in METHODS:
@@ -69,20 +69,22 @@ def describe(
     cost = _cost(model, cost, parts)
     if any(isinstance(term, Jerk) for _, term in cost.terms) or bounds.rate is not None:
         inputs = "linear"
-    for constraint in (*whole, *begin, *(c for phase in parts for c in (*phase.path, *phase.end))):
-        constraint.check(model)
     hover = _hover(model, first, p)
     every = (*whole, *begin, *(c for phase in parts for c in (*phase.path, *phase.end)))
     clocked = model.description.time is not None or _ask_for_time(every, cost)
+    subject: Any = Clocked.of(model) if clocked else model
+    for constraint in every:
+        constraint.check(subject)
     if clocked:
         begun = float(p[-1]) if model.description.time is not None else 0.0
         first = None if first is None else State(np.append(first.q, begun), first.v)
         last = None if last is None else State(np.append(last.q, np.nan), last.v)
     problem = Problem(
-        Clocked.of(model) if clocked else model, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic, inputs == "linear",
-        None if phases is not None or not gates else _span(duration), hover, method,
+        subject, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic,
+        inputs == "linear", None if phases is not None or not gates else _span(duration), hover, method,
     )  # fmt: skip
-    _check_ends(problem)
+    check_ends(problem)
+    check_meetings(problem)
     return problem
 
 
@@ -221,6 +223,10 @@ def _phases(
             raise PlanError(f"phases must be a sequence of Phase, got {given!r}.")
         for phase in parts:
             _span((phase.shortest, phase.longest))
+            if not isinstance(phase.steps, int | np.integer) or not 1 <= phase.steps <= MOST_STEPS:
+                raise PlanError(f"steps of a phase must be a whole number from 1 to {MOST_STEPS}, got {phase.steps!r}.")
+            _constraints(phase.path, "the path of a phase")
+            _constraints(phase.end, "the end of a phase")
         parts[-1] = replace(parts[-1], end=(*parts[-1].end, *end))
         return tuple(parts)
     shortest, longest = _span(duration)
@@ -284,67 +290,3 @@ def _hover(model: Model, start: State | None, p: np.ndarray) -> np.ndarray:
     parameters = dict(zip(model.parameter_names, p, strict=True))
     zero = np.zeros(model.nv)
     return needed_inputs(model, q, zero, zero, parameters)
-
-
-# --- what cannot work ---------------------------------------------------------------------------------------------------------
-
-
-def _check_ends(problem: Problem) -> None:
-    """Start and goal must lie within bounds and path constraints; with bounded speeds the goal must be near enough."""
-    model = problem.model
-    for what, state, near in (
-        ("start", problem.start, problem.phases[0].path),
-        ("goal", problem.goal, (*problem.phases[-1].path, *problem.phases[-1].end)),
-    ):
-        if state is None:
-            continue
-        low, high = problem.bounds.v
-        for name, value, a, b in zip(model.v_names, state.v, low, high, strict=True):
-            if not a <= value <= b:
-                raise PlanError(f"the {what} has {name!r} = {value:g}, outside its limits [{a:g}, {b:g}].")
-        for constraint in (*problem.path, *near):
-            _check_state(problem, constraint, state, what)
-    if problem.start is not None and problem.goal is not None and not problem.free:
-        _check_reach(problem, problem.start, problem.goal)
-    if problem.periodic and problem.goal is not None:
-        raise PlanError("a periodic plan ends where it starts: leave the goal away (goal=None).")
-
-
-def _check_state(problem: Problem, constraint: Constraint, state: State, what: str) -> None:
-    model = problem.model
-    function = node_function(model, "constraint", constraint.function, len(constraint.own), constraint.kind)
-    first, _ = function.patterns
-    nx = model.coordinates.nv + model.nv
-    if first[:, nx:].any():
-        return  # depends on inputs
-    y = np.concatenate([np.zeros(model.coordinates.nv), state.v, problem.hover])
-    if problem.clocked and first[:, model.coordinates.nv - 1].any() and np.isnan(state.q[-1]):
-        return  # depends on when it is
-    q = np.nan_to_num(state.q)
-    (values,) = function.traced_value.interpret(y, q, problem.parameters, constraint.own)
-    worst = float(np.max(constraint.violation(model, values), initial=0.0))
-    if worst > 1e-7:
-        raise PlanError(
-            f"the {what} cannot be reached: there {constraint.label} is violated by {worst:.3g}. Move the {what} or the constraint."
-        )
-
-
-def _check_reach(problem: Problem, start: State, goal: State) -> None:
-    model = problem.model
-    low, high = problem.bounds.v
-    own = model.description.velocity is None and model.description.basis is None
-    if not own or problem.clocked or model.coordinates.nv != model.nv:
-        return
-    away = place(model.coordinates, start.q, goal.q)
-    total = sum(phase.shortest for phase in problem.phases)
-    for name, block in zip(model.coordinates.names or (), model.coordinates.blocks, strict=True):
-        if block.nq != block.nv or not np.array_equal(block.kinematics_matrix(block.neutral()), np.eye(block.nv)):
-            continue  # only coordinates whose rates are the velocities
-        part = model.coordinates.v_slice(name)
-        far = np.maximum(away[part] - high[part] * total, low[part] * total - away[part])
-        if np.any(far > 1e-9):
-            k = int(np.argmax(far))
-            raise PlanError(
-                f"the goal cannot be reached: {model.v_names[part.start + k]!r} is limited, so that in {total:g} s the way of "
-                f"{away[part][k]:g} stays {far[k]:.3g} too long. Allow more time or speed."
-            )

@@ -133,17 +133,17 @@ def _beginning(problem: Problem) -> np.ndarray:
         near = problem.pinned(problem.goal, near)
     if problem.clocked:
         near[-1] = problem.start_time
-    return _nearest(problem, near, problem.begin)
+    return nearest(problem, near, problem.begin)
 
 
 def _waypoint(problem: Problem, index: int, near: np.ndarray) -> np.ndarray:
     """A configuration at the end of a phase that fulfils the constraints there as well as it can."""
     if index == len(problem.phases) - 1 and problem.goal is not None:
         return problem.pinned(problem.goal, near)
-    return _nearest(problem, near, problem.phases[index].end)
+    return nearest(problem, near, problem.phases[index].end)
 
 
-def _nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]) -> np.ndarray:
+def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]) -> np.ndarray:
     """A configuration near q that fulfils the constraints: damped Gauss-Newton steps on their violation."""
     model = problem.model
     c, ne = model.coordinates, model.coordinates.nv
@@ -271,6 +271,11 @@ def as_guess(problem: Problem, given: Any) -> Guess:
         return straight(problem)
     if isinstance(given, Guess):
         return _checked(problem, given)
+    of = getattr(given, "model", None)
+    if of is not None and any(getattr(of, n, None) != getattr(problem.described, n) for n in ("nq", "nv", "nu")):
+        raise PlanError(
+            f"the guess is a motion of {getattr(of, 'name', of)!r}, which has other coordinates or inputs than {problem.described.name!r}."
+        )
     if isinstance(given, Plan):
         return from_plan(problem, given)
     if isinstance(given, Reference):

@@ -15,7 +15,7 @@ from heavytop import library
 from heavytop._travel import Unchanging
 from heavytop.errors import unknown_name
 from heavytop.plan.api import plan
-from heavytop.plan.constraints import Between, Cone, Constraint, Gate, Own, Point, Rest, swing
+from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, Own, Point, Rest, swing
 from heavytop.plan.costs import Effort, Speed, Time
 from heavytop.plan.problem import Phase
 from heavytop.plan.result import Plan
@@ -92,6 +92,19 @@ def quadcopter_flip(steps: int = 60) -> Task:
     return Task("flip", "least time, upside down on the way", model, model.neutral(), model.neutral(), options)
 
 
+def quadcopter_perch(at: Any = (4.0, 0.0, 2.0), steps: int = 60) -> Task:
+    """A quadcopter sits down on a wall in least time: at rest, its axis along the normal of the wall, which looks towards -x."""
+    model = library.quadcopter().derive()
+    hover = 0.9 * GRAVITY / 4
+    beyond = float(np.asarray(at, dtype=float)[0])
+    goal = [*perch(model, "hull", at), Cone("hull", np.radians(2.0), about=(-1.0, 0.0, 0.0))]
+    options = {
+        "limits": (0.0, 2.5 * hover), "path": [HalfSpace((-1.0, 0.0, 0.0), -beyond, "hull")], "steps": steps,
+        "cost": Time() + 1e-4 * Effort(about=hover) + 1e-4 * Speed([0, 0, 0, 1, 1, 1]),
+    }  # fmt: skip
+    return Task("perch", "sits down on a wall in least time", model, model.neutral(), goal, options)
+
+
 def carrier() -> System:
     """A tricopter whose three propellers tilt (two forces each) with a load on a spherical joint 0.45 m below."""
     system = System(gravity=(0.0, 0.0, -GRAVITY), name="tricopter with load")
@@ -110,13 +123,17 @@ def carrier() -> System:
     return system
 
 
-def load_transport(distance: float = 3.0, angle: float = np.radians(30.0), steps: int = 60) -> Task:
-    """A tricopter carries a load over some metres in least time, from rest to rest; the load swings at most by ``angle``."""
+def load_transport(distance: float = 3.0, angle: float = np.radians(30.0), steps: int = 60, turns: float = 0.0) -> Task:
+    """A tricopter carries a load over some metres in least time, from rest to rest; the load swings at most by ``angle``.
+
+    ``turns`` is the weight of squared turning rates. Without it spinning costs nothing, the optimum is flat, and with a wide angle the solver
+    creeps along it for minutes.
+    """
     model = carrier().derive()
     hover = np.array([0.0, 1.3 * GRAVITY / 3] * 3)
     options = {
         "limits": ([-4.0, 0.0] * 3, [4.0, 9.0] * 3), "path": [swing("load", angle)], "steps": steps,
-        "cost": Time() + 1e-3 * Effort(about=hover),
+        "cost": Time() + 1e-3 * Effort(about=hover) + turns * Speed([0.0] * 3 + [1.0] * 6),
     }  # fmt: skip
     goal = _moved(model, (distance, 0.0, 0.5))
     return Task("load", "transport within bounded swing", model, model.neutral(), goal, options)
@@ -178,6 +195,7 @@ PROBLEMS: dict[str, Callable[[], Task]] = {
     "furuta": swing_up_furuta,
     "gates": quadcopter_gates,
     "flip": quadcopter_flip,
+    "perch": quadcopter_perch,
     "load": load_transport,
     "bicopter": bicopter_transfer,
     "arm": arm_reorientation,

@@ -168,7 +168,13 @@ class Plan(Unchanging, Shown):
 
         After its end the last configuration is held at rest.
         """
-        return Reference(self.model, self._motion, duration=self.duration, breaks=tuple(self.times[1:-1]), start_time=self.problem.start_time)
+        return Reference(
+            self.model,
+            self._motion,
+            duration=self.duration,
+            breaks=tuple(self.times[1:-1]),
+            start_time=self.problem.start_time,
+        )
 
     def _motion(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         problem, model, rates = self.problem, self.problem.model, ChartRates.of(self.problem.model)

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from heavytop import library
+from heavytop._toml_lines import key_lines, line_of
 from heavytop.control.needed import needed_inputs
 from heavytop.coordinates import Pose
 from heavytop.errors import FileFormatError, HeavytopError, unknown_name
@@ -37,8 +38,8 @@ from heavytop.plan.problems import Task
 from heavytop.system.model import Model
 
 TOP = (
-    "system", "start", "goal", "duration", "steps", "limits", "rates", "reserve", "cost", "guesses", "inputs", "method", "tolerance", "periodic", "gate",
-    "keep_out", "box", "half_space", "cone", "between",
+    "system", "start", "goal", "duration", "steps", "limits", "rates", "reserve", "cost", "guesses", "inputs", "method", "tolerance", "periodic",
+    "gate", "keep_out", "box", "half_space", "cone", "between",
 )  # fmt: skip
 
 
@@ -77,14 +78,15 @@ def read_study(path: str | Path, model: Model | None = None) -> Task:
     FileFormatError
         The file is no TOML, or a key or value has no meaning; the message names it.
     """
-    path = Path(path)
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        text = Path(path).read_text("utf-8")
+        data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: no valid TOML: {error}.") from None
+    file = _File(Path(path), key_lines(text))
     for key in data:
         if key not in TOP:
-            raise FileFormatError(f"{path}: {unknown_name('key', key, TOP)}")
+            raise FileFormatError(f"{file.at(key)}: {unknown_name('key', key, TOP)}")
     if model is None:
         name = data.get("system")
         if not isinstance(name, str):
@@ -93,18 +95,33 @@ def read_study(path: str | Path, model: Model | None = None) -> Task:
             )
         model = library.load(name).derive()
     try:
-        return _task(path, data, model)
+        return _task(file, data, model)
     except (TypeError, ValueError) as error:
         if isinstance(error, HeavytopError):
             raise
         raise FileFormatError(f"{path}: {error}.") from None
 
 
-def _task(path: Path, data: Mapping[str, Any], model: Model) -> Task:
+@dataclass(frozen=True)
+class _File:
+    """A file and the lines of its keys."""
+
+    path: Path
+    lines: dict[tuple[str | int, ...], int]
+
+    def at(self, *keys: str | int) -> str:
+        """File and line of a key, for messages."""
+        line = line_of(self.lines, keys)
+        return str(self.path) if line is None else f"{self.path}, line {line}"
+
+
+def _task(file: _File, data: Mapping[str, Any], model: Model) -> Task:
     if "goal" not in data and not data.get("periodic"):
-        raise FileFormatError(f"{path}: the table [goal] is missing (position, or q and v).")
+        raise FileFormatError(f"{file.path}: the table [goal] is missing (position, or q and v).")
     options: dict[str, Any] = {
-        name: data[name] for name in ("steps", "reserve", "guesses", "inputs", "method", "tolerance", "periodic") if name in data
+        name: data[name]
+        for name in ("steps", "reserve", "guesses", "inputs", "method", "tolerance", "periodic")
+        if name in data
     }
     duration = data.get("duration", "free")
     options["duration"] = tuple(duration) if isinstance(duration, list) else duration
@@ -114,32 +131,53 @@ def _task(path: Path, data: Mapping[str, Any], model: Model) -> Task:
             if isinstance(value, Mapping):
                 value = {key: tuple(pair) for key, pair in value.items()}
             options[name] = tuple(value) if isinstance(value, list) else value
-    options["path"] = [_constraint(path, kind, table) for kind in KINDS for table in data.get(kind, [])]
-    start = _state(path, "start", data.get("start", {}), model)
+    options["path"] = [
+        _constraint(file, kind, i, table) for kind in KINDS for i, table in enumerate(_tables(file, kind, data))
+    ]
+    start = _state(file, "start", data.get("start", {}), model)
     if "cost" in data:
-        options["cost"] = _cost(path, data["cost"], model, start[0])
-    goal = _state(path, "goal", data["goal"], model) if "goal" in data else None
-    return Task(path.stem, f"study {path.name}", model, start, goal, options)
+        options["cost"] = _cost(file, data["cost"], model, start[0])
+    goal = _state(file, "goal", data["goal"], model) if "goal" in data else None
+    return Task(file.path.stem, f"study {file.path.name}", model, start, goal, options)
 
 
-def _constraint(path: Path, kind: str, table: Any) -> Constraint:
-    known = KINDS[kind]
+def _tables(file: _File, kind: str, data: Mapping[str, Any]) -> list[Any]:
+    given = data.get(kind, [])
+    if not isinstance(given, list):
+        raise FileFormatError(f"{file.at(kind)}: {kind} must be given as tables [[{kind}]].")
+    return given
+
+
+def _constraint(file: _File, kind: str, index: int, table: Any) -> Constraint:
+    known, at = KINDS[kind], file.at(kind, index)
     if not isinstance(table, Mapping):
-        raise FileFormatError(f"{path}: {kind} must be given as tables [[{kind}]].")
+        raise FileFormatError(f"{at}: {kind} must be given as tables [[{kind}]].")
     for key in table:
         if key not in (*known.needed, *known.allowed):
-            raise FileFormatError(f"{path}: {unknown_name(f'key of [[{kind}]]', key, (*known.needed, *known.allowed))}")
+            names = (*known.needed, *known.allowed)
+            raise FileFormatError(f"{file.at(kind, index, key)}: {unknown_name(f'key of [[{kind}]]', key, names)}")
     if missing := [key for key in known.needed if key not in table]:
-        raise FileFormatError(f"{path}: [[{kind}]] needs {missing[0]!r}.")
-    return known.make(**table)
+        raise FileFormatError(f"{at}: [[{kind}]] needs {missing[0]!r}.")
+    try:
+        return known.make(**table)
+    except (HeavytopError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{at}: {error}") from None
 
 
-def _state(path: Path, what: str, table: Any, model: Model) -> tuple[np.ndarray, np.ndarray]:
+def _state(file: _File, what: str, table: Any, model: Model) -> tuple[np.ndarray, np.ndarray]:
     allowed = ("q", "v", "position")
     for key in table:
         if key not in allowed:
-            raise FileFormatError(f"{path}: {unknown_name(f'key of [{what}]', key, allowed)}")
-    q = np.array(table.get("q", model.neutral()), dtype=float)
+            raise FileFormatError(f"{file.at(what, key)}: {unknown_name(f'key of [{what}]', key, allowed)}")
+    q, v = (
+        np.array(table.get("q", model.neutral()), dtype=float),
+        np.array(table.get("v", np.zeros(model.nv)), dtype=float),
+    )
+    for key, value, size in (("q", q, model.nq), ("v", v, model.nv)):
+        if value.shape != (size,):
+            raise FileFormatError(
+                f"{file.at(what, key)}: {key} of [{what}] needs {size} numbers, got shape {value.shape}."
+            )
     if "position" in table:
         place = np.asarray(table["position"], dtype=float)
         free = [
@@ -148,18 +186,20 @@ def _state(path: Path, what: str, table: Any, model: Model) -> tuple[np.ndarray,
             if isinstance(b, Pose)
         ]
         if not free or place.shape != (3,):
-            raise FileFormatError(f"{path}: position in [{what}] needs three numbers and a system with a free body.")
+            raise FileFormatError(
+                f"{file.at(what, 'position')}: position in [{what}] needs three numbers and a system with a free body."
+            )
         start = model.coordinates.q_slice(free[0]).start
         q[start : start + 3] = place
-    return q, np.array(table.get("v", np.zeros(model.nv)), dtype=float)
+    return q, v
 
 
-def _cost(path: Path, table: Any, model: Model, q: np.ndarray) -> Cost:
+def _cost(file: _File, table: Any, model: Model, q: np.ndarray) -> Cost:
     allowed = ("time", "effort", "speed", "jerk_of")
     total: Cost | None = None
     for key, value in table.items():
         if key not in allowed:
-            raise FileFormatError(f"{path}: {unknown_name('cost', key, allowed)}")
+            raise FileFormatError(f"{file.at('cost', key)}: {unknown_name('cost', key, allowed)}")
         if key == "effort":
             zero = np.zeros(model.nv)
             term: Cost = float(value) * Effort(about=needed_inputs(model, q, zero, zero))
@@ -169,5 +209,5 @@ def _cost(path: Path, table: Any, model: Model, q: np.ndarray) -> Cost:
             term = float(value) * (Time() if key == "time" else Speed())
         total = term if total is None else total + term
     if total is None:
-        raise FileFormatError(f"{path}: cost = {{}} is empty; it takes {', '.join(allowed)}.")
+        raise FileFormatError(f"{file.at('cost')}: cost = {{}} is empty; it takes {', '.join(allowed)}.")
     return total

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from heavytop.control.charts import chart
-from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.control.collocation import intervals
+from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.control.shooting import NodeLayout, Trajectory
 from heavytop.plan.blocks import Block
 from heavytop.plan.patterns import interval_patterns

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 from heavytop import library
+from heavytop._toml_lines import key_lines, line_of
 from heavytop.copters import catalogue
-from heavytop.copters.catalogue.lines import key_lines, line_of
 from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.sweep.api import make_study
 from heavytop.sweep.distributions import attitude, choice, normal, uniform

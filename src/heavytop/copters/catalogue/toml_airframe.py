@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from heavytop._toml_lines import Path, key_lines, line_of
 from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
-from heavytop.copters.catalogue.lines import Path, key_lines, line_of
 from heavytop.copters.limbs import Limb
 from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import Propulsion
