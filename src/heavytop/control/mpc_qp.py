@@ -26,7 +26,7 @@ WIDE = 1e30
 
 @cache
 def _cholesky() -> Any:
-    from scipy.linalg.lapack import dposv
+    from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
 
     return dposv
 
