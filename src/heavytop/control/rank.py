@@ -41,14 +41,19 @@ class InputRank:
     spare : Z (nu, k): changes of the inputs that do nothing, in any configuration.
     pivots : (nu,) of the elimination of H, the mean of the samples; where one falls far below, rank is being lost.
     constant : whether H is the same in all configurations: then no rank is ever lost.
-    is_redundant : whether inputs depend on each other in every configuration, always alike or not.
+    redundant : how many directions of the inputs do nothing in every configuration, always the same ones or not.
     """
 
     usual: Floats
     spare: Floats
     pivots: Floats
     constant: bool
-    is_redundant: bool
+    redundant: int
+
+    @property
+    def is_redundant(self) -> bool:
+        """Whether inputs depend on each other in every configuration."""
+        return self.redundant > 0
 
     @classmethod
     def of(cls, H: Floats, pivots: Floats, constant: bool) -> InputRank:
@@ -68,7 +73,7 @@ class InputRank:
         filled = mean + np.outer(size, size) * (Z @ Z.T)
         usual = 0.5 * (filled + filled.T)
         ranks = [np.sum(_shares(one, usual)[0] > DEPENDENT) for one in H]
-        return cls(usual, Z / size[:, None], np.mean(pivots, axis=0), constant, bool(max(ranks) < len(mean)))
+        return cls(usual, Z / size[:, None], np.mean(pivots, axis=0), constant, len(mean) - int(max(ranks)))
 
     def solve(self, H: Array, g: Array) -> Array:
         """u (nu,) with H u = g where that determines it, the least one or a bounded one elsewhere."""
@@ -110,6 +115,21 @@ class InputRank:
     def shares(self, H: Floats) -> tuple[Floats, Floats]:
         """Shares lambda (..., nu) of their usual effect, ascending, and the directions (..., nu, nu) of the inputs, as columns."""
         return _shares(H, self.usual)
+
+    def lost(self, shares: Floats, directions: Floats) -> Floats:
+        """Directions (nu, k) that do something as a rule and nothing here, from :meth:`shares` of one configuration.
+
+        Where as many directions do nothing as everywhere, none is lost.
+        """
+        idle = directions[:, shares < LOST]
+        if idle.shape[1] <= self.redundant:
+            return idle[:, :0]
+        Z = self.spare
+        if Z.shape[1] < max(self.redundant, 1):
+            return idle  # what is idle as a rule differs from place to place: it cannot be told apart
+        # less what is idle everywhere, in the metric of the usual effects
+        left = idle - Z @ np.linalg.solve(Z.T @ self.usual @ Z, Z.T @ self.usual @ idle)
+        return np.linalg.svd(left)[0][:, : idle.shape[1] - self.redundant]
 
 
 def _shares(H: Floats, usual: Floats) -> tuple[Floats, Floats]:
