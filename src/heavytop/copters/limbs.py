@@ -71,9 +71,7 @@ class Limb:
         if not np.all(np.isfinite(tip)):
             raise ModelError(f"tip of the limb {self.name!r} must be finite, got {tip.tolist()}.")
         for what in ("mass", "force", "frequency", "damping"):
-            value = getattr(self, what)
-            if value is None and what == "frequency":
-                continue
+            value = 1.0 if what == "frequency" and self.frequency is None else getattr(self, what)
             if not value > 0 or (what != "force" and not np.isfinite(value)):
                 raise ModelError(f"{what} of the limb {self.name!r} must be positive and finite, got {value}.")
         if not callable(self.path) and not (isinstance(self.path, int | float | np.number) and np.isfinite(self.path)):
