@@ -12,6 +12,7 @@ from scipy.linalg import null_space
 
 import heavytop as ht
 from heavytop import System
+from heavytop.bench.laws import hexacopter
 from heavytop.control import (
     ClosedLoop,
     DesiredDamping,
@@ -367,6 +368,28 @@ def test_twin_inputs_do_half_each() -> None:
     system.input("motor", JointForce("bob"))
     single = energy_law(system.derive(native=False), prototype_of(("bob",)))
     assert 2 * u[0] == pytest.approx(inputs(single, *state)[0], rel=1e-10)
+
+
+def test_six_rotors_on_one_hull_take_the_least_thrusts_to_rounding() -> None:
+    """What no combination of thrusts does is taken out, not damped: nothing of it is left, and the rest is exact."""
+    model = hexacopter().derive(native=False)
+    law = energy_law(model, prototype_of(("hull",)))
+    assert law.rank is not None
+    assert law.rank.spare.shape == (6, 2)
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        q, q_R, v, v_R, a_R = *model.random(rng, (2,)), *rng.standard_normal((3, 6))
+        u = inputs(law, q, v, q_R, v_R, a_R)
+        assert np.max(np.abs((law.rank.usual @ law.rank.spare).T @ u)) < 1e-13 * np.max(np.abs(u))
+        missing = model.acceleration(q, v, u) - told(law, q, v, q_R, v_R, a_R)["a_d"]
+        left = directions(model, q, v).T @ desired_inertia(law, q) @ missing
+        assert np.max(np.abs(left)) < 1e-10 * np.max(
+            np.abs(directions(model, q, v).T @ desired_inertia(law, q)) @ np.abs(missing)
+        )
+        # the least thrusts of the same effect, each in units of its own effect
+        N, B = directions(model, q, v), model.input_matrix(q)
+        size = np.sqrt(np.diag(N.T @ desired_inertia(law, q) @ N))
+        np.testing.assert_allclose(u, np.linalg.pinv(B / size) @ (B @ u) / size, rtol=1e-9)
 
 
 def test_spare_inputs_are_not_lost() -> None:
