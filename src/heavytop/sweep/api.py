@@ -14,7 +14,9 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.sweep.bar import Bar
 from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
 from heavytop.sweep.checks import reopen_damaged
-from heavytop.sweep.engine import Cluster, Region, connected, in_process
+from heavytop.sweep.cluster import Cluster
+from heavytop.sweep.connection import connected
+from heavytop.sweep.engine import Region, in_process, points_of
 from heavytop.sweep.flights import FlightCases
 from heavytop.sweep.grid import make_grid
 from heavytop.sweep.measure import as_measures
@@ -236,7 +238,7 @@ def _into_store(
     def give_up(index: int, output: Output) -> None:
         store.write(index, output, study, GIVEN_UP)
 
-    done = study.grid.points - sum(_size(regions[k]) for k in regions)
+    done = study.grid.points - sum(points_of(regions[k]) for k in regions)
     with Bar(study.grid.points, done, progress) as bar:
         if not regions:
             pass
@@ -247,10 +249,6 @@ def _into_store(
                 Cluster(made.client, study, store.path, retries, timeout, bar, keep, give_up, made.revive).run(regions)
     store.tidy()
     return open_result(store.path, study, check=False)
-
-
-def _size(region: Region) -> int:
-    return int(np.prod([s.stop - s.start for s in region]))
 
 
 class _Regions(dict[int, Any]):

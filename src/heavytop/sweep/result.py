@@ -95,7 +95,7 @@ class Result(Shown):
             return
         store = Store(self.store)
         for index in range(len(store.chunks)):
-            yield store.values(name, index)
+            yield np.asarray(store.values(name, index))
 
     def place(self, **chosen: Any) -> tuple[int, ...]:
         """Index of a point along every dimension, from the values of variables or positions along dimensions.
