@@ -145,6 +145,7 @@ def make_study(
         kept = {dim: tuple(int(i) for i in places) for dim, places in trajectories.items()}
     cases = _cases(make, options, measure, bool(trajectories), batched)
     cases.check(tuple(grid.variables))
+    grid = grid.with_units({name: cases.unit(name) for name in grid.variables})
     return Study(cases, grid, describe(make, options, measure, grid, trajectories), chunk, kept)
 
 

@@ -124,6 +124,10 @@ class Cases(Portable):
         """Points of a chunk below which it does not pay to cut."""
         return 1
 
+    def unit(self, name: str) -> str:
+        """Unit of a variable; empty if it has none, or none is known."""
+        return ""
+
     @abstractmethod
     def evaluate(self, values: Values) -> Output:
         """The points whose values are given (count, ...)."""

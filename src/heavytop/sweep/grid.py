@@ -6,7 +6,7 @@ Variables that share a dimension vary together, other dimensions multiply. Distr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import Any
 
@@ -76,6 +76,11 @@ class Grid:
     def points(self) -> int:
         """Number of points."""
         return prod(self.shape)
+
+    def with_units(self, units: Mapping[str, str]) -> Grid:
+        """The same grid, where variables without a unit have the given one."""
+        known = {n: v if v.unit else replace(v, unit=units.get(n, "")) for n, v in self.variables.items()}
+        return replace(self, variables=known)
 
     def values(self, region: Sequence[slice], draws: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """The value of every variable at every point of a region (points, *shape), the last dimension fastest.
