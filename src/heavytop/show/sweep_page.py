@@ -14,7 +14,7 @@ from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.show.palette import SERIES_LIGHT
-from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, points, sample, sums, width
+from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, places, points, sample, sums, width
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.result import Result
 
@@ -243,7 +243,7 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
         *names,
     ]:
         values = (
-            _ticks(data, name)[np.unravel_index(flat, data["outcome"].shape)[result.dims.index(name)]]
+            _ticks(data, name)[places(result, flat)[result.dims.index(name)]]
             if name in result.dims
             else pick(result, name, flat)
         )
@@ -285,20 +285,20 @@ def _causes(result: Result) -> str:
 
 def worth_a_look(result: Result) -> list[tuple[int, ...]]:
     """Places of points that failed, and of the largest and the middle values of the first measure that is a number."""
-    places: list[tuple[int, ...]] = []
+    found: list[tuple[int, ...]] = []
     for region, (codes,) in boxes(result, "outcome"):
-        failed = np.argwhere(codes > 1)[: 4 - len(places)]
-        places += [tuple(int(i) + s.start for i, s in zip(p, region, strict=True)) for p in failed]
-        if len(places) >= 4:
+        failed = np.argwhere(codes > 1)[: 4 - len(found)]
+        found += [tuple(int(i) + s.start for i, s in zip(p, region, strict=True)) for p in failed]
+        if len(found) >= 4:
             break
+    some = points(result, SAMPLE)
     for name in _measures(result):
         largest, least = extremes(result, name, 4)
-        some = points(result, SAMPLE)
         values = pick(result, name, some).astype(float)
         middle = some[np.argsort(np.where(np.isfinite(values), values, -np.inf))[len(values) // 2]]
-        chosen = [*largest, int(middle), least]
-        places += [tuple(int(i) for i in np.unravel_index(k, result.data["outcome"].shape)) for k in chosen]
-    return list(dict.fromkeys(places))[:MOST_POINTS]
+        at = places(result, np.array([*largest, middle, least]))
+        found += list(zip(*(i.tolist() for i in at), strict=True)) if at else [()]
+    return list(dict.fromkeys(found))[:MOST_POINTS]
 
 
 def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:

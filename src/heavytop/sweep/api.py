@@ -149,13 +149,22 @@ def make_study(
     return Study(cases, grid, describe(make, options, measure, grid, trajectories), chunk, kept)
 
 
+def _is_flown(make: Any, options: Mapping[str, Any]) -> bool:
+    return isinstance(make, Vehicle) or "maneuver" in options
+
+
+def is_simulated(make: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a model, or what a function makes, is simulated; it is not flown, and no function does everything itself."""
+    made = is_function(make) and ("until" in options or "step" in options)
+    return not _is_flown(make, options) and (isinstance(make, Model | Dynamics) or made)
+
+
 def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool, batched: bool) -> Cases:
     if isinstance(make, Cases):
         return make
-    if isinstance(make, Vehicle) or "maneuver" in options:
+    if _is_flown(make, options):
         return FlightCases(make, options, measure, trajectories)
-    subject = isinstance(make, Model | Dynamics)
-    if subject or (is_function(make) and ("until" in options or "step" in options)):
+    if is_simulated(make, options):
         return ModelCases(make, options, as_measures(measure), trajectories)
     if not callable(make):
         hint = " Call .derive() first." if hasattr(make, "derive") else ""

@@ -89,11 +89,16 @@ def points(result: Result, most: int) -> np.ndarray:
     return np.concatenate(found)[:most]
 
 
+def places(result: Result, flat: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Positions along each dimension of points by their flat indices."""
+    return np.unravel_index(flat, result.data["outcome"].shape) if result.dims else ()
+
+
 def pick(result: Result, name: str, flat: np.ndarray) -> np.ndarray:
     """Values of a variable at points; of a store only the chunks that hold them are read."""
     import xarray
 
-    place = np.unravel_index(flat, result.data["outcome"].shape)
+    place = places(result, flat)
     array = result.data[name]
     at = {d: xarray.DataArray(i, dims="point") for d, i in zip(result.dims, place, strict=True) if d in array.dims}
     return np.asarray(array.isel(at).values) if at else np.broadcast_to(array.values, flat.shape)

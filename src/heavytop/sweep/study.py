@@ -80,7 +80,10 @@ class Study(Unchanging):
         taken = {*self.grid.variables, *self.grid.labels, *sizes}
         for name, value in measured.items():
             if name in taken:
-                raise SweepError(f"the measure {name!r} has the name of something that varies: take another one.")
+                raise SweepError(
+                    f"the measure {name!r} has the name of something that varies: give it another one, as in "
+                    f"measure={{'end': {name!r}}}."
+                )
             for dim, n in zip(value.dims, np.shape(value.values)[1:], strict=True):
                 if dim in taken or dim in measured or sizes.setdefault(dim, n) != n:
                     raise SweepError(
