@@ -202,7 +202,9 @@ def test_a_potential_that_jumps_is_told_and_can_be_let() -> None:
     let = ht.simulate(model, ([1.0], [0.0]), until=2.0, step=1e-3, balance=False)
     assert let.outcome.ok
     q, v = np.cos(np.sqrt(2)), -np.sqrt(2) * np.sin(np.sqrt(2))
-    assert let.q[-1, 0] == pytest.approx(q * np.cos(2.0) + v / 2 * np.sin(2.0), abs=1e-3)  # the switch lies within a step
+    assert let.q[-1, 0] == pytest.approx(
+        q * np.cos(2.0) + v / 2 * np.sin(2.0), abs=1e-3
+    )  # the switch lies within a step
 
 
 def test_a_motion_written_with_math_is_refused() -> None:
