@@ -197,8 +197,8 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
         )
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
     weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if told else None
-    if weak is None and told and problem.dynamics.drivers() is not None:
-        names = ", ".join(repr(name) for name in problem.dynamics.drivers().outputs)
+    if weak is None and told and (drivers := problem.dynamics.drivers()) is not None:
+        names = ", ".join(repr(name) for name in drivers.outputs)
         return (
             f"{what}. Look at its drivers ({names}): one that changes within a step of {h:g} s, or at once, does work that the step does not see. "
             "Take a smaller step, or let it change smoothly; where only a potential jumps, the motion is right, and balance=False goes on."

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 MOST_INTERVALS, MOST_FOLLOWED, MOST_SETS, MOST_KEPT = 4096, 256, 64, 256
 """Intervals of a run, those among them that are halved, sets of parameters that are looked at, and runs that are remembered."""
-HALVINGS = 60
+HALVINGS, SPAN = 60, 1e-7
+"""Of an interval with a jump, and how far from it (beside the time in s) its size is measured."""
 JUMP = 1e-6
 """A jump beside the largest change within the run."""
 ROUNDING = 1e-11
@@ -131,9 +132,13 @@ class GivenMotions:
             f = np.where(first[:, None, None, None], halves[0][1], halves[1][1])
         missed = _missed(t, f)
         row, column = np.unravel_index(np.argmax(missed / least), missed.shape)
+        around = t[row] + SPAN * (1.0 + np.abs(t[row])) * np.array(
+            [-1.0, 1.0]
+        )  # at the jump itself may be a mean of both sides
+        size = _missed(around[None], sample(around)[None])[0, column]
         kind = "" if column % (POSITION + VELOCITY) < POSITION else "the velocity of "
         raise SimulationError(
-            f"{kind}{self._name(int(column))} jumps by {missed[row, column]:.6g} at t = {t[row, 1]:.6g} s: its driver would need an infinite "
+            f"{kind}{self._name(int(column))} jumps by {size:.6g} at t = {t[row, 1]:.6g} s: its driver would need an infinite "
             "force. Give it a motion with a continuous velocity, rounded off where it turns (an acceleration that jumps is fine)."
         )
 
