@@ -21,7 +21,7 @@ CHAPTERS = {
     ),
     "project": (
         "Project",
-        ("decisions", "features", "errata", "extending", "contributing", "releasing", "security", "changelog", "cite", "api"),
+        ("decisions", "demands", "features", "errata", "extending", "contributing", "releasing", "security", "changelog", "cite", "api"),
     ),
 }  # fmt: skip
 """Page -> its title and the pages below it, in the order in which a newcomer reads them."""
