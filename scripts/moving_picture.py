@@ -1,4 +1,4 @@
-"""The moving picture of the README: a tricopter with a load or a quadcopter on a looping, taken from its page in a browser.
+"""The moving picture of the README: a quadcopter on a looping, taken from its page in a browser.
 
 ``python scripts/moving_picture.py`` writes docs/images/looping.webp (below 2 MB). It needs Chromium and the extra ``browser``.
 """
@@ -31,32 +31,38 @@ def main() -> int:
     if executable is None:
         print("no Chromium found: install it, or put it on the path")
         return 1
-    quad = ht.copters.quadcopter_with_load(load_mass=0.25, cable=0.6)
-    flight = ht.copters.fly(quad, ht.maneuvers.transport(quad, to=(4.0, 0.0, 0.0), duration=4.0, swing=np.radians(25)))
-    if len(sys.argv) < 2 or sys.argv[1] != "transport":
-        quad = ht.copters.quadcopter()
-        flight = ht.copters.fly(quad, ht.maneuvers.looping(quad, radius=1.5, turn=3.6))
+    quad = ht.copters.quadcopter()
+    flight = ht.copters.fly(quad, ht.maneuvers.looping(quad, radius=1.5, turn=3.6))
     with tempfile.TemporaryDirectory() as folder, chromium(executable) as tab:
         page = write_flight(flight, Path(folder) / "flight.html")
         tab.size(1000, 900)
         tab.media(prefers_color_scheme="light", prefers_reduced_motion="reduce")
         tab.open(page.as_uri(), "window.heavytop && heavytop.state.ready")
         tab.evaluate("new Promise(done => setTimeout(done, 1500))")
-        style = (
-            f".stage{{position:fixed!important;inset:0 auto auto 0;width:{WIDTH}px!important;height:{HEIGHT}px!important;z-index:9}}"
+        style = f".stage{{position:fixed!important;inset:0 auto auto 0;width:{WIDTH}px!important;height:{HEIGHT}px!important;z-index:9}}"
+        tab.evaluate(
+            f"document.head.append(Object.assign(document.createElement('style'), {{textContent: {style!r}}}))"
         )
-        tab.evaluate(f"document.head.append(Object.assign(document.createElement('style'), {{textContent: {style!r}}}))")
         tab.evaluate("heavytop.camera('overview'); new Promise(done => setTimeout(done, 500))")
         pictures = []
         for t in np.arange(flight.t[0], flight.t[-1], 1 / RATE):
-            tab.evaluate(f"heavytop.seek({t}); new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            tab.evaluate(
+                f"heavytop.seek({t}); new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            )
             clip = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT, "scale": 1}
             data = tab.call("Page.captureScreenshot", format="png", clip=clip)["data"]
             pictures.append(Image.open(BytesIO(base64.b64decode(data))).convert("RGB"))
     for quality in (70, 55, 40, 25):
         film = BytesIO()
         pictures[0].save(
-            film, "WEBP", save_all=True, append_images=pictures[1:], duration=round(1000 / RATE), loop=0, quality=quality, method=4
+            film,
+            "WEBP",
+            save_all=True,
+            append_images=pictures[1:],
+            duration=round(1000 / RATE),
+            loop=0,
+            quality=quality,
+            method=4,
         )
         if film.tell() < LIMIT:
             break

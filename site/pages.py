@@ -69,6 +69,7 @@ def write(target: Path) -> None:
     _append(target / "index.md", _tree(TOP, hidden=True))
     for folder in FOLDERS:
         below = sorted(path.stem for path in (target / folder).glob("*.md") if path.stem != "index")
+        below = tutorials.names() if folder == "tutorials" else below
         _append(target / folder / "index.md", _tree(below, hidden=True))
     for path in target.rglob("*.md"):
         _redirect(path, "../" * (len(path.relative_to(target).parts) - 1))
@@ -109,5 +110,6 @@ def _redirect(path: Path, up: str) -> None:
             text = text.replace(f"]({prefix}{file}.md", f"]({up}{page}.md")
     text = text.replace("](LICENSE)", f"]({up}cite.md)").replace("](CITATION.cff)", f"]({up}cite.md)")
     text = re.sub(r"\[([^\]]+)\]\((\.\./)*src/[^)]*\)", r"\1", text)
+    text = text.replace("](notebooks)", f"]({up}tutorials/index.md)")
     text = text.replace("](examples)", f"]({up}gallery/index.md)").replace("](../examples)", f"]({up}gallery/index.md)")
     path.write_text(text, encoding="utf-8")

@@ -129,7 +129,8 @@ def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
         "times": block.add(times),
         "series": [{"name": name, "data": block.add(values)} for name, values in zip(names, curves, strict=False)],
         "references": [
-            {"name": name, "data": block.add(values)} for name, values in zip(wanted, curves[len(names) :], strict=False)
+            {"name": name, "data": block.add(values)}
+            for name, values in zip(wanted, curves[len(names) :], strict=False)
         ],
         "bands": [
             {"name": name, "low": block.add(low), "high": block.add(high)}
