@@ -74,7 +74,11 @@ class Collocation(Shooting):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rates k (N, s, nx) and arguments z (N, s, nx + nu) of all stages."""
         (count, nx), n = x.shape, self.tableau.stages
-        k = np.zeros((count, n, nx)) if first is None else first.copy()
+        if first is None:  # the rates where the step begins
+            begin = np.concatenate([np.broadcast_to(x[:, None], (count, n, nx)), u], axis=2)
+            k = self._first(begin, q_bar, parameters)[0]
+        else:
+            k = first.copy()
         best = np.full(count, np.inf)
         settled = np.zeros(count, dtype=bool)
         with np.errstate(all="ignore"):

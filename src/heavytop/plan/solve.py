@@ -60,11 +60,14 @@ def solve(
     method = (COLLOCATION if _is_stiff(functions, guess) else METHODS)[0]
     attempts: list[Attempt] = []
     warm: Solution | None = None
-    rescued = False
+    rescued, tried, shot = False, False, None
     while True:
         program, solution = _solve_centred(functions, guess, method, solver, iterations, warm, tell)
         problem = functions.problem
         if solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT):
+            if shot is not None:  # it only looked stiff
+                functions, guess, method, warm, shot = *_finer(*shot, METHODS), METHODS[0], None, None
+                continue
             nearest, misses = least_misses(program, solution.x, solver)
             if misses or rescued or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
                 raise explain(program, solution, misses)
@@ -72,9 +75,6 @@ def solve(
             guess, warm, rescued = motion_of(program, nearest.x), None, True
             continue
         guess = motion_of(program, solution.x)
-        if method in METHODS and solution.status is not Status.STOPPED and _is_stiff(functions, guess):
-            method, warm = COLLOCATION[0], None  # the guess was not, but the motion is
-            continue
         methods = METHODS if method in METHODS else COLLOCATION
         defects = _defects(functions, guess, methods)
         defect = defects[method]
@@ -89,8 +89,11 @@ def solve(
         better = [m for m in methods[methods.index(method) + 1 :] if defects[m] <= MARGIN * tolerance]
         if better:
             method, warm = better[0], solution
+        elif methods is METHODS and not tried and _is_stiff(functions, guess):
+            # the guess was not stiff, but the motion is
+            method, warm, tried, shot = COLLOCATION[0], None, True, (functions, guess)
         elif 2 * program.count <= MOST_STEPS:
-            functions, guess, warm = *_finer(functions, guess, methods), None
+            functions, guess, warm, shot = *_finer(functions, guess, methods), None, None
         else:
             raise PlanError(
                 f"the plan of {problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
