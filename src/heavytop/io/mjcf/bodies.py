@@ -102,6 +102,8 @@ class BodyReader:
                 if geom.visual is not None:
                     link.visuals.append(geom.visual)
             elif child.tag in ("joint", "freejoint"):
+                if link.name == WORLD:
+                    raise child.error("the world has no joints: put it into a <body>.")
                 joints.append((child if child.tag == "freejoint" else self.defaults.apply(child, childclass), at))
             elif child.tag == "site":
                 self._site(self.defaults.apply(child, childclass), link.name, at)
@@ -195,7 +197,11 @@ class BodyReader:
             raise e.error("the axis of a joint must not be zero.")
         joint.axis = axis
         if e.tag == "freejoint":
+            if e.get("align", "auto") == "true":
+                self.robot.report.lost("align", name, e.where, "the frame of the body stays where the file has it")
             return joint
+        if np.any(e.numbers("springdamper", None, (0.0,))):
+            self.robot.report.lost("springdamper", name, e.where, "it depends on the inertia at the start")
         turn = self.settings.angle if kind == "hinge" else float
         zero = turn(e.number("ref", 0.0)) if kind in ("hinge", "slide") else 0.0
         self.zeros[name] = zero
