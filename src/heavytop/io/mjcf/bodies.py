@@ -193,8 +193,8 @@ class BodyReader:
             raise e.error(f"the joint name {name!r} is taken.")
         joint = RobotJoint(name, KINDS[kind], "", "", e.where)
         axis = se3.rotation(around) @ e.numbers("axis", 3, (0.0, 0.0, 1.0))
-        if not np.any(axis):
-            raise e.error("the axis of a joint must not be zero.")
+        if not 1e-100 < np.max(np.abs(axis)) < 1e100:
+            raise e.error("the axis of a joint must not be zero or beyond all bounds.")
         joint.axis = axis
         if e.tag == "freejoint":
             if e.get("align", "auto") == "true":
