@@ -6,6 +6,9 @@ library inside their functions, so that ``heavytop --help`` is quick.
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import typer
 
 from heavytop.cli.bench import bench
@@ -18,10 +21,26 @@ from heavytop.cli.plan import plan
 from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 from heavytop.cli.sweep import sweep
+from heavytop.cli.terminal import fail
 
 COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
 
-app = typer.Typer(
+
+
+class App(typer.Typer):
+    """The commands, for terminals and files that cannot show every character, and disks that are full."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a terminal or file in Latin-1 shows \\u03b8 instead of an error
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            return super().__call__(*arguments, **named)
+        except OSError as error:  # of the help, which no command of ours prints
+            sys.exit(fail(f"cannot write: {error.strerror or error}.").exit_code)
+
+
+app = App(
     name="heavytop",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -48,6 +67,7 @@ def main(
 
     Start with `heavytop fly`, then `heavytop derive furuta` or `heavytop simulate heavy-top --page top.html`; `heavytop doctor` if something
     is wrong. Every command has `--help` with examples.
+    \f
 
     >>> from typer.testing import CliRunner
     >>> CliRunner().invoke(app, ["--version"]).exit_code
