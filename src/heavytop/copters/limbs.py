@@ -34,7 +34,7 @@ class Limb:
     tip : (3,) end of the link in its own frame, m; the joint is at the origin.
     joint : one with one coordinate; default: it turns about y.
     parent : the hull or another limb. at : (3,) of the joint in the parent's frame, m; default: the tip of the parent limb, the hull's origin.
-    inertia : default: a thin rod of the mass from the joint to the tip.
+    inertia : default: a slender rod of the mass from the joint to the tip.
     force : largest torque (N m) or force (N) of the motor.
     frequency, damping : of the control of the joint, rad/s and ratio.
     path : what the joint shall do: a number, or a function of time in NumPy notation (rad, m).
@@ -43,7 +43,7 @@ class Limb:
     --------
     >>> arm = Limb("upper", 0.2, tip=(0.0, 0.0, -0.3))
     >>> arm.inertia.com, round(float(arm.inertia.moment_at_com[0, 0]), 6)
-    (array([ 0.  ,  0.  , -0.15]), 0.0015)
+    (array([ 0.  ,  0.  , -0.15]), 0.001502)
     """
 
     name: str
@@ -74,9 +74,10 @@ class Limb:
         object.__setattr__(self, "tip", tip)
         if self.inertia is None:
             length = float(np.linalg.norm(tip))
-            thick = max(0.02 * length, 5e-3)
+            radius = max(0.02 * length, 5e-3)
             along = np.outer(tip, tip) / max(length, 1e-12) ** 2
-            rod = self.mass * length**2 / 12 * (np.eye(3) - along) + self.mass * thick**2 / 2 * np.eye(3)
+            across = self.mass * (length**2 / 12 + radius**2 / 4)  # a solid cylinder about its centre
+            rod = across * (np.eye(3) - along) + self.mass * radius**2 / 2 * along
             object.__setattr__(self, "inertia", Inertia(self.mass, com=0.5 * tip, moment_at_com=rod))
 
     @property
