@@ -229,7 +229,9 @@ def unpack(content: bytes) -> Any:
     header, rest = header_of(content)
     _check_version(header)
     if header["checksum"] != _checksum(header, rest):  # readers of pickles and of symbols do not survive every damage
-        raise RecipeError("the recipe is damaged: its checksum is another one. Make the object anew, or copy the file again.")
+        raise RecipeError(
+            "the recipe is damaged: its checksum is another one. Make the object anew, or copy the file again."
+        )
     size = header["symbols"]
 
     class Reader(pickle.Unpickler):

@@ -26,7 +26,6 @@ from heavytop.cli.terminal import fail
 COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
 
 
-
 class App(typer.Typer):
     """The commands, for terminals and files that cannot show every character, and disks that are full."""
 

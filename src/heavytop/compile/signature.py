@@ -56,7 +56,9 @@ class Signature:
         """The arguments as float arrays, counted; complex numbers and text are refused."""
         self.check_count(arguments)
         return [
-            array.astype(float, copy=False) if array.dtype.kind in "fiubO" else numbers(array, f"{label} of {self.name}")
+            array.astype(float, copy=False)
+            if array.dtype.kind in "fiubO"
+            else numbers(array, f"{label} of {self.name}")
             for label, array in zip(self.inputs, map(np.asarray, arguments), strict=True)
         ]
 

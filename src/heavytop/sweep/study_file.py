@@ -144,7 +144,8 @@ class _Reader:
                 raise ValueError
         except (KeyError, TypeError, ValueError, OverflowError):
             raise self.wrong(
-                path, f"a range needs finite numbers from and to and a whole number count of at most {LONGEST}, got {dict(value)!r}."
+                path,
+                f"a range needs finite numbers from and to and a whole number count of at most {LONGEST}, got {dict(value)!r}.",
             ) from None
         if count < 1 or (value.get("log") and not 0 < low < high):
             raise self.wrong(path, "a range needs at least one value, and positive bounds in order with log = true.")
