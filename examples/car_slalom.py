@@ -1,7 +1,7 @@
 """A car on a slalom: rolling constraints by minimal velocities, and a prototype that pulls the front wheel by a point ahead of it."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 from heavytop import control
@@ -50,3 +50,4 @@ left.legend()
 right.semilogy(run.t, error, color="#d55e00", lw=0.7)
 right.set(xlabel="t in s", ylabel="distance in m")
 finish(fig, out / "car_slalom.png")
+page(run, out / "car_slalom.html", index=3)

@@ -253,7 +253,7 @@ def unpack(content: bytes) -> Any:
 def header_of(content: bytes) -> tuple[dict[str, Any], bytes]:
     """What a recipe tells about itself, and the rest; nothing is run."""
     if not content.startswith(MAGIC):
-        raise RecipeError(f"these {len(content)} bytes are no recipe of heavytop: they must begin with {MAGIC!r}.")
+        raise RecipeError(f"these {len(content)} bytes are not a heavytop recipe: they must begin with {MAGIC!r}.")
     line, _, rest = content[len(MAGIC) :].partition(b"\n")
     try:
         header = json.loads(line)

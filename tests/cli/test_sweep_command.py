@@ -78,7 +78,7 @@ def test_list_and_misuse(study: Path, tmp_path: Path) -> None:
     assert run("status")[0] == 2
     assert "--resume needs a store" in run(study, "--resume")[1]
     assert "either --workers" in run(study, "--workers", 2, "--scheduler", "tcp://x:1")[1]
-    assert "no store of a sweep" in run("status", tmp_path)[1]
+    assert "not the store of a sweep" in run("status", tmp_path)[1]
     assert run(tmp_path / "none.toml")[0] == 2
 
 

@@ -259,7 +259,14 @@ WRONG = {
         "<robot>" + "".join(f'<link name="n{k}"/>' for k in range(6000)) + "</robot>",
         "at most 5000 are read",
     ),
-    "colon": (robot(link("a:b")), r"a body or frame needs a name"),
+    "two roots": (
+        robot(link("a"), link("b"), link("c"), joint("j", "revolute", "a", "b")),
+        r"robot\.urdf:\d+: link 'c' is carried by no joint, and neither is 'a'",
+    ),
+    "scale of one number": (
+        robot(link("a", '<visual><geometry><mesh filename="a.stl" scale="1"/></geometry></visual>')),
+        r"robot\.urdf:\d+: <mesh>: scale must hold 3 numbers",
+    ),
     "xacro": ('<robot xmlns:xacro="http://x"><xacro:arm/></robot>', "Expand it first"),
     "encoding": ('<?xml version="1.0" encoding="martian"?><robot/>', "robot.urdf"),
 }
@@ -297,3 +304,18 @@ def test_coupled_joint_says_what_it_needs() -> None:
         system.derive()
     with pytest.raises(ht.errors.ModelError, match="only a Revolute or Prismatic joint can follow"):
         ht.Coupled(ht.Free(), "b")
+
+
+def test_names_that_a_system_cannot_take_are_changed_and_told(load) -> None:
+    text = robot(link("a:b"), link("j.moved"), joint("j", "planar", "a:b", "j.moved", more='<axis xyz="1 2 3"/>'))
+    system = load(text)
+    assert {"a_b", "j.moved", "j.moved_"} <= set(system.derive(native=False).description.graph.frames)
+    assert [(item.what, item.name, item.note) for item in system.report.changes] == [("link", "a:b", "named 'a_b'")]
+
+
+def test_inputs_of_transmissions_have_names_that_inputs_can_have(load) -> None:
+    text = robot(
+        link("a"), link("b"), joint("left/j.1", "revolute", "a", "b"),
+        '<transmission name="t"><joint name="left/j.1"/><actuator name="m"/></transmission>',
+    )  # fmt: skip
+    assert load(text).derive(native=False).u_names == ("left_j_1",)

@@ -117,7 +117,7 @@ def test_numbers(report: Report) -> None:
 def test_one_trajectory_of_a_batch(batch: ht.Run) -> None:
     chosen = report_of(batch, (1, 1))
     assert report_of(batch, 3).subtitle == chosen.subtitle
-    assert "trajectory 1, 1 of (2, 2)" in chosen.subtitle
+    assert "trajectory (1, 1) of 2 x 2" in chosen.subtitle
     # it is cut where it ends, and hangs on the longer rope of its own parameter
     assert chosen.scene.times[-1] < 0.2 < report_of(batch).scene.times[-1]
     path = chosen.scene.trails["path of hook"].points

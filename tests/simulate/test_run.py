@@ -138,7 +138,9 @@ def test_invariant_drift() -> None:
 
 
 def test_report(run: ht.Run, batch: ht.Run, capsys: pytest.CaptureFixture[str]) -> None:
-    text = run.report()
+    text = run.report(show=False)
+    assert capsys.readouterr().out == ""
+    assert run.report() is None  # nothing that a notebook would show again
     assert capsys.readouterr().out == text + "\n"
     for part in ("crane: finished: reached t = 3 s", "energy in J", "dissipated", "quaternion norm", "steps/s", "turn"):
         assert part in text

@@ -229,7 +229,7 @@ def test_the_content_of_any_object_is_described() -> None:
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(SweepError, match="no store of a sweep"):
+    with pytest.raises(SweepError, match="not the store of a sweep"):
         ht.sweep(lambda x: {"y": x}, over={"x": [1]}, store=tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
     with pytest.raises(SweepError, match="does not exist"):

@@ -31,7 +31,7 @@ class App(typer.Typer):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # a terminal or file in Latin-1 shows \\u03b8 instead of an error
+            if hasattr(stream, "reconfigure"):  # a terminal or file in Latin-1 shows \u03b8 instead of an error
                 stream.reconfigure(errors="backslashreplace")
         try:
             return super().__call__(*arguments, **named)
@@ -41,7 +41,6 @@ class App(typer.Typer):
 
 app = App(
     name="heavytop",
-    no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -56,8 +55,22 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+FIRST = """\
+heavytop derives, simulates, plans and controls rigid-body systems. Try
+
+  heavytop fly                                    a quadcopter flies a looping; its page opens in 3-D
+  heavytop derive furuta                          equations of motion to read
+  heavytop simulate heavy-top --page top.html     a motion with its invariants, and a page to watch it
+  heavytop show robot.urdf --open                 your robot with a slider for every joint
+  heavytop fly --list                             vehicles and maneuvers; --list works with every command that takes a name
+
+heavytop --help lists all commands, heavytop COMMAND --help has examples, heavytop doctor checks the installation."""
+"""What ``heavytop`` alone prints."""
+
+
+@app.callback(invoke_without_command=True)
 def main(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
@@ -67,11 +80,12 @@ def main(
     Start with `heavytop fly`, then `heavytop derive furuta` or `heavytop simulate heavy-top --page top.html`; `heavytop doctor` if something
     is wrong. Every command has `--help` with examples.
     \f
-
     >>> from typer.testing import CliRunner
     >>> CliRunner().invoke(app, ["--version"]).exit_code
     0
     """
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST)
 
 
 for command in COMMANDS:

@@ -27,7 +27,11 @@ def bench(
     Every engine gets the same parameters and states; none is timed before its accelerations were found equal to 1e-9.
     Close other programs first: times are the best of many short blocks, but a busy machine still disturbs them.
 
-    Examples: `heavytop bench forward`, `heavytop bench --json > bench.json`, `heavytop bench --list`
+    Examples:
+
+    - `heavytop bench forward`
+    - `heavytop bench --json > bench.json`
+    - `heavytop bench --list`
     """
     from dataclasses import replace
 

@@ -28,8 +28,12 @@ def derive(
 
     Without an option: what the system consists of, its equations if they are short, and one acceleration.
 
-    Examples: `heavytop derive furuta`, `heavytop derive tricopter-load --text --out tricopter.txt`,
-    `heavytop derive my_robot.py --latex`, `heavytop derive robot.urdf --base free`
+    Examples:
+
+    - `heavytop derive furuta`
+    - `heavytop derive tricopter-load --text --out tricopter.txt`
+    - `heavytop derive my_robot.py --latex`
+    - `heavytop derive robot.urdf --base free`
     """
     if latex + text + json > 1:
         raise fail("choose one of --latex, --text and --json.")

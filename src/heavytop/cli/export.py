@@ -30,7 +30,10 @@ def export(
 
     The code calls no malloc and has no globals. `make -C FOLDER test` compiles and checks it.
 
-    Examples: `heavytop export quadcopter quad_c`, `heavytop export my_robot.py out -f acceleration,pose:world:tool --precision float`
+    Examples:
+
+    - `heavytop export quadcopter quad_c`
+    - `heavytop export my_robot.py out -f acceleration,pose:world:tool --precision float`
     """
     if precision not in ("double", "float"):
         raise fail(f"--precision must be double or float, got {precision!r}.")

@@ -24,7 +24,11 @@ def plan(
 ) -> None:
     """Plan an optimal motion and report its duration, cost, accuracy and what limits it.
 
-    Examples: `heavytop plan gates --out gates.html`, `heavytop plan my_study.toml --save motion.nc`, `heavytop plan --list`
+    Examples:
+
+    - `heavytop plan gates --out gates.html`
+    - `heavytop plan my_study.toml --save motion.nc`
+    - `heavytop plan --list`
     """
     from heavytop.plan import problems
     from heavytop.plan.infeasible import InfeasibleError

@@ -22,7 +22,10 @@ def show(
 ) -> None:
     """Write a page of a system at rest with a slider for every joint.
 
-    Examples: `heavytop show robot.urdf --open`, `heavytop show furuta --out furuta.html`
+    Examples:
+
+    - `heavytop show robot.urdf --open`
+    - `heavytop show furuta --out furuta.html`
     """
     from heavytop import library
 

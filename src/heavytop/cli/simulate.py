@@ -54,7 +54,10 @@ def simulate(
     The start is `start = (q0, v0)` of the file, or what --q and --v say, or a random one, or the published one of a built-in mechanism;
     otherwise the neutral configuration with every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
 
-    Examples: `heavytop simulate heavy-top --until 5 --v 0,15,-4`, `heavytop simulate my_robot.py --out run.nc --page run.html`
+    Examples:
+
+    - `heavytop simulate heavy-top --until 5 --v 0,15,-4`
+    - `heavytop simulate my_robot.py --out run.nc --page run.html`
     """
     from heavytop import library
     from heavytop.simulate import simulate as run_simulation

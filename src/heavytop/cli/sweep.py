@@ -42,9 +42,12 @@ def sweep(
 
     Run the same command again after an interruption: what is in the store is not done again.
 
-    Examples: `heavytop sweep study.toml --store study.zarr --workers 8`, `heavytop sweep status study.zarr`,
-    `heavytop sweep show study.zarr --page study.html`,
-    `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
+    Examples:
+
+    - `heavytop sweep study.toml --store study.zarr --workers 8`
+    - `heavytop sweep status study.zarr`
+    - `heavytop sweep show study.zarr --page study.html`
+    - `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
     """
     if list_:
         _list()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -21,11 +22,12 @@ FAILURE, MISUSE = 1, 2
 
 
 def console(stderr: bool = False) -> Console:
-    """A console; output to a file or pipe is 100 columns wide."""
+    """A console; output to a file or pipe is 100 columns wide, and nothing turns there, even where colours are forced (notebooks)."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False, emoji=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH)
+    if (sys.stderr if stderr else sys.stdout).isatty():
+        return Console(stderr=stderr, highlight=False, emoji=False)
+    return Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH, force_terminal=False)
 
 
 def fail(message: str, code: int = MISUSE) -> typer.Exit:

@@ -117,8 +117,11 @@ def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
     panel = report.panels[k]
     names = list(panel.series)
     wanted = [name for name in names if name in panel.references]
-    curves = np.stack([*panel.series.values(), *(panel.references[name] for name in wanted)])
+    banded = [name for name in names if name in panel.bands]
+    edges = [values for name in banded for values in panel.bands[name]]
+    curves = np.stack([*panel.series.values(), *(panel.references[name] for name in wanted), *edges])
     times, curves = thin_curves(report.panel_times(panel), curves, CURVE_SAMPLES)
+    first = len(names) + len(wanted)
     return {
         "title": panel.title,
         "unit": panel.unit,
@@ -126,6 +129,12 @@ def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
         "times": block.add(times),
         "series": [{"name": name, "data": block.add(values)} for name, values in zip(names, curves, strict=False)],
         "references": [
-            {"name": name, "data": block.add(values)} for name, values in zip(wanted, curves[len(names) :], strict=True)
+            {"name": name, "data": block.add(values)}
+            for name, values in zip(wanted, curves[len(names) :], strict=False)
         ],
+        "bands": [
+            {"name": name, "low": block.add(low), "high": block.add(high)}
+            for name, low, high in zip(banded, curves[first::2], curves[first + 1 :: 2], strict=True)
+        ],
+        "bandLabel": panel.band_label,
     }

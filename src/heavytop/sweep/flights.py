@@ -186,9 +186,7 @@ class FlightCases(ModelCases):
         q, v = maneuver.start
         rotors = bool(settings["rotors"]) and vehicle.full is None  # a detailed plant has its own rotors
         if settings["lag"] and (rotors or vehicle.full is not None):
-            raise ControlError(
-                f"the rotors of {vehicle.name!r} lag behind by themselves in this flight: leave lag= away."
-            )
+            raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
         plant: Any = self._shared(
             "plant",
             (id(vehicle), payload, bool(wind), rotors),

@@ -73,6 +73,8 @@ class Geom:
 
     visual: Visual | None
     inertia: Inertia | None
+    unknown: str = ""
+    """Why its inertia is not known; empty if it is."""
 
 
 def read_geom(e: Element, at: np.ndarray, assets: Assets, body: str) -> Geom:
@@ -87,7 +89,9 @@ def read_geom(e: Element, at: np.ndarray, assets: Assets, body: str) -> Geom:
     except HeavytopError as error:
         raise e.error(str(error)) from None
     if shape is None:
-        return Geom(None, None)
+        weightless = (e.get("mass") is not None and e.number("mass") == 0) or e.number("density", DENSITY) == 0
+        name = e.get("mesh") or ""
+        return Geom(None, None, "" if weightless else f"{e.where}: the mesh {name!r} of a geom is not read")
     pose = at @ pose
     visual = Visual(shape, pose, _paint(e, assets.colors))
     low, high = assets.settings.groups

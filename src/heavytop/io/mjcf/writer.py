@@ -26,7 +26,8 @@ class MjcfWriter:
         self.sites: dict[str, list[tuple[str, np.ndarray]]] = {}
         self.meshes: dict[tuple[str, tuple[float, ...]], str] = {}
         self.anchored = {name for loop in robot.closures for name in (loop.a, loop.b)}
-        self.anchored |= {link for tendon in robot.tendons for link, _ in tendon.path}
+        self.anchored |= {link for element in (*robot.tendons, *robot.actuators) for link, _ in element.path}
+        self.anchored |= {actuator.frame for actuator in robot.actuators if actuator.frame is not None}
 
     def text(self) -> str:
         """The file as text; losses are added to the report of the robot."""
@@ -56,6 +57,8 @@ class MjcfWriter:
             chain.append(self.children[chain[-1].child][0])
         rests = [j.at if j.after is None else j.at @ j.after for j in chain]
         made = parent.add("body", name=chain[-1].child)
+        if self.robot.links[chain[-1].child].gravity_compensation:
+            made.attributes["gravcomp"] = numbers(self.robot.links[chain[-1].child].gravity_compensation)
         self._place(made, _product(rests))
         for k, one in enumerate(chain):
             after = np.eye(4) if one.after is None else one.after
@@ -152,16 +155,26 @@ class MjcfWriter:
     def _site_places(self) -> None:
         for frame in self.robot.frames:
             self.sites.setdefault(frame.link, []).append((frame.name, frame.at))
-        for tendon in self.robot.tendons:
-            for k, (link, point) in enumerate(tendon.path):
+        for element in (*self.robot.tendons, *self.robot.actuators):
+            for k, (link, point) in enumerate(element.path):
                 pose = se3.pose(np.eye(3), np.asarray(point, dtype=float))
-                self.sites.setdefault(link, []).append((f"{tendon.name}.{k}", pose))
+                self.sites.setdefault(link, []).append((f"{element.name}.{k}", pose))
+        for actuator in self.robot.actuators:
+            if actuator.frame is not None:
+                self.sites.setdefault(actuator.frame, []).append((f"{actuator.name}.site", np.eye(4)))
         for loop in self.robot.closures:
             self.sites.setdefault(loop.a, []).append((f"{loop.name}.a", loop.at_a))
             self.sites.setdefault(loop.b, []).append((f"{loop.name}.b", loop.at_b))
 
     def _tendons(self, root: Tag) -> None:
         shared = [actuator for actuator in self.robot.actuators if len(actuator.terms) > 1]
+        paths = [actuator for actuator in self.robot.actuators if actuator.path]
+        if paths:
+            section = root.add("tendon")
+            for actuator in paths:
+                made = section.add("spatial", name=f"{actuator.name}.tendon")
+                for k in range(len(actuator.path)):
+                    made.add("site", site=f"{actuator.name}.{k}")
         if not (self.robot.tendons or shared):
             return
         section = root.add("tendon")
@@ -182,12 +195,18 @@ class MjcfWriter:
 
     def _equalities(self, root: Tag) -> None:
         mimics = [joint for joint in self.robot.joints.values() if joint.mimic is not None]
-        if not (self.robot.closures or mimics):
+        if not (self.robot.closures or self.robot.relations or mimics):
             return
         section = root.add("equality")
         for loop in self.robot.closures:
             section.add(loop.kind, name=loop.name, site1=f"{loop.name}.a", site2=f"{loop.name}.b")
             self.robot.report.changed("loop", loop.name, loop.where, "a soft constraint there")
+        for relation in self.robot.relations:
+            powers = numbers([*relation.coefficients, 0, 0, 0, 0, 0][:5])
+            made = section.add("joint", name=relation.name, joint1=relation.follower, polycoef=powers)
+            if relation.source is not None:
+                made.attributes["joint2"] = relation.source
+            self.robot.report.changed("constraint", relation.name, relation.where, "a soft constraint there")
         for joint in mimics:
             m = joint.mimic
             if m is not None:
@@ -201,6 +220,14 @@ class MjcfWriter:
             return
         section = root.add("actuator")
         for actuator in self.robot.actuators:
+            if actuator.frame is not None:
+                site, gear = f"{actuator.name}.site", numbers(actuator.wrench)
+                section.add("motor", name=actuator.name, site=site, gear=gear)
+                continue
+            if actuator.path:
+                tendon, gear = f"{actuator.name}.tendon", numbers(actuator.gear)
+                section.add("motor", name=actuator.name, tendon=tendon, gear=gear)
+                continue
             if len(actuator.terms) > 1:
                 section.add("motor", name=actuator.name, tendon=f"{actuator.name}.tendon")
                 continue

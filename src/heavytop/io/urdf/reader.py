@@ -13,6 +13,7 @@ from heavytop.io.robot import (
     CONTINUOUS,
     FIXED,
     FLOATING,
+    MOST_LINKS,
     PLANAR,
     PRISMATIC,
     REVOLUTE,
@@ -70,6 +71,7 @@ def robot_of(root: Element, path: Path, packages: dict[str, Path]) -> Robot:
         elif element.tag not in ("link", "joint", "material"):
             report.lost(element.tag, element.get("name") or "", element.where, "not part of URDF")
     _resolve_mimics(robot)
+    _check_root(robot)
     return robot
 
 
@@ -216,3 +218,17 @@ def _resolve_mimics(robot: Robot) -> None:
             seen.append(source.name)
             own, other = joint.mimic, source.mimic
             joint.mimic = Mimic(other.source, own.ratio * other.ratio, own.ratio * other.offset + own.offset)
+
+
+def _check_root(robot: Robot) -> None:
+    """Raise a FileFormatError unless one link alone is carried by no joint; other mistakes are told where the tree is checked."""
+    carried = {joint.child for joint in robot.joints.values()}
+    if len(carried) < len(robot.joints) or len(robot.links) > MOST_LINKS:
+        return
+    roots = [link for link in robot.links.values() if link.name not in carried]
+    if len(roots) > 1:
+        first, second = roots[:2]
+        raise FileFormatError(
+            f"{second.where}: link {second.name!r} is carried by no joint, and neither is {first.name!r} ({first.where}): a URDF is one tree. "
+            "Connect them by a joint, fixed or floating."
+        )

@@ -145,6 +145,11 @@ def _limits(made: Tag, kind: str, limits: JointLimits) -> None:
 def _losses(robot: Robot) -> None:
     for loop in robot.closures:
         robot.report.lost("loop", loop.name, loop.where, "URDF has no loops")
+    for relation in robot.relations:
+        robot.report.lost("constraint", relation.name, relation.where, "URDF has none")
+    for link in robot.links.values():
+        if link.gravity_compensation:
+            robot.report.lost("gravity compensation", link.name, link.where, "URDF has none")
     for tendon in robot.tendons:
         robot.report.lost("tendon", tendon.name, tendon.where, "URDF has none")
     if not np.allclose(robot.gravity, (0.0, 0.0, -9.81)):
