@@ -7,6 +7,7 @@ library inside their functions, so that ``heavytop --help`` is quick.
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -31,7 +32,7 @@ class App(typer.Typer):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # a terminal or file in Latin-1 shows \u03b8 instead of an error
+            if isinstance(stream, TextIOWrapper):  # a terminal or file in Latin-1 shows \u03b8 instead of an error
                 stream.reconfigure(errors="backslashreplace")
         try:
             return super().__call__(*arguments, **named)
