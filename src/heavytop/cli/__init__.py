@@ -27,7 +27,7 @@ from heavytop.cli.terminal import fail
 COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
 
 
-class App(typer.Typer):
+class _App(typer.Typer):
     """The commands, for terminals and files that cannot show every character, and disks that are full."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -40,7 +40,7 @@ class App(typer.Typer):
             sys.exit(fail(f"cannot write: {error.strerror or error}.").exit_code)
 
 
-app = App(
+app = _App(
     name="heavytop",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
