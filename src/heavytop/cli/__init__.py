@@ -6,10 +6,6 @@ library inside their functions, so that ``heavytop --help`` is quick.
 
 from __future__ import annotations
 
-import sys
-from io import TextIOWrapper
-from typing import Any
-
 import typer
 
 from heavytop.cli.bench import bench
@@ -22,25 +18,12 @@ from heavytop.cli.plan import plan
 from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 from heavytop.cli.sweep import sweep
-from heavytop.cli.terminal import fail
+from heavytop.cli.terminal import Shell
 
 COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
 
 
-class _App(typer.Typer):
-    """The commands, for terminals and files that cannot show every character, and disks that are full."""
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):  # a terminal or file in Latin-1 shows \u03b8 instead of an error
-                stream.reconfigure(errors="backslashreplace")
-        try:
-            return super().__call__(*arguments, **named)
-        except OSError as error:  # of the help, which no command of ours prints
-            sys.exit(fail(f"cannot write: {error.strerror or error}.").exit_code)
-
-
-app = _App(
+app = Shell(
     name="heavytop",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
