@@ -135,7 +135,7 @@ def _asked(loop: RestLoop, poles: Sequence[complex] | complex | None, weights: W
     Q, name = loop.reached, loop.model.name
     count = Q.shape[1]
     if (poles is None) == (weights is None):
-        raise ControlError("give either poles=... or weights=..., which poles follow from.")
+        raise ControlError("give either poles=... or weights=..., from which the poles follow.")
     if not count:
         raise ControlError(f"the inputs of {name!r} move nothing at this configuration, to first order.")
     if weights is not None:
