@@ -239,9 +239,9 @@ class Plant:
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
         self.work = make("work", (len(self.power.outputs),)) if balance and self.power is not None else None
         kept = dynamics.kept() if method.carries_velocity else None
-        told = self.power is None or self.work is not None or len(self.power.outputs) > 2
+        told = self.power is None or self.work is not None or (self.is_constrained and len(self.power.outputs) > 2)
         self.watched = kept if told else None
-        self.watch = make("watch", (watch.size(dynamics),)) if self.watched is not None else None
+        self.watch = make("watch", (watch.size(self.watched),)) if self.watched is not None else None
         told = law is not None and refusal.STATUS in law.traced.outputs
         self.refusal = make("refusal", (refusal.HEAD + self.nq,)) if told else None
         self.status = make("status") if told else None
