@@ -39,7 +39,8 @@ def opened(browser: Tab, run: ht.Run, folder: Path) -> Tab:
 def pendulums(until: float, count: int = 0) -> ht.Run:
     model = ht.library.double_pendulum().derive()
     q = np.array([1.0, 0.5]) + 0.1 * np.linspace(-1, 1, count)[:, None] if count else np.array([1.0, 0.5])
-    return ht.simulate(model, (q, np.zeros(2)), until=until, step=until / 200)
+    steps = max(200, round(until / 0.01))
+    return ht.simulate(model, (q, np.zeros(2)), until=until, step=until / steps, record_every=steps // 200)
 
 
 @pytest.mark.parametrize("until", [0.05, 2.0, 8.0, 400.0])

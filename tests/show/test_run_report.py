@@ -240,3 +240,11 @@ def test_inputs_of_one_kind_have_a_unit() -> None:
     run = ht.simulate(model, (model.neutral(), np.zeros(6)), until=0.1, step=0.01, inputs=[1.0, 1.0, 1.0])
     units = [panel.unit for panel in report_of(run).panels if panel.title == "Inputs"]
     assert units == ["N", "N m", "units of each input"]
+
+
+def test_a_motion_that_diverged_has_a_page(tmp_path: Path) -> None:
+    model = load("double-pendulum").derive()
+    run = ht.simulate(model, ([1.0, 0.5], [0.0, 0.0]), until=400.0, step=2.0)
+    assert not run.outcome.ok
+    assert np.nanmax(np.abs(run.v)) > 1e39  # beyond what the page's numbers can hold
+    assert run.show(tmp_path / "diverged.html").stat().st_size > 10_000
