@@ -16,6 +16,7 @@ from heavytop.bench.peers.base import AGREE, Peer, Trial
 from heavytop.bench.peers.mujoco import MuJoCoTree
 from heavytop.bench.peers.pinocchio import PinocchioTree
 from heavytop.bench.report import BenchReport, Ratio
+from heavytop.bench.robots import robots_folder
 from heavytop.bench.states import States
 from heavytop.bench.trees import Tree, chain, panda, tricopter_load
 from heavytop.cli import app
@@ -139,7 +140,10 @@ def test_only_trees_that_peers_know():
 @pytest.mark.slow
 def test_readiness_starts_processes():
     report = registry.run("ready", BenchEffort.tiny())
-    assert {row["what"] for row in report.rows} == {"import", "cached", "uncached"}
+    expected = {"import", "cached", "uncached"}
+    if robots_folder() is not None:
+        expected |= {"humanoid, cached", "humanoid, uncached"}
+    assert {row["what"] for row in report.rows} == expected
 
 
 def test_agreement_sees_each_state_and_nan():

@@ -121,6 +121,15 @@ WRONG = {
         mjcf("<replicate count='2000'>" * 3 + HINGE + "</replicate>" * 3),
         r"robot\.xml:4: <replicate>: the copies have more than 50000 elements",
     ),
+    "joint of the world": (mjcf(HINGE + '\n<joint name="k"/>'), r"robot\.xml:5: <joint>: the world has no joints"),
+    "fitted shape": (
+        mjcf('<body><joint/><geom mesh="m"/></body>', '<asset><mesh name="m" file="m.stl"/></asset>'),
+        r"robot\.xml:4: <geom>: a sphere that is fitted to a mesh is not read",
+    ),
+    "sheared mesh": (
+        mjcf(HINGE, '<asset><mesh name="m" file="m.stl" refquat="1 1 0 0" scale="1 2 1"/></asset>'),
+        r"robot\.xml:6: <mesh>: a mesh that is turned by refquat and scaled differently",
+    ),
     "no number of copies": (mjcf(f"<replicate count='0'>{HINGE}</replicate>"), r"robot\.xml:4: <replicate>: count must"),
     "lost mesh": (
         mjcf('<body name="a"><joint/><geom type="mesh" mesh="m"/></body>', '<asset><mesh name="m" file="m.stl"/></asset>'),
@@ -306,6 +315,18 @@ def test_copies_turn_by_multiples_of_the_angles_and_walk_on(load) -> None:
     place = np.array([0.1, 0, 0]) + R[1] @ [0.1, 0, 0] + R[2] @ [0, 1, 0]
     pose = model.pose("world", "r-2", np.zeros(3))
     assert_allclose(pose, se3.pose(R[2], place), atol=1e-14)
+
+
+def test_what_depends_on_the_inertia_at_the_start_is_lost(load) -> None:
+    text = mjcf(
+        f'<body name="a"><joint name="j" springdamper="0.3 1"/>{INERTIAL}</body><body name="b"><freejoint name="f" align="true"/>{INERTIAL}</body>',
+        '<tendon><fixed name="t" stiffness="1 2" damping="0.1"><joint joint="j"/></fixed></tendon>',
+    )
+    assert {(item.what, item.name) for item in load(text).report.losses} == {
+        ("springdamper", "j"),
+        ("align", "f"),
+        ("stiffness", "t"),
+    }
 
 
 def test_gravity_is_compensated_by_its_share(load) -> None:
