@@ -78,4 +78,6 @@ def test_completion() -> None:
 
 def test_without_arguments_it_says_what_to_do_first() -> None:
     result = CliRunner().invoke(app, [])
+    assert result.exit_code == 0
     assert "heavytop fly" in result.output
+    assert ">>>" not in CliRunner().invoke(app, ["--help"]).output

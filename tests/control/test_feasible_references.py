@@ -107,6 +107,13 @@ def test_tree_reference_refuses_what_it_cannot_place() -> None:
         tree_reference(model, looping(), {"upper": (0.0, 1.0)})
     with pytest.raises(ControlError, match="0 free bodies"):
         tree_reference(ht.library.pendulum().derive(), looping())
+    for curve, options in (
+        (lambda t: ht.vector(t, 0.0 * t, 0.0 * t), {"heading": (0, 0, 1)}),  # the thrust is parallel to it
+        (lambda t: ht.vector(t, 0.0 * t, -4.905 * t**2), {}),  # free fall
+        (lambda t: ht.vector(t, 0.0 * t, 0.0 * t), {"joints": {"upper": np.nan}}),
+    ):
+        with pytest.raises(ControlError, match="singular at t = "):
+            tree_reference(model, curve, duration=2.0, **options)
 
 
 POINTS = [[0, 0, 0], [2, 0, 1], [2.5, 2, 0.5], [0, 2, 1.0]]
