@@ -81,7 +81,9 @@ def test_completion() -> None:
 
 def test_without_arguments_it_says_what_to_do_first() -> None:
     result = CliRunner().invoke(app, [])
+    assert result.exit_code == 0
     assert "heavytop fly" in result.output
+    assert ">>>" not in CliRunner().invoke(app, ["--help"]).output
 
 
 def test_output_that_cannot_show_every_character() -> None:
@@ -105,8 +107,3 @@ def test_output_to_a_full_disk(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_help_shows_no_program() -> None:
-    assert ">>>" not in shell("--help")
-    assert "CliRunner" not in shell("--help")

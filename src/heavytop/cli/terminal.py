@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -40,6 +41,17 @@ def fail(message: str, code: int = MISUSE) -> typer.Exit:
 def notice(message: str) -> None:
     """Print something worth knowing to stderr."""
     console(stderr=True).print(f"[dim]{_escaped(message)}[/]", soft_wrap=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say on a terminal what takes its time; elsewhere nothing."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield
+        return
+    with screen.status(_escaped(what)):
+        yield
 
 
 def _escaped(message: str) -> str:

@@ -147,7 +147,7 @@ class Coordinates(Inside, Unchanging, ABC):
 
     def _no_group(self, operation: str) -> ModelError:
         return ModelError(
-            f"{self!r} is no Lie group with left-invariant velocities, so it has no {operation}. "
+            f"{self!r} is not a Lie group with left-invariant velocities, so it has no {operation}. "
             "Use an integrator that projects (for example 'projected_rk4')."
         )
 
@@ -222,7 +222,7 @@ class Coordinates(Inside, Unchanging, ABC):
         index = tuple(int(i) for i in np.unravel_index(np.argmax(phi), phi.shape))
         raise ConfigurationError(
             f"{where} is off its manifold{_at(index[:-1])}: {self.constraint_names[index[-1]]} = "
-            f"{float(self.constraints(q)[index]):.3g}, allowed is {tolerance:g}. {self._remedy(q[index[:-1]])}"
+            f"{float(self.constraints(q)[index]):.3g} (tolerance {tolerance:g}). {self._remedy(q[index[:-1]])}"
         )
 
     def _remedy(self, q: Floats) -> str:
