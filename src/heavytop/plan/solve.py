@@ -97,7 +97,7 @@ def solve(
         else:
             raise PlanError(
                 f"the plan of {problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
-                f"fine simulation by {defect:.2g}, asked for is {tolerance:g}. Smooth its forces, take method='collocation' if it is "
+                f"fine simulation by {defect:.2g} (tolerance {tolerance:g}). Smooth its forces, take method='collocation' if it is "
                 "stiff, or ask for less (tolerance=...)."
             )
 

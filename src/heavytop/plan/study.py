@@ -83,6 +83,8 @@ def read_study(path: str | Path, model: Model | None = None) -> Task:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: no valid TOML: {error}.") from None
+    except OSError as error:
+        raise FileFormatError(f"cannot read the study {str(path)!r}: {error.strerror or error}.") from None
     file = _File(Path(path), key_lines(text))
     for key in data:
         if key not in TOP:
@@ -166,6 +168,10 @@ def _constraint(file: _File, kind: str, index: int, table: Any) -> Constraint:
 
 def _state(file: _File, what: str, table: Any, model: Model) -> tuple[np.ndarray, np.ndarray]:
     allowed = ("q", "v", "position")
+    if not isinstance(table, Mapping):
+        raise FileFormatError(
+            f"{file.at(what)}: {what} must be a table [{what}] with q and v or position, got {table!r}."
+        )
     for key in table:
         if key not in allowed:
             raise FileFormatError(f"{file.at(what, key)}: {unknown_name(f'key of [{what}]', key, allowed)}")
@@ -197,6 +203,10 @@ def _state(file: _File, what: str, table: Any, model: Model) -> tuple[np.ndarray
 def _cost(file: _File, table: Any, model: Model, q: np.ndarray) -> Cost:
     allowed = ("time", "effort", "speed", "jerk_of")
     total: Cost | None = None
+    if not isinstance(table, Mapping):
+        raise FileFormatError(
+            f"{file.at('cost')}: cost must be a table such as cost = {{ time = 1.0 }}, got {table!r}."
+        )
     for key, value in table.items():
         if key not in allowed:
             raise FileFormatError(f"{file.at('cost', key)}: {unknown_name('cost', key, allowed)}")
