@@ -133,7 +133,7 @@ def test_a_peer_that_computes_something_else_is_not_timed():
 
 
 def test_only_trees_that_peers_know():
-    with pytest.raises(ModelError, match="is no joint of a benchmark"):
+    with pytest.raises(ModelError, match="is not a joint that benchmarks know"):
         Tree.of("cart", library.cart_pole())
 
 

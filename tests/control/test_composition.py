@@ -290,7 +290,7 @@ def test_what_makes_no_sense_says_why() -> None:
         Noisy(feedback, SimpleNamespace(nv=2, nq=2, name="other", coordinates=SimpleNamespace(nv=2)), 0.1).sampled(
             0.1
         ).traced(MODEL)
-    with pytest.raises(ControlError, match="is no part of"):
+    with pytest.raises(ControlError, match="is not part of"):
         control.OnPart(feedback, SimpleNamespace(nq=5, nv=5, name="big")).traced(MODEL)
     with pytest.raises(ValueError, match="must have shape"):
         Delayed(feedback, 1, (np.zeros(2), np.zeros(1))).traced(MODEL)

@@ -154,7 +154,7 @@ def test_what_cannot_be_had() -> None:
 def test_the_report_names_what_was_missed() -> None:
     told = Design(np.array([-1.0 + 0j, -2.0]), np.array([-1.001 + 0j, -2.2]), np.array([0j]), np.zeros(1))
     assert told.missed.tolist() == [False, True]
-    assert "asked   -2.0000   +0.0000i   got   -2.2000   +0.0000i   cannot be had" in told.report()
+    assert "asked   -2.0000   +0.0000i   got   -2.2000   +0.0000i   out of reach" in told.report()
 
 
 def driven_car(minimal: bool = True) -> Model:

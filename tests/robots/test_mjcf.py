@@ -74,9 +74,9 @@ def test_losses_have_their_lines_and_strict_refuses_them(load) -> None:
 
 HINGE = f'<body name="a"><joint name="j"/>{INERTIAL}</body>'
 WRONG = {
-    "truncated": (mjcf(HINGE)[:90], r"robot\.xml:\d+: this is no well-formed XML"),
-    "empty": ("", r"robot\.xml:1: this is no well-formed XML"),
-    "binary": (b"\x00\xff\x13", r"robot\.xml:\d+: this is no well-formed XML"),
+    "truncated": (mjcf(HINGE)[:90], r"robot\.xml:\d+: this is not well-formed XML"),
+    "empty": ("", r"robot\.xml:1: this is not well-formed XML"),
+    "binary": (b"\x00\xff\x13", r"robot\.xml:\d+: this is not well-formed XML"),
     "other root": ("<sdf/>", r"robot\.xml:1: "),
     "no body": (mjcf(""), r"robot\.xml:1: <mujoco>: it has no <body>"),
     "same name": (mjcf(HINGE + "\n" + HINGE), r"robot\.xml:5: .*'a'"),
@@ -92,7 +92,7 @@ WRONG = {
     "no class": (mjcf(HINGE.replace('name="j"', 'name="j" class="x"')), r"robot\.xml:4: <joint>: the class 'x' is not"),
     "negative size": (mjcf('<body><joint/><geom size="-1"/></body>'), r"robot\.xml:4: <geom>: .*-1"),
     "negative density": (mjcf('<body><joint/><geom size="1" density="-1"/></body>'), r"robot\.xml:4: <geom>: mass and dens"),
-    "no mesh": (mjcf('<body><joint/><geom type="mesh" mesh="m"/></body>'), r"robot\.xml:4: <geom>: .*'m', which is no asset"),
+    "no mesh": (mjcf('<body><joint/><geom type="mesh" mesh="m"/></body>'), r"robot\.xml:4: <geom>: .*'m', which is not an asset"),
     "actuator of nothing": (mjcf(HINGE, '<actuator><motor joint="k"/></actuator>'), r"robot\.xml:6: <motor>: .*'k'"),
     "tendon of nothing": (
         mjcf(HINGE, '<tendon><fixed><joint joint="k"/></fixed></tendon>'),

@@ -136,11 +136,11 @@ def test_shapes_replace_the_solids_of_equal_inertia() -> None:
 def test_shape_of_nobody_and_odd_colors() -> None:
     system = ht.System()
     system.body("a", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, (1, 0, 0)))
-    with pytest.raises(ht.errors.ModelError, match="color must be such as '#3366cc'"):
+    with pytest.raises(ht.errors.ModelError, match="color must be a code such as '#3366cc'"):
         system.shape("a", ht.Sphere(1.0), color="red")
     with pytest.raises(ht.errors.ShapeError, match="three or four numbers from 0 to 1"):
         system.shape("a", ht.Sphere(1.0), color=(1, 2, 3))
-    with pytest.raises(ht.errors.ModelError, match="must be such as ht.Box"):
+    with pytest.raises(ht.errors.ModelError, match="must be one such as ht.Box"):
         system.shape("a", "box")
     system.shape("b", ht.Sphere(1.0))
     with pytest.raises(ht.errors.UnknownNameError, match=r"unknown body or frame \(with a shape\) 'b'"):

@@ -198,9 +198,9 @@ def test_meshes_are_found_and_never_outside_of_the_folder(load, tmp_path) -> Non
 
 
 WRONG = {
-    "truncated": (robot(link("base"))[:60], r"robot\.urdf:\d+: this is no well-formed XML"),
-    "empty": ("", r"robot\.urdf:1: this is no well-formed XML: no element found"),
-    "binary": (b"\x00\x01\x02", "no well-formed XML"),
+    "truncated": (robot(link("base"))[:60], r"robot\.urdf:\d+: this is not well-formed XML"),
+    "empty": ("", r"robot\.urdf:1: this is not well-formed XML: no element found"),
+    "binary": (b"\x00\x01\x02", "not well-formed XML"),
     "other root": ("<model/>", r"robot\.urdf:1: <model>: a robot file begins with <robot>"),
     "no link": ("<robot/>", "it has no <link>"),
     "no name": (robot("<link/>"), r"robot\.urdf:2: <link>: needs the attribute 'name'"),
@@ -216,7 +216,7 @@ WRONG = {
     ),
     "no parent": (
         robot(link("a"), joint("i", "fixed", "b", "a")),
-        r"robot\.urdf:3: joint 'i' has the parent 'b', which is no link",
+        r"robot\.urdf:3: joint 'i' has the parent 'b', which is not a link",
     ),
     "no type": (robot(link("a"), link("b"), joint("i", "screw", "a", "b")), "has the type 'screw'; known are fixed"),
     "negative mass": (

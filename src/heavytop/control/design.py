@@ -55,7 +55,7 @@ class Design:
     --------
     >>> told = Design(np.array([-2.0 + 0j]), np.array([-2.5 + 0j]), np.array([0j]), np.zeros(1))
     >>> print(told.report())
-    asked   -2.0000   +0.0000i   got   -2.5000   +0.0000i   cannot be had
+    asked   -2.0000   +0.0000i   got   -2.5000   +0.0000i   out of reach
     fixed    0.0000   +0.0000i   no input changes it
     """
 
@@ -78,7 +78,7 @@ class Design:
     def report(self) -> str:
         """Each asked pole with what it became, and the poles that are out of reach."""
         rows = [
-            f"asked {_pole(a)}   got {_pole(g)}{'   cannot be had' if m else ''}"
+            f"asked {_pole(a)}   got {_pole(g)}{'   out of reach' if m else ''}"
             for a, g, m in zip(self.asked, self.achieved, self.missed, strict=True)
         ]
         rows += [f"fixed {_pole(p)}   no input changes it" for p in self.fixed]
@@ -145,7 +145,7 @@ def _asked(loop: RestLoop, poles: Sequence[complex] | complex | None, weights: W
     Q, name = loop.reached, loop.model.name
     count = Q.shape[1]
     if (poles is None) == (weights is None):
-        raise ControlError("give either poles=... or weights=..., which poles follow from.")
+        raise ControlError("give either poles=... or weights=..., from which the poles follow.")
     if not count:
         raise ControlError(f"the inputs of {name!r} move nothing at this configuration, to first order.")
     if weights is not None:

@@ -188,7 +188,7 @@ class OnPart(Wrapper):
         """The part."""
         if model.nq < self.model.nq or model.nv < self.model.nv:
             raise ControlError(
-                f"{self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv} is no part of {model.name!r} with "
+                f"{self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv} is not part of {model.name!r} with "
                 f"nq = {model.nq}, nv = {model.nv}."
             )
         return self.model

@@ -92,7 +92,7 @@ def check_tree(robot: Robot) -> None:
         for role, name in (("parent", joint.parent), ("child", joint.child)):
             if name != WORLD and name not in robot.links:
                 raise FileFormatError(
-                    f"{joint.where}: joint {joint.name!r} has the {role} {name!r}, which is no link of the file."
+                    f"{joint.where}: joint {joint.name!r} has the {role} {name!r}, which is not a link of the file."
                 )
         if joint.child in carrier:
             other = carrier[joint.child]

@@ -153,11 +153,11 @@ def parse_xml(content: bytes, file: str = "<text>") -> Element:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        raise FileFormatError(f"{file}:{error.lineno}: this is no well-formed XML: {reason}.") from None
+        raise FileFormatError(f"{file}:{error.lineno}: this is not well-formed XML: {reason}.") from None
     except (LookupError, ValueError) as error:  # unknown encodings
         if isinstance(error, FileFormatError):
             raise
-        raise FileFormatError(f"{file}: this is no XML that can be read: {error}.") from None
+        raise FileFormatError(f"{file}: this is not readable XML: {error}.") from None
     if builder.root is None:
         raise FileFormatError(f"{file}: this XML has no element.")
     return builder.root

@@ -107,7 +107,9 @@ def _condition(data: Any, condition: str | Callable[[Any], Any]) -> Any:
     if callable(condition):
         return condition(data)
     if condition not in data:
-        raise SweepError(f"the condition {condition!r} is no measure; there are {', '.join(map(str, data.data_vars))}.")
+        raise SweepError(
+            f"the condition {condition!r} is not a measure; there are {', '.join(map(str, data.data_vars))}."
+        )
     return data[condition].astype(bool) & data[condition].notnull() & data["outcome"].isin(GOOD)
 
 

@@ -305,7 +305,7 @@ def _check_used(names: Sequence[str], function: Callable[..., Any], label: str) 
     needed = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     lacking = [name for name in needed if name not in names]
     if lacking:
-        raise SweepError(f"{label} takes {lacking[0]!r}, which is no variable of the sweep: add it to over.")
+        raise SweepError(f"{label} takes {lacking[0]!r}, which is not a variable of the sweep: add it to over.")
 
 
 def reason(error: BaseException) -> str:

@@ -282,7 +282,7 @@ def color_of(color: Any) -> tuple[float, float, float, float] | None:
         except ValueError:
             values = ()
         if len(digits) != 6 or len(values) != 3:
-            raise ModelError(f"color must be such as '#3366cc' or three numbers from 0 to 1, got {color!r}.")
+            raise ModelError(f"color must be a code such as '#3366cc' or three numbers from 0 to 1, got {color!r}.")
     else:
         values = [float(c) for c in color]
     if len(values) not in (3, 4) or not all(0 <= c <= 1 for c in values):

@@ -140,7 +140,7 @@ def _shape(
     if kind == "mesh":
         name = e.get("mesh") or ""
         if name not in assets.meshes:
-            raise e.error(f"names the mesh {name!r}, which is no asset.")
+            raise e.error(f"names the mesh {name!r}, which is not an asset.")
         _, mesh, shift = assets.meshes[name]
         return mesh, pose @ shift
     size = e.numbers("size", None, ())
