@@ -74,9 +74,9 @@ def test_losses_have_their_lines_and_strict_refuses_them(load) -> None:
 
 HINGE = f'<body name="a"><joint name="j"/>{INERTIAL}</body>'
 WRONG = {
-    "truncated": (mjcf(HINGE)[:90], r"robot\.xml:\d+: this is no well-formed XML"),
-    "empty": ("", r"robot\.xml:1: this is no well-formed XML"),
-    "binary": (b"\x00\xff\x13", r"robot\.xml:\d+: this is no well-formed XML"),
+    "truncated": (mjcf(HINGE)[:90], r"robot\.xml:\d+: this is not well-formed XML"),
+    "empty": ("", r"robot\.xml:1: this is not well-formed XML"),
+    "binary": (b"\x00\xff\x13", r"robot\.xml:\d+: this is not well-formed XML"),
     "other root": ("<sdf/>", r"robot\.xml:1: "),
     "no body": (mjcf(""), r"robot\.xml:1: <mujoco>: it has no <body>"),
     "same name": (mjcf(HINGE + "\n" + HINGE), r"robot\.xml:5: .*'a'"),
@@ -92,7 +92,7 @@ WRONG = {
     "no class": (mjcf(HINGE.replace('name="j"', 'name="j" class="x"')), r"robot\.xml:4: <joint>: the class 'x' is not"),
     "negative size": (mjcf('<body><joint/><geom size="-1"/></body>'), r"robot\.xml:4: <geom>: .*-1"),
     "negative density": (mjcf('<body><joint/><geom size="1" density="-1"/></body>'), r"robot\.xml:4: <geom>: mass and dens"),
-    "no mesh": (mjcf('<body><joint/><geom type="mesh" mesh="m"/></body>'), r"robot\.xml:4: <geom>: .*'m', which is no asset"),
+    "no mesh": (mjcf('<body><joint/><geom type="mesh" mesh="m"/></body>'), r"robot\.xml:4: <geom>: .*'m', which is not an asset"),
     "actuator of nothing": (mjcf(HINGE, '<actuator><motor joint="k"/></actuator>'), r"robot\.xml:6: <motor>: .*'k'"),
     "tendon of nothing": (
         mjcf(HINGE, '<tendon><fixed><joint joint="k"/></fixed></tendon>'),
@@ -120,6 +120,15 @@ WRONG = {
     "copies of copies": (
         mjcf("<replicate count='2000'>" * 3 + HINGE + "</replicate>" * 3),
         r"robot\.xml:4: <replicate>: the copies have more than 50000 elements",
+    ),
+    "joint of the world": (mjcf(HINGE + '\n<joint name="k"/>'), r"robot\.xml:5: <joint>: the world has no joints"),
+    "fitted shape": (
+        mjcf('<body><joint/><geom mesh="m"/></body>', '<asset><mesh name="m" file="m.stl"/></asset>'),
+        r"robot\.xml:4: <geom>: a sphere that is fitted to a mesh is not read",
+    ),
+    "sheared mesh": (
+        mjcf(HINGE, '<asset><mesh name="m" file="m.stl" refquat="1 1 0 0" scale="1 2 1"/></asset>'),
+        r"robot\.xml:6: <mesh>: a mesh that is turned by refquat and scaled differently",
     ),
     "no number of copies": (mjcf(f"<replicate count='0'>{HINGE}</replicate>"), r"robot\.xml:4: <replicate>: count must"),
     "lost mesh": (
@@ -308,6 +317,18 @@ def test_copies_turn_by_multiples_of_the_angles_and_walk_on(load) -> None:
     assert_allclose(pose, se3.pose(R[2], place), atol=1e-14)
 
 
+def test_what_depends_on_the_inertia_at_the_start_is_lost(load) -> None:
+    text = mjcf(
+        f'<body name="a"><joint name="j" springdamper="0.3 1"/>{INERTIAL}</body><body name="b"><freejoint name="f" align="true"/>{INERTIAL}</body>',
+        '<tendon><fixed name="t" stiffness="1 2" damping="0.1"><joint joint="j"/></fixed></tendon>',
+    )
+    assert {(item.what, item.name) for item in load(text).report.losses} == {
+        ("springdamper", "j"),
+        ("align", "f"),
+        ("stiffness", "t"),
+    }
+
+
 def test_gravity_is_compensated_by_its_share(load) -> None:
     arm = HINGE.replace('name="j"', 'name="j" axis="0 1 0"')
     plain, held = load(mjcf(arm)), load(mjcf(arm.replace('"a"', '"a" gravcomp="0.75"')))
@@ -323,7 +344,7 @@ def test_servos_and_ropes_survive_a_round_trip(load, tmp_path: Path) -> None:
         f'<body name="b" pos="0 0 1"><joint name="k" axis="1 0 0" ref="0.3"/>{INERTIAL}<site name="t" pos="0 1 0"/></body></body>'
         f'<body name="c" pos="2 0 0"><joint name="l" type="slide"/>{INERTIAL}</body><site name="w" pos="0 0 3"/>',
         '<tendon><spatial name="rope" stiffness="5" springlength="0.2 0.9"><site site="s"/><site site="t"/><site site="w"/></spatial>'
-        '<fixed name="band" stiffness="2" damping="0.3" springlength="-0.5"><joint joint="j" coef="2"/><joint joint="k" coef="-1"/></fixed></tendon>'
+        '<fixed name="band" stiffness="2" damping="0.3" springlength="-1 -0.9"><joint joint="j" coef="2"/><joint joint="k" coef="-1"/></fixed></tendon>'
         '<actuator><position name="p" joint="j" kp="7" kv="0.5"/><motor name="pull" tendon="rope" gear="2"/>'
         '<motor name="site" site="t" gear="1 2 3 4 5 6"/><motor name="both" tendon="band"/></actuator>',
     )
@@ -349,3 +370,14 @@ def test_tied_joints_survive_a_round_trip(load, tmp_path: Path) -> None:
     assert second.constraint_names == ("tied",)
     assert_allclose(second.constraint_jacobian(q), first.constraint_jacobian(q), rtol=1e-14)
     assert_allclose(first.constraint_jacobian(q)[0, 1] / first.constraint_jacobian(q)[0, 0], -2.24, rtol=1e-12)
+
+
+def test_a_rest_length_of_minus_one_is_not_mistaken_for_relaxed(load, tmp_path: Path) -> None:
+    text = mjcf(
+        HINGE, '<tendon><fixed stiffness="2" springlength="-1.5"><joint joint="j" coef="1.5"/></fixed></tendon>'
+    )
+    system = load(text.replace("-1.5", "-1 -0.99999999999999989"))
+    first = system.derive(native=False)
+    first.to_mjcf(tmp_path / "again.xml")
+    second = ht.load(tmp_path / "again.xml").derive(native=False)
+    assert_allclose(second.stiffness_force([0.4]), [2 * 1.5 * (0.6 + 1)], rtol=1e-12)

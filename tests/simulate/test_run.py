@@ -229,7 +229,7 @@ def test_bad_files_are_told(run: ht.Run, tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="there is no file"):
         ht.Run.load(tmp_path / "missing.nc")
     (tmp_path / "text.nc").write_text("hello")
-    with pytest.raises(FileFormatError, match="is no netCDF file that can be read"):
+    with pytest.raises(FileFormatError, match="is not a readable netCDF file"):
         ht.Run.load(tmp_path / "text.nc")
     import xarray
 

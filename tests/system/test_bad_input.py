@@ -340,7 +340,7 @@ JOINTS = {
     ),
     "custom-coordinates": (
         ModelError,
-        "coordinates must be such as ht.coordinates.Angle(), got 'angle'",
+        "coordinates must be a block such as ht.coordinates.Angle(), got 'angle'",
         lambda: ht.Custom("angle", lambda q: np.eye(4)),
     ),
     "custom-pose": (ModelError, "pose must be a function of q", lambda: ht.Custom(ht.coordinates.Angle(), None)),
@@ -647,7 +647,7 @@ ARGUMENTS = {
     ),
     "quaternion": (
         ConfigurationError,
-        "of 'lower' is off its manifold: w^2 + x^2 + y^2 + z^2 - 1 = 3, allowed is 1e-06. Call project(q)",
+        "of 'lower' is off its manifold: w^2 + x^2 + y^2 + z^2 - 1 = 3 (tolerance 1e-06). Call project(q)",
         lambda m: m.mass_matrix(changed(m, {"lower.w": 2.0})),
     ),
     "circle": (
@@ -657,7 +657,7 @@ ARGUMENTS = {
     ),
     "reflection": (
         ConfigurationError,
-        "of 'ship' is off its manifold: det R - 1 = -2, allowed is 1e-06. It is a reflection",
+        "of 'ship' is off its manifold: det R - 1 = -2 (tolerance 1e-06). It is a reflection",
         lambda m: m.mass_matrix(changed(m, {"ship.R_zz": -1.0})),
     ),
     "in-a-batch": (

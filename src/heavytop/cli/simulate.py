@@ -9,7 +9,7 @@ import typer
 
 from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, check_places, complete_integrator, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, is_robot, load_target, names_of_file
-from heavytop.cli.terminal import FAILURE, fail, reported
+from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,10 +79,12 @@ def simulate(
         run.save(out)
         written.append(out)
     if plot is not None:
-        run.plot(plot)
+        with working("drawing"):
+            run.plot(plot)
         written.append(plot)
     if page is not None:
-        run.show(page)
+        with working("writing the page"):
+            run.show(page)
         written.append(page)
     if json:
         from heavytop.cli.data import print_json, run_data

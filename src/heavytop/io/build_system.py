@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from heavytop.errors import FileFormatError, HeavytopError, ModelError
@@ -67,6 +70,17 @@ def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
     return system
 
 
+@contextmanager
+def _told_at(where: str) -> Iterator[None]:
+    """Errors with the place in the file."""
+    try:
+        yield
+    except FileFormatError:
+        raise
+    except HeavytopError as error:
+        raise FileFormatError(f"{where}: {error}") from error
+
+
 def check_tree(robot: Robot) -> None:
     """Raise a FileFormatError for parents that do not exist, links with two parents, and cycles."""
     for what in ("links", "frames", "joints", "actuators", "tendons", "closures", "relations"):
@@ -78,7 +92,7 @@ def check_tree(robot: Robot) -> None:
         for role, name in (("parent", joint.parent), ("child", joint.child)):
             if name != WORLD and name not in robot.links:
                 raise FileFormatError(
-                    f"{joint.where}: joint {joint.name!r} has the {role} {name!r}, which is no link of the file."
+                    f"{joint.where}: joint {joint.name!r} has the {role} {name!r}, which is not a link of the file."
                 )
         if joint.child in carrier:
             other = carrier[joint.child]
@@ -111,13 +125,15 @@ def _add_bodies(system: LoadedSystem, robot: Robot, base: str) -> None:
             raise FileFormatError(
                 f"{link.where}: the root link is 'world', which cannot move: load the file with base='fixed'."
             )
-        system.body(name, inertia=inertia_of(link, robot.report))
+        with _told_at(link.where):
+            system.body(name, inertia=inertia_of(link, robot.report))
         if name not in carried:
             joint = Free() if base == "free" else Fixed()
             label = name if name not in robot.joints else "root_joint"
             system.connect(WORLD, name, joint, name=label)
     for joint in robot.joints.values():
-        _add_joint(system, robot, joint)
+        with _told_at(joint.where):
+            _add_joint(system, robot, joint)
     for link in robot.links.values():
         for visual in link.visuals:
             system.shape(link.name, visual.shape, visual.at, visual.color)

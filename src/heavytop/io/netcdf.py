@@ -135,7 +135,7 @@ def save(run: Run, path: str | Path) -> None:
     needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
     if needed > room:
         raise FileFormatError(
-            f"cannot write {str(path)!r}: its {needed / 1e9:.3g} GB are made in memory first, and {room / 1e9:.3g} GB can be had. "
+            f"cannot write {str(path)!r}: its {needed / 1e9:.3g} GB are made in memory first, and {room / 1e9:.3g} GB are available. "
             "Save parts of it, or record less with record_every."
         )
     made = _netcdf(to_xarray(run))
@@ -188,7 +188,7 @@ def load(path: str | Path, *, checked: bool = True) -> Run:
     except FileFormatError:
         raise
     except Exception as error:
-        raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: {error}") from error
+        raise FileFormatError(f"{str(source)!r} is not a readable netCDF file: {error}") from error
     meta = _meta(data)
     if meta.get("format") != FORMAT:
         raise FileFormatError(
@@ -210,7 +210,7 @@ def _existing(path: str | Path) -> Path:
     except (OSError, TypeError, ValueError) as error:
         raise FileFormatError(f"cannot read {path!r}: {error}.") from None
     if start != HDF5:
-        raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: it does not begin like one.")
+        raise FileFormatError(f"{str(source)!r} is not a readable netCDF file: it does not begin like one.")
     return source
 
 

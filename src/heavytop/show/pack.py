@@ -18,6 +18,8 @@ from heavytop.show.scene import Body, Report, Scene, Spin
 FRAME_RATE = 60.0
 FRAME_BYTES = 1_600_000
 CURVE_SAMPLES = 1600
+LARGEST = float(np.finfo(np.float32).max)
+"""What diverges beyond it is drawn there."""
 
 
 class PackedBlock:
@@ -29,7 +31,7 @@ class PackedBlock:
 
     def add(self, values: Floats) -> dict[str, int]:
         """Append an array; return where it starts and how many floats it has."""
-        flat = np.ascontiguousarray(values, dtype="<f4").reshape(-1)
+        flat = np.clip(values, -LARGEST, LARGEST).astype("<f4").reshape(-1)
         place = {"start": self._size, "size": flat.size}
         self._parts.append(flat)
         self._size += flat.size

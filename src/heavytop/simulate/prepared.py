@@ -295,7 +295,7 @@ def _from_the_start(
     """The parameters with the time of the start."""
     if TIME in (parameters or {}):
         raise SimulationError(
-            f"{TIME!r} is no parameter of a run of {dynamics.name!r}: it goes from start_time to until."
+            f"{TIME!r} is not a parameter of a run of {dynamics.name!r}: it goes from start_time to until."
         )
     return with_time(p, start_time)
 

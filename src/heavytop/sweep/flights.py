@@ -20,7 +20,7 @@ from heavytop.simulate import Run
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.sweep.cases import Values, call, is_function, names_of
 from heavytop.sweep.measure import Measures, as_measures
-from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, first_of
+from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, first_of, unit_of
 
 SETTINGS: Mapping[str, Any] = {
     "maneuver": "hover",
@@ -40,6 +40,16 @@ SETTINGS: Mapping[str, Any] = {
     "integrator": "rkmk4",
 }
 """What can be set or varied about a flight, beside the vehicle and its start, with the usual values."""
+UNITS = {
+    "wind": "m/s",
+    "payload": "kg",
+    "delay": "s",
+    "lag": "s",
+    "step": "s",
+    "until": "s",
+    "tilt": "rad",
+    "heading": "rad",
+}
 START = ("attitude", "tilt", "heading")
 """Start of the hull: its attitude (3, 3), or a tilt (rad) towards a heading (rad), on top of where the maneuver begins."""
 NEAR, UPRIGHT = 0.3, np.deg2rad(15.0)
@@ -128,6 +138,13 @@ class FlightCases(ModelCases):
                 raise unknown_name("variable of a sweep over flights", name, (*known, *own))
         if "attitude" in names and {"tilt", "heading"} & set(names):
             raise SweepError("the start has either an attitude or a tilt with a heading, not both.")
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self.given.items() if name not in self.names}
+
+    def unit(self, name: str) -> str:
+        fixed = not is_function(self.subject) and "vehicle" not in self.names
+        return UNITS.get(name) or (unit_of(as_dynamics(_vehicle(self.subject).model), name) if fixed else "")
 
     @property
     def apart(self) -> tuple[str, ...]:

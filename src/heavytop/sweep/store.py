@@ -171,7 +171,8 @@ class Store:
                 continue
             form = _draw_format(study, variable, place[DRAW])
             further = (f"{variable.name}_{k}" for k in range(len(variable.shape)))
-            _array(group, variable.name, form, (study.grid.sizes[DRAW], *variable.shape), (DRAW, *further), {})
+            about = {"units": variable.unit} if variable.unit else {}
+            _array(group, variable.name, form, (study.grid.sizes[DRAW], *variable.shape), (DRAW, *further), about)
 
     def check(self, study: Study) -> None:
         """Raise a SweepError that shows the difference if the store was made for another study."""

@@ -102,6 +102,8 @@ class BodyReader:
                 if geom.visual is not None:
                     link.visuals.append(geom.visual)
             elif child.tag in ("joint", "freejoint"):
+                if link.name == WORLD:
+                    raise child.error("the world has no joints: put it into a <body>.")
                 joints.append((child if child.tag == "freejoint" else self.defaults.apply(child, childclass), at))
             elif child.tag == "site":
                 self._site(self.defaults.apply(child, childclass), link.name, at)
@@ -191,11 +193,15 @@ class BodyReader:
             raise e.error(f"the joint name {name!r} is taken.")
         joint = RobotJoint(name, KINDS[kind], "", "", e.where)
         axis = se3.rotation(around) @ e.numbers("axis", 3, (0.0, 0.0, 1.0))
-        if not np.any(axis):
-            raise e.error("the axis of a joint must not be zero.")
+        if not 1e-100 < np.max(np.abs(axis)) < 1e100:
+            raise e.error("the axis of a joint must not be zero or beyond all bounds.")
         joint.axis = axis
         if e.tag == "freejoint":
+            if e.get("align", "auto") == "true":
+                self.robot.report.lost("align", name, e.where, "the frame of the body stays where the file has it")
             return joint
+        if np.any(e.numbers("springdamper", None, (0.0,))):
+            self.robot.report.lost("springdamper", name, e.where, "it depends on the inertia at the start")
         turn = self.settings.angle if kind == "hinge" else float
         zero = turn(e.number("ref", 0.0)) if kind in ("hinge", "slide") else 0.0
         self.zeros[name] = zero

@@ -55,6 +55,7 @@ class CompilerSettings:
     bound_inertia: float = 0.0
     total_mass: float | None = None
     mesh_folder: str = ""
+    strips_paths: bool = False
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
     balanced: bool = False
     """Whether moments that break the triangle inequality are replaced by their mean."""
@@ -90,6 +91,7 @@ class CompilerSettings:
         self.bound_inertia = e.number("boundinertia", self.bound_inertia)
         total = e.number("settotalmass", -1.0)
         self.total_mass = total if total > 0 else self.total_mass
+        self.strips_paths = e.get("strippath", "true" if self.strips_paths else "false") == "true"
         self.mesh_folder = e.get("meshdir") or e.get("assetdir") or self.mesh_folder
         if e.get("coordinate", "local") != "local":
             raise e.error("coordinate must be 'local'; MuJoCo gave up global coordinates, too.")

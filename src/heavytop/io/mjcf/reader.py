@@ -112,6 +112,9 @@ def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dic
             robot.report.lost("tendon", name, e.where, f"tendons of the kind {element.tag!r} are not read")
             continue
         robot.tendons.append(tendon)
+        for attribute in ("stiffness", "damping"):
+            if np.any(e.numbers(attribute, None, (0.0,))[1:]):
+                robot.report.lost(attribute, name, e.where, "only the linear coefficient is used")
         robot.report.represented("tendon", name, e.where)
         for attribute, note in (
             ("frictionloss", "friction of tendons is not read"),

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from heavytop.geometry import quaternion, se3
+from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_text import Tag, numbers
 from heavytop.system.names import WORLD
 from heavytop.system.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
+MUJOCO_MESHES = (".stl", ".obj")
+"""Formats of meshes that MuJoCo and we read."""
 TYPES = {REVOLUTE: "hinge", "continuous": "hinge", PRISMATIC: "slide", SPHERICAL: "ball", FLOATING: "free"}
 
 
 class MjcfWriter:
     """Nests the links of a robot; frames without mass between joints become joints of one body."""
 
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
+    def __init__(self, robot: Robot, files: MeshFiles) -> None:
+        self.robot, self.files = robot, files
         self.children: dict[str, list[RobotJoint]] = {}
         for joint in robot.joints.values():
             self.children.setdefault(joint.parent, []).append(joint)
@@ -44,7 +45,7 @@ class MjcfWriter:
                 stack.append(self._body(parent, joint))
         root.children.append(world)
         for (path, scale), label in self.meshes.items():
-            asset.add("mesh", name=label, file=path, scale=numbers(scale))
+            asset.add("mesh", name=label, file=path, scale=numbers(scale), inertia="shell")  # need not be closed there
         self._tendons(root)
         self._equalities(root)
         self._actuators(root)
@@ -116,6 +117,10 @@ class MjcfWriter:
     def _contents(self, body: Tag, link: RobotLink) -> None:
         if link.mass is not None and link.name != WORLD and (link.mass or np.any(link.moment)):
             J = link.moment
+            principal = np.linalg.eigvalsh(J)
+            if principal[0] + principal[1] < principal[2] * (1 - 1e-9):
+                note = "MuJoCo refuses moments that no body has, unless its compiler has balanceinertia"
+                self.robot.report.changed("inertia", link.name, link.where, note)
             made = body.add("inertial", pos=numbers(link.com), mass=numbers(link.mass))
             if np.array_equal(J, np.diag(np.diag(J))):  # zeros are allowed in this form only
                 made.attributes["diaginertia"] = numbers(np.diag(J))
@@ -123,8 +128,9 @@ class MjcfWriter:
                 made.attributes["fullinertia"] = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
         for visual in link.visuals:
             geom = self._geom(visual.shape)
-            if geom is None:
+            if geom is None and not isinstance(visual.shape, Mesh):
                 self.robot.report.lost("shape", link.name, link.where, f"MJCF has no {type(visual.shape).__name__}")
+            if geom is None:
                 continue
             self._place(geom, visual.at)
             geom.attributes |= {"contype": "0", "conaffinity": "0", "mass": "0"}
@@ -145,7 +151,10 @@ class MjcfWriter:
             kind = "cylinder" if isinstance(shape, Cylinder) else "capsule"
             return Tag("geom", type=kind, size=numbers([shape.radius, shape.length / 2]))
         if isinstance(shape, Mesh):
-            key = (str(Path(shape.path).resolve()), shape.scale)
+            path = self.files.name(shape, self.robot.report, self.robot.file)
+            if path is None:
+                return None
+            key = (path, shape.scale)
             label = self.meshes.setdefault(key, f"mesh{len(self.meshes) + 1}")
             return Tag("geom", type="mesh", mesh=label)
         return None
@@ -183,7 +192,10 @@ class MjcfWriter:
             made = section.add(
                 kind, name=tendon.name, stiffness=numbers(tendon.stiffness), damping=numbers(tendon.damping)
             )
-            made.attributes["springlength"] = numbers(tendon.rest)
+            low, high = tendon.rest
+            if low == high == -1.0:  # means "relaxed" there
+                high = float(np.nextafter(high, 0.0))
+            made.attributes["springlength"] = numbers([low, high])
             for k in range(len(tendon.path)):
                 made.add("site", site=f"{tendon.name}.{k}")
             for joint, coefficient in tendon.terms:
@@ -247,6 +259,6 @@ def _product(poses: list[np.ndarray]) -> np.ndarray:
     return result
 
 
-def mjcf_text(robot: Robot) -> str:
-    """The file as text; losses are added to the report of the robot."""
-    return MjcfWriter(robot).text()
+def mjcf_text(robot: Robot, files: MeshFiles) -> str:
+    """The file as text; losses are added to the report of the robot. ``files`` names the meshes."""
+    return MjcfWriter(robot, files).text()
