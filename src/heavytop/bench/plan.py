@@ -91,7 +91,9 @@ def _tracked(report: BenchReport) -> None:
         limits, flown = task.options["limits"], name in ("gates", "flip", "perch")
         for reserve in (0.0, 0.2) if flown or name in ("load", "bicopter") else (0.0,):
             plan = task.plan(reserve=reserve, tolerance=1e-6)
-            laws = {"regulator": control.lqr(task.model, plan.reference, inputs=plan.inputs, limits=limits)}
+            laws: dict[str, Any] = {
+                "regulator": control.lqr(task.model, plan.reference, inputs=plan.inputs, limits=limits)
+            }
             if flown:  # other systems of the gallery have fewer inputs than their unstable or free motions would need
                 law = control.energy_law(task.model, vehicle.prototype, control.Limits(*limits))
                 laws["energy law"] = law.with_reference(plan.reference)
