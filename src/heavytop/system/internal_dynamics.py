@@ -27,6 +27,7 @@ from heavytop.system.body_moments import BodyMoments
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.internal_frames import Axis, Carrier, constant_stages, internal_tree
 from heavytop.system.names import WORLD
+from heavytop.system.scalar import Scalar
 from heavytop.system.stages import (
     Blocks,
     FrameStage,
@@ -345,7 +346,7 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
         _resolve(eliminated[name, False], a, w)
         is_absolute = body.joint.velocity_frame == "absolute"
         result[body.label] = list(a[1]) if is_absolute else [w[k] for k in body.variables]
-    entries = [casadi.SX(x) for edge in description.joints for x in result[edge.label]]
+    entries = [x.sx if isinstance(x, Scalar) else casadi.SX(x) for edge in description.joints for x in result[edge.label]]
     return from_sx(casadi.vertcat(*entries), (len(entries),))
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, to_sx
+from heavytop.system.scalar import Scalar
 
 Vector = np.ndarray
 """Three scalars, numbers or symbols."""
@@ -224,7 +225,7 @@ def scalars(x: Array) -> np.ndarray:
     out = np.empty(x.shape, dtype=object)
     if is_symbolic(x):
         flat = to_sx(x)
-        out.reshape(-1)[:] = [flat[k] for k in range(flat.shape[0])]
+        out.reshape(-1)[:] = [Scalar(entry) for entry in flat.elements()]
     else:
         out.reshape(-1)[:] = np.asarray(x, dtype=float).reshape(-1).tolist()
     return out

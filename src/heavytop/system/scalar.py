@@ -1,0 +1,79 @@
+"""Single symbols in a hurry.
+
+An operator of CasADi's Python class looks for its meaning among all kinds of matrices, which takes eight times as long as the operation. A recursion
+over a tree makes hundreds of operations per body, so it counts on these scalars, which know what they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import casadi
+
+# CasADi's numbers of operations, fixed in its enumeration `casadi::Operation`
+_ADD, _SUB, _MUL, _DIV = 1, 2, 3, 4
+
+
+class Scalar:
+    """One CasADi scalar with the four operations; the other operand may be a number.
+
+    Examples
+    --------
+    >>> import casadi
+    >>> x = Scalar(casadi.SX.sym("x"))
+    >>> (2.0 * x - x * 0.0 + 1.0).sx
+    SX((1+(2*x)))
+    """
+
+    __slots__ = ("_binary", "sx")
+
+    def __init__(self, sx: casadi.SX) -> None:
+        self.sx = sx
+        self._binary = type(sx).binary
+
+    def is_zero(self) -> bool:
+        """Whether it is the number zero."""
+        return self.sx.is_zero()
+
+    def is_one(self) -> bool:
+        """Whether it is the number one."""
+        return self.sx.is_one()
+
+    def __neg__(self) -> Scalar:
+        return Scalar(-self.sx)
+
+    def __add__(self, other: Any) -> Any:
+        if type(other) is Scalar:
+            return Scalar(self._binary(_ADD, self.sx, other.sx))
+        return self if other == 0.0 else Scalar(self._binary(_ADD, self.sx, other))
+
+    def __radd__(self, other: Any) -> Any:
+        return self if other == 0.0 else Scalar(self._binary(_ADD, other, self.sx))
+
+    def __sub__(self, other: Any) -> Any:
+        if type(other) is Scalar:
+            return Scalar(self._binary(_SUB, self.sx, other.sx))
+        return self if other == 0.0 else Scalar(self._binary(_SUB, self.sx, other))
+
+    def __rsub__(self, other: Any) -> Any:
+        return Scalar(self._binary(_SUB, other, self.sx))
+
+    def __mul__(self, other: Any) -> Any:
+        if type(other) is Scalar:
+            return Scalar(self._binary(_MUL, self.sx, other.sx))
+        return self._times(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._times(other)
+
+    def _times(self, number: float) -> Any:
+        if number == 0.0:
+            return 0.0
+        return self if number == 1.0 else Scalar(self._binary(_MUL, number, self.sx))
+
+    def __truediv__(self, other: Any) -> Any:
+        return Scalar(self._binary(_DIV, self.sx, other.sx if type(other) is Scalar else other))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return Scalar(self._binary(_DIV, other, self.sx))
