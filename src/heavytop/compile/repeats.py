@@ -43,11 +43,12 @@ def repeating_bounds(program: Program, size: int) -> list[int] | None:
 def _shapes(program: Program, computing: Sequence[int]) -> list[int]:
     """What each operation is, without where its values come from: a number for each kind."""
     known: dict[tuple[object, ...], int] = {}
-    kinds = {Op.INPUT: "input", Op.CONST: "constant"}
+    code = program.code
+    kinds = [1 if i.op is Op.INPUT else 2 if i.op is Op.CONST else 0 for i in code]
     found = []
     for k in computing:
-        op, args, _ = program.code[k]
-        shape = (op, *(kinds.get(program.code[a].op) for a in args))
+        op, args, _ = code[k]
+        shape = (op, *[kinds[a] for a in args])
         found.append(known.setdefault(shape, len(known)))
     return found
 
