@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from heavytop._arrays import Array, from_sx
+
 if TYPE_CHECKING:
     import casadi
 
@@ -77,3 +81,15 @@ class Scalar:
 
     def __rtruediv__(self, other: Any) -> Any:
         return Scalar(self._binary(_DIV, other, self.sx))
+
+
+def from_scalars(x: np.ndarray) -> Array:
+    """The symbolic array of an array of scalars and numbers.
+
+    >>> from_scalars(np.array([1.0, 2.0], dtype=object)).shape
+    (2,)
+    """
+    import casadi
+
+    entries = [entry.sx if type(entry) is Scalar else casadi.SX(entry) for entry in x.reshape(-1)]
+    return from_sx(casadi.vertcat(*entries), x.shape)
