@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from heavytop.compile.blocks import in_blocks
 from heavytop.compile.fusion import count_uses, fused_products
 from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.lazy import LazySide, lazy_sides
@@ -83,27 +84,35 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, ex
     ``chunk`` is the number of instructions per function; only an ``exported`` function can be called from outside the module. With
     ``fma`` products are fused with sums (:mod:`heavytop.compile.fusion`).
     """
+    program = in_blocks(program)
     uses = count_uses(program) if fma else Counter()
-    rolled = repeating_bounds(program, chunk)
-    bounds = rolled or _bounds(program, chunk)
-    slots, scratch = _scratch_slots(program, bounds)
     turned = _pure_angles(program)
+
+    def cut(bounds: Sequence[int], tabled: bool) -> tuple[list[_Body], list[str], int]:
+        slots, scratch = _scratch_slots(program, bounds)
+        parts = [_Body(program, lanes, slots, turned, uses, tabled=tabled) for _ in bounds[1:]]
+        texts = [part.emit(start, stop) for part, (start, stop) in zip(parts, pairwise(bounds), strict=True)]
+        return parts, texts, scratch
+
+    repeats = repeating_bounds(program, chunk)
+    parts, texts, scratch = cut(repeats or _bounds(program, chunk), repeats is not None)
+    rolled = repeats is not None and len(set(texts)) <= len(texts) / 2
+    if repeats is not None and not rolled:  # tables would only cost time
+        parts, texts, scratch = cut(_bounds(program, chunk), False)
     inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
     outputs = [f"%out{i}" for i in range(len(program.outputs))]
     head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
     # spilled vectors must not straddle cache lines: without the attribute the stack is aligned to 16 bytes only
     attributes = f"nounwind noinline alignstack({max(lanes.alignment, 16)})"
     linkage = "" if exported else "internal "
-    parts = [_Body(program, lanes, slots, turned, uses, tabled=rolled is not None) for _ in bounds[1:]]
-    texts = [part.emit(start, stop) for part, (start, stop) in zip(parts, pairwise(bounds), strict=True)]
-    made = Emitted(name, "", scratch, len(parts), bool(turned), rolled is not None)
-    if rolled is not None:
+    made = Emitted(name, "", scratch, len(parts), bool(turned), rolled)
+    if rolled:
         text = _rolled(name, texts, parts, f"({head}, {_TABLES}) {attributes}")
     else:
         text = "".join(
             f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n" for k, body in enumerate(texts)
         )
-    if len(parts) == 1 and not turned and rolled is None:
+    if len(parts) == 1 and not turned:
         text = text.replace(f"internal void @{name}_part0", f"{linkage}void @{name}", 1)
     else:
         w = Writer()

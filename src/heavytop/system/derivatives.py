@@ -16,7 +16,7 @@ import numpy as np
 from heavytop._arrays import Array, block, from_columns, jacobian, substitute, symbol, transpose
 from heavytop.system.articulated import inverse_dynamics
 from heavytop.system.connection import commutation
-from heavytop.system.solve import solve_definite, symmetric
+from heavytop.system.solve import inverse_definite, product, solve_definite, symmetric
 from heavytop.system.tree_slopes import is_closed_form, rigid_slopes
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ def acceleration_derivatives(e: Expressions) -> dict[str, Array]:
     """The acceleration a (nv,) and its derivatives by eps (nv, nv), v (nv, nv) and u (nv, nu)."""
     a, n = e.acceleration(), e.nv
     (by_a, by_eps, by_v), B = force_slopes(e, a)
+    if e.nu >= n:  # as many inputs as velocities: the inverse is a result, or nearly so
+        inverse = inverse_definite(by_a)
+        opposite = -inverse
+        return {
+            "a": a,
+            "by_q": product(opposite, by_eps),
+            "by_v": product(opposite, by_v),
+            "by_u": inverse @ B,
+        }
     sides = [-by_eps, -by_v, B] if e.nu else [-by_eps, -by_v]
     solved = solve_definite(symmetric(by_a), np.concatenate(sides, axis=1))
     result = {"a": a, "by_q": solved[:, :n], "by_v": solved[:, n : 2 * n]}

@@ -27,7 +27,7 @@ from heavytop.system.body_moments import BodyMoments
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.internal_frames import Axis, Carrier, constant_stages, internal_tree
 from heavytop.system.names import WORLD
-from heavytop.system.scalar import from_scalars
+from heavytop.system.scalar import from_scalars, scalars
 from heavytop.system.stages import (
     Blocks,
     FrameStage,
@@ -42,7 +42,6 @@ from heavytop.system.stages import (
     is_zero,
     plus,
     reduced,
-    scalars,
     scaled,
     to_parent,
     wrench_to_parent,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, from_sx
+from heavytop._arrays import Array, from_sx, is_symbolic, to_sx
 
 if TYPE_CHECKING:
     import casadi
@@ -81,6 +81,22 @@ class Scalar:
 
     def __rtruediv__(self, other: Any) -> Any:
         return Scalar(self._binary(_DIV, other, self.sx))
+
+
+def scalars(x: Array) -> np.ndarray:
+    """An array of numbers or symbols as an array of the same shape of single scalars.
+
+    >>> scalars(np.eye(2))
+    array([[1.0, 0.0],
+           [0.0, 1.0]], dtype=object)
+    """
+    out = np.empty(x.shape, dtype=object)
+    if is_symbolic(x):
+        flat = to_sx(x)
+        out.reshape(-1)[:] = [Scalar(entry) for entry in flat.elements()]
+    else:
+        out.reshape(-1)[:] = np.asarray(x, dtype=float).reshape(-1).tolist()
+    return out
 
 
 def from_scalars(x: np.ndarray) -> Array:

@@ -16,8 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, to_sx
-from heavytop.system.scalar import Scalar
 
 Vector = np.ndarray
 """Three scalars, numbers or symbols."""
@@ -213,22 +211,6 @@ def mirrored(X: np.ndarray) -> np.ndarray:
 def is_zero(x: Any) -> bool:
     """Whether a scalar is the number zero."""
     return bool(x.is_zero()) if hasattr(x, "is_zero") else x == 0
-
-
-def scalars(x: Array) -> np.ndarray:
-    """An array of numbers or symbols as an array of the same shape of single scalars.
-
-    >>> scalars(np.eye(2))
-    array([[1.0, 0.0],
-           [0.0, 1.0]], dtype=object)
-    """
-    out = np.empty(x.shape, dtype=object)
-    if is_symbolic(x):
-        flat = to_sx(x)
-        out.reshape(-1)[:] = [Scalar(entry) for entry in flat.elements()]
-    else:
-        out.reshape(-1)[:] = np.asarray(x, dtype=float).reshape(-1).tolist()
-    return out
 
 
 def dot(x: Pair, y: Pair) -> Any:

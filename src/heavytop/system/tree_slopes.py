@@ -29,8 +29,8 @@ from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.internal_dynamics import CarriedBody, Variable
 from heavytop.system.internal_frames import internal_tree
 from heavytop.system.names import WORLD
-from heavytop.system.scalar import from_scalars
-from heavytop.system.stages import Vector, cross, plus, scalars, scaled, wrench_to_parent
+from heavytop.system.scalar import from_scalars, scalars
+from heavytop.system.stages import Vector, cross, plus, scaled, wrench_to_parent
 
 Screw = tuple[Vector, Vector]
 """(angular, linear) of a motion, (moment, force) of a wrench, about the origin of the inertial frame."""
