@@ -54,7 +54,7 @@ def _chains(program: Program) -> dict[int, Chain]:
             first = not before and code[so_far].op is Op.MUL and uses[so_far] == 1 and so_far not in homes
             found[k] = [*before, *([so_far] if first else []), product, k]
             break
-    return {k: chain for k, chain in found.items() if len(chain) >= 2 * LEAST}
+    return {k: chain for k, chain in found.items() if len(chain) >= 2 * LEAST - 1}
 
 
 def _blocks(program: Program) -> list[list[Chain]]:
@@ -77,7 +77,10 @@ def _blocks(program: Program) -> list[list[Chain]]:
             continue
         columns = [column for column in together[0] if column in common]
         for first in range(0, len(columns), SIDE):
-            blocks.append([row[column] for row in together for column in columns[first : first + SIDE]])
+            block = [row[column] for row in together for column in columns[first : first + SIDE]]
+            members = {k for chain in block for k in chain}
+            if not any(a in members for chain in block for k in chain if code[k].op is Op.MUL for a in code[k].args):
+                blocks.append(block)  # else a sum is a factor of another one
         rest = [{c: chain for c, chain in row.items() if c not in common} for row in together]
         taken = {id(row) for row in together}
         rows = [row for row in (*rest, *(row for row in rows if id(row) not in taken)) if len(row) >= SIDE]
@@ -97,7 +100,7 @@ def _order(code: Sequence[Instruction], blocks: Sequence[Sequence[Chain]]) -> li
             return [k]
         chains = blocks[block_of[k]]
         longest = max(len(chain) for chain in chains)
-        steps = [range(0, 3), *(range(n, n + 2) for n in range(3, longest, 2))]
+        steps = [range(3), *(range(n, n + 2) for n in range(3, longest, 2))]
         return [chain[n] for step in steps for chain in chains for n in step if n < len(chain)]
 
     for start in range(len(code)):

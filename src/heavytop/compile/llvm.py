@@ -69,9 +69,7 @@ class Emitted:
             return
 
         def part(k: str) -> None:
-            entry = [
-                w.let(f"getelementptr [3 x ptr], ptr @{self.name}_parts, i64 {k}, i64 {i}") for i in range(3)
-            ]
+            entry = [w.let(f"getelementptr [3 x ptr], ptr @{self.name}_parts, i64 {k}, i64 {i}") for i in range(3)]
             function, *tables = (w.let(f"load ptr, ptr {place}") for place in entry)
             each(lambda places: w.do(f"call void {function}({places}, ptr {tables[0]}, ptr {tables[1]})"))
 
@@ -110,7 +108,8 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, ex
         text = _rolled(name, texts, parts, f"({head}, {_TABLES}) {attributes}")
     else:
         text = "".join(
-            f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n" for k, body in enumerate(texts)
+            f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n"
+            for k, body in enumerate(texts)
         )
     if len(parts) == 1 and not turned:
         text = text.replace(f"internal void @{name}_part0", f"{linkage}void @{name}", 1)
@@ -139,7 +138,9 @@ def _rolled(name: str, texts: Sequence[str], parts: Sequence[_Body], head: str) 
         if text not in number:
             number[text] = len(number)
             lines.append(f"define internal void @{name}_text{number[text]}{head} {{\n{text}\n}}\n")
-        lines.append(_table(f"{name}_places{k}", "i32", part.places) + _table(f"{name}_numbers{k}", "double", part.numbers))
+        lines.append(
+            _table(f"{name}_places{k}", "i32", part.places) + _table(f"{name}_numbers{k}", "double", part.numbers)
+        )
         entries.append(f"[ptr @{name}_text{number[text]}, ptr @{name}_places{k}, ptr @{name}_numbers{k}]")
     return "".join(lines) + _table(f"{name}_parts", "[3 x ptr]", entries)
 

@@ -1,4 +1,4 @@
-"""Derivatives of the forward dynamics in tangent coordinates, by the implicit form.
+"""Derivatives of the forward dynamics in tangent coordinates and by parameters, by the implicit form.
 
 The residual r(q, v, a, u) = M a + c + ... - B u vanishes on motions, so with the derivative d_i along the velocity coordinates (eq. 2.13)
 
@@ -41,6 +41,18 @@ def acceleration_derivatives(e: Expressions) -> dict[str, Array]:
     result = {"a": a, "by_q": solved[:, :n], "by_v": solved[:, n : 2 * n]}
     result["by_u"] = solved[:, 2 * n :] if e.nu else np.zeros((n, 0))
     return result
+
+
+def parameter_derivatives(e: Expressions) -> Array:
+    """Derivative (nv, np) of the acceleration by the parameters: -M^-1 dr/dp; with loops and constraints that of the constrained acceleration."""
+    a = e.acceleration()
+    if e.is_constrained or e.kinematics.transform is not None:
+        return jacobian(a, e.p)
+    residual = e.inverse_dynamics()
+    if e.nu:
+        residual = residual - np.matvec(e.dynamics.input_matrix, e.u)
+    slopes = substitute(jacobian(residual, e.p), e.a, a)
+    return solve_definite(e.dynamics.mass_matrix, -slopes)
 
 
 def force_slopes(e: Expressions, a: Array) -> tuple[tuple[Array, Array, Array], Array]:

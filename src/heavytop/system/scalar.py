@@ -66,7 +66,7 @@ class Scalar:
     def __mul__(self, other: Any) -> Any:
         if type(other) is Scalar:
             return Scalar(self._binary(_MUL, self.sx, other.sx))
-        return self._times(other)
+        return NotImplemented if isinstance(other, np.ndarray) else self._times(other)
 
     def __rmul__(self, other: Any) -> Any:
         return self._times(other)
@@ -93,7 +93,7 @@ def scalars(x: Array) -> np.ndarray:
     out = np.empty(x.shape, dtype=object)
     if is_symbolic(x):
         flat = to_sx(x)
-        out.reshape(-1)[:] = [Scalar(entry) for entry in flat.elements()]
+        out.reshape(-1)[:] = [Scalar(flat[k]) for k in range(flat.shape[0])]
     else:
         out.reshape(-1)[:] = np.asarray(x, dtype=float).reshape(-1).tolist()
     return out

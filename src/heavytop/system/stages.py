@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-
 Vector = np.ndarray
 """Three scalars, numbers or symbols."""
 Pair = tuple[np.ndarray, np.ndarray]

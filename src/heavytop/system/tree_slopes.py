@@ -55,9 +55,7 @@ def rigid_slopes(dynamics: EquationTerms, a: Array) -> tuple[Array, Array, Array
     """Derivatives (nv, nv) of the force that the bodies' inertia and weight need: by a, along the velocity coordinates, and by v."""
     kinematics, description = dynamics.kinematics, dynamics.description
     edges = description.joints
-    accelerations = dict(
-        zip([e.label for e in edges], split(a, [e.joint.coordinates.nv for e in edges]), strict=True)
-    )
+    accelerations = dict(zip([e.label for e in edges], split(a, [e.joint.coordinates.nv for e in edges]), strict=True))
     tree = internal_tree(description, kinematics.steps)
     moments = regrouped(tree.carriers)
     carried: dict[str, CarriedBody] = {}
@@ -127,8 +125,8 @@ class _Body:
         R, r, (omega, v) = self.R, self.r, self.V
         self.mass: Any = scalars(np.reshape(moments.mass, (1,)))[0]
         first = R @ scalars(np.reshape(moments.first, (3,)))
-        half = 0.5 * self.mass * r + first  # so that r half^T + half r^T has the whole square of r
-        self.h = self.mass * r + first
+        half = _times(0.5 * self.mass, r) + first  # so that r half^T + half r^T has the whole square of r
+        self.h = _times(self.mass, r) + first
         turned = R @ scalars(moments.second) @ R.T
         self.J = _symmetric(turned) + _spread(r, half)
         rate = _crossed(omega, self.J)
