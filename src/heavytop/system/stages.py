@@ -225,10 +225,11 @@ def apply(blocks: Blocks, a: Pair) -> Pair:
 
 def scaled(factor: Any, x: Pair) -> Pair:
     """A pair times a scalar."""
-    return _each(x[0], factor), _each(x[1], factor)
+    return times(x[0], factor), times(x[1], factor)
 
 
-def _each(x: Vector, factor: Any) -> Vector:
+def times(x: Vector, factor: Any) -> Vector:
+    """A vector times a scalar."""
     out = np.empty(3, dtype=object)
     out[:] = [entry * factor for entry in x]
     return out

@@ -30,7 +30,7 @@ from heavytop.system.internal_dynamics import CarriedBody, Variable
 from heavytop.system.internal_frames import internal_tree
 from heavytop.system.names import WORLD
 from heavytop.system.scalar import from_scalars, scalars
-from heavytop.system.stages import Vector, cross, plus, scaled, wrench_to_parent
+from heavytop.system.stages import Vector, cross, mirrored, plus, scaled, times, wrench_to_parent
 
 Screw = tuple[Vector, Vector]
 """(angular, linear) of a motion, (moment, force) of a wrench, about the origin of the inertial frame."""
@@ -125,10 +125,10 @@ class _Body:
         R, r, (omega, v) = self.R, self.r, self.V
         self.mass: Any = scalars(np.reshape(moments.mass, (1,)))[0]
         first = R @ scalars(np.reshape(moments.first, (3,)))
-        half = _times(0.5 * self.mass, r) + first  # so that r half^T + half r^T has the whole square of r
-        self.h = _times(self.mass, r) + first
+        half = times(r, 0.5 * self.mass) + first  # so that r half^T + half r^T has the whole square of r
+        self.h = times(r, self.mass) + first
         turned = R @ scalars(moments.second) @ R.T
-        self.J = _symmetric(turned) + _spread(r, half)
+        self.J = mirrored(turned) + _spread(r, half)
         rate = _crossed(omega, self.J)
         self.J_rate = rate + rate.T + _spread(self.h, v)
         self.n, self.p = self.momentum(self.V)
@@ -137,7 +137,7 @@ class _Body:
 
     def momentum(self, x: Screw) -> Screw:
         """I x."""
-        return self.J @ x[0] + cross(self.h, x[1]), _times(self.mass, x[1]) - cross(self.h, x[0])
+        return self.J @ x[0] + cross(self.h, x[1]), times(x[1], self.mass) - cross(self.h, x[0])
 
     def bend(self, x: Screw) -> Screw:
         """2 B x."""
@@ -203,20 +203,6 @@ def power(x: Screw, w: Screw) -> Any:
 
 def _zero() -> Vector:
     return scalars(np.zeros(3))
-
-
-def _times(factor: Any, x: Vector) -> Vector:
-    out = np.empty(3, dtype=object)
-    out[:] = [entry * factor for entry in x]
-    return out
-
-
-def _symmetric(X: np.ndarray) -> np.ndarray:
-    """The upper triangle in both halves, so that they share their expressions."""
-    Y = X.copy()
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        Y[j, i] = X[i, j]
-    return Y
 
 
 def _crossed(omega: Vector, X: np.ndarray) -> np.ndarray:
