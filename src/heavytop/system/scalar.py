@@ -27,7 +27,7 @@ class Scalar:
     >>> import casadi
     >>> x = Scalar(casadi.SX.sym("x"))
     >>> (2.0 * x - x * 0.0 + 1.0).sx
-    SX((1+(2*x)))
+    SX(((2.*x)+1))
     """
 
     __slots__ = ("_binary", "sx")
