@@ -1,4 +1,4 @@
-"""What all examples share: the option --out DIR, and figures without a screen."""
+"""What all examples share: the option --out DIR, figures without a screen, pages in 3-D."""
 
 from __future__ import annotations
 
@@ -29,3 +29,19 @@ def finish(fig, path: Path) -> None:
     """Write the figure and say where."""
     fig.savefig(path, dpi=110)
     print(f"picture: {path}")
+
+
+def page(run, path: Path, index: int = 0) -> None:
+    """Write the page of a run in 3-D (of a batch: trajectory ``index``) and say where."""
+    print(f"page: {run.show(path, index)}")
+
+
+def flown(flight, path: Path) -> None:
+    """Write the page of a flight in 3-D and a picture of its path, and say where."""
+    from heavytop.show.figures import path_figure
+    from heavytop.show.flight import flight_report
+    from heavytop.show.page import write_page
+
+    report = flight_report(flight)
+    finish(path_figure(report.scene, width=6.5), path.with_suffix(".png"))
+    print(f"page: {write_page(report, path)}")

@@ -1,11 +1,10 @@
 """A Y6 with a two-joint arm in wind: described, flown along an eight while the arm works, and shown."""
 
 import numpy as np
-from _example import folder
+from _example import flown, folder
 
 import heavytop as ht
 from heavytop.copters import Limb, Rotor, fly, multicopter
-from heavytop.show.flight import write_flight
 
 out = folder(__doc__)
 
@@ -29,4 +28,4 @@ print(f"{craft.model.nu} inputs, {craft.model.nv} degrees of freedom, {craft.mas
 print(f"hull: {100 * n['position error max [m]']:.1f} cm from the reference at most in wind of 4 m/s")
 print(f"joints: {np.degrees(n['joint error max [rad]']):.1f} degrees at most")
 print(f"thrusts {n['thrust least [N]']:.2f} to {n['thrust largest [N]']:.2f} N")
-print(f"page: {write_flight(flight, out / 'aerial_manipulator.html')}")
+flown(flight, out / "aerial_manipulator.html")

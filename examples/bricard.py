@@ -1,7 +1,7 @@
 """Bricard's mechanism: a loop of six bars that counting says is rigid, and that moves all the same."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -25,3 +25,4 @@ right.semilogy(run.t, np.maximum(np.abs(energy), 1e-17), color="#0072b2", label=
 right.set(xlabel="t in s", title="what should be zero")
 right.legend()
 finish(fig, out / "bricard.png")
+page(run, out / "bricard.html")

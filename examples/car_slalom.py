@@ -1,11 +1,10 @@
-"""A car on a slalom: rolling constraints by minimal velocities, and a prototype that pulls the front wheel by a point ahead of it."""
+"""A car on a slalom: rolling constraints by minimal velocities, and a prototype with the poles asked for at speed."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 from heavytop import control
-from heavytop.control import DesiredDamping, DesiredInertia, Prototype
 
 out = folder(__doc__)
 SPEED, LENGTH, WIDTH, RATE = 10.0, 2.5, 2.0, 1.2
@@ -24,15 +23,11 @@ def slalom(t):
 
 reference = control.Reference.from_function(model, slalom)
 
-# Steering turns nothing but the front wheel: a spring at a point 1 m ahead of it ties the steering to the sideways error, as a spring above
-# the centre of mass ties the tilt of a quadcopter to its position. At 10 m/s the four lateral poles are near -3 1/s.
-ahead = (1.0, 0.0, 0.0)
-prototype = Prototype(
-    {"chassis": DesiredInertia(1.0, moment_at_com=(1, 1, 1)), "front": DesiredInertia(0.1, moment_at_com=(1, 1, 1))},
-    {"chassis": DesiredDamping(2.0), "front": DesiredDamping(0.5, ahead, (1, 1, 7.5))},
-    {"chassis": ht.Stiffness(1.0), "front": ht.Stiffness(2.0, ahead, (1, 1, 15.0))},
-)
-law = control.particle_law(model, prototype, limits=([-400, -8000], [400, 8000]))
+# At 10 m/s steering turns what is ahead sideways: the poles are asked for along straight driving, the lateral ones near -3 1/s. The prototype
+# that is found ties the steering to the sideways error by springs ahead of the axles, as one above the centre of mass tilts a quadcopter.
+straight = np.zeros(4), np.array([SPEED, 0.0])
+prototype = control.Prototype.for_model(model, *straight, poles=[-1, -1.5, -2.5, -3 + 1j, -3 - 1j, -3.5])
+law = control.particle_law(model, prototype, limits=([-400, -8000], [400, 8000]), at=straight)
 
 rng = np.random.default_rng(0)
 q0, v0, _ = reference(0.0)
@@ -50,3 +45,4 @@ left.legend()
 right.semilogy(run.t, error, color="#d55e00", lw=0.7)
 right.set(xlabel="t in s", ylabel="distance in m")
 finish(fig, out / "car_slalom.png")
+page(run, out / "car_slalom.html", index=3)

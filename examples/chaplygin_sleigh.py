@@ -1,7 +1,7 @@
 """The Chaplygin sleigh: no friction, no loss of energy, and yet it stops turning."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -22,3 +22,4 @@ left.set(xlabel="x in m", ylabel="y in m", title="path", aspect="equal")
 right.set(xlabel="t in s", ylabel=model.v_names[1], title="it straightens out")
 right.legend()
 finish(fig, out / "chaplygin_sleigh.png")
+page(run, out / "chaplygin_sleigh.html")

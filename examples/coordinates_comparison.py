@@ -1,7 +1,7 @@
 """One motion in three sets of attitude coordinates, rotation matrix, quaternion and Euler angles: the motion does not notice."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -34,3 +34,4 @@ for tilt, style in ((1e-1, "-"), (1e-3, "--"), (1e-5, ":")):
 axes.set(xlabel="t in s", ylabel="difference from the rotation matrix", title="A body pitches over, step 1 ms")
 axes.legend(fontsize="small")
 finish(fig, out / "coordinates_comparison.png")
+page(run, out / "coordinates_comparison.html")

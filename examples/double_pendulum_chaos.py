@@ -1,7 +1,7 @@
 """Two hundred double pendulums that start within a millionth of a degree: chaos, and what stays exact in it."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -25,3 +25,4 @@ left.set(xlabel="t in s", ylabel="lower angle in rad", title="twenty of them")
 right.semilogy(run.t[1:], spread[1:], color="#d55e00")
 right.set(xlabel="t in s", ylabel="standard deviation in rad", title=f"spread, rate {rate:.2f} 1/s")
 finish(fig, out / "double_pendulum_chaos.png")
+page(run, out / "double_pendulum_chaos.html")

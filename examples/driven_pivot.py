@@ -1,7 +1,7 @@
 """A pendulum stands on its head when its pivot shakes fast enough (Kapitza); who shakes it pays for the motion."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -39,3 +39,4 @@ top.legend(loc="lower left")
 bottom.set(xlabel="time in s", ylabel="work in J", ylim=(-1, 5))
 bottom.legend(loc="upper left", ncols=2)
 finish(fig, out / "driven_pivot.png")
+page(run, out / "driven_pivot.html")

@@ -1,7 +1,7 @@
 """A crank and rocker with a motor at the crank: the energy-based law on a closed loop turns it smoothly, from disturbed starts."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 from heavytop import control
@@ -54,3 +54,4 @@ left.set(aspect="equal", title="crank, coupler, rocker", xlabel="x in m", ylabel
 right.plot(run.t, error, lw=1)
 right.set(xlabel="t in s", ylabel="error of the crank in rad", title="five starts")
 finish(fig, out / "four_bar.png")
+page(run, out / "four_bar.html", index=4)

@@ -4,6 +4,8 @@ import numpy as np
 from _example import figure, finish, folder
 
 from heavytop.plan import problems
+from heavytop.show.page import write_page
+from heavytop.show.plan_report import plan_report
 
 out = folder(__doc__)
 
@@ -23,3 +25,4 @@ for values, label in ((yaw, "about z"), (pitch, "about y"), (roll, "about x")):
 right.set(xlabel="t in s", ylabel="base in degrees", title="... and the base has turned about z")
 right.legend()
 finish(fig, out / "free_arm.png")
+print(f"page: {write_page(plan_report(plan), out / 'free_arm.html')}")

@@ -1,7 +1,7 @@
 """The rotary pendulum: linearised upright, balanced by a linear quadratic regulator, for how large a push?"""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 from scipy.linalg import solve_continuous_are
 
 import heavytop as ht
@@ -32,3 +32,4 @@ left.set(
 right.plot(run.t, run.u[:, caught, 0], color="#d55e00", lw=0.9)
 right.set(xlabel="t in s", ylabel="torque in N m", title="input")
 finish(fig, out / "furuta_lqr.png")
+page(run, out / "furuta_lqr.html", index=18)

@@ -1,7 +1,7 @@
 """The rotary pendulum swings up along a plan and is held upright by the energy-based law, with the poles asked for."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 from heavytop import control
@@ -29,3 +29,4 @@ left.set(xlabel="t in s", ylabel="pendulum in degrees", title="ten starts along 
 right.plot(run.t, run.u[:, :, 0], color="#d55e00", lw=0.6)
 right.set(xlabel="t in s", ylabel="torque in N m", title="input")
 finish(fig, out / "furuta_swing_up.png")
+page(run, out / "furuta_swing_up.html")

@@ -1,7 +1,7 @@
 """The heavy top: nutation and precession on the sphere, without angles and their singularities."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -27,3 +27,4 @@ axes.set(xlabel="x", ylabel="y", zlabel="z", title="Path of the centre of mass o
 axes.set_aspect("equal")
 axes.legend(title="spin")
 finish(fig, out / "heavy_top.png")
+page(run, out / "heavy_top.html")

@@ -1,11 +1,10 @@
 """A quadcopter carries a load that swings at the start: six poles placed by a mechanical prototype calm it on the way."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, flown, folder
 
 import heavytop as ht
 from heavytop.control.analysis import hover
-from heavytop.show.flight import write_flight
 
 out = folder(__doc__)
 
@@ -14,7 +13,7 @@ print("poles of hovering:", np.unique(hover(quad.law(limits=False)).poles.round(
 transport = ht.maneuvers.transport(quad, to=(4.0, 0.0, 0.0), duration=4.0, swing=np.radians(25))
 flight = ht.copters.fly(quad, transport)
 print(f"swing at the end: {np.degrees(flight.swing_error[-1]):.2f} degrees")
-print(f"page: {write_flight(flight, out / 'load_transport.html')}")
+flown(flight, out / "load_transport.html")
 
 fig, axes = figure(figsize=(7, 4))
 axes.plot(flight.t, np.degrees(flight.swing_error), color="#009e73", label="swing error in degrees")
@@ -24,4 +23,4 @@ for time, label in transport.moments:
     axes.annotate(label, (time, 24), rotation=90, va="top", ha="right", color="#55626e")
 axes.set(xlabel="t in s", title="A load is carried over 4 m")
 axes.legend()
-finish(fig, out / "load_transport.png")
+finish(fig, out / "load_swing.png")

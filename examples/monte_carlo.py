@@ -1,7 +1,7 @@
 """A thousand flights of a quadcopter from anywhere, upside down included, in one call."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 from heavytop.geometry import se3, so3
@@ -35,3 +35,4 @@ left.legend()
 right.scatter(np.degrees(angles), -run.q[..., 2].min(axis=0) + q[:, 2], s=5, color="#d55e00")
 right.set(xlabel="angle at the start in degrees", ylabel="height lost in m", title="what it costs")
 finish(fig, out / "monte_carlo.png")
+page(run, out / "monte_carlo.html")

@@ -1,9 +1,8 @@
-"""An airframe of your own in TOML: six rotors, two of them tilted outwards, flown in wind with an unknown payload."""
+"""An airframe of your own in TOML: six rotors on a long frame, flown in wind with an unknown payload."""
 
-from _example import folder
+from _example import flown, folder
 
 import heavytop as ht
-from heavytop.show.flight import write_flight
 
 out = folder(__doc__)
 
@@ -30,4 +29,4 @@ flight = ht.copters.fly(craft, "eight", wind=3.0, payload=0.2)
 print(
     f"distance: {100 * flight.position_error.max():.1f} cm at most; thrusts {flight.thrusts.min():.2f} to {flight.thrusts.max():.2f} N"
 )
-print(f"page: {write_flight(flight, out / 'own_airframe.html')}")
+flown(flight, out / "own_airframe.html")

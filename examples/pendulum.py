@@ -1,7 +1,7 @@
 """A pendulum from its description: equations, many motions at once, phase portrait."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -34,3 +34,4 @@ for sign in (1, -1):
 axes.set(xlabel="angle in rad", ylabel="angular velocity in rad/s", title="Phase portrait of a rod", xlim=(-6.3, 6.3))
 axes.legend()
 finish(fig, out / "pendulum.png")
+page(run, out / "pendulum.html", index=24)

@@ -4,6 +4,8 @@ import numpy as np
 from _example import figure, finish, folder
 
 from heavytop.plan import problems
+from heavytop.show.page import write_page
+from heavytop.show.plan_report import plan_report
 
 out = folder(__doc__)
 
@@ -35,3 +37,4 @@ for name, thrust in zip(task.model.u_names, plan.u.T, strict=True):
 right.set(xlabel="t in s", ylabel="thrust in N", ylim=(-1.5, 7.5), title="some limit is active nearly always")
 right.legend(ncols=4, loc="lower center")
 finish(fig, out / "plan_gates.png")
+print(f"page: {write_page(plan_report(plan), out / 'plan_gates.html')}")

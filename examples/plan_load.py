@@ -4,6 +4,8 @@ import numpy as np
 from _example import figure, finish, folder
 
 from heavytop.plan import problems
+from heavytop.show.page import write_page
+from heavytop.show.plan_report import plan_report
 
 out = folder(__doc__)
 
@@ -22,3 +24,4 @@ axes[0].set(xlabel="t in s", ylabel="load in degrees from the vertical", title="
 axes[0].legend()
 axes[1].set(xlabel="t in s", ylabel="x in m", title="way of the vehicle")
 finish(fig, out / "plan_load.png")
+print(f"page: {write_page(plan_report(plan), out / 'plan_load.html')}")

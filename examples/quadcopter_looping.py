@@ -1,9 +1,8 @@
 """A quadcopter flies a looping within the limits of its rotors: feasibility, flight, page."""
 
-from _example import folder
+from _example import flown, folder
 
 import heavytop as ht
-from heavytop.show.flight import write_flight
 
 out = folder(__doc__)
 
@@ -15,4 +14,4 @@ loop.check().require()  # raises an error that says what is missing
 flight = ht.copters.fly(quad, loop)
 for name, value in flight.numbers().items():
     print(f"{name:28} {value:.4g}")
-print(f"page: {write_flight(flight, out / 'quadcopter_looping.html')}")
+flown(flight, out / "quadcopter_looping.html")

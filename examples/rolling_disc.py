@@ -1,7 +1,7 @@
 """A disc rolls without slipping: a nonholonomic system in minimal velocity coordinates, and the path of its contact point."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -25,3 +25,4 @@ for lean, color in ((0.1, "#0072b2"), (0.3, "#d55e00"), (0.5, "#009e73")):
 axes.set(xlabel="x in m", ylabel="y in m", title="Centre of a rolling disc, seen from above", aspect="equal")
 axes.legend(title="lean at the start")
 finish(fig, out / "rolling_disc.png")
+page(run, out / "rolling_disc.html")

@@ -1,7 +1,7 @@
 """A satellite turns by its reaction wheels: the poles asked for at rest, a reference of zero momentum, and what no wheel can change."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 from heavytop import control
@@ -52,3 +52,4 @@ right.plot(run.t, run.v[:, 0, 3:] * 60 / (2 * np.pi), lw=1, label=["wheel x", "w
 right.set(xlabel="t in s", ylabel="speed in rpm", title="wheels of one of them")
 right.legend()
 finish(fig, out / "satellite.png")
+page(run, out / "satellite.html")

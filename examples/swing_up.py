@@ -1,7 +1,7 @@
 """Swing a pole on a cart up: planned with least effort, then stabilised along the plan by a regulator, from a disturbed start."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 from heavytop import control
@@ -27,3 +27,4 @@ left.legend()
 right.step(plan.times, plan.u[:, 0], where="post", color="#d55e00")
 right.set(xlabel="t in s", ylabel="force in N", title=f"planned input, defect {plan.accuracy:.0e}")
 finish(fig, out / "swing_up.png")
+page(run, out / "swing_up.html")

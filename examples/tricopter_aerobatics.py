@@ -1,10 +1,9 @@
 """A fully actuated tricopter turns on the spot, banks by 90 degrees and flies upside down; its page shows the tilting propellers."""
 
 import numpy as np
-from _example import folder
+from _example import flown, folder
 
 import heavytop as ht
-from heavytop.show.flight import write_flight
 
 out = folder(__doc__)
 
@@ -19,4 +18,4 @@ for name in ("hover-roll", "level-loop", "knife-edge", "inverted"):
         f"error {1000 * flight.position_error.max():.2f} mm"
     )
     if name == "hover-roll":
-        print(f"page: {write_flight(flight, out / 'tricopter_aerobatics.html')}")
+        flown(flight, out / "tricopter_aerobatics.html")

@@ -1,7 +1,7 @@
 """A free body that turns about its middle axis: it flips again and again, and four integrators keep its invariants differently."""
 
 import numpy as np
-from _example import figure, finish, folder
+from _example import figure, finish, folder, page
 
 import heavytop as ht
 
@@ -29,3 +29,4 @@ left.legend()
 right.set(xlabel="t in s", ylabel="relative error of the energy", title="step 10 ms")
 right.legend()
 finish(fig, out / "tumbling_body.png")
+page(run, out / "tumbling_body.html")

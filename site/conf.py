@@ -23,6 +23,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"heavytop {release}"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["heavytop.css"]
+html_js_files = ["filter.js"]
 html_show_sourcelink = False
 html_copy_source = False
 smartquotes = False  # e'' is a second derivative

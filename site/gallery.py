@@ -14,12 +14,17 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-def write(target: Path, kept: Path) -> None:
-    """Pages of all examples below ``target``; results lie in ``kept`` and are made anew only if an example or the library changed."""
+def write(target: Path, kept: Path, run: bool = True) -> None:
+    """Pages of all examples below ``target``; results lie in ``kept`` and are made anew only if an example or the library changed.
+
+    Without ``run`` nothing is made anew, and examples without results are left out: for those who write pages.
+    """
     target.mkdir(parents=True, exist_ok=True)
     cards, pages = [], []
     for script in sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("_")):
-        results = _results(script, kept / script.stem)
+        if not run and not (kept / script.stem / "printed.txt").exists():
+            continue
+        results = _results(script, kept / script.stem) if run else kept / script.stem
         media = target / "media" / script.stem
         shutil.copytree(results, media, dirs_exist_ok=True)
         (target / f"{script.stem}.md").write_text(_page(script, media), encoding="utf-8")

@@ -6,6 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
+import tutorials
+
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog", "SECURITY": "security"}
 """Files beside ``docs`` that the site shows too, by the name of their page."""
@@ -19,40 +21,76 @@ CHAPTERS = {
     ),
     "project": (
         "Project",
-        ("decisions", "features", "errata", "extending", "contributing", "releasing", "security", "changelog", "cite", "api"),
+        ("decisions", "demands", "features", "errata", "extending", "contributing", "releasing", "security", "changelog", "cite", "api"),
     ),
 }  # fmt: skip
 """Page -> its title and the pages below it, in the order in which a newcomer reads them."""
 TOP = (
     "Start <start>",
+    "Tutorials <tutorials/index>",
     "Guide <guide>",
     "Theory <theory/index>",
     "Gallery <gallery/index>",
     "Reference <reference/index>",
     "Project <project>",
 )
-FOLDERS = ("theory", "simulate", "control", "plan")
+_CITE = """\
+If heavytop helped your work, please cite it together with the source of the method that you used; [notation](notation.md) lists the sources.
+
+```bibtex
+@software{heavytop,
+  title = {heavytop: derive, simulate and control rigid-body systems globally, without singularities, from energy},
+  author = {{The heavytop developers}},
+  version = {VERSION},
+}
+```
+
+Name the version (`heavytop --version`); `heavytop doctor` prints those of everything else, which benchmarks need.
+"""
+FOLDERS = ("tutorials", "theory", "simulate", "control", "plan")
 """Folders whose pages stand below their index."""
 
 
 def write(target: Path) -> None:
     """All pages, with their lists, below ``target``."""
     shutil.copytree(ROOT / "docs", target, dirs_exist_ok=True)
+    tutorials.write(target / "tutorials")
     for file, page in OUTSIDE.items():
         text = (ROOT / f"{file}.md").read_text(encoding="utf-8")
         (target / f"{page}.md").write_text(text.replace("](docs/", "]("), encoding="utf-8")
+    _filter(target / "notation.md")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     terms = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    text = f"# How to cite, and the licence\n\n`CITATION.cff`:\n\n```yaml\n{citation}```\n\n`LICENSE`:\n\n```text\n{terms}```\n"
+    text = f"# How to cite, and the licence\n\n{_CITE.replace('VERSION', _version())}\n`CITATION.cff`:\n\n"
+    text += f"```yaml\n{citation}```\n\n`LICENSE`:\n\n```text\n{terms}```\n"
     (target / "cite.md").write_text(text, encoding="utf-8")
     for page, (title, below) in CHAPTERS.items():
         (target / f"{page}.md").write_text(f"# {title}\n{_tree(below)}", encoding="utf-8")
     _append(target / "index.md", _tree(TOP, hidden=True))
     for folder in FOLDERS:
         below = sorted(path.stem for path in (target / folder).glob("*.md") if path.stem != "index")
+        below = tutorials.names() if folder == "tutorials" else below
         _append(target / folder / "index.md", _tree(below, hidden=True))
     for path in target.rglob("*.md"):
         _redirect(path, "../" * (len(path.relative_to(target).parts) - 1))
+
+
+def _version() -> str:
+    found = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise SystemExit("CITATION.cff tells no version")
+    return found[1]
+
+
+def _filter(path: Path) -> None:
+    """A box that searches the tables of the page, below its first paragraph."""
+    box = (
+        '<p><input id="filter" type="search" placeholder="symbol, name or word" aria-label="Search the tables"> '
+        '<span id="filter-count" role="status"></span></p>'
+    )
+    head, _, rest = path.read_text(encoding="utf-8").partition("\n\n")
+    first, _, rest = rest.partition("\n\n")
+    path.write_text(f"{head}\n\n{first}\n\n```{{raw}} html\n{box}\n```\n\n{rest}", encoding="utf-8")
 
 
 def _tree(pages: tuple[str, ...] | list[str], hidden: bool = False) -> str:
@@ -72,5 +110,6 @@ def _redirect(path: Path, up: str) -> None:
             text = text.replace(f"]({prefix}{file}.md", f"]({up}{page}.md")
     text = text.replace("](LICENSE)", f"]({up}cite.md)").replace("](CITATION.cff)", f"]({up}cite.md)")
     text = re.sub(r"\[([^\]]+)\]\((\.\./)*src/[^)]*\)", r"\1", text)
+    text = text.replace("](notebooks)", f"]({up}tutorials/index.md)")
     text = text.replace("](examples)", f"]({up}gallery/index.md)").replace("](../examples)", f"]({up}gallery/index.md)")
     path.write_text(text, encoding="utf-8")

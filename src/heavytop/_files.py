@@ -122,7 +122,7 @@ def typed_errors(path: object) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         if isinstance(error, FileFormatError) or (isinstance(path, str | Path) and "\0" not in str(path)):
             raise
-        raise FileFormatError(f"{path!r} is no path of a file: {error}.") from None
+        raise FileFormatError(f"{path!r} is not a valid file path: {error}.") from None
 
 
 def _target(path: str | Path, example: str) -> Path:
@@ -132,7 +132,7 @@ def _target(path: str | Path, example: str) -> Path:
         parent = str(target.parent)
         missing = f"the folder {parent!r} does not exist. Create it first."
         raise FileFormatError(
-            f"cannot write {str(path)!r}: {f'{parent!r} is no folder.' if target.parent.exists() else missing}"
+            f"cannot write {str(path)!r}: {f'{parent!r} is not a folder.' if target.parent.exists() else missing}"
         )
     if target.is_dir():
         raise FileFormatError(

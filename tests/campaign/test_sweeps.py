@@ -127,6 +127,116 @@ def _gone(pids: list[int]) -> None:
     assert not any(psutil.pid_exists(pid) for pid in pids), "workers outlive their client"
 
 
+class Daemons:
+    """A scheduler and two workers as the page of sweeps starts them by hand, on this machine only."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "scheduler.json"
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _dask(self, name: str, *arguments: str) -> None:
+        paths = os.pathsep.join([environment()["PYTHONPATH"], str(TESTS)])
+        self.running[name] = subprocess.Popen(
+            [sys.executable, "-m", "dask", *arguments, "--no-dashboard", "--scheduler-file", str(self.file)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(SWEEP_PAUSE="0.02") | {"PYTHONPATH": paths},
+        )
+
+    def start(self) -> None:
+        """Start what does not run."""
+        if "scheduler" not in self.running:
+            self.file.unlink(missing_ok=True)
+            self._dask("scheduler", "scheduler", "--host", "tcp://127.0.0.1", "--port", "0")
+            while not self.file.exists():
+                assert self.running["scheduler"].poll() is None
+                time.sleep(0.05)
+        for name in ("left", "right"):
+            if name not in self.running or self.running[name].poll() is not None:
+                place = ("--host", "127.0.0.1", "--nthreads", "1", "--local-directory", str(self.folder))
+                self._dask(name, "worker", *place)
+
+    def workers(self) -> list[int]:
+        """Processes of the workers, below those that look after them."""
+        return [pid for name, process in self.running.items() if name != "scheduler" for pid in workers_of(process)]
+
+    def kill(self) -> int:
+        """Kill all of it; how many processes these were."""
+        pids = [*self.workers(), *(process.pid for process in self.running.values() if process.poll() is None)]
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        for process in self.running.values():
+            process.wait()
+        self.running.clear()
+        return len(pids)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_kills_behind_a_scheduler(part: int, whole: Path, tmp_path: Path, record, size) -> None:
+    """Workers, clients, and scheduler with everything, of a cluster that was started by hand."""
+    if size(1, 0) == 0 and part:
+        pytest.skip("one part in the slice")
+    rng, count, daemons = random.Random(100 + part), size(12, 2), Daemons(tmp_path)
+    kills, failures, stores = dict.fromkeys(("worker", "client", "all"), 0), [], 0
+    try:
+        while sum(kills.values()) < count:
+            store = tmp_path / f"{stores}.zarr"
+            stores += 1
+            while True:
+                daemons.start()
+                before = marks_of(store)
+                process = started(store, str(daemons.file))
+                finished = _kill_behind(process, daemons, rng, kills, count)
+                if not before.items() <= marks_of(store).items():
+                    failures.append(f"marks of {store.name} are gone")
+                if finished:
+                    break
+            if not same_files(store, whole):
+                failures.append(f"{store.name} differs from the uninterrupted store")
+    finally:
+        daemons.kill()
+    for kind, number in kills.items():
+        if number:
+            record(f"kill -9 in a sweep behind a scheduler: {kind}", number, failures)
+
+
+def _kill_behind(
+    process: subprocess.Popen[str], daemons: Daemons, rng: random.Random, kills: dict[str, int], most: int
+) -> bool:
+    """Kill things while a study runs; whether it ended by itself."""
+    while process.poll() is None:
+        begun = time.monotonic()
+        while process.poll() is None and len(daemons.workers()) < 2 and time.monotonic() < begun + 900:
+            time.sleep(0.05)
+        time.sleep(rng.expovariate(1 / 2.0))
+        if process.poll() is not None or sum(kills.values()) >= most:
+            continue
+        kind, workers = rng.choices(("worker", "client", "all"), (6, 3, 1))[0], daemons.workers()
+        if kind == "worker":
+            if not workers:
+                continue
+            try:
+                os.kill(rng.choice(workers), signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        elif kind == "client":
+            process.kill()
+        else:
+            daemons.kill()
+        kills[kind] += 1
+        if kind != "worker":
+            _, errors = process.communicate(timeout=900)
+            told = any(text in errors for text in ("run the same sweep again", "no scheduler answers"))
+            assert kind == "client" or process.returncode == 0 or told, errors[-3000:]
+            return process.returncode == 0
+    assert process.stderr is not None
+    assert process.returncode == 0, process.stderr.read()[-3000:]
+    return True
+
+
 KILLER = """
 import json, os, signal, sys
 from pathlib import Path

@@ -287,8 +287,10 @@ def test_what_makes_no_sense_says_why() -> None:
     with pytest.raises(ControlError, match="needs a controller whose first output is 'u' of shape \\(1,\\)"):
         Delayed(ht.Feedback(lambda q: ht.vector(q[0], q[0]), ("q",)), 1, START).traced(MODEL)
     with pytest.raises(ControlError, match="the noise was made for"):
-        Noisy(feedback, SimpleNamespace(nv=2, nq=2, name="other"), 0.1).sampled(0.1).traced(MODEL)
-    with pytest.raises(ControlError, match="is no part of"):
+        Noisy(feedback, SimpleNamespace(nv=2, nq=2, name="other", coordinates=SimpleNamespace(nv=2)), 0.1).sampled(
+            0.1
+        ).traced(MODEL)
+    with pytest.raises(ControlError, match="is not part of"):
         control.OnPart(feedback, SimpleNamespace(nq=5, nv=5, name="big")).traced(MODEL)
     with pytest.raises(ValueError, match="must have shape"):
         Delayed(feedback, 1, (np.zeros(2), np.zeros(1))).traced(MODEL)

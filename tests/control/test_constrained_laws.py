@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from scipy.linalg import null_space
 
 import heavytop as ht
 from heavytop import System
+from heavytop.bench.laws import hexacopter
 from heavytop.control import (
     ClosedLoop,
     DesiredDamping,
     DesiredInertia,
     JointBlock,
     Law,
+    Noisy,
     Prototype,
     body_law,
     computed_torque,
@@ -120,6 +123,14 @@ def test_fully_actuated_closed_loop_is_the_prototype_in_what_the_loop_leaves(kin
         assert T.shape == (4, 2)
         missing = T.T @ desired_inertia(law, q) @ (a - wish)
         assert np.max(np.abs(missing)) < 1e-10 * (1 + np.max(np.abs(a)))
+
+
+@pytest.mark.parametrize("metric", ["prototype", "model"])
+def test_fully_actuated_energy_law_has_the_desired_acceleration(metric: str) -> None:
+    law = law_of("energy", ("left", "right"), metric)
+    for state in states(law.model):
+        a = law.model.acceleration(*state[:2], inputs(law, *state))
+        np.testing.assert_allclose(a, told(law, *state)["a_d"], atol=1e-10 * (1 + np.max(np.abs(a))))
 
 
 @pytest.mark.parametrize("kind", LAWS)
@@ -236,12 +247,40 @@ def test_invariance_under_a_change_of_the_basis(kind: str) -> None:
         np.testing.assert_allclose(found[key], found[None], rtol=1e-9, atol=1e-9)
 
 
-def _joint_acceleration(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Acceleration of the configuration, by a central difference along the motion."""
-    h = 1e-6
-    a = model.acceleration(q, v, u)
-    rates = [model.rate(q + s * h * model.rate(q, v), v + s * h * a) for s in (1.0, -1.0)]
-    return np.round((rates[0] - rates[1]) / (2 * h), 7)
+def _joint_acceleration(
+    model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray | None, a: np.ndarray | None = None
+) -> np.ndarray:
+    """Acceleration of the configuration: d/dt(T) v + T a with the rates T v, by Richardson's extrapolation of central differences."""
+    a = model.acceleration(q, v, u) if a is None else a
+    slopes = []
+    for h in (2e-3, 1e-3, 5e-4):
+        rates = [model.rate(q + s * h * model.rate(q, v), v) for s in (1.0, -1.0)]
+        slopes.append((rates[0] - rates[1]) / (2 * h))
+    fine = [(4 * b - c) / 3 for c, b in pairwise(slopes)]
+    return (16 * fine[1] - fine[0]) / 15 + model.rate(q, a)
+
+
+@pytest.mark.parametrize("kind", ["particle", "body"])
+@pytest.mark.parametrize("basis", [None, "rear", "front"])
+def test_fully_actuated_rolling_is_the_prototype_in_what_rolling_leaves(kind: str, basis: str | None) -> None:
+    """T^T Mbar (a - a_d) = 0 with a_d of the car that may slide, and T from the formulas of rolling, not from the model."""
+    free = System(gravity=(0.0, 0.0, 0.0), name="sliding car")
+    free.body("chassis", joint=Planar(), inertia=OTHER)
+    free.body("front", parent="chassis", at=(2.5, 0.0, 0.0), joint=Revolute("z"), inertia=OTHER)
+    free.input("steer", JointForce("front"))
+    prototype = prototype_of(("chassis", "front"), 100.0)
+    models = {key: driven_car(key) for key in (None, "rear", "front")}
+    sliding, model = LAWS[kind](free.derive(native=False), prototype), models[basis]
+    law = LAWS[kind](model, prototype)
+    listed = car_states(models)
+    q, v, q_R, v_R, a_R = listed[basis]
+    a = _joint_acceleration(model, q, v, inputs(law, q, v, q_R, v_R, a_R))
+    wish = told(sliding, q, listed[None][1], q_R, listed[None][3], _joint_acceleration(model, q_R, v_R, None, a_R))[
+        "a_d"
+    ]
+    T = np.array([[np.cos(q[2]), np.sin(q[2]), np.tan(q[3]) / 2.5, 0.0], [0.0, 0.0, 0.0, 1.0]]).T
+    missing = T.T @ desired_inertia(sliding, q) @ (a - wish)
+    assert np.max(np.abs(missing)) < 1e-10 * np.max(np.abs(desired_inertia(sliding, q) @ a))
 
 
 def test_a_rolling_car_keeps_its_constraints_and_follows() -> None:
@@ -329,6 +368,67 @@ def test_twin_inputs_do_half_each() -> None:
     system.input("motor", JointForce("bob"))
     single = energy_law(system.derive(native=False), prototype_of(("bob",)))
     assert 2 * u[0] == pytest.approx(inputs(single, *state)[0], rel=1e-10)
+
+
+def test_six_rotors_on_one_hull_take_the_least_thrusts_to_rounding() -> None:
+    """What no combination of thrusts does is taken out, not damped: nothing of it is left, and the rest is exact."""
+    model = hexacopter().derive(native=False)
+    law = energy_law(model, prototype_of(("hull",)))
+    assert law.rank is not None
+    assert law.rank.spare.shape == (6, 2)
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        q, q_R, v, v_R, a_R = *model.random(rng, (2,)), *rng.standard_normal((3, 6))
+        u = inputs(law, q, v, q_R, v_R, a_R)
+        assert np.max(np.abs((law.rank.usual @ law.rank.spare).T @ u)) < 1e-13 * np.max(np.abs(u))
+        missing = model.acceleration(q, v, u) - told(law, q, v, q_R, v_R, a_R)["a_d"]
+        left = directions(model, q, v).T @ desired_inertia(law, q) @ missing
+        assert np.max(np.abs(left)) < 1e-10 * np.max(
+            np.abs(directions(model, q, v).T @ desired_inertia(law, q)) @ np.abs(missing)
+        )
+        # the least thrusts of the same effect, each in units of its own effect
+        N, B = directions(model, q, v), model.input_matrix(q)
+        size = np.sqrt(np.diag(N.T @ desired_inertia(law, q) @ N))
+        np.testing.assert_allclose(u, np.linalg.pinv(B / size) @ (B @ u) / size, rtol=1e-9)
+
+
+def test_spare_inputs_are_not_lost() -> None:
+    """Three motors on two degrees of freedom: one direction too many everywhere, none lost; two motors on one shaft likewise."""
+    three = law_of("energy", ("left", "right", "left_link"))
+    for q, v, q_R, *_ in states(three.model):
+        here = three.diagnostics(q, v, q_R)
+        assert here["rank"] == 2
+        np.testing.assert_array_equal(here["lost"], 0.0)
+        assert three.lost_directions(q) == ()
+
+
+def test_what_spare_inputs_lose_is_told_without_what_is_idle_everywhere() -> None:
+    """Two ropes side by side pull a boom along its axis: their sum is lost, their difference never did anything."""
+    system = System(name="two ropes")
+    system.body("boom", joint=Revolute("z"), inertia=ROD)
+    system.frame("tip", "boom", at=(1.0, 0.0, 0.0))
+    for name in ("one", "two"):
+        system.input(name, Wrench("tip", force=(0.0, 1.0, 0.0), frame="world"))
+    law = energy_law(system.derive(native=False), prototype_of(("boom",)))
+    assert law.lost_directions([0.3]) == ()
+    assert law.lost_directions([np.pi / 2]) == ("'one' + 'two'",)
+    here = law.diagnostics(np.array([[0.3], [np.pi / 2]]), np.zeros(1), np.zeros(1))
+    np.testing.assert_array_equal(here["rank"], [1, 0])
+    np.testing.assert_allclose(np.abs(here["lost"]), [[0.0, 0.0], [0.5**0.5, 0.5**0.5]], atol=1e-9)
+
+
+def test_margins_and_noise_on_bases_and_constraints() -> None:
+    """What surrounds a law knows that deviations are neither 2 nv nor alike in number: both forms of the car agree."""
+    found = []
+    for basis in (None, "rear"):
+        model = driven_car(basis)
+        law = particle_law(model, prototype_of(("chassis", "front"), 100.0))
+        found.append(law.margins(np.zeros(4)))
+        noisy = Noisy(law, model, configuration=[0.01, 0.01, 0.02, 0.03], velocity=0.1, period=0.01)
+        assert noisy.signal_size == 4 + model.nv
+        assert noisy.with_reference(np.zeros(4)).traced(model).outputs["u"] == (2,)
+    for name in ("phase", "delay", "lag"):
+        assert getattr(found[0], name) == pytest.approx(getattr(found[1], name), rel=1e-6)
 
 
 def test_what_is_still_refused() -> None:

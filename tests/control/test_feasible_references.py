@@ -107,9 +107,40 @@ def test_tree_reference_refuses_what_it_cannot_place() -> None:
         tree_reference(model, looping(), {"upper": (0.0, 1.0)})
     with pytest.raises(ControlError, match="0 free bodies"):
         tree_reference(ht.library.pendulum().derive(), looping())
+    for curve, options in (
+        (lambda t: ht.vector(t, 0.0 * t, 0.0 * t), {"heading": (0, 0, 1)}),  # the thrust is parallel to it
+        (lambda t: ht.vector(t, 0.0 * t, -4.905 * t**2), {}),  # free fall
+        (lambda t: ht.vector(t, 0.0 * t, 0.0 * t), {"joints": {"upper": np.nan}}),
+    ):
+        with pytest.raises(ControlError, match="singular at t = "):
+            tree_reference(model, curve, duration=2.0, **options)
 
 
 POINTS = [[0, 0, 0], [2, 0, 1], [2.5, 2, 0.5], [0, 2, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": np.nan}, "margin is a share"),
+        ({"margin": 2.0}, "margin is a share"),
+        ({"speed": -1.0}, "largest speed must be positive"),
+        ({"rate": np.nan}, "largest rate must be positive"),
+        ({"heading": (0, 0, 1)}, "parallel to gravity"),
+        ({"points": [[0, 0, 0]]}, "at least two points, got 1"),
+    ],
+)
+def test_times_cannot_be_allocated_from_nonsense(options, message) -> None:
+    with pytest.raises(ControlError, match=message):
+        timed_snap(**{"model": QUAD.model, "points": POINTS, "limits": QUAD.limits, **options})
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"), [(1.0, "function of time"), (lambda t: np.nan + 0 * t, "not finite near t = ")]
+)
+def test_a_yaw_rate_that_is_none_is_refused(rate, message) -> None:
+    with pytest.raises(ControlError, match=message):
+        flat_reference(QUAD.model, looping(), yaw_rate=rate, duration=2.0)
 
 
 def test_shares_of_least_snap() -> None:

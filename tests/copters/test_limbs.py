@@ -149,13 +149,29 @@ def test_limbs_in_toml(tmp_path) -> None:
     path.write_text(TOML.replace("force = 1.5", "force = -1") + ROTORS, encoding="utf-8")
     with pytest.raises(FileFormatError, match=r"line 13: 'force' must be a positive number"):
         load(path)
+    path.write_text(TOML.replace('parent = "boom"', 'parent = "bom"') + ROTORS, encoding="utf-8")
+    with pytest.raises(
+        FileFormatError, match=r"line 20: the parent 'bom' of the limb 'slide' must be one of hull, boom"
+    ):
+        load(path)
+    path.write_text(TOML.replace('name = "slide"', 'name = "boom"') + ROTORS, encoding="utf-8")
+    with pytest.raises(FileFormatError, match=r"line 17: two bodies have the name 'boom'"):
+        load(path)
 
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(ModelError, match="one coordinate"):
         Limb("arm", 0.1, joint=ht.Spherical())
-    with pytest.raises(ModelError, match="mass of the limb 'arm'"):
-        Limb("arm", 0.0)
+    for wrong, what in (
+        ({"mass": 0.0}, "mass"),
+        ({"mass": np.inf}, "mass"),
+        ({"tip": (np.nan, 0, 0)}, "tip"),
+        ({"path": np.nan}, "path"),
+        ({"path": "up"}, "path"),
+        ({"frequency": np.inf}, "frequency"),
+    ):
+        with pytest.raises(ModelError, match=f"{what} of the limb 'arm'"):
+            Limb("arm", **{"mass": 0.1, **wrong})
     for wrong in ([Limb("a", 0.1, parent="b")], [Limb("a", 0.1), Limb("a", 0.1)], [Limb("hull", 0.1)]):
         with pytest.raises(ModelError, match=r"parent|two bodies"):
             multicopter(y6_rotors(), 1.8, (0.03, 0.03, 0.05), limbs=wrong)

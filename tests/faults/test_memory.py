@@ -11,7 +11,7 @@ def test_a_recording_beyond_the_memory_is_refused(model: ht.Model, monkeypatch: 
     monkeypatch.setattr("heavytop.simulate.recording.available_memory", lambda: 1e5)
     monkeypatch.setattr("heavytop.simulate.recording.SMALL", 0.0)
     with pytest.raises(
-        SimulationError, match=r"GB of memory can be had.*Raise record_every \(now 1\) to \d+ or more"
+        SimulationError, match=r"GB of memory are available.*Raise record_every \(now 1\) to \d+ or more"
     ) as caught:
         ht.simulate(model, ([0.1], [0.0]), 1000.0, 0.01)
     least = int(str(caught.value).partition(") to ")[2].partition(" or")[0])
@@ -34,7 +34,7 @@ except SimulationError as error:
 """
     done = finish(code)
     assert done.stdout.startswith("refused"), done.stderr[-1500:]
-    assert "GB of memory can be had" in done.stdout
+    assert "GB of memory are available" in done.stdout
 
 
 def test_saving_what_does_not_fit(run: ht.Run, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

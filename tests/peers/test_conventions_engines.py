@@ -265,3 +265,29 @@ def test_mujoco_and_pinocchio_frames(tmp_path: Path) -> None:
         mujoco.mj_objectVelocity(twin, moved, mujoco.mjtObj.mjOBJ_XBODY, body, six, 0)
         world = ht.conventions.frame_to("drake", pose, twist).v  # (angular, linear) in world axes
         assert_allclose(six, world, atol=1e-11)
+
+
+def test_pinocchio_with_free_and_planar_joints_between_bodies(tmp_path: Path) -> None:
+    pin = pytest.importorskip("pinocchio")
+    joints = (
+        ("swing", "continuous", "hull", "arm"),
+        ("float", "floating", "arm", "rod"),
+        ("plane", "planar", "rod", "puck"),
+    )
+    text = "".join(f'<link name="{name}">{INERTIAL}</link>' for name in ("hull", "arm", "rod", "puck"))
+    for name, kind, parent, child in joints:
+        text += (
+            f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+            '<origin xyz="0.3 0.1 0" rpy="0.3 -0.2 0.5"/><axis xyz="0 0 1"/></joint>'
+        )
+    path = tmp_path / "carried.urdf"
+    path.write_text(f'<robot name="r">{text}</robot>')
+    model = ht.load(path, base="free").derive(native=False)
+    peer = pin.buildModelFromUrdf(str(path), pin.JointModelFreeFlyer())
+    q, v, a, force = state(model)
+    there = ht.conventions.to_pinocchio(model, q, v, a, force, peer=peer)
+    data = peer.createData()
+    assert_allclose(pin.aba(peer, data, there.q, there.v, there.force), there.a, rtol=1e-11, atol=1e-11)
+    back = ht.conventions.from_pinocchio(model, *there, peer=peer)
+    for ours, again in zip((q, v, a, force), back, strict=True):
+        assert_allclose(again, ours, atol=1e-12)

@@ -30,7 +30,7 @@ class RandomTree:
         self.balls: list[str] = []
         self.sites: list[str] = []
         self.degrees = bool(self.rng.integers(2))
-        self.count = 0
+        self.count, self.roped = 0, False
         bodies = "".join(self.body(0) for _ in range(2))
         sequence = "".join(self.rng.permutation(list("xyzXYZ"))[:3])
         self.text = (
@@ -66,7 +66,15 @@ class RandomTree:
         inner = "".join(self.body(depth + 1) for _ in range(self.rng.integers(0, 3))) if depth < 2 else ""
         site = f'<site name="s_{name}" pos="{self.vector(3)}"/>'
         self.sites.append(f"s_{name}")
-        return f'<body name="{name}" pos="{self.vector(3)}" {self.turn()}>{self.joints(name, depth)}{self.geoms()}{site}{inner}</body>'
+        held = f'gravcomp="{self.positive()}"' if self.rng.integers(3) == 0 else ""
+        text = f'<body name="{name}" pos="{self.vector(3)}" {self.turn()} {held}>{self.joints(name, depth)}{self.geoms()}{site}{inner}</body>'
+        if self.rng.integers(6) == 0 and depth:
+            text = text.replace(site, "")
+            self.sites = [s for s in self.sites if f'"{s}"' not in text and s != f"s_{name}"]
+            inside = [j for j in (*self.scalars, *self.balls) if f'"{j}"' in text]
+            self.scalars, self.balls = ([j for j in given if j not in inside] for given in (self.scalars, self.balls))
+            text = f'<replicate count="2" offset="{self.vector(3)}" euler="{self.angle()} {self.angle()} {self.angle()}">{text}</replicate>'
+        return text
 
     def joints(self, name: str, depth: int) -> str:
         kind = self.rng.integers(5)
@@ -113,6 +121,7 @@ class RandomTree:
         joints = "".join(f'<joint joint="{j}" coef="{self.vector(1)}"/>' for j in self.scalars[:3])
         sites = "".join(f'<site site="{s}"/>' for s in dict.fromkeys(self.rng.choice(self.sites, 3)))
         spatial = ""
+        self.roped = sites.count("<site") > 1
         if sites.count("<site") > 1:
             spatial = (
                 f'<spatial name="rope" stiffness="{self.positive()}" damping="{self.positive()}">{sites}</spatial>'
@@ -128,7 +137,15 @@ class RandomTree:
             return ""
         j, k = self.scalars[0], self.scalars[-1]
         ball = f'<motor name="ball" joint="{self.balls[0]}" gear="1 2 3"/>' if self.balls else ""
-        tendon = '<motor name="pull" tendon="couple" gear="2"/>' if len(self.scalars) > 1 else ""
+        tendon = ""
+        if len(self.scalars) > 1:
+            tendon = (
+                f'<motor name="pull" tendon="couple" gear="2"/><position name="hold" tendon="band" kp="{self.positive()}" kv="0.3" gear="0.7"/>'
+                f'<general name="weight" joint="{k}" gainprm="3" biastype="affine" biasprm="{self.positive()} 0 -0.2" gear="-1.5"/>'
+                f'<general name="away" joint="{j}" biastype="affine" biasprm="0.3 {self.positive()} 0" gear="1.2"/>'
+            )
+        if self.roped:
+            tendon += f'<motor name="winch" tendon="rope" gear="-3"/><position name="line" tendon="slack" kp="{self.positive()}" kv="0.4" gear="2"/>'
         return (
             f'<actuator><motor name="m" joint="{j}" gear="3"/><position name="p" joint="{k}" kp="2" kv="0.5" gear="1.5"/>'
             f'<velocity name="v" joint="{j}" kv="0.7"/><general name="g" joint="{k}" gainprm="2" biastype="affine" biasprm="0.3 -2 -0.1"/>'
@@ -178,3 +195,45 @@ def test_random_tree_equals_mujoco(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "tree.xml"
     path.write_text(RandomTree(seed).text)
     assert worst_deviation(path) < TOLERANCE
+
+
+EQUALITIES = {
+    "joint": '<joint joint1="j" joint2="k" polycoef="0.1 0.5 0.3 -0.2 0.1"/>',
+    "one joint": '<joint joint1="k" polycoef="0.2 0 0 0 0"/>',
+    "connect": '<connect body1="b" body2="d" anchor="0.1 0.2 0.3"/>',
+    "connect to the world": '<connect body1="b" anchor="0.1 0.2 0.3"/>',
+    "connect sites": '<connect site1="s" site2="t"/>',
+    "weld": '<weld body1="b" body2="d"/>',
+    "weld with a pose": '<weld body1="b" body2="d" relpose="1 0.1 0 0.9 0.1 0.2 -0.1"/>',
+    "weld sites": '<weld site1="s" site2="t"/>',
+}
+
+
+@pytest.mark.parametrize("case", EQUALITIES)
+def test_equality_constraints_leave_the_motions_that_mujoco_leaves(tmp_path: Path, case: str) -> None:
+    """Where our loop is closed, MuJoCo's residual vanishes, and both Jacobians have the same rows."""
+    geom = '<geom type="box" size="0.1 0.2 0.3" pos="0.1 0 0.2"/>'
+    text = (
+        '<mujoco><compiler angle="radian"/><worldbody>'
+        f'<body name="a" pos="0 0 1" euler="0.1 0.2 0.3"><freejoint name="f"/>{geom}<body name="b" pos="0 0.2 0.4" euler="0.2 0 0">'
+        f'<joint name="j" axis="0 1 0.3" ref="0.3"/>{geom}<site name="s" pos="0.1 0 0" euler="0.3 0 0"/></body></body>'
+        f'<body name="c" pos="1 0 0"><joint name="k" type="slide" axis="0 1 1" ref="-0.2"/>{geom}<body name="d" pos="0 0 0.3">'
+        f'<joint name="l" type="ball"/>{geom}<site name="t" pos="0 0.1 0"/></body></body></worldbody><equality>{EQUALITIES[case]}</equality></mujoco>'
+    )
+    path = tmp_path / "loop.xml"
+    path.write_text(text)
+    model, peer = ht.load(path).derive(native=False), mujoco.MjModel.from_xml_path(str(path))
+    peer.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    data, rng = mujoco.MjData(peer), np.random.default_rng(5)
+    q = model.assemble(model.integrate(model.neutral(), 0.3 * rng.standard_normal(model.nv), 1.0))[0]
+    there = ht.conventions.to_mujoco(model, q, np.zeros(model.nv), peer=peer)
+    data.qpos[:] = there.q
+    mujoco.mj_forward(peer, data)
+    assert data.nefc
+    assert np.max(np.abs(data.efc_pos[: data.nefc])) < 1e-9
+    batch = np.broadcast_to(q, (model.nv, model.nq))
+    T = ht.conventions.to_mujoco(model, batch, np.eye(model.nv), peer=peer).v.T
+    ours = model.constraint_jacobian(q)
+    theirs = data.efc_J[: data.nefc * peer.nv].reshape(data.nefc, peer.nv) @ T
+    ranks = [int(np.linalg.matrix_rank(J, tol=1e-7)) for J in (ours, theirs, np.concatenate([ours, theirs]))]
+    assert ranks[0] == ranks[1] == ranks[2] == data.nefc

@@ -70,7 +70,7 @@ def test_both_commands_stand_before_the_second_heading() -> None:
     first_screen = README.read_text("utf-8").split("\n## ")[0]
     assert "<!-- run: main -->" in first_screen
     assert "<!-- run: tests -->" in first_screen
-    assert "](docs/images/overview.svg)" in first_screen
+    assert "](docs/images/looping.webp)" in first_screen
 
 
 def test_the_merge_gate_takes_the_command_from_the_readme() -> None:

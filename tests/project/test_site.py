@@ -48,3 +48,26 @@ def test_shapes_are_no_markup() -> None:
     finally:
         del sys.path[:2]
     assert escaped("(*batch, n) of |x| and ``*q``") == r"(\*batch, n) of \|x\| and ``*q``"
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "site"))
+    try:
+        import links
+    finally:
+        sys.path.pop(0)
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top">A</h1><a href="b.html#here">b</a><a href="#top">up</a>', encoding="utf-8"
+    )
+    (tmp_path / "b.html").write_text('<p id="here"></p><a href="https://example.org">out</a>', encoding="utf-8")
+    assert links.broken(tmp_path) == []
+    (tmp_path / "b.html").write_text(
+        '<a href="c.html"></a><a href="a.html#down"></a><script src="https://example.org/x.js"></script>',
+        encoding="utf-8",
+    )
+    assert links.broken(tmp_path) == [
+        "a.html: b.html#here has no such place",
+        "b.html: c.html does not exist",
+        "b.html: a.html#down has no such place",
+        "b.html: fetches https://example.org/x.js",
+    ]

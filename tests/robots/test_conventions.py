@@ -70,6 +70,39 @@ def test_linear_rows_are_rates_of_the_position_in_the_world(model, program) -> N
     assert_allclose(second, there.a[..., rows], atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def carried() -> ht.Model:
+    """Free and planar joints between bodies."""
+    inertia = ht.Inertia(1.0, (0.1, 0.2, 0.3), (1.0, 1.1, 1.2))
+    system = ht.System()
+    system.body("arm", joint=ht.Revolute("z"), inertia=inertia)
+    system.body("hull", parent="arm", at=AT, joint=ht.Free(), inertia=inertia)
+    system.body("puck", parent="hull", at=AT, joint=ht.Planar(), inertia=inertia)
+    return system.derive(native=False)
+
+
+@pytest.mark.parametrize("program", ["pinocchio", "drake"])
+def test_free_and_planar_joints_between_bodies(carried, program) -> None:
+    """Their coordinates are those in the joint; velocities, accelerations and forces go with them."""
+    state = state_of(carried)
+    to, back = (getattr(ht.conventions, f"{way}_{program}") for way in ("to", "from"))
+    there = to(carried, *state)
+    again = back(carried, *there)
+    for ours, theirs in zip(state[1:], again[1:], strict=True):
+        assert_allclose(theirs, ours, atol=1e-13)
+    for name in ("hull", "puck"):
+        assert_allclose(carried.pose("world", name, again.q), carried.pose("world", name, state.q), atol=1e-13)
+    assert_allclose(np.sum(there.v * there.force, axis=-1), np.sum(state.v * state.force, axis=-1), rtol=1e-12)
+    relative = np.linalg.inv(AT) @ carried.pose("arm", "hull", state.q)
+    place = there.q[:, 1:4] if program == "pinocchio" else there.q[:, 5:8]
+    assert_allclose(place, relative[:, :3, 3], atol=1e-13)
+    dt = 1e-6  # accelerations are the rates of the velocities there
+    moved = carried.integrate(state.q, state.v, dt)
+    ahead = to(carried, moved, state.v + dt * state.a)
+    behind = to(carried, carried.integrate(state.q, -state.v, dt), state.v - dt * state.a)
+    assert_allclose((ahead.v - behind.v) / (2 * dt), there.a, atol=1e-6)
+
+
 def test_acceleration_needs_the_velocity(model) -> None:
     state = state_of(model)
     with pytest.raises(ht.errors.ModelError, match="accelerations need the velocity"):

@@ -74,9 +74,9 @@ def test_losses_have_their_lines_and_strict_refuses_them(load) -> None:
 
 HINGE = f'<body name="a"><joint name="j"/>{INERTIAL}</body>'
 WRONG = {
-    "truncated": (mjcf(HINGE)[:90], r"robot\.xml:\d+: this is no well-formed XML"),
-    "empty": ("", r"robot\.xml:1: this is no well-formed XML"),
-    "binary": (b"\x00\xff\x13", r"robot\.xml:\d+: this is no well-formed XML"),
+    "truncated": (mjcf(HINGE)[:90], r"robot\.xml:\d+: this is not well-formed XML"),
+    "empty": ("", r"robot\.xml:1: this is not well-formed XML"),
+    "binary": (b"\x00\xff\x13", r"robot\.xml:\d+: this is not well-formed XML"),
     "other root": ("<sdf/>", r"robot\.xml:1: "),
     "no body": (mjcf(""), r"robot\.xml:1: <mujoco>: it has no <body>"),
     "same name": (mjcf(HINGE + "\n" + HINGE), r"robot\.xml:5: .*'a'"),
@@ -92,7 +92,7 @@ WRONG = {
     "no class": (mjcf(HINGE.replace('name="j"', 'name="j" class="x"')), r"robot\.xml:4: <joint>: the class 'x' is not"),
     "negative size": (mjcf('<body><joint/><geom size="-1"/></body>'), r"robot\.xml:4: <geom>: .*-1"),
     "negative density": (mjcf('<body><joint/><geom size="1" density="-1"/></body>'), r"robot\.xml:4: <geom>: mass and dens"),
-    "no mesh": (mjcf('<body><joint/><geom type="mesh" mesh="m"/></body>'), r"robot\.xml:4: <geom>: .*'m', which is no asset"),
+    "no mesh": (mjcf('<body><joint/><geom type="mesh" mesh="m"/></body>'), r"robot\.xml:4: <geom>: .*'m', which is not an asset"),
     "actuator of nothing": (mjcf(HINGE, '<actuator><motor joint="k"/></actuator>'), r"robot\.xml:6: <motor>: .*'k'"),
     "tendon of nothing": (
         mjcf(HINGE, '<tendon><fixed><joint joint="k"/></fixed></tendon>'),
@@ -117,7 +117,28 @@ WRONG = {
     ),
     "many bodies": (mjcf("<body/>" * 6000), "at most 5000 are read"),
     "encoding": ('<?xml version="1.0" encoding="martian"?><mujoco/>', r"robot\.xml"),
-    "macro": (mjcf("<replicate count='3'><body/></replicate>"), r"robot\.xml:"),
+    "copies of copies": (
+        mjcf("<replicate count='2000'>" * 3 + HINGE + "</replicate>" * 3),
+        r"robot\.xml:4: <replicate>: the copies have more than 50000 elements",
+    ),
+    "joint of the world": (mjcf(HINGE + '\n<joint name="k"/>'), r"robot\.xml:5: <joint>: the world has no joints"),
+    "fitted shape": (
+        mjcf('<body><joint/><geom mesh="m"/></body>', '<asset><mesh name="m" file="m.stl"/></asset>'),
+        r"robot\.xml:4: <geom>: a sphere that is fitted to a mesh is not read",
+    ),
+    "sheared mesh": (
+        mjcf(HINGE, '<asset><mesh name="m" file="m.stl" refquat="1 1 0 0" scale="1 2 1"/></asset>'),
+        r"robot\.xml:6: <mesh>: a mesh that is turned by refquat and scaled differently",
+    ),
+    "no number of copies": (mjcf(f"<replicate count='0'>{HINGE}</replicate>"), r"robot\.xml:4: <replicate>: count must"),
+    "lost mesh": (
+        mjcf('<body name="a"><joint/><geom type="mesh" mesh="m"/></body>', '<asset><mesh name="m" file="m.stl"/></asset>'),
+        r"robot\.xml:4: <body>: .*the mesh 'm' of a geom is not read, so that the inertia of body 'a' is unknown",
+    ),
+    "rope of one number": (
+        mjcf(HINGE, '<tendon><fixed springlength="1 2 3"><joint joint="j"/></fixed></tendon>'),
+        r"robot\.xml:6: <tendon>: springlength must hold one or two numbers, got 3",
+    ),
 }  # fmt: skip
 
 
@@ -183,3 +204,180 @@ def test_meshes_read_nothing_but_themselves(tmp_path: Path) -> None:
     (tmp_path / "a.glb").write_bytes(struct.pack("<4sII", b"glTF", 2, 12 + len(chunk)) + chunk)
     with pytest.raises(FileFormatError, match=r"a\.glb"):
         ht.Mesh(str(tmp_path / "a.glb")).triangles  # noqa: B018
+
+
+# --- actuators ----------------------------------------------------------------------------------------------------------------
+
+DEFAULTS = {
+    "general": '<general gainprm="50 2" biastype="affine" biasprm="1 -7 -3 4"/>',
+    "position": '<position kp="50" kv="3"/>',
+    "velocity": '<velocity kv="3"/>',
+    "motor": '<motor gear="2"/>',
+}
+LAWS = {  # as MuJoCo compiles them: class around, class of the actuator, actuator -> gain, b0, b1, b2
+    ("general", "", "<position joint='j'/>"): (50, 0, -50, -3),
+    ("general", "", "<position joint='j' kp='9'/>"): (9, 0, -9, -3),
+    ("general", "", "<velocity joint='j'/>"): (50, 0, 0, -50),
+    ("general", "", "<general joint='j' biasprm='9'/>"): (50, 9, -7, -3),
+    ("general", "", "<motor joint='j'/>"): (1, 0, 0, 0),
+    ("position", "", "<general joint='j'/>"): (50, 0, -50, -3),
+    ("position", "", "<position joint='j' kv='9'/>"): (50, 0, -50, -9),
+    ("position", "", "<velocity joint='j'/>"): (1, 0, 0, -1),
+    ("velocity", "", "<position joint='j'/>"): (1, 0, -1, 0),
+    ("general", "velocity", "<position joint='j'/>"): (50, 0, -50, -3),
+    ("position", "motor", "<position joint='j'/>"): (50, 0, -50, -3),
+    ("position", "motor", "<general joint='j'/>"): (1, 0, 0, 0),
+    ("velocity", "position", "<velocity joint='j'/>"): (3, 0, 0, -3),
+}
+
+
+@pytest.mark.parametrize("case", LAWS, ids=lambda case: "-".join(case))
+def test_defaults_of_actuators_are_inherited_by_their_kinds(load, case) -> None:
+    """A hinge with the moment of inertia 0.5 about its axis: a = gear (gain u + b0 + b1 q + b2 v) / 0.5."""
+    outer, inner, actuator = case
+    body = '<body><joint name="j"/><inertial pos="0 0 0" mass="1" diaginertia="0.5 0.5 0.5"/></body>'
+    classes = f'{DEFAULTS[outer]}<default class="x">{DEFAULTS.get(inner, "")}</default>'
+    given = actuator.replace("/>", ' class="x"/>')
+    model = load(mjcf(body, f"<default>{classes}</default><actuator>{given}</actuator>")).derive(native=False)
+    gain, b0, b1, b2 = LAWS[case]
+    gear = 2.0 if "motor" in (outer, inner) else 1.0
+    q, v, u = 0.3, -0.7, 1.1
+    expected = gear * (gain * u + b0 + b1 * gear * q + b2 * gear * v) / 0.5
+    assert_allclose(model.acceleration([q], [v], [u])[0], expected, rtol=1e-13)
+
+
+def test_what_an_actuator_cannot_be_is_said(load) -> None:
+    text = mjcf(
+        HINGE,
+        '<actuator><motor joint="j"/><motor joint="j"/><general name="lag" joint="j" dyntype="filter" dynprm="1"/>'
+        '<position name="ratio" joint="j" dampratio="1"/><motor name="strong" joint="j" forcerange="-6 6" gear="3"/>'
+        '<position name="servo" joint="j" forcerange="-6 6"/><motor name="a/b c" joint="j"/></actuator>',
+    )
+    system = load(text)
+    assert list(system.derive(native=False).u_names) == ["motor_j", "motor_j_2", "strong", "servo", "a_b_c"]
+    assert system.input_limits == {"strong": (-6.0, 6.0)}
+    notes = {(item.what, item.name): item.note for item in (*system.report.losses, *system.report.changes)}
+    assert notes["actuator", "lag"] == "it has a state of its own"
+    assert "damping ratio" in notes["actuator", "ratio"]
+    assert "not limited" in notes["forcerange", "servo"]
+    assert notes["actuator", "a/b c"] == "named 'a_b_c'"
+
+
+def test_flags_switch_off_what_they_name(load) -> None:
+    soft = HINGE.replace('name="j"', 'name="j" stiffness="3" damping="2"')
+    for flag in ("spring", "damper"):
+        system = load(mjcf(soft, f'<option><flag {flag}="disable"/></option>'))
+        model = system.derive(native=False)
+        force = model.bias([0.3], [0.5]) + model.stiffness_force([0.3]) + model.dissipation_force([0.3], [0.5])
+        left = 2 * 0.5 if flag == "spring" else 3 * 0.3
+        assert_allclose(force[0] - model.bias([0.3], [0.5])[0], left, rtol=1e-13)
+    motor = '<actuator><motor joint="j" group="2"/></actuator>'
+    assert load(mjcf(soft, f'<option actuatorgroupdisable="2"/>{motor}')).derive(native=False).nu == 0
+    assert load(mjcf(soft, f'<option><flag actuation="disable"/></option>{motor}')).derive(native=False).nu == 0
+
+
+# --- names and copies ---------------------------------------------------------------------------------------------------------
+
+
+def test_names_that_a_system_cannot_take_are_changed_everywhere(load) -> None:
+    text = mjcf(
+        f'<body name="robot0:arm"><joint name="robot0:slide(0)" type="slide"/>{INERTIAL}<site name="s:1"/><site name="robot0_arm"/></body>',
+        '<actuator><motor name="push!" site="s:1" gear="0 0 1"/><motor name="own" site="robot0_arm" gear="0 0 1"/></actuator>'
+        '<equality><weld name="w" body1="robot0:arm"/></equality>',
+    )
+    system = load(text)
+    model = system.derive(native=False)
+    assert model.q_names == ("robot0:slide(0).x",)  # joints have any name
+    assert {"robot0_arm", "s_1", "robot0_arm.site"} <= set(model.description.graph.frames)
+    assert model.u_names == ("push_", "own")
+    assert_allclose(model.input_matrix([0.0]), [[1.0, 1.0]])
+    changed = {(item.what, item.name) for item in system.report.changes}
+    assert {("link", "robot0:arm"), ("site", "s:1"), ("site", "robot0_arm"), ("actuator", "push!")} <= changed
+
+
+def test_names_that_we_make_are_unlike_those_of_the_file(load) -> None:
+    text = mjcf(
+        f'<body name="r"><joint axis="1 0 0"/>{INERTIAL}</body><body name="r2"><joint name="r"/>{INERTIAL}</body>'
+        f'<body><joint/>{INERTIAL}</body><body name="body3"><joint/><joint name="x" axis="1 0 0"/>{INERTIAL}</body>'
+        f'<body name="body3.joint1.link"><joint name="y"/>{INERTIAL}</body>'
+    )
+    model = load(text).derive(native=False)
+    assert model.nv == 6
+    assert len(set(model.q_names)) == 6
+
+
+def test_copies_turn_by_multiples_of_the_angles_and_walk_on(load) -> None:
+    body = f'<body name="r" pos="0 1 0"><joint name="j"/>{INERTIAL}</body>'
+    text = mjcf(f'<replicate count="3" sep="-" euler="0.1 0.2 0.3" offset="0.1 0 0">{body}</replicate>')
+    model = load(text).derive(native=False)
+    assert model.q_names == ("j-0.angle", "j-1.angle", "j-2.angle")
+    R = [so3.exp([k * 0.1, 0, 0]) @ so3.exp([0, k * 0.2, 0]) @ so3.exp([0, 0, k * 0.3]) for k in range(3)]
+    place = np.array([0.1, 0, 0]) + R[1] @ [0.1, 0, 0] + R[2] @ [0, 1, 0]
+    pose = model.pose("world", "r-2", np.zeros(3))
+    assert_allclose(pose, se3.pose(R[2], place), atol=1e-14)
+
+
+def test_what_depends_on_the_inertia_at_the_start_is_lost(load) -> None:
+    text = mjcf(
+        f'<body name="a"><joint name="j" springdamper="0.3 1"/>{INERTIAL}</body><body name="b"><freejoint name="f" align="true"/>{INERTIAL}</body>',
+        '<tendon><fixed name="t" stiffness="1 2" damping="0.1"><joint joint="j"/></fixed></tendon>',
+    )
+    assert {(item.what, item.name) for item in load(text).report.losses} == {
+        ("springdamper", "j"),
+        ("align", "f"),
+        ("stiffness", "t"),
+    }
+
+
+def test_gravity_is_compensated_by_its_share(load) -> None:
+    arm = HINGE.replace('name="j"', 'name="j" axis="0 1 0"')
+    plain, held = load(mjcf(arm)), load(mjcf(arm.replace('"a"', '"a" gravcomp="0.75"')))
+    a, b = (system.derive(native=False).acceleration([0.4], [0.0]) for system in (plain, held))
+    assert_allclose(b, 0.25 * a, rtol=1e-12)
+    assert held.report.losses == ()
+
+
+def test_servos_and_ropes_survive_a_round_trip(load, tmp_path: Path) -> None:
+    """Springs of servos join those of joints; ropes with motors, tied joints, wrenches and held bodies are written and read again."""
+    text = mjcf(
+        f'<body name="a" gravcomp="0.5"><joint name="j" stiffness="3" springref="0.4"/>{INERTIAL}<site name="s" pos="1 0 0"/>'
+        f'<body name="b" pos="0 0 1"><joint name="k" axis="1 0 0" ref="0.3"/>{INERTIAL}<site name="t" pos="0 1 0"/></body></body>'
+        f'<body name="c" pos="2 0 0"><joint name="l" type="slide"/>{INERTIAL}</body><site name="w" pos="0 0 3"/>',
+        '<tendon><spatial name="rope" stiffness="5" springlength="0.2 0.9"><site site="s"/><site site="t"/><site site="w"/></spatial>'
+        '<fixed name="band" stiffness="2" damping="0.3" springlength="-1 -0.9"><joint joint="j" coef="2"/><joint joint="k" coef="-1"/></fixed></tendon>'
+        '<actuator><position name="p" joint="j" kp="7" kv="0.5"/><motor name="pull" tendon="rope" gear="2"/>'
+        '<motor name="site" site="t" gear="1 2 3 4 5 6"/><motor name="both" tendon="band"/></actuator>',
+    )
+    first = load(text).derive(native=False)
+    report = first.to_mjcf(tmp_path / "again.xml")
+    assert report.losses == ()
+    second = ht.load(tmp_path / "again.xml").derive(native=False)
+    rng = np.random.default_rng(3)
+    q, v, u = first.random(rng), rng.standard_normal(3), rng.standard_normal(4)
+    assert second.u_names == first.u_names
+    assert_allclose(second.acceleration(q, v, u), first.acceleration(q, v, u), rtol=1e-11)
+
+
+def test_tied_joints_survive_a_round_trip(load, tmp_path: Path) -> None:
+    text = mjcf(
+        HINGE + HINGE.replace('"a"', '"b"').replace('"j"', '"k"'),
+        '<equality><joint name="tied" joint1="j" joint2="k" polycoef="0.1 2 0.3 0 0"/></equality>',
+    )
+    first = load(text).derive(native=False)
+    assert first.to_mjcf(tmp_path / "again.xml").losses == ()
+    second = ht.load(tmp_path / "again.xml").derive(native=False)
+    q = np.array([0.1 + 2 * 0.4 + 0.3 * 0.16, 0.4])
+    assert second.constraint_names == ("tied",)
+    assert_allclose(second.constraint_jacobian(q), first.constraint_jacobian(q), rtol=1e-14)
+    assert_allclose(first.constraint_jacobian(q)[0, 1] / first.constraint_jacobian(q)[0, 0], -2.24, rtol=1e-12)
+
+
+def test_a_rest_length_of_minus_one_is_not_mistaken_for_relaxed(load, tmp_path: Path) -> None:
+    text = mjcf(
+        HINGE, '<tendon><fixed stiffness="2" springlength="-1.5"><joint joint="j" coef="1.5"/></fixed></tendon>'
+    )
+    system = load(text.replace("-1.5", "-1 -0.99999999999999989"))
+    first = system.derive(native=False)
+    first.to_mjcf(tmp_path / "again.xml")
+    second = ht.load(tmp_path / "again.xml").derive(native=False)
+    assert_allclose(second.stiffness_force([0.4]), [2 * 1.5 * (0.6 + 1)], rtol=1e-12)

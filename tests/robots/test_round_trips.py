@@ -120,3 +120,63 @@ def test_loops_become_soft_constraints_there_and_exact_ones_here(tmp_path: Path)
     assert again.constraint_names == ("pin",)
     q = np.array([0.3, -0.2])
     assert_allclose(again.constraint_jacobian(q), model.constraint_jacobian(q), atol=1e-14)
+
+
+def test_meshes_go_with_the_file(tmp_path: Path) -> None:
+    """Those outside of the folder are copied beside the file, those that MuJoCo does not read as STL; the shape stays the same."""
+    trimesh = pytest.importorskip("trimesh")
+    elsewhere, here = tmp_path / "elsewhere", tmp_path / "here"
+    elsewhere.mkdir()
+    here.mkdir()
+    box = trimesh.creation.box((0.1, 0.2, 0.3))
+    for path in (elsewhere / "a b.ply", elsewhere / "c.stl", here / "inside.stl"):
+        box.export(path)
+    (elsewhere / "sub").mkdir()
+    box.export(elsewhere / "sub" / "c.stl")
+    system = ht.System(name="shown")
+    system.body("arm", joint=ht.Revolute("y"), inertia=INERTIA)
+    files = (elsewhere / "a b.ply", elsewhere / "c.stl", elsewhere / "sub" / "c.stl", here / "inside.stl")
+    for path in files:
+        system.shape("arm", ht.Mesh(str(path), (2.0, 1.0, 1.0)), pose(0.1, 0.2, 0.3))
+    model = system.derive(native=False)
+    assert model.to_urdf(here / "arm.urdf").losses == ()
+    assert model.to_mjcf(here / "robot.xml").losses == ()
+    assert sorted(x.name for x in (here / "arm_meshes").iterdir()) == ["a_b.ply", "c.stl", "c_2.stl"]
+    assert sorted(x.name for x in (here / "robot_meshes").iterdir()) == ["a_b.stl", "c.stl", "c_2.stl"]
+    for path in files[:3]:
+        path.unlink()
+    for name in ("arm.urdf", "robot.xml"):
+        shapes = ht.load(here / name).derive(native=False).description.shapes
+        assert len(shapes) == 4
+        for placed in shapes:
+            vertices, faces = placed.shape.triangles
+            assert_allclose(np.abs(vertices).max(axis=0), [0.1, 0.1, 0.15], rtol=1e-6)
+            assert len(faces) == 12
+            assert_allclose(placed.at, pose(0.1, 0.2, 0.3), atol=1e-14)
+
+
+def test_meshes_that_cannot_be_written_are_lost_and_strict_writes_nothing(tmp_path: Path) -> None:
+    system = ht.System(name="shown")
+    system.body("arm", joint=ht.Revolute("y"), inertia=INERTIA)
+    system.shape("arm", ht.Mesh(str(tmp_path.parent / "gone.stl")))
+    model = system.derive(native=False)
+    assert [item.what for item in model.to_urdf(tmp_path / "a.urdf").losses] == ["mesh"]
+    with pytest.raises(ht.errors.FileFormatError, match="strict=True"):
+        model.to_mjcf(tmp_path / "a.xml", strict=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.urdf"]
+
+
+def test_elements_in_ball_joints(tmp_path: Path) -> None:
+    """MJCF has one number for all axes; others are lost."""
+    system = ht.System(name="balls")
+    ball = ht.Spherical(stiffness=2.0, damping=0.3, armature=0.05)
+    system.body("even", joint=ball, inertia=INERTIA)
+    system.body("odd", parent="even", joint=ht.Spherical(damping=(0.1, 0.2, 0.3)), inertia=INERTIA)
+    model = system.derive(native=False)
+    report = model.to_mjcf(tmp_path / "balls.xml")
+    assert [str(item.name) for item in report.losses] == ["joint damper in 'odd'"]
+    again = ht.load(tmp_path / "balls.xml").derive(native=False)
+    rng = np.random.default_rng(1)
+    q, v = model.random(rng), rng.standard_normal(model.nv)
+    v[3:] = 0.0  # the damper that is lost is at rest
+    assert_allclose(again.acceleration(q, v), model.acceleration(q, v), rtol=1e-11)

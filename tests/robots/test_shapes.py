@@ -136,11 +136,11 @@ def test_shapes_replace_the_solids_of_equal_inertia() -> None:
 def test_shape_of_nobody_and_odd_colors() -> None:
     system = ht.System()
     system.body("a", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, (1, 0, 0)))
-    with pytest.raises(ht.errors.ModelError, match="color must be such as '#3366cc'"):
+    with pytest.raises(ht.errors.ModelError, match="color must be a code such as '#3366cc'"):
         system.shape("a", ht.Sphere(1.0), color="red")
     with pytest.raises(ht.errors.ShapeError, match="three or four numbers from 0 to 1"):
         system.shape("a", ht.Sphere(1.0), color=(1, 2, 3))
-    with pytest.raises(ht.errors.ModelError, match="must be such as ht.Box"):
+    with pytest.raises(ht.errors.ModelError, match="must be one such as ht.Box"):
         system.shape("a", "box")
     system.shape("b", ht.Sphere(1.0))
     with pytest.raises(ht.errors.UnknownNameError, match=r"unknown body or frame \(with a shape\) 'b'"):
@@ -155,3 +155,28 @@ def test_mesh_that_cannot_be_read_is_told_and_the_rest_is_drawn(tmp_path) -> Non
     meshes, problems = shape_meshes(placed)
     assert len(meshes["a"]) == 1
     assert "there is no mesh file" in problems[0]
+
+
+def test_a_tube_without_ends_is_not_closed(tmp_path) -> None:
+    """Its faces add up to nothing, as those of a closed mesh do."""
+    vertices, faces = cube()
+    sides = [f for f in faces if len(set(vertices[f][:, 2])) > 1]
+    lines = [f"v {x} {y} {z}" for x, y, z in vertices] + [f"f {a + 1} {b + 1} {c + 1}" for a, b, c in sides]
+    (tmp_path / "tube.obj").write_text("\n".join(lines))
+    with pytest.raises(ht.errors.ModelError, match="is not closed"):
+        ht.Inertia.of(ht.Mesh(str(tmp_path / "tube.obj")), density=1.0)
+
+
+def test_collada_files_have_a_unit_and_may_lack_materials(tmp_path) -> None:
+    """As files of other programs: 1 unit is 0.01 m, and the material that the triangles name has no texture."""
+    trimesh = pytest.importorskip("trimesh")
+    pytest.importorskip("collada")
+    vertices, faces = cube(30.0)
+    text = trimesh.Trimesh(vertices, faces, process=False).export(file_type="dae").decode()
+    assert "<bind_material>" in text
+    text = text.replace('target="#', 'target="#gone')
+    text = text.replace("<up_axis>", '<unit name="centimeter" meter="0.01"/><up_axis>')
+    assert 'meter="0.01"' in text
+    (tmp_path / "cube.dae").write_text(text)
+    found, _ = ht.Mesh(str(tmp_path / "cube.dae")).triangles
+    assert_allclose([found.min(axis=0), found.max(axis=0)], [[0, 0, 0], [0.3, 0.3, 0.3]], atol=1e-12)

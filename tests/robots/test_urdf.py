@@ -198,9 +198,9 @@ def test_meshes_are_found_and_never_outside_of_the_folder(load, tmp_path) -> Non
 
 
 WRONG = {
-    "truncated": (robot(link("base"))[:60], r"robot\.urdf:\d+: this is no well-formed XML"),
-    "empty": ("", r"robot\.urdf:1: this is no well-formed XML: no element found"),
-    "binary": (b"\x00\x01\x02", "no well-formed XML"),
+    "truncated": (robot(link("base"))[:60], r"robot\.urdf:\d+: this is not well-formed XML"),
+    "empty": ("", r"robot\.urdf:1: this is not well-formed XML: no element found"),
+    "binary": (b"\x00\x01\x02", "not well-formed XML"),
     "other root": ("<model/>", r"robot\.urdf:1: <model>: a robot file begins with <robot>"),
     "no link": ("<robot/>", "it has no <link>"),
     "no name": (robot("<link/>"), r"robot\.urdf:2: <link>: needs the attribute 'name'"),
@@ -216,7 +216,7 @@ WRONG = {
     ),
     "no parent": (
         robot(link("a"), joint("i", "fixed", "b", "a")),
-        r"robot\.urdf:3: joint 'i' has the parent 'b', which is no link",
+        r"robot\.urdf:3: joint 'i' has the parent 'b', which is not a link",
     ),
     "no type": (robot(link("a"), link("b"), joint("i", "screw", "a", "b")), "has the type 'screw'; known are fixed"),
     "negative mass": (
@@ -259,7 +259,26 @@ WRONG = {
         "<robot>" + "".join(f'<link name="n{k}"/>' for k in range(6000)) + "</robot>",
         "at most 5000 are read",
     ),
-    "colon": (robot(link("a:b")), r"a body or frame needs a name"),
+    "huge axis": (
+        robot(link("a"), link("b"), joint("j", "revolute", "a", "b", '<axis xyz="1e308 1e308 1e308"/>')),
+        r"robot\.urdf:4: <axis>: the axis of joint 'j' must not be zero or beyond all bounds",
+    ),
+    "long list of numbers": (
+        robot(link("a"), link("b"), joint("j", "revolute", "a", "b", f'<axis xyz="{"0 " * 1_000_000}"/>')),
+        r"robot\.urdf:4: <axis>: xyz has 2000000 characters",
+    ),
+    "number of Python": (
+        robot(link("a"), link("b"), joint("j", "revolute", "a", "b", '<axis xyz="1_0 0 0"/>')),
+        r"robot\.urdf:4: <axis>: xyz must hold numbers",
+    ),
+    "two roots": (
+        robot(link("a"), link("b"), link("c"), joint("j", "revolute", "a", "b")),
+        r"robot\.urdf:\d+: link 'c' is carried by no joint, and neither is 'a'",
+    ),
+    "scale of one number": (
+        robot(link("a", '<visual><geometry><mesh filename="a.stl" scale="1"/></geometry></visual>')),
+        r"robot\.urdf:\d+: <mesh>: scale must hold 3 numbers",
+    ),
     "xacro": ('<robot xmlns:xacro="http://x"><xacro:arm/></robot>', "Expand it first"),
     "encoding": ('<?xml version="1.0" encoding="martian"?><robot/>', "robot.urdf"),
 }
@@ -297,3 +316,38 @@ def test_coupled_joint_says_what_it_needs() -> None:
         system.derive()
     with pytest.raises(ht.errors.ModelError, match="only a Revolute or Prismatic joint can follow"):
         ht.Coupled(ht.Free(), "b")
+
+
+def test_names_that_a_system_cannot_take_are_changed_and_told(load) -> None:
+    text = robot(link("a:b"), link("j.moved"), joint("j", "planar", "a:b", "j.moved", more='<axis xyz="1 2 3"/>'))
+    system = load(text)
+    assert {"a_b", "j.moved", "j.moved_"} <= set(system.derive(native=False).description.graph.frames)
+    assert [(item.what, item.name, item.note) for item in system.report.changes] == [("link", "a:b", "named 'a_b'")]
+
+
+def test_inputs_of_transmissions_have_names_that_inputs_can_have(load) -> None:
+    text = robot(
+        link("a"), link("b"), joint("left/j.1", "revolute", "a", "b"),
+        '<transmission name="t"><joint name="left/j.1"/><actuator name="m"/></transmission>',
+    )  # fmt: skip
+    assert load(text).derive(native=False).u_names == ("left_j_1",)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": None},
+        {"path": 3},
+        {"path": b"x"},
+        {"base": "x"},
+        {"base": None},
+        {"packages": 3},
+        {"packages": {"a": 3}},
+    ],
+    ids=str,
+)
+def test_arguments_of_load_are_checked(tmp_path: Path, arguments) -> None:
+    path = tmp_path / "robot.urdf"
+    path.write_text(robot(link("a"), link("b"), joint("j", "revolute", "a", "b")))
+    with pytest.raises(ht.errors.HeavytopError, match=r"load needs the path|base must be|packages must map"):
+        ht.load(**({"path": path} | arguments))

@@ -117,7 +117,7 @@ def test_numbers(report: Report) -> None:
 def test_one_trajectory_of_a_batch(batch: ht.Run) -> None:
     chosen = report_of(batch, (1, 1))
     assert report_of(batch, 3).subtitle == chosen.subtitle
-    assert "trajectory 1, 1 of (2, 2)" in chosen.subtitle
+    assert "trajectory (1, 1) of 2 x 2" in chosen.subtitle
     # it is cut where it ends, and hangs on the longer rope of its own parameter
     assert chosen.scene.times[-1] < 0.2 < report_of(batch).scene.times[-1]
     path = chosen.scene.trails["path of hook"].points
@@ -204,3 +204,47 @@ def test_struts_thrusters_and_circles() -> None:
     turning = ht.simulate(system.derive(), ([1.0, 0.0], [5.0]), 2.0, 0.01)
     angles = next(panel for panel in report_of(turning).panels if panel.title == "Angles")
     assert angles.series["wheel"][-1] == pytest.approx(10.0)
+
+
+def test_a_batch_is_drawn_with_its_range_and_its_count(batch: ht.Run) -> None:
+    report = report_of(batch)
+    panel = next(p for p in report.panels if p.bands)
+    assert panel.band_label == "band: range of 4 trajectories"
+    for name, (low, high) in panel.bands.items():
+        assert np.all(low <= panel.series[name])
+        assert np.all(panel.series[name] <= high)
+    assert any(np.any(high > low) for low, high in panel.bands.values())
+    assert "; 4 trajectories" in batch.plot().get_suptitle()
+
+
+def test_each_path_has_its_own_colour() -> None:
+    model = ht.library.load("tricopter-load").derive()
+    run = ht.simulate(model, (model.neutral(), np.full(model.nv, 0.5)), until=0.1, step=0.01)
+    roles = [trail.role for trail in report_of(run).scene.trails.values()]
+    assert len(roles) > 2
+    assert len(set(roles)) == len(roles)
+
+
+def test_figures_draw_themselves_in_notebooks(run: ht.Run) -> None:
+    assert run.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_inputs_of_one_kind_have_a_unit() -> None:
+    system = ht.System(name="pushed")
+    system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.input("push", ht.Wrench("hull", force=(1, 0, 0)))
+    system.input("twist", ht.Wrench("hull", moment=(0, 0, 1)))
+    system.input("both", ht.Wrench("hull", force=(1, 0, 0), moment=(0, 0, 1)))
+    model = system.derive()
+    assert model.u_units == ("N", "N m", "")
+    run = ht.simulate(model, (model.neutral(), np.zeros(6)), until=0.1, step=0.01, inputs=[1.0, 1.0, 1.0])
+    units = [panel.unit for panel in report_of(run).panels if panel.title == "Inputs"]
+    assert units == ["N", "N m", "units of each input"]
+
+
+def test_a_motion_that_diverged_has_a_page(tmp_path: Path) -> None:
+    model = load("double-pendulum").derive()
+    run = ht.simulate(model, ([1.0, 0.5], [0.0, 0.0]), until=400.0, step=2.0)
+    assert not run.outcome.ok
+    assert np.nanmax(np.abs(run.v)) > 1e39  # beyond what the page's numbers can hold
+    assert run.show(tmp_path / "diverged.html").stat().st_size > 10_000

@@ -120,3 +120,95 @@ def test_what_cannot_take_the_time_says_so() -> None:
         run("energy_momentum", 0.1)
     with pytest.raises(SimulationError, match="Variational"):
         run("variational", 0.1)
+
+
+# --- drivers that jump ----------------------------------------------------------------------------------------------------
+
+
+def driven(motion: Any, **parameters: float) -> ht.Model:
+    """A pendulum on a trolley; ``motion(t, ...)`` takes the parameters too."""
+    system = ht.System(name="driven")
+    symbols = [system.parameter(name, value) for name, value in parameters.items()]
+    drive = ht.Prescribed(ht.Prismatic("x"), lambda t: motion(t, *symbols))
+    system.body("trolley", joint=drive, inertia=ht.Inertia(10.0))
+    system.body("load", parent="trolley", joint=ht.Revolute("y"), inertia=ht.Inertia(2.0, com=(0, 0, -1.2)))
+    return system.derive()
+
+
+def simulated(model: ht.Model, **options: Any) -> ht.Run:
+    return ht.simulate(model, (np.zeros(model.nq), np.zeros(model.nv)), **({"until": 2.0, "step": 0.01} | options))
+
+
+@pytest.mark.parametrize(
+    ("motion", "message"),
+    [
+        (lambda t: np.where(t < 1, 0.0, 0.3 * (t - 1)), r"velocity of 'trolley' of 'driven' jumps by 0.3 at t = 1 s"),
+        (lambda t: 0.3 * np.abs(t - 1.0005), r"velocity of 'trolley' of 'driven' jumps by 0.6 at t = 1.0005 s"),
+        (lambda t: np.where(t < 0.777, 0.0, 0.3), r"^'trolley' of 'driven' jumps by 0.3 at t = 0.777 s"),
+        (lambda t: np.where(t < 1.5, np.sqrt(1.5 - t), 0.0), "not finite|infinite"),
+    ],
+)
+def test_motions_that_jump_are_refused(motion: Any, message: str) -> None:
+    """Nothing in the equations shows it: the energy changed at once, and the run was called finished."""
+    with pytest.raises(ht.errors.HeavytopError, match=message):
+        simulated(driven(motion))
+
+
+def test_motions_whose_acceleration_jumps_are_fine() -> None:
+    done = simulated(driven(lambda t: np.where(t < 1, 0.0, 0.5 * (t - 1) ** 2)))
+    assert done.outcome.ok
+    assert done.invariants["energy"].relative < 1e-4
+
+
+def test_the_jump_of_one_member_of_a_batch_is_found() -> None:
+    model = driven(lambda t, when: 0.3 * np.maximum(t - when, 0.0), when=5.0)
+    assert simulated(model).outcome.ok
+    with pytest.raises(SimulationError, match="jumps by .* at t = 1.3 s"):
+        simulated(model, parameters={"when": np.array([3.0, 1.3])})
+
+
+def test_an_anchor_that_jumps() -> None:
+    system = ht.System(name="triangle")
+    bar = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.1,) * 3)
+    system.body("a", joint=ht.Revolute("y"), inertia=bar)
+    system.body("b", parent="a", at=(1.0, 0, 0), joint=ht.Revolute("y"), inertia=bar)
+    anchor = (1.2 + 0.2 * np.abs(system.time - 0.5), 0.0, 0.0)
+    system.loop("world", "b", ht.Revolute("y"), at_a=anchor, at_b=(1.0, 0, 0), name="end")
+    model = system.derive()
+    with pytest.raises(SimulationError, match="velocity of 'at_a of loop end' of 'triangle' jumps"):
+        ht.simulate(model, model.assemble([0.8, -1.5], [0.0, 0.0]), until=1.0, step=0.01)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_work_that_no_step_sees_is_told(batch: tuple[int, ...]) -> None:
+    """A shake between two steps: smooth, so that it is no jump, and far too fast."""
+    model = driven(lambda t: 1e-3 * np.sin(5000 * t))
+    start = (np.zeros((*batch, 1)), np.zeros((*batch, 1)))
+    done = ht.simulate(model, start, until=1.0, step=0.01)
+    assert done.outcome.ending is ht.simulate.Ending.jumped
+    assert "drivers ('trolley')" in str(done.outcome)
+    assert ht.simulate(model, start, until=0.1, step=2e-5).outcome.ok
+
+
+def test_a_potential_that_jumps_is_told_and_can_be_let() -> None:
+    system = ht.System(name="switched")
+    system.body("a", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.potential(lambda q: np.where(system.time < 1, 1.0, 2.0) * q[0] ** 2)
+    model = system.derive()
+    done = ht.simulate(model, ([1.0], [0.0]), until=2.0, step=1e-3)
+    assert done.outcome.ending is ht.simulate.Ending.jumped
+    assert done.outcome.time == pytest.approx(1.0, abs=2e-3)
+    assert "balance=False goes on" in str(done.outcome)
+    let = ht.simulate(model, ([1.0], [0.0]), until=2.0, step=1e-3, balance=False)
+    assert let.outcome.ok
+    q, v = np.cos(np.sqrt(2)), -np.sqrt(2) * np.sin(np.sqrt(2))
+    assert let.q[-1, 0] == pytest.approx(
+        q * np.cos(2.0) + v / 2 * np.sin(2.0), abs=1e-3
+    )  # the switch lies within a step
+
+
+def test_a_motion_written_with_math_is_refused() -> None:
+    import math
+
+    with pytest.raises(ht.errors.ModelError, match=r"finite numbers, got \[nan\]. Write it with NumPy"):
+        driven(lambda t: math.sin(t))

@@ -91,7 +91,7 @@ def test_rates_have_no_other_parts() -> None:
         flats = {flat: rates.of(flat) for flat in plant.flats}
         return plant.advance(state, plant.rates(rates.w, flats | {plant.q: rates.v}) * h)
 
-    with pytest.raises(SimulationError, match="'q' is no flat part"):
+    with pytest.raises(SimulationError, match="'q' is not a flat part"):
         run(method(with_another))
 
 
@@ -171,7 +171,7 @@ def test_a_step_computes_with_its_own_symbols_only() -> None:
     def with_a_foreign_symbol(self: Integrator, plant: Plant, state: PlantState, h: Any) -> PlantState:
         return euler(self, plant, state, h * symbol("guess"))
 
-    with pytest.raises(SimulationError, match="a symbol that is no value of this step"):
+    with pytest.raises(SimulationError, match="a symbol that is not a value of this step"):
         run(method(with_a_foreign_symbol))
 
 
@@ -180,7 +180,7 @@ def test_a_step_does_not_compute_with_another_plant() -> None:
         other = Plant(plant.dynamics, Control("table"), True, self)
         return euler(self, plant, state, other.h)
 
-    with pytest.raises(SimulationError, match="a symbol that is no value of this step"):
+    with pytest.raises(SimulationError, match="a symbol that is not a value of this step"):
         run(method(with_values_of_another))
 
 

@@ -216,7 +216,7 @@ def test_group_methods_refuse_coordinates_that_are_no_group() -> None:
     body = UserDynamics(ScalablePose(), lambda q, v: 0 * v, name="scalable")
     start = ScalablePose().neutral(), np.zeros(7)
     for name in ("rkmk4", "rkmk45", "variational"):
-        with pytest.raises(SimulationError, match=r"no Lie group.*projected_rk4"):
+        with pytest.raises(SimulationError, match=r"not a Lie group.*projected_rk4"):
             ht.simulate(body, start, 1.0, 0.1, name)
     with pytest.raises(SimulationError, match="EnergyMomentum needs the energy of 'scalable'"):
         ht.simulate(body, start, 1.0, 0.1, "energy_momentum")

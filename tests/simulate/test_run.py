@@ -138,7 +138,9 @@ def test_invariant_drift() -> None:
 
 
 def test_report(run: ht.Run, batch: ht.Run, capsys: pytest.CaptureFixture[str]) -> None:
-    text = run.report()
+    text = run.report(show=False)
+    assert capsys.readouterr().out == ""
+    assert run.report() is None  # nothing that a notebook would show again
     assert capsys.readouterr().out == text + "\n"
     for part in ("crane: finished: reached t = 3 s", "energy in J", "dissipated", "quaternion norm", "steps/s", "turn"):
         assert part in text
@@ -227,7 +229,7 @@ def test_bad_files_are_told(run: ht.Run, tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="there is no file"):
         ht.Run.load(tmp_path / "missing.nc")
     (tmp_path / "text.nc").write_text("hello")
-    with pytest.raises(FileFormatError, match="is no netCDF file that can be read"):
+    with pytest.raises(FileFormatError, match="is not a readable netCDF file"):
         ht.Run.load(tmp_path / "text.nc")
     import xarray
 

@@ -11,7 +11,17 @@ ROD = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(1e-3, 1 / 12, 1 / 12))
 HINGE = ht.Revolute("y")
 
 
-def four_bar(count: int, last: float = 1.0, ground: float = 1.0) -> tuple[ht.Model, np.ndarray, np.ndarray]:
+def starts(count: int, least: float, most: float, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Angles and speeds of the crank: evenly spaced, or random."""
+    if seed is None:
+        return np.linspace(least, most, count), np.linspace(1.0, 6.0, count)
+    generator = np.random.default_rng(seed)
+    return generator.uniform(least, most, count), generator.uniform(1.0, 6.0, count) * generator.choice([-1, 1], count)
+
+
+def four_bar(
+    count: int, last: float = 1.0, ground: float = 1.0, seed: int | None = None
+) -> tuple[ht.Model, np.ndarray, np.ndarray]:
     """Four bars of equal length, or a longer ground; it flattens twice in every turn. ``last`` is the mass of the last bar."""
     system = ht.System(name="equal four-bar")
     masses = {"a": ROD, "b": ROD, "c": ht.Inertia(last, com=(0.5, 0, 0), moment_at_com=(1e-3, last / 12, last / 12))}
@@ -19,16 +29,16 @@ def four_bar(count: int, last: float = 1.0, ground: float = 1.0) -> tuple[ht.Mod
         system.body(name, parent=parent, at=(1, 0, 0) if parent != "world" else None, joint=HINGE, inertia=masses[name])
     system.loop("world", "c", HINGE, at_a=(ground, 0, 0), at_b=(1, 0, 0), name="pin")
     model = system.derive()
-    angle, speed = np.linspace(0.3, 2.7, count), np.linspace(1.0, 6.0, count)
+    angle, speed = starts(count, 0.3, 2.7, seed)
     q = np.stack([-angle, angle, -np.pi - angle], axis=-1)
     v = np.stack([-speed, speed, -speed], axis=-1)
     if ground != 1.0:
-        starts = [model.assemble(a, b, fixed=("a",)) for a, b in zip(q, v, strict=True)]
-        q, v = np.array([x for x, _ in starts]), np.array([x for _, x in starts])
+        closed = [model.assemble(a, b, fixed=("a",)) for a, b in zip(q, v, strict=True)]
+        q, v = np.array([x for x, _ in closed]), np.array([x for _, x in closed])
     return model, q, v
 
 
-def slider_crank(count: int, rod: float = 1.0) -> tuple[ht.Model, np.ndarray, np.ndarray]:
+def slider_crank(count: int, rod: float = 1.0, seed: int | None = None) -> tuple[ht.Model, np.ndarray, np.ndarray]:
     """Crank and rod of equal length: when the slider is at the hinge of the crank, they may turn together."""
     system = ht.System(name="equal slider-crank")
     system.body("crank", joint=HINGE, inertia=ROD)
@@ -36,14 +46,14 @@ def slider_crank(count: int, rod: float = 1.0) -> tuple[ht.Model, np.ndarray, np
     system.body("slider", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
     system.loop("slider", "rod", HINGE, at_b=(rod, 0, 0), name="pin")
     model = system.derive()
-    angle, speed = np.linspace(0.2, 1.2, count), np.linspace(1.0, 6.0, count)
+    angle, speed = starts(count, 0.2, 1.2, seed)
     other = np.arcsin(np.sin(angle) / rod)
     place = np.cos(angle) + rod * np.cos(other)
-    starts = [
+    closed = [
         model.assemble([a, -a - b, x], [w, -2 * w, -2 * np.sin(a) * w], fixed=("crank",))
         for a, b, x, w in zip(angle, other, place, speed, strict=True)
     ]
-    return model, np.array([q for q, _ in starts]), np.array([v for _, v in starts])
+    return model, np.array([q for q, _ in closed]), np.array([v for _, v in closed])
 
 
 def energy_error(run: ht.Run, model: ht.Model) -> np.ndarray:
@@ -90,9 +100,12 @@ def test_a_row_that_vanishes_is_seen_to_vanish() -> None:
 @pytest.mark.parametrize("mechanism", ["four-bar", "slider-crank"])
 @pytest.mark.parametrize("longer", [0.0, 1e-3, 1e-4, 1e-5, 1e-6])
 def test_share_of_clean_passes(mechanism: str, integrator: str, step: float, longer: float) -> None:
-    """Exact passes are clean, all of them; near misses, where one link is a little longer, are clean or told."""
+    """From random starts: exact passes are clean, all of them; near misses, where one link is a little longer, are clean or told."""
     length = 1.0 + longer
-    model, q, v = four_bar(256, ground=length) if mechanism == "four-bar" else slider_crank(256, rod=length)
+    if mechanism == "four-bar":
+        model, q, v = four_bar(256, ground=length, seed=1)
+    else:
+        model, q, v = slider_crank(256, rod=length, seed=2)
     every = max(1, round(0.02 / step))
     run = ht.simulate(model, (q, v), until=10.0, step=step, integrator=integrator, record_every=every, progress=False)
     clean = energy_error(run, model) < 1e-3

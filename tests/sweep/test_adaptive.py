@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import SweepError
+from heavytop.errors import SweepError, UnknownNameError
 
 
 def inside(x: float, y: float) -> dict[str, bool]:
@@ -69,3 +69,35 @@ def test_first_draw_goes_on() -> None:
 def test_a_boundary_without_other_dimensions_is_a_number() -> None:
     edge = ht.sweep.refine(lambda x: {"ok": x < 0.7}, "x", [0.0, 1.0], "ok", 1e-3)
     assert float(edge.data.inside) < 0.7 <= float(edge.data.outside) <= float(edge.data.inside) + 1e-3
+
+
+def test_quantiles_of_models() -> None:
+    model = ht.library.load("pendulum").derive()
+    over = {"theta.angle": ht.uniform(0.5, 1.0)}
+    found = ht.sweep.quantile(model, over, "theta.rate", 0.5, 0.1, first=100, until=0.1, step=0.01)
+    assert found.reached
+    assert found.value < 0
+    largest = {"top": ht.sweep.take("theta.angle", "largest")}
+    found = ht.sweep.quantile(model, over, largest, 0.9, 0.1, first=100, until=0.1, step=0.01)
+    assert 0.9 < found.value < 1.0
+    with pytest.raises(SweepError, match="one measure"):
+        ht.sweep.quantile(model, over, {**largest, "more": "theta.rate"}, 0.9, until=0.1, step=0.01)
+    with pytest.raises(UnknownNameError, match="'z'"):
+        ht.sweep.quantile(lambda x: {"y": x}, {"x": ht.uniform()}, "z", 0.9)
+
+
+def test_runs_that_end_at_an_event_count() -> None:
+    model = ht.library.load("pendulum").derive()
+    low = ht.simulate.Event(lambda t, q, v: q[0] - 0.1, "down")
+    found = ht.sweep.quantile(
+        model,
+        {"theta.angle": ht.uniform(0.5, 1.0)},
+        "theta.rate",
+        0.5,
+        0.2,
+        first=50,
+        until=3.0,
+        step=0.01,
+        events=[low],
+    )
+    assert np.isfinite(found.value)

@@ -192,6 +192,76 @@ def test_a_changed_function_is_another_study(tmp_path: Path) -> None:
         ht.sweep(lambda x: {"y": factor * x}, over={"x": [1.0, 2.0]}, store=path)
 
 
+SETTINGS = {"factor": 2.0}
+PENDULUM = ht.library.load("pendulum").derive()
+
+
+def helper(x: float) -> float:
+    return SETTINGS["factor"] * x
+
+
+def uses_globals(x: float) -> dict[str, float]:
+    return {"y": (lambda z: helper(z))(x), "n": float(PENDULUM.nq)}
+
+
+def test_what_a_function_uses_belongs_to_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dictionary, a model, a function that is called in a function inside: all of it may change the results."""
+
+    def lines() -> tuple[str, ...]:
+        return ht.sweep.make_study(uses_globals, {"x": [1.0]}).lines
+
+    first = lines()
+    assert lines() == first
+    with monkeypatch.context() as changed:
+        changed.setitem(SETTINGS, "factor", 3.0)
+        assert lines() != first
+    with monkeypatch.context() as changed:
+        changed.setitem(globals(), "PENDULUM", ht.library.load("double-pendulum").derive())
+        assert lines() != first
+    with monkeypatch.context() as changed:
+        changed.setitem(globals(), "helper", lambda x: x)
+        assert lines() != first
+    assert lines() == first
+
+
+def test_a_store_without_dimensions(tmp_path: Path) -> None:
+    result = ht.sweep(lambda: {"y": 1.0}, {}, store=tmp_path / "s.zarr")
+    assert (result.outcomes(), result.causes(), float(result.y)) == ({"finished": 1}, {}, 1.0)
+
+
+def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
+    """Means, shares, extremes and samples of a store are those of memory."""
+    from heavytop.sweep import boxes
+
+    def point(x: float, y: float, z: float) -> dict[str, float]:
+        if x == 1:
+            raise ArithmeticError
+        return {"r": x * y + z, "ok": y > 1}
+
+    over = {"x": np.arange(4.0), "y": np.arange(5.0), "z": ht.normal()}
+    memory = ht.sweep(point, over, 6)
+    stored = ht.sweep(point, over, 6, store=tmp_path / "s.zarr", chunk=7)
+    assert len(list(boxes.boxes(stored, "r"))) == 20
+    for name, kept in (("r", ["y", "x"]), ("ok", ["draw"]), ("r", [])):
+        for here, there in zip(boxes.sums(memory, name, kept), boxes.sums(stored, name, kept), strict=True):
+            assert np.allclose(here, there, rtol=1e-14)
+    total, count = boxes.sums(stored, "r", ["x", "y"], most=2)
+    whole = memory.r.values.reshape(2, 2, 5, 6)
+    assert np.allclose(total[:, 0], np.nansum(whole[:, :, :3], axis=(1, 2, 3)))
+    assert count.tolist() == [[18, 12], [36, 24]]
+    assert boxes.extremes(memory, "r", 3) == boxes.extremes(stored, "r", 3)
+    best = np.unravel_index(boxes.extremes(stored, "r", 1)[0][0], (4, 5, 6))
+    assert memory.r.values[best] == np.nanmax(memory.r.values)
+    here, there = boxes.spread(memory, "r"), boxes.spread(stored, "r")
+    assert here is not None
+    assert there is not None
+    assert here.count == there.count == 90
+    assert np.allclose([here.least, here.median, here.largest], [there.least, there.median, there.largest])
+    some = boxes.points(stored, 50)
+    assert len(some) == len(set(some.tolist())) == 50
+    assert np.array_equal(boxes.pick(stored, "r", some), memory.r.values.reshape(-1)[some], equal_nan=True)
+
+
 @dataclass(slots=True, frozen=True)
 class Gains:
     """Settings without a dictionary."""
@@ -229,7 +299,7 @@ def test_the_content_of_any_object_is_described() -> None:
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(SweepError, match="no store of a sweep"):
+    with pytest.raises(SweepError, match="not the store of a sweep"):
         ht.sweep(lambda x: {"y": x}, over={"x": [1]}, store=tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
     with pytest.raises(SweepError, match="does not exist"):

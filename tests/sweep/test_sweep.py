@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,6 +258,10 @@ def test_named_measures() -> None:
         ({"over": {"x": [1]}, "wind": 3}, "unknown option"),
         ({"over": {"x": [1]}, "client": 5}, "client must be None"),
         ({"over": [1]}, "must map names"),
+        ({"over": {"x": ht.normal()}, "draws": True}, "draws must be"),
+        ({"over": {("x", "y"): [1, 2]}}, "needs 2 values, got 1"),
+        ({"over": {"p": ht.sweep.zipped("time", x=[1.0])}}, "dimension of a sweep cannot be called 'time'"),
+        ({"over": {"p": ht.sweep.zipped("draw", x=[1.0]), "y": ht.normal()}, "draws": 2}, "1 values are given along"),
     ],
 )
 def test_bad_arguments_say_what_is_wrong(arguments: dict, message: str) -> None:
@@ -264,6 +270,95 @@ def test_bad_arguments_say_what_is_wrong(arguments: dict, message: str) -> None:
 
     with pytest.raises((SweepError, UnknownNameError), match=message):
         ht.sweep(point, **arguments)
+
+
+def by_x(first: object, second: object) -> Callable[[float], object]:
+    """A function of one point that returns one thing at zero and another one elsewhere."""
+    return lambda x: first if x == 0 else second
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        (by_x({"y": 1}, {"y": 0.5}), "int64 at the first point, and 0.5 does not fit"),
+        (by_x({"y": True}, {"y": 2}), "bool at the first point, and 2 does not fit"),
+        (by_x({"y": np.int8(1)}, {"y": 300}), "int8 at the first point, and 300 does not fit"),
+        (by_x({"y": np.float32(1)}, {"y": 1 / 3}), "float32 at the first point, and 0.333"),
+        (by_x({"y": 1.0}, {"y": 2.0, "z": 3.0}), "one point has also 'z'"),
+        (by_x({"y": 1.0, "z": 3.0}, {"y": 2.0}), "one point lacks 'z'"),
+        (by_x({"y": 1.0}, {"y": np.zeros(2)}), "a sweep keeps one shape"),
+        (by_x({"y": 1.0}, {"y": None}), "must be numbers"),
+        (by_x({"y": 1j}, {"y": 1j}), "must be numbers"),
+        (by_x({"x": 1.0}, {"x": 2.0}), "the name of something that varies"),
+        (by_x({"outcome": 1.0}, {"outcome": 2.0}), "a measure cannot be called 'outcome'"),
+        (by_x({"a/b": 1.0}, {"a/b": 2.0}), "a measure cannot be called 'a/b'"),
+        (by_x({}, {}), "gives no measures"),
+        (by_x({"y": np.longdouble(1)}, {"y": np.longdouble(1)}), "at most 64 bits"),
+        (
+            by_x({"y": ht.sweep.Measured(np.zeros(2), dims=("x",))}, {"y": np.zeros(2)}),
+            "an axis 'x' with 2 values",
+        ),
+    ],
+)
+def test_measures_that_change_are_no_silent_loss(
+    point: Callable[[float], object], message: str, chunk: int, stored: bool, tmp_path: Path
+) -> None:
+    with pytest.raises(SweepError, match=message):
+        ht.sweep(point, {"x": np.arange(3.0)}, chunk=chunk, store=tmp_path / "s.zarr" if stored else None)
+
+
+def test_numbers_of_another_type_that_fit_are_kept() -> None:
+    def point(x: float) -> dict[str, object]:
+        if x == 1:
+            raise ArithmeticError
+        return {"whole": 1 if x == 0 else 2.0, "number": 1.0 if x == 0 else 7, "truth": True if x == 0 else 0}
+
+    for chunk in (1, 4):
+        result = ht.sweep(point, {"x": np.arange(3.0)}, chunk=chunk)
+        assert result.whole.values.tolist() == [1, np.iinfo(np.int64).min, 2]
+        assert np.array_equal(result.number, [1.0, np.nan, 7.0], equal_nan=True)
+        assert result.truth.values.tolist() == [True, False, False]
+        assert result.outcomes() == {"finished": 2, "failed": 1}
+
+
+def test_a_batch_function_may_fail_at_first() -> None:
+    def batch(x: np.ndarray) -> dict[str, np.ndarray]:
+        if x[0] < 1:
+            raise ArithmeticError("not there")
+        return {"y": x}
+
+    result = ht.sweep(batch, {"x": np.arange(3.0)}, batched=True, chunk=1)
+    assert result.outcomes() == {"finished": 2, "failed": 1}
+
+
+def test_choice_takes_one_kind_of_things() -> None:
+    with pytest.raises(SweepError, match="of one kind"):
+        ht.choice(["a", 1])
+    with pytest.raises(SweepError, match="numbers or texts"):
+        ht.choice([None, ht])
+    with pytest.raises(SweepError, match="numbers or texts"):
+        ht.choice([[1, 2], [3]])
+
+
+def test_variables_have_units() -> None:
+    model = ht.library.load("pendulum").derive()
+    over = {"theta.angle": [0.1], "theta.rate": ht.normal(), "until": [0.1, 0.2]}
+    result = ht.sweep(model, over, 2, measure={"end": "theta.angle"}, step=0.01)
+    assert [result.data[n].attrs.get("units") for n in over] == ["rad", "rad/s", "s"]
+    study = ht.sweep.make_study(copters.quadcopter(), {"tilt": [0.0], "wind": [1.0], "hull.x": [0.0]}, maneuver="hover")
+    assert [v.unit for v in study.grid.variables.values()] == ["rad", "m/s", "m"]
+
+
+def test_long_runs_and_other_structures_are_cut_finer() -> None:
+    """A chunk is a bounded piece of work: workers share what is long or needs other code."""
+    model = ht.library.load("pendulum").derive()
+    over = {"theta.angle": ht.uniform()}
+    short, long = (ht.sweep.make_study(model, over, 20_000, until=t, step=0.01) for t in (1.0, 1000.0))
+    assert (len(short.chunks), len(long.chunks)) == (2, 100)
+    laws = {"integrator": ["rkmk4", "rkmk45"], **over}
+    assert len(ht.sweep.make_study(model, laws, 100, until=1.0, step=0.01).chunks) >= 8
 
 
 def test_unknown_variable_of_a_model_names_the_known_ones() -> None:
@@ -311,6 +406,11 @@ def test_share_has_honest_intervals() -> None:
     share = result.share("ok")
     assert share.low.values[0] < 0.25 < share.high.values[0]
     assert share.high.values[1] > 1 - 1e-12
+
+
+def test_a_share_does_not_count_nan() -> None:
+    result = ht.sweep(lambda x: {"y": np.nan if x == 0 else 1.0}, {"x": np.arange(4.0)})
+    assert float(result.share("y").share) == 0.75
 
 
 def test_quantile_interval_covers() -> None:

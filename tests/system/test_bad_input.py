@@ -340,7 +340,7 @@ JOINTS = {
     ),
     "custom-coordinates": (
         ModelError,
-        "coordinates must be such as ht.coordinates.Angle(), got 'angle'",
+        "coordinates must be a block such as ht.coordinates.Angle(), got 'angle'",
         lambda: ht.Custom("angle", lambda q: np.eye(4)),
     ),
     "custom-pose": (ModelError, "pose must be a function of q", lambda: ht.Custom(ht.coordinates.Angle(), None)),
@@ -647,7 +647,7 @@ ARGUMENTS = {
     ),
     "quaternion": (
         ConfigurationError,
-        "of 'lower' is off its manifold: w^2 + x^2 + y^2 + z^2 - 1 = 3, allowed is 1e-06. Call project(q)",
+        "of 'lower' is off its manifold: w^2 + x^2 + y^2 + z^2 - 1 = 3 (tolerance 1e-06). Call project(q)",
         lambda m: m.mass_matrix(changed(m, {"lower.w": 2.0})),
     ),
     "circle": (
@@ -657,7 +657,7 @@ ARGUMENTS = {
     ),
     "reflection": (
         ConfigurationError,
-        "of 'ship' is off its manifold: det R - 1 = -2, allowed is 1e-06. It is a reflection",
+        "of 'ship' is off its manifold: det R - 1 = -2 (tolerance 1e-06). It is a reflection",
         lambda m: m.mass_matrix(changed(m, {"ship.R_zz": -1.0})),
     ),
     "in-a-batch": (
@@ -704,3 +704,12 @@ def test_a_refused_body_can_be_declared_again():
         system.frame("bow", "ship", (1, 2))
     system.frame("bow", "ship", (1, 0, 0))
     assert system.derive().nv == 6
+
+
+def test_a_velocity_map_written_with_math_is_refused() -> None:
+    import math
+
+    system = ht.System()
+    system.body("a", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    with pytest.raises(ModelError, match="turned a symbol into the number nan. Write it with NumPy"):
+        system.derive(velocity=lambda q, v: ht.vector(math.cos(q[0]) * v[0]), native=False)

@@ -468,3 +468,10 @@ def test_bad_descriptions_are_refused() -> None:
         _ = named.time
     with pytest.raises(ModelError, match="no Coriolis matrix"):
         crane().derive(native=False).coriolis_matrix([0.1], [0.2])
+
+
+def test_exported_code_says_where_the_time_is(tmp_path: Any) -> None:
+    system = crane()
+    system.parameter("length", 1.2)
+    system.derive(native=False).export_c(tmp_path, ["acceleration"])
+    assert "| `p` | `length`, `time` |" in (tmp_path / "README.md").read_text("utf-8")

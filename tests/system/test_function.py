@@ -67,10 +67,25 @@ def test_threads(model: ht.Model) -> None:
 )
 @pytest.mark.parametrize("shape", [(), (2,)])
 def test_a_place_that_does_not_fit_is_refused(model: ht.Model, out: object, shape: tuple[int, ...]) -> None:
-    if shape == () and getattr(out, "shape", None) == (15,):
-        pytest.skip("entries of one state are cast on copying")
     with pytest.raises(ShapeError, match="out"):
         model.function("acceleration")(*states(model, *shape), out=out)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [int, np.float32, ">f8", object])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_results_are_not_rounded(model: ht.Model, kind: type, shape: tuple[int, ...]) -> None:
+    """For one state they were cut to whole numbers without a word."""
+    with pytest.raises(ShapeError, match="must be an array float64"):
+        model.function("acceleration")(*states(model, *shape), out=np.empty((*shape, model.nv), dtype=kind))
+
+
+def test_complex_numbers_and_text_are_refused(model: ht.Model) -> None:
+    q, v, u = states(model)
+    for wrong in (q.astype(complex), q.astype(str), "q"):
+        with pytest.raises(ShapeError, match="must be real numbers"):
+            model.function("acceleration")(wrong, v, u)
+        with pytest.raises(ShapeError, match="must be real numbers"):
+            model.traced("acceleration").interpret(wrong, v, u, model.parameter_vector())
 
 
 def test_a_place_that_cannot_be_written_is_refused(model: ht.Model) -> None:

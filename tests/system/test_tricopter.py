@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from systems import along, directions, flow
 from tricopter_load import (
     COORDINATE_ORDER,
     LOAD,
@@ -17,7 +18,7 @@ from tricopter_load import (
 )
 
 from heavytop._arrays import concatenate, part
-from heavytop.geometry import so3
+from heavytop.geometry import se3, so3
 
 SCRAMBLED = ("propeller3", "arm1", LOAD, "propeller1", "arm3", "hull", "propeller2", "arm2")
 
@@ -161,6 +162,35 @@ def test_connection_gives_the_bias(absolute):
         xi = state["xi"]
         assert relative_error(np.einsum("ijk,j,k->i", absolute.connection(state["x"]), xi, xi), state["c"]) < 1e-12
         assert relative_error(absolute.coriolis_matrix(state["x"], xi) @ xi, state["c"]) < 1e-12
+
+
+@pytest.mark.thorough
+def test_connection_by_particles_by_the_formula_and_by_its_identities(absolute):
+    """K61: Gamma_ijk = sum_p m_p (d_i r_p) . d_k (d_j r_p) (eq. 3.32), eq. 3.35, and the identities 3.33a, b, all to 1e-9."""
+    q = np.asarray(states()[0]["x"])
+    M, gamma, Gamma = absolute.mass_matrix(q), absolute.commutation(q), absolute.connection(q)
+    Q, size = np.broadcast_to(q, (15, 30)), np.max(np.abs(Gamma))
+
+    def slopes(function):
+        """d_k of an array: (..., 15), by differences along all velocities."""
+        return np.moveaxis(along(lambda t: function(flow(absolute, Q, directions(absolute), t))), 0, -1)
+
+    by_particles = np.zeros((15, 15, 15))
+    for body in absolute.body_names:
+        masses, points = np.linalg.eigh(np.asarray(absolute.description.inertias[body].moments, dtype=float))
+
+        def columns(x, body=body, points=points):
+            """d_j r_p (..., 15, 4, particles), homogeneous."""
+            G, J = absolute.pose("world", body, x), absolute.jacobian("world", body, x)
+            return G[..., None, :, :] @ se3.wed(np.swapaxes(J, -1, -2)) @ points
+
+        by_particles += np.einsum("p,iap,japk->ijk", masses, columns(q), slopes(columns))
+    assert_allclose(Gamma, by_particles, atol=1e-9 * size)
+    dM, lowered = slopes(absolute.mass_matrix), np.einsum("sij,sk->ijk", gamma, M)
+    assert_allclose(dM, Gamma + np.swapaxes(Gamma, 0, 1), atol=1e-9 * size)  # eq. 3.33a
+    assert_allclose(lowered, np.einsum("kji->ijk", Gamma) - np.einsum("kij->ijk", Gamma), atol=1e-9 * size)  # eq. 3.33b
+    christoffel = [x + np.einsum("ikj->ijk", x) - np.einsum("jki->ijk", x) for x in (dM, lowered)]
+    assert_allclose(Gamma, 0.5 * (christoffel[0] + christoffel[1]), atol=1e-9 * size)  # eq. 3.35
 
 
 def test_energies_along_the_stored_trajectories(absolute):

@@ -25,6 +25,6 @@ def check(what: str, ours: np.ndarray, theirs: np.ndarray) -> float:
     difference = float(np.max(np.max(np.abs(ours - theirs), axis=axes) / np.max(np.abs(theirs), axis=axes)))
     if not difference <= TOLERANCE:
         raise DisagreementError(
-            f"{what}: the results differ by {difference:.3g} of the largest one, allowed is {TOLERANCE:g}. No time is reported."
+            f"{what}: the results differ by {difference:.3g} of the largest one (tolerance {TOLERANCE:g}). No time is reported."
         )
     return difference

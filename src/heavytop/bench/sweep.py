@@ -108,10 +108,12 @@ def usage() -> tuple[float, float]:
 def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> tuple[float, float]:
     """Seconds of all processors, and of the wall."""
     from heavytop._travel import pack
-    from heavytop.sweep.engine import connected, work
+    from heavytop.sweep.cluster import work
+    from heavytop.sweep.connection import connected
 
     with connected("local", workers) as connection:
         client = connection.client
+        client.wait_for_workers(workers)
         region = tuple((0, min(n, 8)) for n in study.grid.shape)
         client.run(work, pack(study), 0, region, None)  # native code is there before the clock runs
         before, mine = client.run(usage), usage()[0]

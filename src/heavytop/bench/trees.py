@@ -89,7 +89,7 @@ def _kind(joint: Joint) -> str:
     if joint.kind in PEER_KINDS:
         return PEER_KINDS[joint.kind]
     raise ModelError(
-        f"{joint!r} is no joint of a benchmark: peers are given Free, Spherical, and Revolute about x, y or z."
+        f"{joint!r} is not a joint that benchmarks know: peers are given Free, Spherical, and Revolute about x, y or z."
     )
 
 

@@ -18,12 +18,13 @@ from heavytop.cli.plan import plan
 from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 from heavytop.cli.sweep import sweep
+from heavytop.cli.terminal import Shell
 
 COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
 
-app = typer.Typer(
+
+app = Shell(
     name="heavytop",
-    no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -38,8 +39,22 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+FIRST = """\
+heavytop derives, simulates, plans and controls rigid-body systems. Try
+
+  heavytop fly                                    a quadcopter flies a looping; its page opens in 3-D
+  heavytop derive furuta                          equations of motion to read
+  heavytop simulate heavy-top --page top.html     a motion with its invariants, and a page to watch it
+  heavytop show robot.urdf --open                 your robot with a slider for every joint
+  heavytop fly --list                             vehicles and maneuvers; --list works with every command that takes a name
+
+heavytop --help lists all commands, heavytop COMMAND --help has examples, heavytop doctor checks the installation."""
+"""What ``heavytop`` alone prints."""
+
+
+@app.callback(invoke_without_command=True)
 def main(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
@@ -48,11 +63,13 @@ def main(
 
     Start with `heavytop fly`, then `heavytop derive furuta` or `heavytop simulate heavy-top --page top.html`; `heavytop doctor` if something
     is wrong. Every command has `--help` with examples.
-
+    \f
     >>> from typer.testing import CliRunner
     >>> CliRunner().invoke(app, ["--version"]).exit_code
     0
     """
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST)
 
 
 for command in COMMANDS:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.terminal import FAILURE, fail, reported
+from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 
 @reported
@@ -27,7 +27,11 @@ def bench(
     Every engine gets the same parameters and states; none is timed before its accelerations were found equal to 1e-9.
     Close other programs first: times are the best of many short blocks, but a busy machine still disturbs them.
 
-    Examples: `heavytop bench forward`, `heavytop bench --json > bench.json`, `heavytop bench --list`
+    Examples:
+
+    - `heavytop bench forward`
+    - `heavytop bench --json > bench.json`
+    - `heavytop bench --list`
     """
     from dataclasses import replace
 
@@ -45,11 +49,13 @@ def bench(
     if json:
         from json import dumps
 
-        result = run_all(names or (), effort)
+        with working("measuring"):
+            result = run_all(names or (), effort)
         typer.echo(dumps(result, indent=1))
     else:
         typer.echo(machine.text(machine.describe()))
-        result = run_all(names or (), effort, lambda report: typer.echo(f"\n{report.text()}"))
+        with working("measuring"):
+            result = run_all(names or (), effort, lambda report: typer.echo(f"\n{report.text()}"))
     ratios = [ratio for part in result["benchmarks"].values() for ratio in part["ratios"].values()]
     if check and any(ratio["met"] is False for ratio in ratios):
         raise typer.Exit(FAILURE)

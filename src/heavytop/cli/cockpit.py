@@ -29,7 +29,10 @@ def cockpit(
 
     Needs the extra `live`: `pip install 'heavytop[live]'`. Ctrl-C ends it.
 
-    Examples: `heavytop cockpit`, `heavytop cockpit --vehicle tricopter --law particle`
+    Examples:
+
+    - `heavytop cockpit`
+    - `heavytop cockpit --vehicle tricopter --law particle`
     """
     fly_live(vehicle, law, port, host, open_browser, network=network)
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from heavytop._files import write_whole
-from heavytop.cli.choices import LIST_SYSTEMS, complete_system
+from heavytop.cli.choices import LIST_SYSTEMS, check_places, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
-from heavytop.cli.terminal import console, fail, reported
+from heavytop.cli.terminal import console, fail, reported, working
 
 
 @reported
@@ -28,11 +28,16 @@ def derive(
 
     Without an option: what the system consists of, its equations if they are short, and one acceleration.
 
-    Examples: `heavytop derive furuta`, `heavytop derive tricopter-load --text --out tricopter.txt`,
-    `heavytop derive my_robot.py --latex`, `heavytop derive robot.urdf --base free`
+    Examples:
+
+    - `heavytop derive furuta`
+    - `heavytop derive tricopter-load --text --out tricopter.txt`
+    - `heavytop derive my_robot.py --latex`
+    - `heavytop derive robot.urdf --base free`
     """
     if latex + text + json > 1:
         raise fail("choose one of --latex, --text and --json.")
+    check_places(out=(out, ()))
     found = load_target(target, base)
     start = perf_counter()
     model = derived(found)
@@ -41,7 +46,8 @@ def derive(
         from heavytop.cli.summary import summary
 
         to_file = out is not None
-        shown = summary(model, target, seconds)
+        with working("writing the equations"):
+            shown = summary(model, target, seconds)
         if not to_file:
             console().print(shown)
             return
@@ -53,13 +59,14 @@ def derive(
         Console(file=buffer, width=100).print(shown)
         _write(out, buffer.getvalue())
         return
-    equations = model.equations()
-    if json:
-        from json import dumps
+    with working("writing the equations"):
+        equations = model.equations()
+        if json:
+            from json import dumps
 
-        content = dumps(equations.to_dict(), indent=1)
-    else:
-        content = equations.latex() if latex else equations.text()
+            content = dumps(equations.to_dict(), indent=1)
+        else:
+            content = equations.latex() if latex else equations.text()
     if out is None:
         typer.echo(content)
     else:

@@ -27,7 +27,10 @@ def doctor(
 
     The exit code is 1 if a check fails.
 
-    Examples: `heavytop doctor`, `heavytop doctor --clear-cache`
+    Examples:
+
+    - `heavytop doctor`
+    - `heavytop doctor --clear-cache`
     """
     screen = console(stderr=json)
     if clear_cache:

@@ -9,7 +9,7 @@ import typer
 
 from heavytop.cli.choices import LIST_SYSTEMS, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
-from heavytop.cli.terminal import console, fail, reported
+from heavytop.cli.terminal import console, fail, reported, working
 
 
 @reported
@@ -30,7 +30,10 @@ def export(
 
     The code calls no malloc and has no globals. `make -C FOLDER test` compiles and checks it.
 
-    Examples: `heavytop export quadcopter quad_c`, `heavytop export my_robot.py out -f acceleration,pose:world:tool --precision float`
+    Examples:
+
+    - `heavytop export quadcopter quad_c`
+    - `heavytop export my_robot.py out -f acceleration,pose:world:tool --precision float`
     """
     if precision not in ("double", "float"):
         raise fail(f"--precision must be double or float, got {precision!r}.")
@@ -38,7 +41,8 @@ def export(
     if not names:
         raise fail("--functions names no function.")
     model = derived(load_target(target, base))
-    paths = model.export_c(folder, names, "float" if precision == "float" else "double", footprint)
+    with working("writing C"):
+        paths = model.export_c(folder, names, "float" if precision == "float" else "double", footprint)
     for path in paths:
         console().print(str(path), highlight=False)
     console().print(f"check it with: make -C {folder} test", highlight=False)

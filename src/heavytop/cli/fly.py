@@ -56,9 +56,13 @@ def fly(
 
     Without arguments a quadcopter flies a looping.
 
-    Examples: `heavytop fly`, `heavytop fly tricopter hover-roll`, `heavytop fly quadcopter eight --wind 4 --noise 1`,
-    `heavytop fly hummingbird eight --law robust --rotors --delay 0.02`,
-    `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
+    Examples:
+
+    - `heavytop fly`
+    - `heavytop fly tricopter hover-roll`
+    - `heavytop fly quadcopter eight --wind 4 --noise 1`
+    - `heavytop fly hummingbird eight --law robust --rotors --delay 0.02`
+    - `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
     """
     if listed:
         _list()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from heavytop.cli.choices import JSON, check_places
-from heavytop.cli.terminal import FAILURE, fail, reported
+from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 
 @reported
@@ -24,7 +24,11 @@ def plan(
 ) -> None:
     """Plan an optimal motion and report its duration, cost, accuracy and what limits it.
 
-    Examples: `heavytop plan gates --out gates.html`, `heavytop plan my_study.toml --save motion.nc`, `heavytop plan --list`
+    Examples:
+
+    - `heavytop plan gates --out gates.html`
+    - `heavytop plan my_study.toml --save motion.nc`
+    - `heavytop plan --list`
     """
     from heavytop.plan import problems
     from heavytop.plan.infeasible import InfeasibleError
@@ -53,7 +57,8 @@ def plan(
         from heavytop.show.page import write_page
         from heavytop.show.plan_report import plan_report
 
-        write_page(plan_report(found), out)
+        with working("writing the page"):
+            write_page(plan_report(found), out)
     if json:
         from heavytop.cli.data import print_json
 

@@ -9,7 +9,7 @@ import typer
 
 from heavytop.cli.choices import LIST_SYSTEMS, check_places, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, load_target
-from heavytop.cli.terminal import reported
+from heavytop.cli.terminal import reported, working
 
 
 @reported
@@ -22,7 +22,10 @@ def show(
 ) -> None:
     """Write a page of a system at rest with a slider for every joint.
 
-    Examples: `heavytop show robot.urdf --open`, `heavytop show furuta --out furuta.html`
+    Examples:
+
+    - `heavytop show robot.urdf --open`
+    - `heavytop show furuta --out furuta.html`
     """
     from heavytop import library
 
@@ -31,7 +34,8 @@ def show(
     page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
     model = derived(found, native=False)
     published = None if is_file(target) else library.start(target, model)
-    written = model.show(page, None if published is None else published[0])
+    with working("writing the page"):
+        written = model.show(page, None if published is None else published[0])
     typer.echo(f"wrote {written}")
     if browse:
         typer.launch(str(written))

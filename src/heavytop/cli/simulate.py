@@ -9,7 +9,7 @@ import typer
 
 from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, check_places, complete_integrator, complete_system
 from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, is_robot, load_target, names_of_file
-from heavytop.cli.terminal import FAILURE, fail, reported
+from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +54,10 @@ def simulate(
     The start is `start = (q0, v0)` of the file, or what --q and --v say, or a random one, or the published one of a built-in mechanism;
     otherwise the neutral configuration with every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
 
-    Examples: `heavytop simulate heavy-top --until 5 --v 0,15,-4`, `heavytop simulate my_robot.py --out run.nc --page run.html`
+    Examples:
+
+    - `heavytop simulate heavy-top --until 5 --v 0,15,-4`
+    - `heavytop simulate my_robot.py --out run.nc --page run.html`
     """
     from heavytop import library
     from heavytop.simulate import simulate as run_simulation
@@ -76,10 +79,12 @@ def simulate(
         run.save(out)
         written.append(out)
     if plot is not None:
-        run.plot(plot)
+        with working("drawing"):
+            run.plot(plot)
         written.append(plot)
     if page is not None:
-        run.show(page)
+        with working("writing the page"):
+            run.show(page)
         written.append(page)
     if json:
         from heavytop.cli.data import print_json, run_data

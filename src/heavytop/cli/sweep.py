@@ -30,6 +30,9 @@ def sweep(
     chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and tell what would be done.")] = False,
     page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
+    runs: Annotated[
+        int, typer.Option("--runs", help="With --page: 3-D pages of so many of its points, linked.", min=0)
+    ] = 0,
     point: Annotated[
         list[str] | None, typer.Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
     ] = None,
@@ -42,9 +45,12 @@ def sweep(
 
     Run the same command again after an interruption: what is in the store is not done again.
 
-    Examples: `heavytop sweep study.toml --store study.zarr --workers 8`, `heavytop sweep status study.zarr`,
-    `heavytop sweep show study.zarr --page study.html`,
-    `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
+    Examples:
+
+    - `heavytop sweep study.toml --store study.zarr --workers 8`
+    - `heavytop sweep status study.zarr`
+    - `heavytop sweep show study.zarr --page study.html`
+    - `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
     """
     if list_:
         _list()
@@ -53,11 +59,11 @@ def sweep(
     elif target == "status":
         _status(_needed(path, "status"))
     elif target == "show":
-        _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file)
+        _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file, runs)
     elif target == "rerun":
         _rerun(_needed(path, "rerun"), study_file, point or [], page)
     else:
-        _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page)
+        _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page, runs)
 
 
 def _needed(path: Path | None, what: str) -> Path:
@@ -83,12 +89,17 @@ def _run(
     chunk: int | None,
     dry_run: bool,
     page: Path | None,
+    runs: int,
 ) -> None:
     from heavytop.sweep import run_study
     from heavytop.sweep.study_file import load_study
 
     if resume and (store is None or not store.exists()):
-        raise fail(f"--resume needs a store that is there; {str(store) if store else 'none'} is not.")
+        raise fail(
+            "--resume needs a store: --store study.zarr."
+            if store is None
+            else f"--resume needs a store that is there; {store} is not."
+        )
     if workers is not None and scheduler is not None:
         raise fail("give either --workers (on this machine) or --scheduler (a cluster), not both.")
     made = load_study(file, chunk)
@@ -108,7 +119,7 @@ def _run(
         raise typer.Exit(INTERRUPTED) from None
     _summary(made.title, result)
     if page is not None:
-        typer.echo(f"page:  {result.show(page)}")
+        typer.echo(f"page:  {result.show(page, runs)}")
     if store is not None:
         typer.echo(f"store: {store}")
     if result.outcomes().get("failed"):
@@ -163,9 +174,10 @@ def _outcomes(result: Result) -> None:
 
 
 def _summary(title: str, result: Result) -> None:
-    import numpy as np
     from rich.markup import escape
     from rich.table import Table
+
+    from heavytop.sweep.boxes import spread
 
     table = Table(title=f"{title}: {result.points:,} points", title_justify="left")
     for column, justify in (
@@ -179,10 +191,9 @@ def _summary(title: str, result: Result) -> None:
     for name, array in result.data.data_vars.items():
         if name in ("outcome", "end_time", "cause") or array.dims != result.dims:
             continue
-        values = np.asarray(array.values, dtype=float)
-        values = values[np.isfinite(values)]
-        if len(values):
-            cells = (values.min(), np.median(values), values.max(), values.mean())
+        found = spread(result, str(name))
+        if found is not None:
+            cells = (found.least, found.median, found.largest, found.mean)
             unit = f" [{array.attrs['units']}]" if array.attrs.get("units") else ""
             table.add_row(escape(f"{name}{unit}"), *(f"{c:.4g}" for c in cells))
     console().print(table)
@@ -201,8 +212,10 @@ def _with_study(path: Path, study_file: Path | None) -> Result:
     return open_result(path, study)
 
 
-def _show(path: Path, page: Path, study_file: Path | None) -> None:
-    typer.echo(f"page: {_with_study(path, study_file).show(page)}")
+def _show(path: Path, page: Path, study_file: Path | None, runs: int) -> None:
+    if runs and study_file is None:
+        raise fail("--runs needs the study of the store: --study study.toml.")
+    typer.echo(f"page: {_with_study(path, study_file).show(page, runs)}")
 
 
 def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from heavytop.cli.terminal import fail, notice
+from heavytop.cli.terminal import fail, notice, working
 
 if TYPE_CHECKING:
     from heavytop.system import Model, System
@@ -58,7 +58,10 @@ def derived(found: System | Model, native: bool = True) -> Model:
     """The model of a system, or the model itself."""
     from heavytop.system import Model
 
-    return found if isinstance(found, Model) else found.derive(native=native)
+    if isinstance(found, Model):
+        return found
+    with working(f"deriving {found.name}"):
+        return found.derive(native=native)
 
 
 def system_of_file(path: Path) -> System | Model:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
@@ -21,11 +24,12 @@ FAILURE, MISUSE = 1, 2
 
 
 def console(stderr: bool = False) -> Console:
-    """A console; output to a file or pipe is 100 columns wide."""
+    """A console; output to a file or pipe is 100 columns wide, and nothing turns there, even where colours are forced (notebooks)."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False, emoji=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH)
+    if (sys.stderr if stderr else sys.stdout).isatty():
+        return Console(stderr=stderr, highlight=False, emoji=False)
+    return Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH, force_terminal=False)
 
 
 def fail(message: str, code: int = MISUSE) -> typer.Exit:
@@ -37,6 +41,17 @@ def fail(message: str, code: int = MISUSE) -> typer.Exit:
 def notice(message: str) -> None:
     """Print something worth knowing to stderr."""
     console(stderr=True).print(f"[dim]{_escaped(message)}[/]", soft_wrap=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say on a terminal what takes its time; elsewhere nothing."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield
+        return
+    with screen.status(_escaped(what)):
+        yield
 
 
 def _escaped(message: str) -> str:
@@ -65,3 +80,16 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
             raise fail(f"not enough memory: {error or 'the request is too large'}.") from None
 
     return run
+
+
+class Shell(typer.Typer):
+    """The commands, for terminals and files that cannot show every character, and disks that are full."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):  # a terminal or file in Latin-1 shows \u03b8 instead of an error
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            return super().__call__(*arguments, **named)
+        except OSError as error:  # of the help, which no command of ours prints
+            sys.exit(fail(f"cannot write: {error.strerror or error}.").exit_code)

@@ -60,6 +60,7 @@ def export_c(
     vectors: Mapping[str, Sequence[Array]] | None = None,
     tolerance: float | None = None,
     footprint: bool = False,
+    entries: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Path]:
     """Write ``NAME.c``, ``NAME.h``, ``test_NAME.c``, ``README.md`` and ``Makefile`` to a folder.
 
@@ -72,6 +73,7 @@ def export_c(
     vectors : function name -> one array (vectors, *shape) per input for the test; normal random numbers if not given.
     tolerance : of the test, relative to one plus the largest expected number of an output.
     footprint : measure code and stack size with arm-none-eabi-gcc and put them in the README.
+    entries : input -> what its entries are, for the README.
 
     Returns
     -------
@@ -111,7 +113,7 @@ def export_c(
         target = Path(folder)
         _refuse_foreign(target, [*texts, "README.md"])
     size = _measured(texts, label) if footprint else None
-    texts["README.md"] = _readme(items, label, precision, size)
+    texts["README.md"] = _readme(items, label, precision, size, entries or {})
     return write_set(target, texts, last=f"{label}.h")
 
 
@@ -293,7 +295,13 @@ clean:
 """
 
 
-def _readme(items: Sequence[_Item], label: str, precision: Precision, size: Footprint | None) -> str:
+def _readme(
+    items: Sequence[_Item],
+    label: str,
+    precision: Precision,
+    size: Footprint | None,
+    entries: Mapping[str, Sequence[str]],
+) -> str:
     lines = [
         f"# {label}",
         "",
@@ -311,9 +319,18 @@ def _readme(items: Sequence[_Item], label: str, precision: Precision, size: Foot
         shapes = ", ".join(texts[:split]), ", ".join(texts[split:])
         count = allocate(item.program).count
         lines.append(f"| `{item.name}` | {shapes[0]} | {shapes[1]} | {item.program.operations} | {count} |")
+    named = {name: texts for name, texts in entries.items() if texts}
+    if named:
+        lines += ["", "| input | entries, from index 0 on |", "| --- | --- |"]
+        lines += [f"| `{name}` | {', '.join(map(_plain, texts))} |" for name, texts in named.items()]
     if size is not None:
         lines += [
             "",
             f"Cortex-M7, -O2: {size.code} bytes of code, {size.stack} bytes of stack in the largest function.",
         ]
     return "\n".join([*lines, ""])
+
+
+def _plain(text: str) -> str:
+    """A name of the user in a cell of a table."""
+    return "`" + "".join(c if c.isprintable() and c not in "`|" else "_" for c in text) + "`"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, numbers
+from heavytop._arrays import Array
 from heavytop._likeness import Lasting
 from heavytop._travel import BoundHere
 from heavytop.compile.cache import Cache
@@ -229,9 +229,7 @@ class Kernel(BoundHere, Lasting):
                 if out is None:
                     return tuple([place.copy() for place in buffers.outputs])
                 return self._into(out, buffers.outputs, self._results)
-        self.signature.check_count(arguments)
-        given = zip(self.signature.inputs, arguments, strict=True)
-        arrays = [numbers(a, f"{label} of {self.signature.name}") for label, a in given]
+        arrays = self.signature.arrays(arguments)
         return self._many(arrays, self.signature.batch(arrays), out)
 
     def _into(

@@ -111,11 +111,11 @@ def _sizes(pairs: Any) -> dict[str, int]:
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**48:
-        raise ValueError(f"odd metadata: {value!r} is no count")
+        raise ValueError(f"odd metadata: {value!r} is not a count")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"odd metadata: {value!r} is no name")
+        raise ValueError(f"odd metadata: {value!r} is not a name")
     return value

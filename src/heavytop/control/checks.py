@@ -41,7 +41,9 @@ def check_law(law: Law) -> InputRank:
     _moves(law, values["H"])
     if law.limits is not None and not model.is_constrained:
         _rest_within_limits(law, values["B"][0])
-    return InputRank.of(values["H"], np.nan_to_num(values["pivots"]), not depends_on(H, s.actual.q))
+    return InputRank.of(
+        values["H"], np.nan_to_num(values["pivots"], posinf=0.0, neginf=0.0), not depends_on(H, s.actual.q)
+    )
 
 
 def _positive(matrices: np.ndarray, what: str, names: tuple[str, ...], strict: bool) -> None:

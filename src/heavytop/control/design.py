@@ -1,4 +1,4 @@
-"""A prototype for any system: moments whose law has given poles at a configuration of rest.
+"""A prototype for any system: moments whose law has given poles at a configuration of rest or along a steady motion.
 
 The unknowns are totals, centres and moments about the centre of the inertia, damping and stiffness of chosen bodies, in a form that keeps
 every distribution positive: t = t0 e^x, c = c0 + l x, S = L L^T with L = (diag(e^x) + lower triangle) scaled. The poles of the law are
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Floats
-from heavytop.control.rest_loop import RestLoop, numeric, ordered
+from heavytop.control.deviations import moments_of
+from heavytop.control.rest_loop import RestLoop, ahead, check_steady, numeric, ordered
 from heavytop.errors import ControlError, unknown_name
-from heavytop.geometry import so3
+from heavytop.geometry import se3, so3
 from heavytop.system.moments import Moments, Stiffness
 from heavytop.system.names import WORLD
 
@@ -48,13 +49,13 @@ class Design:
     Attributes
     ----------
     asked, achieved : (n,) poles of the deviations that the inputs reach, paired. fixed : (m,) poles that no input changes.
-    q : (nq,) the configuration of rest.
+    q : (nq,) the configuration of rest. v : (nv,) the velocity of the steady motion; None: rest.
 
     Examples
     --------
     >>> told = Design(np.array([-2.0 + 0j]), np.array([-2.5 + 0j]), np.array([0j]), np.zeros(1))
     >>> print(told.report())
-    asked   -2.0000   +0.0000i   got   -2.5000   +0.0000i   cannot be had
+    asked   -2.0000   +0.0000i   got   -2.5000   +0.0000i   out of reach
     fixed    0.0000   +0.0000i   no input changes it
     """
 
@@ -62,6 +63,7 @@ class Design:
     achieved: np.ndarray
     fixed: np.ndarray
     q: Floats
+    v: Floats | None = None
 
     @property
     def missed(self) -> np.ndarray:
@@ -76,7 +78,7 @@ class Design:
     def report(self) -> str:
         """Each asked pole with what it became, and the poles that are out of reach."""
         rows = [
-            f"asked {_pole(a)}   got {_pole(g)}{'   cannot be had' if m else ''}"
+            f"asked {_pole(a)}   got {_pole(g)}{'   out of reach' if m else ''}"
             for a, g, m in zip(self.asked, self.achieved, self.missed, strict=True)
         ]
         rows += [f"fixed {_pole(p)}   no input changes it" for p in self.fixed]
@@ -90,6 +92,7 @@ def _pole(p: complex) -> str:
 def design(
     model: Model,
     q: Any = None,
+    v: Any = None,
     poles: Sequence[complex] | complex | None = None,
     weights: Weights | None = None,
     bodies: Sequence[str] | None = None,
@@ -104,7 +107,9 @@ def design(
     for name in chosen:
         if name not in inertias:
             raise unknown_name("body with inertia", name, inertias)
-    loop = RestLoop.at(model, q)
+    if not chosen:
+        raise ControlError("bodies=() leaves no body whose damping and stiffness could be chosen: name at least one.")
+    loop = RestLoop.at(model, q, v)
     Q = loop.reached
     asked = _asked(loop, poles, weights)
     others = {b: m for b, m in inertias.items() if b not in chosen}
@@ -122,7 +127,12 @@ def design(
     made = Prototype(*parts)
     F = loop.gain(*loop.matrices(made))
     achieved = np.linalg.eigvals(Q.T @ (loop.A + loop.B @ F) @ Q)
-    result = Design(asked, paired(achieved, asked), loop.fixed_poles, loop.q)
+    moves = bool(np.any(loop.v))
+    result = Design(asked, paired(achieved, asked), loop.fixed_poles, loop.q, loop.v if moves else None)
+    if moves:
+        later = RestLoop.at(model, ahead(model, loop.q, loop.v), loop.v)
+        F_later = later.gain(*later.matrices(made))
+        check_steady(model, loop.in_joints(loop.A + loop.B @ F), later.in_joints(later.A + later.B @ F_later))
     if np.max(np.real(result.achieved)) >= 0:
         raise ControlError(
             f"no prototype of {model.name!r} with these poles was found; the best one is unstable:\n{result.report()}"
@@ -135,7 +145,7 @@ def _asked(loop: RestLoop, poles: Sequence[complex] | complex | None, weights: W
     Q, name = loop.reached, loop.model.name
     count = Q.shape[1]
     if (poles is None) == (weights is None):
-        raise ControlError("give either poles=... or weights=..., which poles follow from.")
+        raise ControlError("give either poles=... or weights=..., from which the poles follow.")
     if not count:
         raise ControlError(f"the inputs of {name!r} move nothing at this configuration, to first order.")
     if weights is not None:
@@ -172,9 +182,10 @@ def paired(values: np.ndarray, asked: np.ndarray) -> np.ndarray:
     result[rows] = values[columns]
     for pole in np.unique(np.round(asked, 9)):
         same = np.abs(asked - pole) < 1e-6 * np.abs(pole)
+        count = np.sum(same)
         spread = np.max(np.abs(result[same] - np.mean(result[same])))
-        if np.sum(same) > 1 and spread < 0.05 * abs(pole):
-            # eigenvalues of a cluster of m scatter by the m-th root of rounding around their mean
+        # eigenvalues of a cluster of m scatter by the m-th root of rounding around their mean
+        if count > 1 and spread < max(0.05, 3 * 1e-15 ** (1 / count)) * abs(pole):
             result[same] = np.mean(result[same])
     return result
 
@@ -211,17 +222,19 @@ class _Problem:
     ) -> None:
         self.loop, self.base, self.asked = loop, base, asked
         self.count = len(bodies)
-        self.shifts = np.array([loop.shift((WORLD, b)) for b in bodies])  # (n, 6, nw)
-        self.jacobians = self.shifts @ loop.joint_rows  # (n, 6, nv)
-        self.fixed = loop.weighed({(WORLD, b): m for b, m in others.items()}) @ loop.joint_rows
+        pairs = [(WORLD, b) for b in bodies]
+        self.jacobians = np.array([loop.jacobian(pair) for pair in pairs])  # (n, 6, nv)
+        # (3, n, nx, 4, 4): what particles of the inertia, the damping and the stiffness see of x
+        self.seen = np.swapaxes(np.array([loop.deviations(pair) for pair in pairs]), 0, 1)
+        self.fixed = loop.mass_matrix(others)
+        self.fixed_bias = loop.bias({(WORLD, b): m for b, m in others.items()}, "acceleration")
         mean = float(np.exp(np.mean(np.log(np.abs(asked)))))
         angles = np.linspace(0.0, 0.5 * np.pi, 5)
         radii = mean * np.array([0.3, 0.7, 1.5, 3.0])
         self.far = np.outer(radii, np.exp(1j * angles)).ravel()
-        turns = np.exp(2j * np.pi * np.array([0.12, 0.47, 0.83]))
-        self.near = np.concatenate(
-            [p + AROUND * abs(p) * turns for p in np.unique(np.round(asked[np.imag(asked) >= 0], 6))]
-        )
+        # around a pole of higher multiplicity more points, so that they determine p
+        upper, counts = np.unique(np.round(asked[np.imag(asked) >= 0], 6), return_counts=True)
+        self.near = np.concatenate([p + AROUND * abs(p) * _turns(2 + n) for p, n in zip(upper, counts, strict=True)])
 
     def distributions(self, x: Floats) -> list[list[tuple[float, Floats, Floats]]]:
         """Total, centre and moment about the centre of inertia, damping and stiffness (3), body by body (n)."""
@@ -249,19 +262,21 @@ class _Problem:
             slopes[4 + j, 3:, 3:] = root @ L.T + L @ root.T
         return slopes
 
-    def _sums(self, x: Floats) -> list[Floats]:
-        """sum J^T X J_w (nv, nw) of inertia, damping and stiffness."""
-        sums = []
-        for row in self.distributions(x):
-            matrices = np.array([_matrix(t, so3.wed(c), S) for t, c, S in row])
-            sums.append(np.sum(np.swapaxes(self.jacobians, 1, 2) @ matrices @ self.shifts, axis=0))
-        return sums
+    def _sums(self, x: Floats) -> tuple[Floats, Floats]:
+        """Mbar (nv, nv) and C (nv, nx)."""
+        Mbar, bias = self.fixed, self.fixed_bias
+        for k, row in enumerate(self.distributions(x)):
+            for i, (t, c, S) in enumerate(row):
+                J, X = self.jacobians[i], _matrix(t, so3.wed(c), S)
+                bias = bias + J.T @ se3.vee2(self.seen[k, i] @ moments_of(X)).T
+                if k == 0:
+                    Mbar = Mbar + J.T @ X @ J
+        return Mbar, bias
 
     def gain(self, x: Floats) -> tuple[Floats, Floats]:
         """F and Mbar."""
-        loop, (inertia, damping, stiffness) = self.loop, self._sums(x)
-        Mbar = inertia @ loop.joint_rows + self.fixed
-        return loop.gain(Mbar, damping @ loop.joint_rows @ loop.velocity, stiffness @ loop.displacement), Mbar
+        Mbar, bias = self._sums(x)
+        return self.loop.gain(Mbar, bias), Mbar
 
     def closed(self, x: Floats) -> Floats:
         """A + B F in the deviations that the inputs reach."""
@@ -283,19 +298,20 @@ class _Problem:
         return np.concatenate([np.real(wrong), np.imag(wrong), stay * (x - start)])
 
     def jacobian(self, x: Floats, start: Floats, far: bool, stay: float) -> Floats:
-        """Derivative of the residual: d log p = -tr((s - A)^-1 dA) and H dF = -N^T (dMbar (a_x + N F) + dDbar v_x + dKbar delta_x)."""
+        """Derivative of the residual: d log p = -tr((s - A)^-1 dA) and H dF = -N^T (dMbar (a_x + N F) + dC)."""
         loop, points = self.loop, self.far if far else self.near
         F, Mbar = self.gain(x)
-        Q, N, R = loop.reached, loop.directions, loop.joint_rows
+        Q, N = loop.reached, loop.directions
         closed = Q.T @ (loop.A + loop.B @ F) @ Q
         solved = np.linalg.solve(points[:, None, None] * np.eye(len(closed)) - closed, Q.T @ loop.B + 0j)
         Y = Q @ solved @ (np.linalg.pinv(N.T @ Mbar @ N, rcond=1e-12, hermitian=True) @ N.T)  # (m, nx, nv)
-        sees = (R @ (loop.by_x + N @ F), R @ loop.velocity, loop.displacement)  # (nw, nx) each
         slope = np.empty((len(points), 3, self.count, NUMBERS), dtype=complex)
-        for k, seen in enumerate(sees):
-            for i in range(self.count):
-                turned = self.shifts[i] @ seen @ Y @ self.jacobians[i].T  # (m, 6, 6)
-                slope[:, k, i] = np.einsum("jab,mba->mj", self._slopes(x, k, i), turned)
+        for i, J in enumerate(self.jacobians):
+            back = Y @ J.T  # (m, nx, 6)
+            for k in range(3):
+                seen = self.seen[k, i] + (se3.wed((J @ (loop.by_x + N @ F)).T) if k == 0 else 0.0)
+                forces = se3.vee2(seen[:, None] @ moments_of(self._slopes(x, k, i)))  # (nx, 10, 6)
+                slope[:, k, i] = np.einsum("mxa,xja->mj", back, forces)
         slope = slope.reshape(len(points), -1)
         if not far:
             slope = self.values(x, points)[:, None] * slope
@@ -321,6 +337,11 @@ class _Problem:
         if best is None:
             raise ControlError("no prototype was found: the closed loop is not finite from any start.")
         return best
+
+
+def _turns(count: int) -> np.ndarray:
+    """Unit numbers (count,) all around, none the conjugate of another."""
+    return np.exp(2j * np.pi * (np.arange(count) + 0.36) / count)
 
 
 def _matrix(t: float, w: Floats, S: Floats) -> Floats:

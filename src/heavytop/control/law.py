@@ -21,7 +21,16 @@ from heavytop.control.checks import check_law
 from heavytop.control.integral import Integral, integral_symbols
 from heavytop.control.law_terms import LawTerms
 from heavytop.control.rank import LOST, InputRank
-from heavytop.control.rest_loop import RestLoop, UnstableWarning, unstable
+from heavytop.control.rest_loop import (
+    RestLoop,
+    UnstableWarning,
+    ahead,
+    check_steady,
+    holding_inputs,
+    ordered,
+    steady_velocity,
+    unstable,
+)
 from heavytop.control.samples import sample_configurations
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.system.model import Model
@@ -33,6 +42,8 @@ if TYPE_CHECKING:
     from heavytop.control.reference import Reference
 
 Parameters = Mapping[str, Any] | None
+Place = Array | tuple[Array, Array] | None
+"""Where a law is made for: a configuration of rest q, or a steady motion (q, v)."""
 
 
 class FeedbackLaw(BaseController, Lasting, Shown):
@@ -224,7 +235,7 @@ class Law(FeedbackLaw):
         limits: Limits | None,
         integrals: Sequence[Integral],
         metric: str = "prototype",
-        at: Array | None = None,
+        at: Place = None,
     ) -> None:
         if metric not in METRICS:
             raise ControlError(
@@ -244,7 +255,9 @@ class Law(FeedbackLaw):
         self._bias, self._z_rate = bias, rates
         self._bounds = None if limits is None else limits.bounds(self.model)
         self.rank: InputRank | None = check_law(self)
-        self.at = None if at is None else self.model.coordinates.check(at, "at")
+        q, v = at if isinstance(at, tuple) and len(at) == 2 and np.ndim(at[0]) else (at, None)
+        self.at = None if q is None else self.model.coordinates.check(q, "at")
+        self.at_velocity = None if v is None or self.at is None else steady_velocity(self.model, self.at, v)
         self._tell_unstable()
 
     @property
@@ -258,10 +271,11 @@ class Law(FeedbackLaw):
     def _rest(self) -> RestLoop:
         return RestLoop.at(self.model, self.at)
 
-    def poles(self, q: Array | None = None) -> np.ndarray:
+    def poles(self, q: Array | None = None, v: Array | None = None) -> np.ndarray:
         """Poles (n,) of the closed loop at rest, slowest first, without limits and integrals (1/s).
 
-        At the configuration ``q`` (nq,); None: the one the law is made for, ``at``, by default the neutral one.
+        At the configuration ``q`` (nq,); None: where the law is made for, ``at``, by default the neutral configuration. With ``v`` (nv,)
+        along the steady motion with this velocity, about (q, v).
 
         Raises
         ------
@@ -276,8 +290,38 @@ class Law(FeedbackLaw):
         >>> energy_law(craft.model, craft.prototype).poles()[:3].round(2)
         array([-2.+0.j, -2.+0.j, -2.+0.j])
         """
-        rest = self._rest if q is None else RestLoop.at(self.model, q)
+        if q is None and v is None:
+            v = self.at_velocity
+        place = self.at if q is None else self.model.coordinates.check(q, "q")
+        if v is not None and np.any(v):
+            return self._poles_along(self.model.neutral() if place is None else place, v)
+        rest = self._rest if q is None else RestLoop.at(self.model, place)
         return rest.poles(self.prototype, self.metric)
+
+    def _poles_along(self, q: Array, v: Array) -> np.ndarray:
+        """Those of the linearised law itself: what laws call the velocity error differs where the reference moves."""
+        v = steady_velocity(self.model, q, v)
+        here = self._linear_along(q, v)
+        later = ahead(self.model, q, v)
+        check_steady(self.model, here[1], self._linear_along(later, v)[1])
+        return ordered(np.linalg.eigvals(here[0]))
+
+    def _linear_along(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A of the closed loop about (q, v), without integrals, and the same as matrix of velocities of joints."""
+        from heavytop.control.analysis import linearize
+        from heavytop.control.reference import Reference
+
+        model = self.model
+        holding_inputs(model, q, v)
+
+        def frozen(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            given = [np.broadcast_to(x, (*t.shape, len(x))) for x in (q, v, np.zeros(model.nv))]
+            return given[0], given[1], given[2]
+
+        closed = linearize(model, self.with_reference(Reference(model, frozen)), q, v).A
+        states = len(closed) - self.state_size
+        A = closed[:states, :states]
+        return A, A if states == 2 * model.nv else RestLoop.at(model, q, v).in_joints(A)
 
     def _tell_unstable(self) -> None:
         """Warn if the law does not hold the configuration it is made for."""
@@ -290,9 +334,11 @@ class Law(FeedbackLaw):
         bad = unstable(poles)
         if not len(bad):
             return
+        what = "the neutral configuration" if self.at is None else "its configuration"
+        what = what if self.at_velocity is None else "its steady motion"
         listed = ", ".join(f"{p.real:.3g}{p.imag:+.3g}i" if p.imag else f"{p.real:.3g}" for p in bad)
         warnings.warn(
-            f"the {self.kind} law of {self.model.name!r} does not hold {'the neutral configuration' if self.at is None else 'its configuration'}: "
+            f"the {self.kind} law of {self.model.name!r} does not hold {what}: "
             f"unstable poles {listed} 1/s. Prototype.for_model(model, q, poles=...) makes a prototype with the poles you ask for; "
             "give at=q if the law is meant for another configuration.",
             UnstableWarning,
@@ -360,13 +406,12 @@ class Law(FeedbackLaw):
         H = self._effect(self.model.coordinates.check(q, "q"), self.model.parameter_vector(parameters))[0]
         shares, directions = rank.shares(H)
         told = []
-        for share, direction in zip(shares, directions.T, strict=True):
-            if share < LOST:
-                large = np.max(np.abs(direction))
-                first = next(x for x in direction if abs(x) > 0.05 * large)
-                terms = [(x / first, n) for x, n in zip(direction, names, strict=True) if abs(x) > 0.05 * large]
-                words = " ".join(f"{'+' if x > 0 else '-'} {_factor(x)}{n!r}" for x, n in terms)
-                told.append(words.removeprefix("+ "))
+        for direction in rank.lost(shares, directions).T:
+            large = np.max(np.abs(direction))
+            first = next(x for x in direction if abs(x) > 0.05 * large)
+            terms = [(x / first, n) for x, n in zip(direction, names, strict=True) if abs(x) > 0.05 * large]
+            words = " ".join(f"{'+' if x > 0 else '-'} {_factor(x)}{n!r}" for x, n in terms)
+            told.append(words.removeprefix("+ "))
         return tuple(told)
 
     @property
@@ -388,17 +433,21 @@ class Law(FeedbackLaw):
         """Desired acceleration ``a_d`` (..., nv), energy ``W`` (J), ``dissipation`` (W) and ``defect`` (W) at a state, and what the inputs can do.
 
         ``rank`` (...) is the number of independent directions of the inputs, ``shares`` (..., nu) how much of its usual effect each direction has,
-        ascending, and ``lost`` (..., nu) the weakest direction where it is lost, else zero; :meth:`lost_directions` says it in words.
+        ascending, and ``lost`` (..., nu) the weakest direction where it is lost, else zero; :meth:`lost_directions` says it in words. Spare
+        inputs have shares of zero everywhere; nothing is lost by that.
 
         Where the prototype equation is realised in full, ``W' = -dissipation + defect`` for the energy-based law. The defect is
         nan for the laws that have no such balance.
         """
         arguments = self._arguments(q, v, q_R, v_R, a_R, z, parameters)
         told = dict(zip(self.traced_diagnostics.outputs, self._diagnostics_kernel(*arguments), strict=True))
-        shares, directions = self._known_rank.shares(self._effect(arguments[0], arguments[5])[0])
-        kept = shares >= LOST
-        told["rank"], told["shares"] = np.sum(kept, axis=-1), shares
-        told["lost"] = np.where(kept[..., :1], 0.0, directions[..., :, 0])
+        rank = self._known_rank
+        shares, directions = rank.shares(self._effect(arguments[0], arguments[5])[0])
+        told["rank"], told["shares"], told["lost"] = np.sum(shares >= LOST, axis=-1), shares, np.zeros(shares.shape)
+        for place in np.ndindex(shares.shape[:-1]):
+            missing = rank.lost(shares[place], directions[place])
+            if missing.shape[1]:
+                told["lost"][place] = missing[:, 0]
         return told
 
 

@@ -23,7 +23,7 @@ from heavytop.control.body import body_bias, body_dissipation, body_energy
 from heavytop.control.checks import check_model
 from heavytop.control.energy import EnergyBlock, Transport, default_blocks
 from heavytop.control.integral import Integral
-from heavytop.control.law import Law
+from heavytop.control.law import Law, Place
 from heavytop.control.law_terms import LawTerms
 from heavytop.control.particle import particle_bias, particle_dissipation, particle_energy
 from heavytop.control.prototype import Prototype
@@ -42,7 +42,7 @@ def particle_law(
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
     metric: str = "prototype",
-    at: Array | None = None,
+    at: Place = None,
 ) -> Law:
     """The particle-based law: every particle of the prototype is drawn to its own place on the reference.
 
@@ -54,8 +54,8 @@ def particle_law(
     integral : integral action, one term or several.
     metric : whose masses measure how far an acceleration is from the desired one, where the inputs cannot produce that: those of the
         "prototype" or of the "model".
-    at : configuration of rest (nq,) the law is made for, whose poles ``law.poles()`` tells; an :class:`.UnstableWarning` says if it is not
-        held. None: the neutral one, if inputs can hold it.
+    at : configuration of rest (nq,) the law is made for, whose poles ``law.poles()`` tells, or a steady motion (q, v); an
+        :class:`.UnstableWarning` says if it is not held. None: the neutral configuration, if inputs can hold it.
 
     Notes
     -----
@@ -83,7 +83,7 @@ def body_law(
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
     metric: str = "prototype",
-    at: Array | None = None,
+    at: Place = None,
 ) -> Law:
     """The body-based law: the error pose of every body moves like a free body with springs and dampers.
 
@@ -114,7 +114,7 @@ def energy_law(
     transport: str = "product",
     blocks: Sequence[EnergyBlock] | None = None,
     metric: str = "prototype",
-    at: Array | None = None,
+    at: Place = None,
 ) -> Law:
     """The energy-based law: the velocity error is a tangent vector, so the energy balance is exact. Recommended.
 
@@ -154,7 +154,7 @@ def _law(
     limits: LimitsLike,
     integral: Integral | Sequence[Integral],
     metric: str,
-    at: Array | None,
+    at: Place,
 ) -> Law:
     given = Limits.of(limits)
     make = TiltingLaw if isinstance(given, TiltLimits) else Law

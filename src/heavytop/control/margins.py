@@ -164,7 +164,7 @@ def loop_matrices(law: FeedbackLaw, reference: Reference, t: float) -> tuple[np.
     u = law(q, v, q, v, a)
     held = Feedback(lambda q: u + 0.0 * q[0], ("q",))
     free = linearize(model, held, q, v, t).A
-    states = 2 * model.nv
+    states = len(free)  # with loops and constraints fewer than 2 nv, with a basis more
     open_loop = closed.copy()
     open_loop[:states, :states] = free
     open_loop[:states, states:] = 0.0

@@ -33,7 +33,8 @@ class Noisy(Wrapper):
     Parameters
     ----------
     model : whose state is measured.
-    configuration, velocity : standard deviations, one number or (nv,), in the units of the velocity coordinates (m, rad; m/s, rad/s).
+    configuration, velocity : standard deviations, one number or one per velocity, in their units (m, rad; m/s, rad/s); with a basis those of the
+        configuration are along the velocities of joints.
     seed : of the noise: the same in every run.
     members : batch axes whose members have noise of their own, for example (200,); default: all share it.
     period : s between independent measurements; default: the sample period of the simulation. Needed for continuous control.
@@ -67,15 +68,18 @@ class Noisy(Wrapper):
         if period is not None and not period > 0:
             raise ControlError(f"the period of noise must be positive, got {period}.")
         sides = []
-        for what, value in (("configuration", configuration), ("velocity", velocity)):
+        self._sizes = (model.coordinates.nv, model.nv)
+        for what, value, size in zip(
+            ("configuration", "velocity"), (configuration, velocity), self._sizes, strict=True
+        ):
             array = np.asarray(value, dtype=float)
-            if array.shape not in ((), (model.nv,)):
-                raise wrong_shape(f"noise of the {what}", (model.nv,), array.shape)
+            if array.shape not in ((), (size,)):
+                raise wrong_shape(f"noise of the {what}", (size,), array.shape)
             if not np.all(array >= 0):
                 raise ControlError(f"the standard deviation of the {what} must not be negative, got {array.tolist()}.")
-            sides.append(np.broadcast_to(array, (model.nv,)))
+            sides.append(np.broadcast_to(array, (size,)))
         self.deviation = np.concatenate(sides)
-        self.own_signal_size = 2 * model.nv
+        self.own_signal_size = sum(self._sizes)
 
     @property
     def depends_on_period(self) -> bool:
@@ -83,7 +87,7 @@ class Noisy(Wrapper):
         return self.period is None
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:
-        """The noise at the times (n, *members, 2 nv)."""
+        """The noise at the times (n, *members, sizes of configuration and velocity)."""
         period = self.period or self.sample_time
         if period is None:
             raise ControlError(
@@ -106,7 +110,7 @@ class Noisy(Wrapper):
                 f"the noise was made for {self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv}; {at.model.name!r} has "
                 f"nq = {at.model.nq}, nv = {at.model.nv}. Put Noisy inside the wrapper that hides the rest of the plant."
             )
-        eps, dv = split(at.signal, (self.model.nv, self.model.nv))
+        eps, dv = split(at.signal, self._sizes)
         return {"q": self.model.coordinates.retract(at.q, eps), "v": at.v + dv}
 
 
@@ -184,7 +188,7 @@ class OnPart(Wrapper):
         """The part."""
         if model.nq < self.model.nq or model.nv < self.model.nv:
             raise ControlError(
-                f"{self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv} is no part of {model.name!r} with "
+                f"{self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv} is not part of {model.name!r} with "
                 f"nq = {model.nq}, nv = {model.nv}."
             )
         return self.model

@@ -25,8 +25,8 @@ def needed_inputs(
     --------
     >>> import heavytop as ht
     >>> quad = ht.library.quadcopter().derive()
-    >>> needed_inputs(quad, quad.neutral(), np.zeros(6), np.zeros(6)).round(4)
-    array([2.2073, 2.2072, 2.2073, 2.2072])
+    >>> needed_inputs(quad, quad.neutral(), np.zeros(6), np.zeros(6)).round(3)
+    array([2.207, 2.207, 2.207, 2.207])
     """
     force, B = model.inverse_dynamics(q, v, a, parameters), model.input_matrix(q, parameters)
     if model.is_constrained:

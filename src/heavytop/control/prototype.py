@@ -126,6 +126,7 @@ class Prototype:
         cls,
         model: Model,
         q: Array | None = None,
+        v: Array | None = None,
         *,
         poles: Sequence[complex] | complex | None = None,
         weights: Weights | None = None,
@@ -140,6 +141,8 @@ class Prototype:
         ----------
         model : of the plant, with loops, velocity constraints or a basis if it has them.
         q : configuration of rest (nq,) that inputs can hold; None: the neutral one. :func:`.equilibrium` finds others.
+        v : velocity (nv,) of a steady motion in place of rest, such as that of a car at speed: the poles are then those of :func:`.particle_law`
+            along it. The velocity coordinates must be constant, and the equations must not change along the motion.
         poles : of the deviations that the inputs reach (1/s), complex ones in conjugate pairs; one number for all.
         weights : instead, of deviations and inputs; the poles are then those of the linear-quadratic regulator.
         bodies : that get damping, stiffness and an inertia of choice; None: all with inertia. Leave out wheels that spin.
@@ -165,7 +168,7 @@ class Prototype:
         """
         from heavytop.control.design import design
 
-        parts, found = design(model, q, poles, weights, bodies)
+        parts, found = design(model, q, v, poles, weights, bodies)
         if not quiet:
             print(found.report())
         return cls(parts["inertia"], parts["damping"], parts["stiffness"], found)

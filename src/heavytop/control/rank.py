@@ -5,10 +5,12 @@ near such a place no u that grows without bound. Both give Tikhonov's regularisa
 
     u_0 = 0,     u_k+1 = u_k + (H + eps R)^-1 (g - H u_k),     k < STEPS.
 
-R is the mean of H over random configurations: it is what "large" means for this model, direction by direction. Where inputs depend on each
-other in every configuration, R is filled up in those directions, so that the least inputs are taken. A direction whose share lambda of
-its usual effect (H x = lambda R x) is large keeps all but (eps / (lambda + eps))^STEPS of its input; one that is lost gets none, and no
+R is the mean of H over random configurations: it is what "large" means for this model, direction by direction. A direction whose share
+lambda of its usual effect (H x = lambda R x) is large keeps all but (eps / (lambda + eps))^STEPS of its input; one that is lost gets none, and no
 input exceeds what a direction of share eps would need.
+
+Changes Z of the inputs that do nothing anywhere (six rotors on one hull) need no regularisation: R is filled up there, the least inputs are
+u = Y w with Z^T R Y = 0, and w solves the smaller equations Y^T H Y w = Y^T g.
 """
 
 from __future__ import annotations
@@ -17,14 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, is_symbolic, to_sx
+from heavytop._arrays import Array, Floats, is_symbolic, to_sx, transpose
 from heavytop.system.solve import solve_definite, symmetric
 
 DAMPING = 1e-5
 """eps: share of the usual effect of a direction at which half of its input is given up in each step."""
 STEPS = 4
 SHARING, SHARING_STEPS = 1e-3, 8
-"""The same where inputs are redundant everywhere: rounding in what they do not do grows by 1 / eps."""
+"""The same where inputs are redundant everywhere, each place in its own way: rounding in what they do not do grows by 1 / eps."""
 LOST = 1e-4
 """Share of its usual effect below which a direction of the inputs counts as lost."""
 DEPENDENT = 1e-9
@@ -41,14 +43,22 @@ class InputRank:
     spare : Z (nu, k): changes of the inputs that do nothing, in any configuration.
     pivots : (nu,) of the elimination of H, the mean of the samples; where one falls far below, rank is being lost.
     constant : whether H is the same in all configurations: then no rank is ever lost.
-    is_redundant : whether inputs depend on each other in every configuration, always alike or not.
+    redundant : how many directions of the inputs do nothing in every configuration, always the same ones or not.
+    used : Y (nu, r), the inputs without the spare ones, and reduced : the same for them; None: there are no spare ones.
     """
 
     usual: Floats
     spare: Floats
     pivots: Floats
     constant: bool
-    is_redundant: bool
+    redundant: int
+    used: Floats | None = None
+    reduced: InputRank | None = None
+
+    @property
+    def is_redundant(self) -> bool:
+        """Whether inputs depend on each other in every configuration."""
+        return self.redundant > 0
 
     @classmethod
     def of(cls, H: Floats, pivots: Floats, constant: bool) -> InputRank:
@@ -68,10 +78,22 @@ class InputRank:
         filled = mean + np.outer(size, size) * (Z @ Z.T)
         usual = 0.5 * (filled + filled.T)
         ranks = [np.sum(_shares(one, usual)[0] > DEPENDENT) for one in H]
-        return cls(usual, Z / size[:, None], np.mean(pivots, axis=0), constant, bool(max(ranks) < len(mean)))
+        Z, redundant = Z / size[:, None], len(mean) - int(max(ranks))
+        if not Z.shape[1]:
+            return cls(usual, Z, np.mean(pivots, axis=0), constant, redundant)
+        # Y^T R Y = 1: the right singular vectors behind those of Z^T L, with R = L L^T
+        L = np.linalg.cholesky(usual)
+        Y = np.linalg.solve(L.T, np.linalg.svd(Z.T @ L)[2][Z.shape[1] :].T)
+        small = Y.T @ H @ Y
+        reduced = cls.of(small, np.array([eliminated_pivots(one) for one in small]), constant)
+        return cls(usual, Z, np.mean(pivots, axis=0), constant, redundant, Y, reduced)
 
     def solve(self, H: Array, g: Array) -> Array:
         """u (nu,) with H u = g where that determines it, the least one or a bounded one elsewhere."""
+        if self.used is not None and self.reduced is not None:
+            Y = self.used
+            w = self.reduced.solve(symmetric(transpose(Y) @ H @ Y), np.matvec(transpose(Y), g))
+            return np.matvec(Y, w)
         if self.is_redundant:
             return self.damped(H, g, SHARING, SHARING_STEPS)
         if self.constant or not is_symbolic(H):
@@ -111,6 +133,21 @@ class InputRank:
         """Shares lambda (..., nu) of their usual effect, ascending, and the directions (..., nu, nu) of the inputs, as columns."""
         return _shares(H, self.usual)
 
+    def lost(self, shares: Floats, directions: Floats) -> Floats:
+        """Directions (nu, k) that do something as a rule and nothing here, from :meth:`shares` of one configuration.
+
+        Where as many directions do nothing as everywhere, none is lost.
+        """
+        idle = directions[:, shares < LOST]
+        if idle.shape[1] <= self.redundant:
+            return idle[:, :0]
+        Z = self.spare
+        if Z.shape[1] < max(self.redundant, 1):
+            return idle  # what is idle as a rule differs from place to place: it cannot be told apart
+        # less what is idle everywhere, in the metric of the usual effects
+        left = idle - Z @ np.linalg.solve(Z.T @ self.usual @ Z, Z.T @ self.usual @ idle)
+        return np.linalg.svd(left)[0][:, : idle.shape[1] - self.redundant]
+
 
 def _shares(H: Floats, usual: Floats) -> tuple[Floats, Floats]:
     """Solutions of H x = lambda R x, the directions x of length 1."""
@@ -118,6 +155,21 @@ def _shares(H: Floats, usual: Floats) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh(inverse @ H @ inverse.T)
     directions = inverse.T @ vectors
     return np.maximum(values, 0.0), directions / np.linalg.norm(directions, axis=-2, keepdims=True)
+
+
+def eliminated_pivots(H: Floats) -> Floats:
+    """The pivots (n,) of the elimination of a matrix of numbers; zero behind one that vanishes.
+
+    >>> eliminated_pivots(np.array([[4.0, 2.0], [2.0, 3.0]])).tolist()
+    [4.0, 2.0]
+    """
+    left, found = np.array(H, dtype=float), np.zeros(len(H))
+    for k in range(len(H)):
+        found[k] = left[k, k]
+        if not found[k] > 0.0:
+            break
+        left[k + 1 :] -= np.outer(left[k + 1 :, k] / found[k], left[k])
+    return found
 
 
 def pivots(H: Array) -> Array:

@@ -1,9 +1,11 @@
-"""Plant and prototype about a configuration of rest, to first order and in numbers: the poles of a law before it is used.
+"""Plant and prototype about rest or a steady motion, to first order and in numbers: the poles of a law before it is used.
 
 In the minimal tangent coordinates x = (xi, eta) of the plant, ``x' = A x + B u`` and its acceleration is ``a = a_x x + N u``. At rest the
-prototype equation of every law is ``Mbar a + Dbar v + Kbar delta = 0`` to first order, whence with H = N^T Mbar N
+prototype equation of every law is ``Mbar a + C x = 0`` to first order with ``C x = Dbar v + Kbar delta``, whence with H = N^T Mbar N
 
-    u = -H^+ N^T (Mbar a_x + Dbar v_x + Kbar delta_x) x.
+    u = -H^+ N^T (Mbar a_x + C) x.
+
+About a steady motion (a car at speed: the velocity coordinates are constant) C is that of the particle-based law, see :mod:`.deviations`.
 
 Everything but the moments of the prototype is computed once, so that a design can try thousands of prototypes.
 """
@@ -17,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Floats, is_symbolic, to_sx
+from heavytop.control.deviations import Deviations, deviations
 from heavytop.control.samples import sample_configurations
-from heavytop.errors import ControlError, HeavytopError
+from heavytop.errors import ControlError, HeavytopError, wrong_shape
 from heavytop.geometry import se3
 from heavytop.system import tangent
 from heavytop.system.names import WORLD
@@ -36,6 +39,8 @@ STEP = 1e-6
 """Displacement (m, rad) of the central differences of poses."""
 BALANCED = 1e-6
 """Share of the forces at rest that may be left unbalanced where the inputs hold a configuration."""
+SAME = 1e-5
+"""Relative change of the linear equations along a motion that counts as none."""
 UNREACHED = 1e-8
 """Relative size below which a direction counts as out of reach of the inputs."""
 
@@ -65,7 +70,7 @@ class Interpreted:
 
 @dataclass(frozen=True, eq=False)
 class RestLoop:
-    """The plant about rest at q (nq,) with the inputs u (nu,) that hold it.
+    """The plant about rest at q (nq,), or a steady motion with the velocity v (nv,), with the inputs u (nu,) that hold it.
 
     Attributes
     ----------
@@ -75,6 +80,7 @@ class RestLoop:
 
     model: Model
     q: Floats
+    v: Floats
     u: Floats
     A: Floats
     B: Floats
@@ -87,8 +93,8 @@ class RestLoop:
     names: tuple[str, ...]
 
     @classmethod
-    def at(cls, model: Model, q: Any = None) -> RestLoop:
-        """About q; None: the neutral configuration, with loops the first that closes.
+    def at(cls, model: Model, q: Any = None, v: Any = None) -> RestLoop:
+        """About q; None: the neutral configuration, with loops the first that closes. With v: about the steady motion with this velocity.
 
         Raises
         ------
@@ -100,8 +106,8 @@ class RestLoop:
         # Any: tangent asks only for what Interpreted hands on
         plain: Any = Interpreted(model)
         place = sample_configurations(model)[0] if q is None else model.coordinates.check(q, "q")
-        rest, p = np.zeros(model.nv), model.parameter_vector()
-        u = holding_inputs(model, place)
+        rest, p = steady_velocity(model, place, v), model.parameter_vector()
+        u = holding_inputs(model, place, rest)
         try:
             minimal = tangent.minimal_tangent(plain, place, rest, None, ())
             A, B = tangent.linearization(plain, place, rest, u, None, minimal)
@@ -112,7 +118,7 @@ class RestLoop:
         displacement = np.concatenate([minimal.D, np.zeros((minimal.D.shape[0], minimal.N.shape[1]))], axis=-1)
         rows = model.traced("joint_rows")(place, p)[0]
         by_x = np.concatenate([by_q, by_v], axis=-1)
-        return cls(model, place, u, A, B, by_x, by_u, velocity, displacement, minimal.N, rows, minimal.names)
+        return cls(model, place, rest, u, A, B, by_x, by_u, velocity, displacement, minimal.N, rows, minimal.names)
 
     @cached_property
     def _moved(self) -> dict[str, tuple[Floats, Floats]]:
@@ -140,34 +146,62 @@ class RestLoop:
         middle = se3.inverse(0.5 * (ahead + behind))
         return se3.vee(middle @ (ahead - behind) / (2 * STEP)).T
 
-    def matrices(self, prototype: Prototype) -> tuple[Floats, Floats, Floats]:
-        """Mbar (nv, nv), Dbar v_x (nv, nx) and Kbar delta_x (nv, nx) of a prototype without symbols."""
-        Mbar = self.weighed({(WORLD, b): m for b, m in prototype.inertia.items()}) @ self.joint_rows
-        damping = self.weighed(prototype.damping) @ self.joint_rows @ self.velocity
-        return Mbar, damping, self.weighed(prototype.stiffness) @ self.displacement
+    def deviations(self, pair: Pair) -> Deviations:
+        """What particles of a frame see of x; at rest without tracing anything."""
+        eps = self.shift(pair)
+        if np.any(self.v):
+            return deviations(
+                self.model, pair, self.q, self.v, eps @ self.displacement, self.displacement, self.velocity
+            )
+        turned = se3.wed((eps @ self.joint_rows @ self.velocity).T)
+        return Deviations(np.zeros_like(turned), turned, se3.wed((eps @ self.displacement).T))
 
-    def weighed(self, pairs: Mapping[Pair, Moments]) -> Floats:
-        """sum J^T X J_w (nv, nw)."""
-        total = np.zeros((self.model.nv, self.joint_rows.shape[0]))
-        for pair, moments in pairs.items():
-            J = self.shift(pair)
-            total = total + (J @ self.joint_rows).T @ numeric(self.model, moments.matrix) @ J
+    def jacobian(self, pair: Pair) -> Floats:
+        """J (6, nv) of frame b relative to frame a."""
+        return self.shift(pair) @ self.joint_rows
+
+    def mass_matrix(self, inertia: Mapping[str, Moments]) -> Floats:
+        """sum J^T Mbar J (nv, nv)."""
+        total = np.zeros((self.model.nv, self.model.nv))
+        for body, moments in inertia.items():
+            J = self.jacobian((WORLD, body))
+            total = total + J.T @ numeric(self.model, moments.matrix) @ J
         return total
 
-    def gain(self, Mbar: Floats, damping: Floats, stiffness: Floats, metric: str = "prototype") -> Floats:
+    def bias(self, pairs: Mapping[Pair, Moments], what: str) -> Floats:
+        """sum J^T vee2(W X') (nv, nx) with the deviations W of the "acceleration", the "velocity" or the "place" of particles."""
+        total = np.zeros((self.model.nv, len(self.A)))
+        for pair, moments in pairs.items():
+            seen = getattr(self.deviations(pair), what)
+            total = total + self.jacobian(pair).T @ se3.vee2(seen @ numeric(self.model, moments.moments)).T
+        return total
+
+    def matrices(self, prototype: Prototype) -> tuple[Floats, Floats]:
+        """Mbar (nv, nv) and C (nv, nx) of a prototype."""
+        bias = self.bias(prototype.damping, "velocity") + self.bias(prototype.stiffness, "place")
+        if np.any(self.v):
+            bias = bias + self.bias({(WORLD, b): m for b, m in prototype.inertia.items()}, "acceleration")
+        return self.mass_matrix(prototype.inertia), bias
+
+    def gain(self, Mbar: Floats, C: Floats, metric: str = "prototype") -> Floats:
         """F (nu, nx) of the law's u = u_0 + F x."""
-        N = self.directions
+        N, left = self.directions, Mbar @ self.by_x + C
         if metric == "model":
             M = self.model.traced("mass_matrix")(self.q, self.model.parameter_vector())[0]
             T = self.tangent
-            wish = -T @ np.linalg.solve(T.T @ Mbar @ T, T.T @ (damping + stiffness))
-            return -np.linalg.pinv(N.T @ M @ N, rcond=1e-12, hermitian=True) @ (N.T @ M @ (self.by_x - wish))
-        H = N.T @ Mbar @ N
-        return -np.linalg.pinv(H, rcond=1e-12, hermitian=True) @ (N.T @ (Mbar @ self.by_x + damping + stiffness))
+            # a_x less the acceleration nearest to the prototype's that keeps the constraints
+            off = T @ np.linalg.solve(T.T @ Mbar @ T, T.T @ left)
+            return -np.linalg.pinv(N.T @ M @ N, rcond=1e-12, hermitian=True) @ (N.T @ M @ off)
+        return -np.linalg.pinv(N.T @ Mbar @ N, rcond=1e-12, hermitian=True) @ (N.T @ left)
 
     def poles(self, prototype: Prototype, metric: str = "prototype") -> np.ndarray:
         """Poles (nx,) of a law of this prototype, without its limits and integrals, slowest first."""
         return ordered(np.linalg.eigvals(self.A + self.B @ self.gain(*self.matrices(prototype), metric)))
+
+    def in_joints(self, A: Floats) -> Floats:
+        """A matrix (nx, nx) of deviations x as one of displacements along velocities of joints and deviations of velocities."""
+        X = np.concatenate([self.displacement, self.velocity])
+        return X @ A @ np.linalg.pinv(X)
 
     @cached_property
     def reached(self) -> Floats:
@@ -195,19 +229,61 @@ class RestLoop:
 
 def unstable(poles: np.ndarray) -> np.ndarray:
     """Those with a real part that rounding does not explain."""
-    return poles[np.real(poles) > UNSTABLE * max(float(np.median(np.abs(poles))), 1e-9)]
+    size = np.abs(poles)
+    # mostly poles at zero, as of a body that slides freely, have a median that is rounding itself
+    scale = max(float(np.median(size)), UNSTABLE * float(np.max(size, initial=0.0)), 1e-9)
+    return poles[np.real(poles) > UNSTABLE * scale]
 
 
-def holding_inputs(model: Model, q: Floats) -> Floats:
-    """The least inputs (nu,) that hold a model at rest at q.
+def steady_velocity(model: Model, q: Floats, v: Any) -> Floats:
+    """The velocity (nv,) of a steady motion, checked; None: rest."""
+    if v is None:
+        return np.zeros(model.nv)
+    given = np.asarray(v, dtype=float)
+    if given.shape != (model.nv,):
+        raise wrong_shape(f"v of the steady motion of {model.name!r}", (model.nv,), given.shape)
+    if not np.all(np.isfinite(given)):
+        raise ControlError(f"v of the steady motion of {model.name!r} must be finite, got {given.tolist()}.")
+    if model.is_constrained:
+        slip = model.traced("constraint_jacobian")(q, model.parameter_vector())[0] @ given
+        if np.max(np.abs(slip), initial=0.0) > BALANCED * max(np.max(np.abs(given)), 1e-9):
+            raise ControlError(
+                f"v of the steady motion violates the constraints of {model.name!r} by {np.max(np.abs(slip)):.4g}. "
+                "model.assemble(q, v) gives one that keeps them."
+            )
+    return given
+
+
+def ahead(model: Model, q: Floats, v: Floats) -> Floats:
+    """The configuration half a metre or half a radian on along a steady motion."""
+    rates = np.matvec(model.traced("kinematics_matrix")(q, model.parameter_vector())[0], v)
+    return model.integrate(q, v, 0.5 / max(float(np.max(np.abs(rates))), 1e-9))
+
+
+def check_steady(model: Model, here: Floats, there: Floats) -> None:
+    """Raise a ControlError unless the equations of deviations, as velocities of joints, are the same here and ahead.
+
+    Equal poles would not do: in axes that do not turn with the motion those of a turning reference are constant, but not its exponents.
+    """
+    if np.max(np.abs(here - there)) > SAME * np.max(np.abs(here)):
+        raise ControlError(
+            f"the motion of {model.name!r} with this velocity has no poles: its equations change along it. They have some where the coordinates "
+            "do not see the motion, as at constant speed straight ahead, or with body velocities of a free body that turns."
+        )
+
+
+def holding_inputs(model: Model, q: Floats, v: Floats | None = None) -> Floats:
+    """The least inputs (nu,) that hold a model at rest at q, or keep its velocity v (nv,).
 
     Raises
     ------
     ControlError
         There are none: what is left unbalanced, and where.
     """
-    rest, p = np.zeros(model.nv), model.parameter_vector()
-    needed = model.traced("inverse_dynamics")(q, rest, rest, p)[0]
+    zero, p = np.zeros(model.nv), model.parameter_vector()
+    moves = v is not None and bool(np.any(v))
+    v = zero if v is None else v
+    needed = model.traced("inverse_dynamics")(q, v, zero, p)[0]
     columns = model.traced("input_matrix")(q, p)[0] if model.nu else np.zeros((model.nv, 0))
     if model.is_constrained:
         columns = np.concatenate([columns, model.traced("constraint_jacobian")(q, p)[0].T], axis=1)
@@ -215,10 +291,21 @@ def holding_inputs(model: Model, q: Floats) -> Floats:
     left = needed - columns @ found
     if np.max(np.abs(left), initial=0.0) > BALANCED * max(np.max(np.abs(needed), initial=0.0), 1e-9):
         worst = int(np.argmax(np.abs(left)))
+        what = f"{left[worst]:.4g} are left along {model.v_names[worst]!r}"
+        if moves:
+            raise ControlError(f"no inputs keep the velocity of {model.name!r} at {_short(q)} constant: {what}.")
         raise ControlError(
-            f"{model.name!r} is not in balance at rest at {_short(q)}: no inputs hold it, {left[worst]:.4g} are left along "
-            f"{model.v_names[worst]!r}. Give a configuration of balance: heavytop.control.equilibrium(model, guess) finds one."
+            f"{model.name!r} is not in balance at rest at {_short(q)}: no inputs hold it, {what}. Give a configuration of balance: "
+            "heavytop.control.equilibrium(model, guess) finds one."
         )
+    if moves and model.is_constrained:
+        a = model.traced("acceleration")(q, v, found[: model.nu], p)[0]
+        if np.max(np.abs(a)) > BALANCED * max(float(np.max(np.abs(v))), 1e-9):
+            worst = int(np.argmax(np.abs(a)))
+            raise ControlError(
+                f"the motion of {model.name!r} is not steady: its constraints change {model.v_names[worst]!r} by {a[worst]:.4g} per "
+                "second. Velocities that stay constant, by system.basis(...), describe turning at a constant rate."
+            )
     return found[: model.nu]
 
 

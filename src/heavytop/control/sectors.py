@@ -113,8 +113,8 @@ class TiltLimits(Limits):
     Examples
     --------
     >>> limits = TiltLimits(sectors=[Sector(0, 1, (0.0, 7.0)), Sector(2, 3, (0.0, 7.0))])
-    >>> limits.nearest(np.eye(4), np.array([0.0, 14.0, 1.0, 2.0]))
-    array([-0.,  7.,  1.,  2.])
+    >>> limits.nearest(np.eye(4), np.array([3.0, 14.0, 1.0, 2.0])).round(3)
+    array([1.467, 6.845, 1.   , 2.   ])
     """
 
     lower: Any = -np.inf

@@ -199,7 +199,7 @@ class Sensed(Informed):
         own = self.model
         if model.nq < own.nq or model.nv < own.nv:
             raise ControlError(
-                f"{own.name!r} with nq = {own.nq}, nv = {own.nv} is no part of {model.name!r} with nq = {model.nq}, nv = {model.nv}."
+                f"{own.name!r} with nq = {own.nq}, nv = {own.nv} is not part of {model.name!r} with nq = {model.nq}, nv = {model.nv}."
             )
         if "rotor_speeds" in self.names and model.nv < own.nv + own.nu:
             raise ControlError(

@@ -21,6 +21,10 @@ from heavytop.geometry import se3
 from heavytop.system.expressions import Expressions
 from heavytop.system.model import Model
 
+LOOKS = 401
+"""Times at which a reference is looked at when it is made."""
+FASTEST = 1e4
+"""Velocity (m/s, rad/s) beyond which a reference counts as singular."""
 Paths = Mapping[str, Any]
 """Joint -> its coordinate: a number, (n,) numbers, or a function of time in NumPy notation."""
 
@@ -46,6 +50,11 @@ def tree_reference(
     side, heading : as in :func:`.flat_reference`.
     attitude : t -> rotation (3, 3) of the hull, for a fully actuated vehicle; the curve is then that of the centre of mass all the same.
     duration, period : of the motion, s.
+
+    Raises
+    ------
+    ControlError
+        The attitude is not determined somewhere: no thrust, or its axis along the side or heading vector.
 
     Examples
     --------
@@ -96,7 +105,24 @@ def tree_reference(
             *(own if edge is hull else rest[edge.label] for edge in description.joints if edge.joint.coordinates.nq)
         )
 
-    return Reference.from_function(model, configuration, duration=duration, period=period)
+    reference = Reference.from_function(model, configuration, duration=duration, period=period)
+    _check_finite(reference)
+    return reference
+
+
+def _check_finite(reference: Reference) -> None:
+    """Raise a ControlError where the attitude is not determined: no thrust, or its axis along the side or heading vector."""
+    if reference.traced is None:
+        return
+    times = np.linspace(0.0, reference.horizon, LOOKS)
+    q, v, a = reference.traced(times)  # interpreted: compiling would take longer
+    bad = ~np.all(np.isfinite(q), axis=1) | ~np.all(np.isfinite(v) & np.isfinite(a), axis=1)
+    bad |= np.max(np.abs(v), axis=1) > FASTEST
+    if np.any(bad):
+        raise ControlError(
+            f"the reference is singular at t = {times[np.argmax(bad)]:.4g} s: the thrust vanishes there or is parallel to the side or heading "
+            "vector, or a path is not finite. Choose a vector that is not parallel to the thrust, or another curve."
+        )
 
 
 def _center(e: Expressions, hull: str) -> Array:

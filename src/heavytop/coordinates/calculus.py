@@ -118,7 +118,7 @@ def critical_point(
     size = float(np.max(np.abs(gradient), initial=0.0))
     if size > tolerance:
         raise ConfigurationError(
-            f"q is no critical point: its largest directional derivative is {size:.3g}, allowed is {tolerance:g}. "
+            f"q is not a critical point: its largest directional derivative is {size:.3g} (tolerance {tolerance:g}). "
             "The Hessian matrix (2.15) exists at critical points only; use riemannian_hessian elsewhere."
         )
     hessian = second_derivatives(coordinates, potential, q)

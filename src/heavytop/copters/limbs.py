@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, is_symbolic
 from heavytop.control.prototype import DesiredDamping, DesiredInertia, Prototype
+from heavytop.copters.vehicle import GRAVITY
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3
 from heavytop.system.inputs import JointForce
@@ -21,6 +22,9 @@ from heavytop.system.system import System
 LIGHT = 1e-3
 """Desired inertia of a limb's rotation about its joint, kg m^2, or of its sliding, kg: a twentieth of the hull's tilt. Heavier limbs move the poles
 of the hull; lighter ones are moved more by forces that the hull cannot make, since swinging the arm also pushes the hull sideways."""
+
+CALM = 8.0
+"""Frequency (rad/s) of the control of a long link, or one that does not hang from its joint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +38,18 @@ class Limb:
     tip : (3,) end of the link in its own frame, m; the joint is at the origin.
     joint : one with one coordinate; default: it turns about y.
     parent : the hull or another limb. at : (3,) of the joint in the parent's frame, m; default: the tip of the parent limb, the hull's origin.
-    inertia : default: a thin rod of the mass from the joint to the tip.
+    inertia : default: a slender rod of the mass from the joint to the tip.
     force : largest torque (N m) or force (N) of the motor.
-    frequency, damping : of the control of the joint, rad/s and ratio.
+    frequency, damping : of the control of the joint, rad/s and ratio. Default of the frequency: 8 rad/s, for short links that of the pendulum they
+        are, as a gust that pushes the hull by the acceleration a leaves the joint off by about a / g times the square of the pendulum's frequency
+        beside this one.
     path : what the joint shall do: a number, or a function of time in NumPy notation (rad, m).
 
     Examples
     --------
     >>> arm = Limb("upper", 0.2, tip=(0.0, 0.0, -0.3))
     >>> arm.inertia.com, round(float(arm.inertia.moment_at_com[0, 0]), 6)
-    (array([ 0.  ,  0.  , -0.15]), 0.0015)
+    (array([ 0.  ,  0.  , -0.15]), 0.001502)
     """
 
     name: str
@@ -54,7 +60,7 @@ class Limb:
     at: Any = None
     inertia: Any = None
     force: float = np.inf
-    frequency: float = 8.0
+    frequency: float | None = None
     damping: float = 1.0
     path: float | Callable[[Array], Array] = 0.0
 
@@ -62,9 +68,16 @@ class Limb:
         tip = np.asarray(self.tip, dtype=float)
         if tip.shape != (3,):
             raise wrong_shape(f"tip of the limb {self.name!r}", (3,), tip.shape)
+        if not np.all(np.isfinite(tip)):
+            raise ModelError(f"tip of the limb {self.name!r} must be finite, got {tip.tolist()}.")
         for what in ("mass", "force", "frequency", "damping"):
-            if not getattr(self, what) > 0:
-                raise ModelError(f"{what} of the limb {self.name!r} must be positive, got {getattr(self, what)}.")
+            value = 1.0 if what == "frequency" and self.frequency is None else getattr(self, what)
+            if not value > 0 or (what != "force" and not np.isfinite(value)):
+                raise ModelError(f"{what} of the limb {self.name!r} must be positive and finite, got {value}.")
+        if not callable(self.path) and not (isinstance(self.path, int | float | np.number) and np.isfinite(self.path)):
+            raise ModelError(
+                f"path of the limb {self.name!r} must be a finite number or a function of time, got {self.path!r}."
+            )
         coordinates = self.joint.coordinates
         if coordinates.nq != 1 or coordinates.nv != 1:
             raise ModelError(
@@ -74,10 +87,28 @@ class Limb:
         object.__setattr__(self, "tip", tip)
         if self.inertia is None:
             length = float(np.linalg.norm(tip))
-            thick = max(0.02 * length, 5e-3)
+            radius = max(0.02 * length, 5e-3)
             along = np.outer(tip, tip) / max(length, 1e-12) ** 2
-            rod = self.mass * length**2 / 12 * (np.eye(3) - along) + self.mass * thick**2 / 2 * np.eye(3)
+            across = self.mass * (length**2 / 12 + radius**2 / 4)  # a solid cylinder about its centre
+            rod = across * (np.eye(3) - along) + self.mass * radius**2 / 2 * along
             object.__setattr__(self, "inertia", Inertia(self.mass, com=0.5 * tip, moment_at_com=rod))
+
+    @property
+    def rate(self) -> float:
+        """Frequency of the control of the joint, rad/s: the given one or the default.
+
+        >>> round(Limb("camera", 0.08, tip=(0.03, 0.0, 0.0)).rate, 1)
+        21.9
+        """
+        if self.frequency is not None:
+            return self.frequency
+        axis, body = self.joint.turns_about, self.inertia
+        if axis is None or any(map(is_symbolic, (body.mass, body.com, body.moment_at_com))):
+            return CALM
+        mass, com, about = float(body.mass), np.asarray(body.com), np.asarray(body.moment_at_com)
+        lever = np.cross(axis, com)
+        pendulum = GRAVITY * mass * np.linalg.norm(lever) / (axis @ about @ axis + mass * lever @ lever)
+        return max(CALM, float(np.sqrt(pendulum)))
 
     @property
     def motor(self) -> str:
@@ -116,7 +147,7 @@ def limb_prototype(base: Prototype, limbs: Sequence[Limb]) -> Prototype:
     inertia, damping, stiffness = dict(base.inertia), dict(base.damping), dict(base.stiffness)
     zero = (0.0, 0.0, 0.0)
     for limb in limbs:
-        w, pair = limb.frequency, (limb.parent, limb.name)
+        w, pair = limb.rate, (limb.parent, limb.name)
         total, turn = (LIGHT, 0.0) if limb.joint.kind == "prismatic" else (0.0, LIGHT)
         inertia[limb.name] = DesiredInertia(total, zero, (max(turn, 1e-9),) * 3)
         damping[pair] = DesiredDamping(2 * limb.damping * w * total, zero, (2 * limb.damping * w * turn,) * 3)

@@ -84,12 +84,12 @@ class Vehicle(Unchanging, Shown):
         return f"Vehicle({self.name!r}: {self.mass:.4g} kg, {len(self.airframe.rotors)} rotors, {self.model.nu} inputs)"
 
     def _overview(self) -> Overview:
-        facts = (
-            ("mass", f"{self.mass:.4g} kg"),
-            ("rotors", str(len(self.airframe.rotors))),
-            ("inputs", str(self.model.nu)),
-        )
-        return Overview(f"Vehicle {self.name}", (*facts, *self.parameters.items()))
+        facts = {
+            "mass": f"{self.mass:.4g} kg",
+            "rotors": str(len(self.airframe.rotors)),
+            "inputs": str(self.model.nu),
+        }
+        return Overview(f"Vehicle {self.name}", tuple((facts | dict(self.parameters)).items()))
 
     @property
     def plant(self) -> Model:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from heavytop.io.robot import FLOATING, SPHERICAL, Robot, RobotJoint, Tendon
+import numpy as np
+
+from heavytop.io.elements import GravityCompensation
+from heavytop.io.robot import FLOATING, SPHERICAL, Robot, RobotJoint, ServoTerm, Tendon
 from heavytop.io.tendon import JointTendon, PathTendon
 from heavytop.system import System
 
@@ -14,16 +17,31 @@ def add_elements(system: System, robot: Robot) -> None:
     """Add every force element of the robot."""
     for joint in robot.joints.values():
         _in_joint(system, robot, joint)
-    for spring in robot.springs:
-        joint = robot.joints[spring.joint]
-        target, ratio, offset = _source(joint)
-        if spring.stiffness:
-            system.joint_spring(target, stiffness=spring.stiffness * ratio**2, rest=(spring.rest - offset) / ratio)
-        if spring.damping:
-            system.joint_damper(target, damping=spring.damping * ratio**2)
+    for servo in robot.servos:
+        _servo(system, robot, servo)
     for tendon in robot.tendons:
         if tendon.stiffness or tendon.damping:
             _tendon(system, tendon)
+    for link in robot.links.values():
+        if link.gravity_compensation and link.mass:
+            weight = link.gravity_compensation * link.mass * np.array(robot.gravity)
+            system.add(GravityCompensation(link.name, link.com, weight))
+
+
+def _servo(system: System, robot: Robot, servo: ServoTerm) -> None:
+    """A spring and damper in a joint where they say it all, otherwise a force along the length."""
+    k, d, f = servo.stiffness, servo.damping, servo.constant
+    plain = len(servo.terms) == 1 and robot.joints[servo.terms[0][0]].mimic is None and (k > 0 or not (k or f))
+    if plain:
+        ((joint, c),) = servo.terms
+        if k:
+            system.joint_spring(joint, stiffness=k * c * c, rest=f / (k * c))
+        if d:
+            system.joint_damper(joint, damping=d * c * c)
+    elif servo.path:
+        system.add(PathTendon(k, d, 0.0, 0.0, f, path=servo.path))
+    else:
+        system.add(JointTendon(k, d, 0.0, 0.0, f, terms=servo.terms))
 
 
 def _source(joint: RobotJoint) -> tuple[str, float, float]:
@@ -67,12 +85,6 @@ def _on_free_joint(system: System, robot: Robot, joint: RobotJoint) -> None:
 def _tendon(system: System, tendon: Tendon) -> None:
     low, high = tendon.rest
     if tendon.path:
-        system.add(PathTendon(tendon.path, tendon.stiffness, tendon.damping, low, high))
-        return
-    places: dict[str, tuple[int, int]] = {}
-    q = v = 0
-    for edge in system.describe().joints:
-        places[edge.label] = (q, v)
-        q, v = q + edge.joint.coordinates.nq, v + edge.joint.coordinates.nv
-    terms = tuple((*places[joint], coefficient) for joint, coefficient in tendon.terms)
-    system.add(JointTendon(terms, tendon.stiffness, tendon.damping, low, high))
+        system.add(PathTendon(tendon.stiffness, tendon.damping, low, high, path=tendon.path))
+    else:
+        system.add(JointTendon(tendon.stiffness, tendon.damping, low, high, terms=tendon.terms))

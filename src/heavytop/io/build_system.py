@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
-from heavytop._arrays import Array
 from heavytop.errors import FileFormatError, HeavytopError, ModelError
 from heavytop.geometry import se3
 from heavytop.io.build_elements import add_elements
-from heavytop.io.elements import SharedForce
+from heavytop.io.elements import JointPolynomial, PathForce, SharedForce
 from heavytop.io.given_inertia import inertia_of
 from heavytop.io.import_report import TransferReport
+from heavytop.io.own_names import frame_name, with_own_names
 from heavytop.io.robot import (
     CONTINUOUS,
     FIXED,
@@ -55,12 +55,12 @@ def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
     if base not in ("fixed", "free"):
         raise ModelError(f"base must be 'fixed' or 'free', got {base!r}.")
     check_tree(robot)
-    robot = _with_own_names(robot)
+    robot = with_own_names(robot)
     system = LoadedSystem(robot)
     try:
         _add_bodies(system, robot, base)
-        _add_frames(system, robot)
-        _add_actuators(system, robot)
+        sites = _add_frames(system, robot)
+        _add_actuators(system, robot, sites)
         _add_closures(system, robot)
         add_elements(system, robot)
     except HeavytopError as error:
@@ -68,6 +68,17 @@ def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
             raise
         raise FileFormatError(f"{robot.file}: {error}") from error
     return system
+
+
+@contextmanager
+def _told_at(where: str) -> Iterator[None]:
+    """Errors with the place in the file."""
+    try:
+        yield
+    except FileFormatError:
+        raise
+    except HeavytopError as error:
+        raise FileFormatError(f"{where}: {error}") from error
 
 
 def check_tree(robot: Robot) -> None:
@@ -81,7 +92,7 @@ def check_tree(robot: Robot) -> None:
         for role, name in (("parent", joint.parent), ("child", joint.child)):
             if name != WORLD and name not in robot.links:
                 raise FileFormatError(
-                    f"{joint.where}: joint {joint.name!r} has the {role} {name!r}, which is no link of the file."
+                    f"{joint.where}: joint {joint.name!r} has the {role} {name!r}, which is not a link of the file."
                 )
         if joint.child in carrier:
             other = carrier[joint.child]
@@ -104,27 +115,6 @@ def check_tree(robot: Robot) -> None:
         settled.update(path)
 
 
-def _with_own_names(robot: Robot) -> Robot:
-    """A link named "world" that is not the world itself gets another name: that one is taken."""
-    if WORLD not in robot.links:
-        return robot
-    carried = any(joint.child == WORLD for joint in robot.joints.values())
-    if not carried and robot.links[WORLD].name == WORLD and not robot.links[WORLD].mass:
-        return robot  # an inertial frame under its usual name
-    new = "world link"
-    robot.report.changed("link", WORLD, robot.links[WORLD].where, f"named {new!r}, as 'world' is the inertial frame")
-    links = {new if n == WORLD else n: replace(l, name=new) if n == WORLD else l for n, l in robot.links.items()}
-    joints = {
-        name: replace(
-            joint,
-            parent=new if joint.parent == WORLD else joint.parent,
-            child=new if joint.child == WORLD else joint.child,
-        )
-        for name, joint in robot.joints.items()
-    }
-    return replace(robot, links=links, joints=joints)
-
-
 def _add_bodies(system: LoadedSystem, robot: Robot, base: str) -> None:
     carried = {joint.child for joint in robot.joints.values()}
     for link in robot.links.values():
@@ -135,13 +125,15 @@ def _add_bodies(system: LoadedSystem, robot: Robot, base: str) -> None:
             raise FileFormatError(
                 f"{link.where}: the root link is 'world', which cannot move: load the file with base='fixed'."
             )
-        system.body(name, inertia=inertia_of(link, robot.report))
+        with _told_at(link.where):
+            system.body(name, inertia=inertia_of(link, robot.report))
         if name not in carried:
             joint = Free() if base == "free" else Fixed()
             label = name if name not in robot.joints else "root_joint"
             system.connect(WORLD, name, joint, name=label)
     for joint in robot.joints.values():
-        _add_joint(system, robot, joint)
+        with _told_at(joint.where):
+            _add_joint(system, robot, joint)
     for link in robot.links.values():
         for visual in link.visuals:
             system.shape(link.name, visual.shape, visual.at, visual.color)
@@ -157,7 +149,9 @@ def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
         after = None if np.allclose(after, np.eye(4), rtol=0, atol=0) else after
     child = joint.child
     if after is not None:
-        moved = f"{joint.name}.moved"
+        moved = frame_name(f"{joint.name}.moved")
+        while moved in robot.links:
+            moved += "_"
         system.body(moved)
         system.connect(moved, child, Fixed(), after, name=f"{joint.name}.after")
         child = moved
@@ -188,24 +182,34 @@ def _joint(joint: RobotJoint, robot: Robot) -> Joint:
     return {FIXED: Fixed, FLOATING: Free, PLANAR: Planar, SPHERICAL: Spherical}[joint.kind]()
 
 
-def _add_frames(system: LoadedSystem, robot: Robot) -> None:
-    taken = {*robot.links, *(f"{name}.moved" for name in robot.joints)}
+def _add_frames(system: LoadedSystem, robot: Robot) -> dict[str, str]:
+    """Sites as frames: site -> name of the frame, another one where a body has that of the site."""
+    made: dict[str, str] = {}
+    taken, names = {WORLD, *system.describe().graph.frames}, {frame.name for frame in robot.frames}
     for frame in robot.frames:
         name = frame.name
-        if name in taken:
+        while name in taken or (name != frame.name and name in names):
             name = f"{name}.site"
+        if name != frame.name:
             robot.report.changed("site", frame.name, frame.where, f"named {name!r}, as a body has its name")
         taken.add(name)
         system.body(name)
-        system.connect(frame.link, name, Fixed(), frame.at, name=f"{name}.frame")
+        label = f"{name}.frame"
+        while label in robot.joints:
+            label += "_"
+        system.connect(frame.link, name, Fixed(), frame.at, name=label)
+        made[frame.name] = name
+    return made
 
 
-def _add_actuators(system: LoadedSystem, robot: Robot) -> None:
+def _add_actuators(system: LoadedSystem, robot: Robot, sites: dict[str, str]) -> None:
     for actuator in robot.actuators:
         if actuator.limits is not None:
             system.input_limits[actuator.name] = actuator.limits
         if actuator.frame is not None:
-            system.input(actuator.name, Wrench(actuator.frame, actuator.wrench[:3], actuator.wrench[3:]))
+            system.input(actuator.name, Wrench(sites[actuator.frame], actuator.wrench[:3], actuator.wrench[3:]))
+        elif actuator.path:
+            system.input(actuator.name, PathForce(actuator.path, actuator.gear))
         elif len(actuator.terms) == 1:
             joint, index, gear = actuator.terms[0]
             system.input(actuator.name, JointForce(joint, index, gear))
@@ -218,27 +222,4 @@ def _add_closures(system: LoadedSystem, robot: Robot) -> None:
         joint = Spherical() if loop.kind == "connect" else Fixed()
         system.loop(loop.a, loop.b, joint, loop.at_a, loop.at_b, name=loop.name)
     for relation in robot.relations:
-        follower = q_index(system, relation.follower)
-        source = None if relation.source is None else q_index(system, relation.source)
-        system.constrain(_polynomial(follower, source, relation.coefficients), name=relation.name)
-
-
-def _polynomial(follower: int, source: int | None, coefficients: tuple[float, ...]) -> Callable[[Array], Array]:
-    """phi(q) = q_follower - sum_k c_k q_source^k."""
-
-    def phi(q: Array) -> Array:
-        if source is None:
-            return q[follower] - coefficients[0]
-        return q[follower] - sum(c * q[source] ** k for k, c in enumerate(coefficients) if c)
-
-    return phi
-
-
-def q_index(system: System, joint: str) -> int:
-    """Index in q of the first coordinate of a joint."""
-    start = 0
-    for edge in system.describe().joints:
-        if edge.label == joint:
-            return start
-        start += edge.joint.coordinates.nq
-    raise ModelError(f"joint {joint!r} has no coordinates.")
+        system.constrain(JointPolynomial.of(system, relation), name=relation.name)

@@ -22,7 +22,7 @@ def to_dataframe(run: Run) -> pandas.DataFrame:
     >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.02, step=0.01)
     >>> table = run.to_dataframe()
     >>> table.shape, table.index.name, table.attrs["units"]["theta.angle"]
-    ((3, 4), 'time', 'rad')
+    ((3, 5), 'time', 'rad')
     """
     import pandas
 

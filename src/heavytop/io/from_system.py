@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytop._arrays import as_array
 from heavytop.geometry import se3
-from heavytop.io.elements import SharedForce
+from heavytop.io.elements import GravityCompensation, JointPolynomial, PathForce, SharedForce
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import (
     FIXED,
@@ -19,6 +19,7 @@ from heavytop.io.robot import (
     SPHERICAL,
     Actuator,
     Closure,
+    JointRelation,
     Mimic,
     Robot,
     RobotJoint,
@@ -26,10 +27,11 @@ from heavytop.io.robot import (
     Tendon,
     Visual,
 )
+from heavytop.io.tendon import JointTendon
 from heavytop.system.description import Description, at_defaults
 from heavytop.system.forces import ForceElement
 from heavytop.system.graph import Step
-from heavytop.system.inputs import JointForce
+from heavytop.system.inputs import JointForce, Wrench
 from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
@@ -113,6 +115,17 @@ class SystemReader:
 
     def _element(self, element: ForceElement) -> None:
         joint = self.robot.joints.get(getattr(element, "joint", ""))
+        if isinstance(element, JointTendon) and not element.constant:
+            rest = (element.low, element.high)
+            name = f"tendon{len(self.robot.tendons) + 1}"
+            tendon = Tendon(name, self.where, element.stiffness, element.viscosity, rest, terms=element.terms)
+            self.robot.tendons.append(tendon)
+            return
+        if isinstance(element, GravityCompensation):
+            link, field = self.robot.links[element.b], np.array(self.robot.gravity)
+            if link.mass and np.any(field) and np.array_equal(link.com, element.com):
+                link.gravity_compensation += float(element.weight @ field / (field @ field)) / link.mass
+                return
         pull = element.pull()
         if pull is not None:
             name = f"tendon{len(self.robot.tendons) + 1}"
@@ -122,16 +135,29 @@ class SystemReader:
             )
             self.robot.tendons.append(Tendon(name, self.where, stiffness, viscosity, (low, high), path=path))
             return
-        if joint is None or joint.kind not in (REVOLUTE, PRISMATIC) or not self._in_joint(element, joint):
+        if joint is None or not self._has_one_number(element, joint) or not self._in_joint(element, joint):
             self.report.lost("force element", element.title, self.where, "no counterpart")
 
+    def _has_one_number(self, element: ForceElement, joint: RobotJoint) -> bool:
+        """Whether a robot file can say what an element does in a joint: in a ball joint it is the same about every axis, at rest at zero."""
+        if joint.kind != SPHERICAL:
+            return joint.kind in (REVOLUTE, PRISMATIC)
+        given = {name: np.reshape(self.number(value), -1) for name, value in element.joint_constants().items()}
+        return not np.any(given.pop("rest", 0.0)) and all(np.ptp(values) == 0 for values in given.values())
+
     def _in_joint(self, element: ForceElement, joint: RobotJoint) -> bool:
-        """Add an element to a joint of one axis; False if it has no counterpart."""
-        given = element.joint_constants()
-        if not given or ("stiffness" in given and joint.stiffness != 0):
+        """Add an element to a joint; False if it has no counterpart."""
+        given = {name: self._one(value) for name, value in element.joint_constants().items()}
+        if not given:
             return False
+        if "stiffness" in given:  # two springs are one: k (q - r) = sum k_i (q - r_i)
+            k, rest = given.pop("stiffness"), given.pop("rest", 0.0)
+            total = joint.stiffness + k
+            if total:
+                joint.rest = (joint.stiffness * joint.rest + k * rest) / total
+            joint.stiffness = total
         for name, value in given.items():
-            setattr(joint, name, getattr(joint, name) + self._one(value))
+            setattr(joint, name, getattr(joint, name) + value)
         if element.left_out():
             self.report.changed(element.kind, joint.name, self.where, element.left_out())
         return True
@@ -145,6 +171,16 @@ class SystemReader:
                 terms = ((element.body, int(element.index), float(self.number(element.gear))),)
             elif isinstance(element, SharedForce):
                 terms = element.terms
+            elif isinstance(element, PathForce):
+                path = tuple((body, self.number(point)) for body, point in element.path)
+                self.robot.actuators.append(Actuator(name, (), self.where, path=path, gear=element.gear))
+                self.report.represented("input", name, self.where)
+                continue
+            elif isinstance(element, Wrench) and (element.frame, element.relative_to) == ("body", WORLD):
+                wrench = tuple(np.concatenate([self.number(element.force), self.number(element.moment)]).tolist())
+                self.robot.actuators.append(Actuator(name, (), self.where, element.body, wrench))
+                self.report.represented("input", name, self.where)
+                continue
             else:
                 self.report.lost("input", name, self.where, f"{type(element).__name__} has no counterpart")
                 continue
@@ -161,6 +197,11 @@ class SystemReader:
             at_a, at_b = self.number(loop.at_a), self.number(loop.at_b)
             self.robot.closures.append(Closure(loop.name, kind, loop.a, loop.b, at_a, at_b, self.where))
         for constraint in self.description.constraints:
+            known = getattr(constraint.function, "function", constraint.function)
+            if isinstance(known, JointPolynomial):
+                relation = JointRelation(constraint.name, known.follower, known.source, known.coefficients, self.where)
+                self.robot.relations.append(relation)
+                continue
             self.report.lost("constraint", constraint.name, self.where, "functions cannot be written")
         if self.description.basis is not None or self.description.velocity is not None:
             self.report.lost("velocities", "", self.where, "other velocity coordinates cannot be written")

@@ -70,7 +70,7 @@ class TransferReport:
             more = f"\n  ... and {len(self.losses) - 20} more" if len(self.losses) > 20 else ""
             raise FileFormatError(
                 f"strict=True, but {len(self.losses)} things cannot be represented:\n{shown}{more}\n"
-                "Leave strict out to go on without them."
+                "Omit strict to go on without them."
             )
 
     def summary(self) -> str:

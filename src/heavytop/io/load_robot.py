@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
-from heavytop.errors import FileFormatError
+from heavytop.errors import FileFormatError, ModelError
 from heavytop.io.build_system import LoadedSystem, build_system
 from heavytop.io.mjcf.reader import robot_of as mjcf_robot
 from heavytop.io.robot import Robot
@@ -65,6 +66,16 @@ def load(
     >>> system.report.summary()
     '3 represented, 0 changed, 0 lost'
     """
+    if not isinstance(path, str | PathLike):
+        raise FileFormatError(f"load needs the path of a file, such as 'robot.urdf', got {path!r}.")
+    if base not in ("fixed", "free"):
+        raise ModelError(f"base must be 'fixed' or 'free', got {base!r}.")
+    if packages is not None and not (
+        isinstance(packages, Mapping) and all(isinstance(x, str | PathLike) for x in (*packages, *packages.values()))
+    ):
+        raise ModelError(
+            f"packages must map names to folders, such as {{'my_robot': '/robots/my_robot'}}, got {packages!r}."
+        )
     robot = read_robot(path, packages)
     system = build_system(robot, base)
     system.report.check(strict)

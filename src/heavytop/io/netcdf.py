@@ -15,18 +15,14 @@ from heavytop._files import whole_file
 from heavytop._memory import available_memory
 from heavytop.errors import FileFormatError
 from heavytop.io.sealed import check_seal, seal
-from heavytop.simulate.events import Occurrence
-from heavytop.simulate.invariants import Invariant
-from heavytop.simulate.outcome import Ending, Outcome
-from heavytop.simulate.run import Run, Settings, Timing
 
 if TYPE_CHECKING:
     import xarray
 
+    from heavytop.simulate.run import Run
+
 FORMAT = "heavytop run 1"
 HDF5 = b"\x89HDF\r\n\x1a\n"
-ENDINGS = list(Ending)
-EARLY = (Ending.event, Ending.diverged, Ending.jumped, Ending.ill_posed, Ending.ended, Ending.refused)
 PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 
@@ -44,6 +40,9 @@ def to_xarray(run: Run) -> xarray.Dataset:
     """
     import xarray
 
+    from heavytop.simulate.outcome import Ending
+
+    endings = list(Ending)
     batch = [f"trajectory{k}" if len(run.batch) > 1 else "trajectory" for k in range(len(run.batch))]
     data: dict[str, Any] = {}
     coords: dict[str, Any] = {"time": ("time", run.t, {"units": "s"})}
@@ -70,8 +69,8 @@ def to_xarray(run: Run) -> xarray.Dataset:
     for label, value in run.parameters.items():
         own = np.asarray(value)
         data[_variable("parameter", label)] = (batch[len(batch) - own.ndim :], own, {"long_name": _text(label)})
-    codes = np.array([ENDINGS.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
-    data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in ENDINGS]})
+    codes = np.array([endings.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
+    data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in endings]})
     data["end_time"] = (batch, _reshape([o.time for o in run.outcomes.reshape(-1)], run.batch), {"units": "s"})
     data["metadata"] = ((), np.array(_metadata(run), dtype=object))  # an attribute must not exceed 64 kB
     return xarray.Dataset(data, coords, {"title": _text(f"{run.name}, {run.integrator}")})
@@ -136,7 +135,7 @@ def save(run: Run, path: str | Path) -> None:
     needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
     if needed > room:
         raise FileFormatError(
-            f"cannot write {str(path)!r}: its {needed / 1e9:.3g} GB are made in memory first, and {room / 1e9:.3g} GB can be had. "
+            f"cannot write {str(path)!r}: its {needed / 1e9:.3g} GB are made in memory first, and {room / 1e9:.3g} GB are available. "
             "Save parts of it, or record less with record_every."
         )
     made = _netcdf(to_xarray(run))
@@ -189,7 +188,7 @@ def load(path: str | Path, *, checked: bool = True) -> Run:
     except FileFormatError:
         raise
     except Exception as error:
-        raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: {error}") from error
+        raise FileFormatError(f"{str(source)!r} is not a readable netCDF file: {error}") from error
     meta = _meta(data)
     if meta.get("format") != FORMAT:
         raise FileFormatError(
@@ -211,7 +210,7 @@ def _existing(path: str | Path) -> Path:
     except (OSError, TypeError, ValueError) as error:
         raise FileFormatError(f"cannot read {path!r}: {error}.") from None
     if start != HDF5:
-        raise FileFormatError(f"{str(source)!r} is no netCDF file that can be read: it does not begin like one.")
+        raise FileFormatError(f"{str(source)!r} is not a readable netCDF file: it does not begin like one.")
     return source
 
 
@@ -250,6 +249,14 @@ def _empty(label: str, shape: list[int]) -> np.ndarray:
 
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
+    # here, so that robots can be loaded without the layer that simulates
+    from heavytop.simulate.events import Occurrence
+    from heavytop.simulate.invariants import Invariant
+    from heavytop.simulate.outcome import Ending, Outcome
+    from heavytop.simulate.run import Run, Settings, Timing
+
+    endings = list(Ending)
+    early = (Ending.event, Ending.diverged, Ending.jumped, Ending.ill_posed, Ending.ended, Ending.refused)
     batch, n = tuple(meta["batch"]), data.sizes["time"]
     names = {part: tuple(meta["names"][part]) for part in PARTS}
     arrays = {part: data[part].values if names[part] else np.zeros((n, *batch, 0)) for part in PARTS}
@@ -271,8 +278,8 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
     outcomes = np.empty(batch, dtype=object)
     flat = np.empty(len(codes), dtype=object)
     for k, (code, end) in enumerate(zip(codes, times, strict=True)):
-        ending = ENDINGS[int(code)]
-        index = tuple(int(i) for i in np.unravel_index(k, batch)) if batch and ending in EARLY else ()
+        ending = endings[int(code)]
+        index = tuple(int(i) for i in np.unravel_index(k, batch)) if batch and ending in early else ()
         message = meta["messages"].get(str(k), meta["usual_message"])
         flat[k] = Outcome(ending, message, float(end), index)
     outcomes[...] = flat.reshape(batch) if batch else flat[0]

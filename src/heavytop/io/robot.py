@@ -38,6 +38,8 @@ class RobotLink:
     com: np.ndarray = field(default_factory=lambda: np.zeros(3))
     moment: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
     visuals: list[Visual] = field(default_factory=list)
+    gravity_compensation: float = 0.0
+    """Share of its weight that is held."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class NamedFrame:
 
 @dataclass(frozen=True, eq=False)
 class Actuator:
-    """An input: generalised forces in joints per unit, as (joint, index of the velocity, gear), or a wrench (6,) in a named frame."""
+    """An input: forces in joints per unit, as (joint, index of the velocity, gear), a wrench (6,) in a named frame, or along a path."""
 
     name: str
     terms: tuple[tuple[str, int, float], ...]
@@ -91,17 +93,21 @@ class Actuator:
     wrench: tuple[float, ...] = ()
     limits: tuple[float, float] | None = None
     """Least and largest value of the input."""
+    path: tuple[tuple[str, np.ndarray], ...] = ()
+    """Points of links along which it pulls, with ``gear`` newtons that lengthen the path per unit."""
+    gear: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class ServoSpring:
-    """A spring and damper in a joint beside its own: the part of a servo that depends on the state."""
+class ServoTerm:
+    """The part of a servo that depends on the state: constant - stiffness L - damping L' on a length L as that of a tendon."""
 
-    joint: str
     stiffness: float
-    rest: float
     damping: float
+    constant: float
     where: str
+    terms: tuple[tuple[str, float], ...] = ()
+    path: tuple[tuple[str, np.ndarray], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,4 +165,4 @@ class Robot:
     closures: list[Closure] = field(default_factory=list)
     relations: list[JointRelation] = field(default_factory=list)
     tendons: list[Tendon] = field(default_factory=list)
-    springs: list[ServoSpring] = field(default_factory=list)
+    servos: list[ServoTerm] = field(default_factory=list)

@@ -9,7 +9,8 @@ from typing import Any
 from heavytop._files import write_whole
 from heavytop.io.from_system import robot_from
 from heavytop.io.import_report import TransferReport
-from heavytop.io.mjcf.writer import mjcf_text
+from heavytop.io.mesh_files import MeshFiles
+from heavytop.io.mjcf.writer import MUJOCO_MESHES, mjcf_text
 from heavytop.io.urdf.writer import urdf_text
 from heavytop.system.description import Description
 from heavytop.system.joint_limits import JointLimits
@@ -19,21 +20,29 @@ def save_urdf(
     description: Description, path: str | Path, limits: Mapping[str, JointLimits] | None = None, strict: bool = False
 ) -> TransferReport:
     """Write a described system as URDF; the report says what the format cannot hold."""
-    return _save(urdf_text, description, path, limits, strict, "robot.urdf")
+    return _save(urdf_text, None, description, path, limits, strict, "robot.urdf")
 
 
 def save_mjcf(
     description: Description, path: str | Path, limits: Mapping[str, JointLimits] | None = None, strict: bool = False
 ) -> TransferReport:
     """Write a described system as MJCF; the report says what the format cannot hold."""
-    return _save(mjcf_text, description, path, limits, strict, "robot.xml")
+    return _save(mjcf_text, MUJOCO_MESHES, description, path, limits, strict, "robot.xml")
 
 
 def _save(
-    writer: Any, description: Description, path: str | Path, limits: Any, strict: bool, example: str
+    writer: Any,
+    formats: tuple[str, ...] | None,
+    description: Description,
+    path: str | Path,
+    limits: Any,
+    strict: bool,
+    example: str,
 ) -> TransferReport:
     robot = robot_from(description, dict(description.limits if limits is None else limits))
-    content = writer(robot)
+    meshes = MeshFiles(Path(path), formats)
+    content = writer(robot, meshes)
     robot.report.check(strict)
+    meshes.write()
     write_whole(path, content.encode("utf-8"), example)
     return robot.report

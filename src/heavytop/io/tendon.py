@@ -14,7 +14,7 @@ from heavytop._arrays import Array, concatenate, symbol, transpose, vector
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3
 from heavytop.system.actions import Actions
-from heavytop.system.forces import CoordinateElement, ForceElement, Line
+from heavytop.system.forces import ForceElement, Line
 from heavytop.system.forces.base import Pull
 from heavytop.system.forces.ports import Port
 from heavytop.system.kinematics import Kinematics
@@ -27,28 +27,49 @@ def stretch(length: Array, low: float, high: float) -> Array:
     return np.maximum(length - high, 0.0) - np.maximum(low - length, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class JointTendon(CoordinateElement):
-    """V = k/2 s(L)^2 and R = d/2 L'^2 with L = sum coef q: ``terms`` are (index in q, index in v, coefficient)."""
+class LengthPort(Port):
+    """A length: x = (L,), w = (L',), the force is one that lengthens."""
 
-    terms: tuple[tuple[int, int, float], ...]
-    stiffness: float
-    viscosity: float
-    low: float
-    high: float
+    forces = "force, one along the length"
 
-    def energy(self, q: Array, /) -> Array:
-        length = sum(c * q[i] for i, _, c in self.terms)
-        return 0.5 * self.stiffness * stretch(length, self.low, self.high) ** 2
+    @property
+    def flat(self) -> Array:
+        return self.configuration
 
-    def dissipation(self, q: Array, v: Array, /) -> Array:
-        return 0.5 * self.viscosity * sum(c * v[j] for _, j, c in self.terms) ** 2
+    def probe(self) -> Array:
+        return symbol("L", 1)
+
+    def view(self, flat: Array) -> Array:
+        return flat
+
+    def kinematics_matrix(self, flat: Array) -> Array:
+        return np.eye(1)
+
+    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return rng.uniform(0.05, 5.0, (count, 1))
 
 
-class PathPort(Port):
-    """The length of a path through points of bodies: x = (L,), w = (L',), the force is a tension that lengthens it."""
+class JointsPort(LengthPort):
+    """L = sum c q over joints of one axis: ``terms`` are (joint, coefficient)."""
 
-    forces = "force, one along the path"
+    def __init__(self, kinematics: Kinematics, terms: tuple[tuple[str, float], ...]) -> None:
+        super().__init__(kinematics)
+        self.terms = terms
+        self.configuration = vector(sum(c * kinematics.q_of[joint][0] for joint, c in terms))
+        self.velocity = vector(sum(c * kinematics.relative_v[joint][0] for joint, c in terms))
+
+    @cached_property
+    def rows(self) -> Array:
+        row = sum(c * self.kinematics.joint_velocity_row(joint, 0) for joint, c in self.terms)
+        return np.reshape(row, (1, self.kinematics.nv))
+
+    def place(self, force: Array, actions: Actions) -> None:
+        for joint, c in self.terms:
+            actions.joint(joint, c * force)
+
+
+class PathPort(LengthPort):
+    """The length of a path through points of bodies: ``path`` are (body, point)."""
 
     def __init__(self, kinematics: Kinematics, path: tuple[tuple[str, Any], ...]) -> None:
         super().__init__(kinematics)
@@ -76,36 +97,65 @@ class PathPort(Port):
         row = sum(np.matvec(transpose(J), line) for line, J in lines)
         return np.reshape(row, (1, self.kinematics.nv))
 
-    @property
-    def flat(self) -> Array:
-        return self.configuration
-
-    def probe(self) -> Array:
-        return symbol("L", 1)
-
-    def view(self, flat: Array) -> Array:
-        return flat
-
-    def kinematics_matrix(self, flat: Array) -> Array:
-        return np.eye(1)
-
-    def samples(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        return rng.uniform(0.05, 5.0, (count, 1))
+    def wrenches(self) -> tuple[tuple[str, str, Array], ...]:
+        """(a, b, body wrench (6,) on b with its reaction on a) for each segment, per newton that lengthens the path."""
+        return tuple((a, b, self._line(a, p, b, r)[1]) for a, p, b, r in self._moving)
 
     def place(self, force: Array, actions: Actions) -> None:
-        for a, p, b, r in self._moving:
-            actions.wrench(a, b, self._line(a, p, b, r)[1] * force[0])
+        for a, b, wrench in self.wrenches():
+            actions.wrench(a, b, wrench * force[0])
 
 
 @dataclass(frozen=True, eq=False)
-class PathTendon(ForceElement):
-    """V = k/2 s(L)^2 and R = d/2 L'^2 with the length L of a path through points of bodies: ``path`` are (body, point)."""
+class LengthElement(ForceElement):
+    """V = k/2 s(L)^2 - f L and R = d/2 L'^2 on a length L, with the stretch s beyond ``low`` ... ``high`` and a constant force f."""
 
-    path: tuple[tuple[str, Any], ...]
     stiffness: float
     viscosity: float
     low: float
     high: float
+    constant: float = 0.0
+
+    def energy(self, x: Array, /) -> Array:
+        return 0.5 * self.stiffness * stretch(x[0], self.low, self.high) ** 2 - self.constant * x[0]
+
+    def energy_gradient(self, x: Array, /) -> Array:
+        return vector(self.stiffness * stretch(x[0], self.low, self.high) - self.constant)
+
+    def dissipation(self, x: Array, w: Array, /) -> Array:
+        return 0.5 * self.viscosity * w[0] ** 2
+
+    def resistance(self, x: Array, w: Array, /) -> Array:
+        return self.viscosity * w
+
+    def damping(self, x: Array, /) -> Array:
+        return self.viscosity * np.eye(1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JointTendon(LengthElement):
+    """A tendon over joints of one axis, L = sum c q: ``terms`` are (joint, coefficient)."""
+
+    terms: tuple[tuple[str, float], ...]
+
+    def port(self, kinematics: Kinematics) -> Port:
+        return JointsPort(kinematics, self.terms)
+
+    def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
+        for joint, _ in self.terms:
+            if joint not in joints:
+                raise unknown_name("joint (of a tendon)", joint, joints)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PathTendon(LengthElement):
+    """A tendon along a path through points of bodies: ``path`` are (body, point)."""
+
+    path: tuple[tuple[str, Any], ...]
+
+    @property
+    def is_between_frames(self) -> bool:
+        return True
 
     def port(self, kinematics: Kinematics) -> Port:
         return PathPort(kinematics, self.path)
@@ -118,20 +168,7 @@ class PathTendon(ForceElement):
     def lines(self) -> tuple[Line, ...]:
         return tuple(Line(a, p, b, r) for (a, p), (b, r) in pairwise(self.path))
 
-    def pull(self) -> Pull:
+    def pull(self) -> Pull | None:
+        if self.constant:
+            return None
         return Pull(self.path, self.stiffness, self.viscosity, self.low, self.high)
-
-    def energy(self, x: Array, /) -> Array:
-        return 0.5 * self.stiffness * stretch(x[0], self.low, self.high) ** 2
-
-    def energy_gradient(self, x: Array, /) -> Array:
-        return vector(self.stiffness * stretch(x[0], self.low, self.high))
-
-    def dissipation(self, x: Array, w: Array, /) -> Array:
-        return 0.5 * self.viscosity * w[0] ** 2
-
-    def resistance(self, x: Array, w: Array, /) -> Array:
-        return self.viscosity * w
-
-    def damping(self, x: Array, /) -> Array:
-        return self.viscosity * np.eye(1)

@@ -24,6 +24,9 @@ MOST_ELEMENTS = 200_000
 LONGEST_NAME = 200
 """Characters of a tag, an attribute's name or a name in the file."""
 
+LONGEST_NUMBERS = 100_000
+"""Characters of an attribute that holds numbers."""
+
 
 @dataclass(eq=False)
 class Element:
@@ -85,7 +88,11 @@ class Element:
             if default is None:
                 raise self.error(f"needs the attribute {name!r}, has {self._listed(self.attributes)}.")
             return np.array(default, dtype=float)
+        if len(text) > LONGEST_NUMBERS:
+            raise self.error(f"{name} has {len(text)} characters; at most {LONGEST_NUMBERS} are read.")
         try:
+            if "_" in text:  # 1_000 is a number to Python only
+                raise ValueError
             values = [float(part) for part in text.split()]
         except ValueError:
             raise self.error(f"{name} must hold numbers, got {_shown(text)}.") from None
@@ -146,11 +153,11 @@ def parse_xml(content: bytes, file: str = "<text>") -> Element:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        raise FileFormatError(f"{file}:{error.lineno}: this is no well-formed XML: {reason}.") from None
+        raise FileFormatError(f"{file}:{error.lineno}: this is not well-formed XML: {reason}.") from None
     except (LookupError, ValueError) as error:  # unknown encodings
         if isinstance(error, FileFormatError):
             raise
-        raise FileFormatError(f"{file}: this is no XML that can be read: {error}.") from None
+        raise FileFormatError(f"{file}: this is not readable XML: {error}.") from None
     if builder.root is None:
         raise FileFormatError(f"{file}: this XML has no element.")
     return builder.root

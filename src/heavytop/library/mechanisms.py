@@ -9,7 +9,8 @@ import numpy as np
 
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
-from heavytop.system import Inertia, JointForce, Model, Prismatic, Revolute, System
+from heavytop.library.looks import ACCENT, DARK, GREY, WHITE, bar
+from heavytop.system import Box, Inertia, JointForce, Model, Prismatic, Revolute, Sphere, System
 
 ROD = Inertia(1.0, com=(0.5, 0.0, 0.0), moment_at_com=(0.0, 1 / 12, 1 / 12))
 """Slender rod along x: 1 kg, 1 m."""
@@ -139,6 +140,11 @@ def governor() -> System:
         system.strut(
             "slider", name, at_a=turn @ (half, 0.0, 0.0), at_b=(0.5, 0, 0), stiffness=8e5, rest_length=0.5, damping=4e4
         )
+        bar(system, name, np.zeros(3), np.array([1.0, 0.0, 0.0]), 0.012, GREY)
+        system.shape(name, Sphere(0.09), (1.0, 0.0, 0.0), ACCENT)
+    bar(system, "shaft", np.zeros(3), np.array([0.0, 0.0, 1.05]), 0.02, DARK)
+    bar(system, "shaft", np.array([-half, 0.0, 1.0]), np.array([half, 0.0, 1.0]), 0.015, DARK)
+    system.shape("slider", Box((0.1, 0.1, 0.1)), color=WHITE)
     return system
 
 

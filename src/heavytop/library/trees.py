@@ -96,4 +96,6 @@ def random_chain(n: int = 5) -> System:
         system.body(
             f"link{k}", parent=parent, at=se3.pose(R, r), joint=Revolute("z"), inertia=Inertia(mass, com, moment)
         )
-    return _with_motors(system, *(f"link{k}" for k in range(n)))
+    names = [f"link{k}" for k in range(n)]
+    look_like_an_arm(system, names, [np.zeros(3)] + [np.array([0.3, 0.0, 0.1])] * (n - 1), 0.03)
+    return _with_motors(system, *names)

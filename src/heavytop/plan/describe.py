@@ -295,7 +295,7 @@ def _check_ends(problem: Problem) -> None:
     if problem.start is not None and problem.goal is not None and not problem.free:
         _check_reach(problem, problem.start, problem.goal)
     if problem.periodic and problem.goal is not None:
-        raise PlanError("a periodic plan ends where it starts: leave the goal away (goal=None).")
+        raise PlanError("a periodic plan ends where it starts: omit the goal (goal=None).")
 
 
 def _check_state(problem: Problem, constraint: Constraint, state: State, what: str) -> None:

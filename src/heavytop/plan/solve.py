@@ -83,7 +83,7 @@ def solve(
         else:
             raise PlanError(
                 f"the plan of {problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
-                f"fine simulation by {defect:.2g}, asked for is {tolerance:g}. The motion may be stiff: smooth its forces, or "
+                f"fine simulation by {defect:.2g} (tolerance {tolerance:g}). The motion may be stiff: smooth its forces, or "
                 "ask for less (tolerance=...)."
             )
 

@@ -112,7 +112,8 @@ def _scene(flight: Flight, keep: np.ndarray) -> Scene:
         at, wanted = flight.pose(limb.name)[keep], flight.pose(limb.name, desired=True)[keep]
         bodies[limb.name], ghosts[limb.name] = Body(link(limb.tip), at), Body(link(limb.tip), wanted)
         if all(other.parent != limb.name for other in limbs):
-            trails[f"tip of {limb.name}"] = Trail(at[:, :3, 3] + at[:, :3, :3] @ limb.tip, role="load path")
+            role = f"path {1 + len(trails) % 7}"
+            trails[f"tip of {limb.name}"] = Trail(at[:, :3, 3] + at[:, :3, :3] @ limb.tip, role=role)
     lowest = min(float(np.min(poses[:, 2, 3])), float(np.min(ghost[:, 2, 3])))
     below = shape.load.cable + shape.load.size if shape.load is not None else 0.0
     below += sum(float(np.linalg.norm(limb.tip)) for limb in limbs)
@@ -295,7 +296,7 @@ def _feasibility(flight: Flight) -> Table:
 def _notes(flight: Flight) -> list[str]:
     notes = [
         "The translucent vehicle is the reference; the dashed line is its path. Arrows are the forces of the propellers. "
-        f"Integrated by {flight.run.integrator} on the manifold with a step of {1000 * flight.run.settings.step:g} ms, "
+        f"Integrated by {flight.run.integrator} on the manifold with a step of {1000 * flight.run.settings.step:.4g} ms, "
         + ("the controller sampled every 5 ms." if flight.law == ROBUST else "the law sampled in every step.")
     ]
     if not flight.outcome.ok:

@@ -310,7 +310,7 @@ class Linkage:
             pose = self.poses[name]
             path = pose[:, :3, 3] + pose[:, :3, :3] @ self.masses[name].center
             if np.max(np.ptp(path, axis=0)) > 1e-3 * self.scale and len(trails) < MOST_TRAILS:
-                trails[f"path of {name}"] = Trail(path, "load path")
+                trails[f"path of {name}"] = Trail(path, f"path {len(trails)}")
         return trails
 
     def _arrows(self) -> dict[str, Arrow]:

@@ -18,6 +18,8 @@ from heavytop.show.scene import Body, Report, Scene, Spin
 FRAME_RATE = 60.0
 FRAME_BYTES = 1_600_000
 CURVE_SAMPLES = 1600
+LARGEST = float(np.finfo(np.float32).max)
+"""What diverges beyond it is drawn there."""
 
 
 class PackedBlock:
@@ -29,7 +31,7 @@ class PackedBlock:
 
     def add(self, values: Floats) -> dict[str, int]:
         """Append an array; return where it starts and how many floats it has."""
-        flat = np.ascontiguousarray(values, dtype="<f4").reshape(-1)
+        flat = np.clip(values, -LARGEST, LARGEST).astype("<f4").reshape(-1)
         place = {"start": self._size, "size": flat.size}
         self._parts.append(flat)
         self._size += flat.size
@@ -117,8 +119,11 @@ def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
     panel = report.panels[k]
     names = list(panel.series)
     wanted = [name for name in names if name in panel.references]
-    curves = np.stack([*panel.series.values(), *(panel.references[name] for name in wanted)])
+    banded = [name for name in names if name in panel.bands]
+    edges = [values for name in banded for values in panel.bands[name]]
+    curves = np.stack([*panel.series.values(), *(panel.references[name] for name in wanted), *edges])
     times, curves = thin_curves(report.panel_times(panel), curves, CURVE_SAMPLES)
+    first = len(names) + len(wanted)
     return {
         "title": panel.title,
         "unit": panel.unit,
@@ -126,6 +131,12 @@ def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
         "times": block.add(times),
         "series": [{"name": name, "data": block.add(values)} for name, values in zip(names, curves, strict=False)],
         "references": [
-            {"name": name, "data": block.add(values)} for name, values in zip(wanted, curves[len(names) :], strict=True)
+            {"name": name, "data": block.add(values)}
+            for name, values in zip(wanted, curves[len(names) :], strict=False)
         ],
+        "bands": [
+            {"name": name, "low": block.add(low), "high": block.add(high)}
+            for name, low, high in zip(banded, curves[first::2], curves[first + 1 :: 2], strict=True)
+        ],
+        "bandLabel": panel.band_label,
     }

@@ -48,6 +48,10 @@ ROLES: MappingProxyType[str, tuple[str, str, float]] = MappingProxyType(
         "grid": ("#c8d0d7", "#303a44", 1.0),
         "axis": ("#97a3ae", "#55626e", 1.0),
         "shadow": ("#bcc5cd", "#10151a", 1.0),
+        **{
+            f"path {k}": (light, dark, 1.0)
+            for k, (light, dark) in enumerate(zip(SERIES_LIGHT, SERIES_DARK, strict=True))
+        },
     }
 )
 """Colour on a light ground, colour on a dark ground and opacity of every role a mesh, trail or arrow can have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from math import ceil
+from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +73,17 @@ def plot_run(run: Run, path: str | Path | None = None) -> Figure:
         position += 1
     for axis in axes[position:]:
         axis.set_visible(False)
-    figure.suptitle(
-        f"{run.name}: {run.integrator}, step {run.settings.step:g} s, {run.outcome.ending.value}", fontsize=10
-    )
+    about = f"{run.name}: {run.integrator}, step {run.settings.step:g} s, {run.outcome.ending.value}"
+    figure.suptitle(about + _batch_note(run), fontsize=10)
     return _written(figure, path)
+
+
+def _batch_note(run: Run) -> str:
+    """How many trajectories there are, and how they are drawn."""
+    count = prod(run.batch)
+    if not run.batch:
+        return ""
+    return f"; {count:,} trajectories: median and range" if count > MANY else f"; {count} trajectories"
 
 
 def plot_energies(run: Run, path: str | Path | None = None) -> Figure:
@@ -248,12 +255,9 @@ def _label(name: str, unit: str) -> str:
 
 def _figure(width: float, height: float) -> Figure:
     """A figure of its own: no window, no global state of matplotlib."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from heavytop.show.figure import RunFigure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return RunFigure(width, height)
 
 
 def _written(figure: Any, path: str | Path | None) -> Any:

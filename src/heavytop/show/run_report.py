@@ -27,6 +27,8 @@ MOST_CURVES = 8
 MOST_MARKERS = 12
 MOST_ROWS = 24
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+Curve = tuple[str, str, Floats, Floats | None]
+"""Name, unit and values (n,) of the trajectory that is shown, and those of all (n, *batch)."""
 UNITS = {"m": "Positions", "rad": "Angles", "m/s": "Velocities", "rad/s": "Angular velocities"}
 
 
@@ -123,8 +125,9 @@ class _Trajectory:
 
     def subtitle(self) -> str:
         run, s = self.run, self.run.settings
-        which = f", trajectory {', '.join(str(k) for k in self.index)} of {run.batch}" if self.index else ""
-        return f"{run.integrator}, step {s.step:g} s, {self.t[-1] - self.t[0]:g} s of motion{which}"
+        shown = str(self.index[0]) if len(self.index) == 1 else str(self.index)
+        which = f", trajectory {shown} of {' x '.join(f'{n:,}' for n in run.batch)}" if self.index else ""
+        return f"{run.integrator}, step {s.step:.4g} s, {self.t[-1] - self.t[0]:.4g} s of motion{which}"
 
     # --- curves -------------------------------------------------------------------------------------------------------------
 
@@ -135,14 +138,17 @@ class _Trajectory:
         yield from self._attitudes()
         yield from self._grouped(
             [
-                (_short(n, run.v_names, self.model.coordinates.names), unit, self.v[:, k])
+                (_short(n, run.v_names, self.model.coordinates.names), unit, self.v[:, k], run.v[..., k])
                 for k, (n, unit) in enumerate(zip(run.v_names, run.v_units, strict=True))
             ],
             "Velocities",
         )
         if np.any(self.u):
             yield from self._grouped(
-                [(n, unit, self.u[:, k]) for k, (n, unit) in enumerate(zip(run.u_names, run.u_units, strict=True))],
+                [
+                    (n, unit, self.u[:, k], run.u[..., k])
+                    for k, (n, unit) in enumerate(zip(run.u_names, run.u_units, strict=True))
+                ],
                 "Inputs",
                 False,
             )
@@ -157,19 +163,19 @@ class _Trajectory:
             unit = f"relative, in 10{str(power).translate(SUPERSCRIPT)}" if power else "relative"
             yield Panel("Drift of energy", unit, {"drift": drift / 10.0**power}, times=self.t)
 
-    def _coordinates(self) -> list[tuple[str, str, Floats]]:
-        """Name, unit and values of each coordinate that is a length or an angle; points of circles as angles."""
+    def _coordinates(self) -> list[Curve]:
+        """Each coordinate that is a length or an angle; points of circles as angles."""
         run, curves = self.run, []
         for edge in self.model.description.joints:
             where = self.model.coordinates.q_slice(edge.label)
             if isinstance(edge.joint.coordinates, Circle):
                 c, s = self.q[:, where].T
-                curves.append((edge.label, "rad", np.unwrap(np.arctan2(s, c))))
+                curves.append((edge.label, "rad", np.unwrap(np.arctan2(s, c)), None))
                 continue
             for k in range(where.start, where.stop):
                 if run.q_units[k] != "1":
                     name = _short(run.q_names[k], run.q_names, self.model.coordinates.names)
-                    curves.append((name, run.q_units[k], self.q[:, k]))
+                    curves.append((name, run.q_units[k], self.q[:, k], run.q[..., k]))
         return curves
 
     def _attitudes(self) -> Iterator[Panel]:
@@ -193,16 +199,32 @@ class _Trajectory:
             curves = {name: np.degrees(so3.angle(np.swapaxes(R[:1], -1, -2) @ R)) for name, R in chosen}
             yield Panel("Rotation from the start", "°", curves, times=self.linkage.times)
 
-    def _grouped(self, curves: list[tuple[str, str, Floats]], kind: str, by_unit: bool = True) -> Iterator[Panel]:
-        """One panel per unit, with as many curves as can be told apart."""
-        groups: dict[str, dict[str, Floats]] = {}
-        for name, unit, values in curves:
-            groups.setdefault(unit, {})[name] = values
+    def _grouped(self, curves: list[Curve], kind: str, by_unit: bool = True) -> Iterator[Panel]:
+        """One panel per unit, with as many curves as can be told apart; in a batch each with the range of all trajectories."""
+        groups: dict[str, list[Curve]] = {}
+        for curve in curves:
+            groups.setdefault(curve[1], []).append(curve)
+        count = int(np.prod(self.run.batch))
         for unit, group in groups.items():
-            shown = dict(list(group.items())[:MOST_CURVES])
+            shown = group[:MOST_CURVES]
             title = UNITS.get(unit, kind) if by_unit else kind
             more = f" ({MOST_CURVES} of {len(group)})" if len(group) > MOST_CURVES else ""
-            yield Panel(title + more, unit, shown, times=self.t)
+            yield Panel(
+                title + more,
+                {"": "units of each input", "1": "dimensionless"}.get(unit, unit),
+                {name: values for name, _, values, _ in shown},
+                times=self.t,
+                bands={n: self._band(y, every) for n, _, y, every in shown if every is not None} if count > 1 else {},
+                band_label=f"band: range of {count:,} trajectories" if count > 1 else "",
+            )
+
+    def _band(self, values: Floats, every: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest value of all trajectories at each time; where one ended, of the others."""
+        flat = every[: self.count].reshape(self.count, -1)
+        finite = np.isfinite(flat)
+        low = np.min(np.where(finite, flat, np.inf), axis=1)
+        high = np.max(np.where(finite, flat, -np.inf), axis=1)
+        return np.minimum(low, values), np.maximum(high, values)
 
     def markers(self) -> Iterator[Marker]:
         """Events of this trajectory."""
@@ -240,7 +262,7 @@ class _Trajectory:
         rows = [
             ("outcome", str(outcome)),
             ("integrator", run.integrator),
-            ("step", f"{run.settings.step:g} s"),
+            ("step", _unbroken(f"{run.settings.step:.4g} s")),
             ("records", f"{self.count:,}"),
             ("steps", f"{timing.steps * timing.trajectories:,}"),
             ("wall time", f"{timing.wall_seconds:.3g} s"),

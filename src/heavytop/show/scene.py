@@ -245,6 +245,8 @@ class Panel(Unchanging):
         Bounds that the curves must keep; drawn as hatched bands.
     times : array (T,), optional
         Times of the curves if they are not those of the scene.
+    bands : mapping of name to pair of arrays (T,)
+        For curves of the same name: the range of others beside it, drawn as a band; ``band_label`` says of how many.
 
     Examples
     --------
@@ -258,18 +260,24 @@ class Panel(Unchanging):
     references: Mapping[str, Floats] = field(default_factory=dict)
     limits: tuple[float, float] | None = None
     times: Floats | None = None
+    bands: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
+    band_label: str = ""
 
     def __post_init__(self) -> None:
         if not self.series:
             raise ModelError(f"panel {self.title!r} needs at least one curve, got none.")
         curves = {n: frozen_array(y, f"curve {n!r} of panel {self.title!r}", ("T",)) for n, y in self.series.items()}
-        for name in self.references:
+        for name in (*self.references, *self.bands):
             if name not in curves:
                 raise unknown_name(f"curve of panel {self.title!r}", name, curves)
         wanted = {
             n: frozen_array(y, f"reference of {n!r} in {self.title!r}", ("T",)) for n, y in self.references.items()
         }
-        _set(self, series=MappingProxyType(curves), references=MappingProxyType(wanted))
+        bands = {
+            n: tuple(frozen_array(y, f"band of {n!r} in {self.title!r}", ("T",)) for y in pair)
+            for n, pair in self.bands.items()
+        }
+        _set(self, series=MappingProxyType(curves), references=MappingProxyType(wanted), bands=MappingProxyType(bands))
         if self.times is not None:
             _set(self, times=increasing_times(self.times, f"times of panel {self.title!r}"))
         if self.limits is not None and not self.limits[0] < self.limits[1]:
@@ -335,7 +343,8 @@ class Report(Unchanging):
             _set(self, **{name: tuple(getattr(self, name))})
         for panel in self.panels:
             length = len(self.panel_times(panel))
-            for name, values in (*panel.series.items(), *panel.references.items()):
+            edges = [(name, values) for name, pair in panel.bands.items() for values in pair]
+            for name, values in (*panel.series.items(), *panel.references.items(), *edges):
                 if len(values) != length:
                     hint = "One entry per time is needed; give the panel its own times if they differ from the scene's."
                     raise wrong_shape(f"curve {name!r} of panel {panel.title!r}", (length,), values.shape, hint)

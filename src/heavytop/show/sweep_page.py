@@ -14,14 +14,15 @@ from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.show.palette import SERIES_LIGHT
+from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, places, points, sample, sums, width
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.result import Result
 
 if TYPE_CHECKING:
     import xarray
 
-MOST_MAPS, MOST_LINES, MOST_POINTS = 12, 400, 12
-"""Maps of one measure, lines of the parallel coordinates, points in the list."""
+MOST_MAPS, MOST_LINES, MOST_POINTS, MOST_CELLS, MOST_NAMES = 12, 400, 12, 400, 40
+"""Maps of one measure, lines of the parallel coordinates, points in the list, cells along an axis, names along an axis."""
 HIDDEN = ("outcome", "end_time", "cause")
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2329; --paper: #fff; --line: #d5dbe0; --soft: #5b6670; }
@@ -128,9 +129,19 @@ def _ticks(data: xarray.Dataset, name: str) -> np.ndarray:
     return data[name].values if name in data.coords and data[name].dims == (name,) else np.arange(data.sizes[name])
 
 
+def _cells(data: xarray.Dataset, dim: str) -> np.ndarray:
+    """Where the cells of a map along a dimension are: its values, or the means of neighbours that share a cell."""
+    labels = _ticks(data, dim)
+    wide = width(len(labels), MOST_CELLS)
+    if wide == 1:
+        return labels
+    first = np.arange(0, len(labels), wide)
+    return np.add.reduceat(labels.astype(float), first) / np.diff(np.append(first, len(labels)))
+
+
 def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | None:
     """Means over draws on the two finest dimensions, one map for each value of a third."""
-    data, array = result.data, result.data[name].astype(float).where(result.data["outcome"] >= 0)
+    data = result.data
     ordered = sorted(
         (d for d in varied if data[d].dtype.kind in "fiu" or d not in data.coords), key=lambda d: -data.sizes[d]
     )
@@ -139,24 +150,26 @@ def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | Non
     x, y = sorted(ordered[:2], key=varied.index, reverse=True)
     rest = [d for d in varied if d not in (x, y)]
     split = rest[0] if rest and data.sizes[rest[0]] <= MOST_MAPS else None
-    mean = array.mean([d for d in array.dims if d not in (x, y, split)])
+    total, count = sums(result, name, [y, x, *([split] if split else [])], MOST_CELLS)
+    with np.errstate(invalid="ignore"):
+        mean = total / np.where(count, count, np.nan)
     panels = (
-        [(mean.isel({split: k}), f"{split} = {_short(_ticks(data, split)[k])}") for k in range(data.sizes[split])]
+        [(mean[..., k], f"{split} = {_short(_ticks(data, split)[k])}") for k in range(data.sizes[split])]
         if split
         else [(mean, "")]
     )
     columns = min(len(panels), 3)
     figure, axes = _figure(3.9 * columns + 0.9, 3.4 * -(-len(panels) // columns), -(-len(panels) // columns), columns)
-    finite = mean.values[np.isfinite(mean.values)]
+    finite = mean[np.isfinite(mean)]
     low, high = (
         (0.0, 1.0) if data[name].dtype.kind == "b" else (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
     )
     image = None
     for (values, text), axis in zip(panels, axes.flat, strict=False):
         image = axis.pcolormesh(
-            _ticks(data, x),
-            _ticks(data, y),
-            values.transpose(y, x).values,
+            _cells(data, x),
+            _cells(data, y),
+            values,
             cmap="viridis",
             vmin=low,
             vmax=high,
@@ -175,30 +188,27 @@ def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
     from heavytop.sweep.statistics import wilson
 
     data = result.data
-    computed = data["outcome"] >= 0
-    true = data[name] & computed
-    columns = min(len(varied), 3)
-    rows = -(-len(varied) // columns)
+    shown = [d for d in varied if _ticks(data, d).dtype.kind in "fiu" or data.sizes[d] <= MOST_NAMES]
+    columns = max(min(len(shown), 3), 1)
+    rows = max(-(-len(shown) // columns), 1)
     figure, axes = _figure(3.9 * columns, 3.0 * rows, rows, columns)
-    for k, (dim, axis) in enumerate(zip(varied, axes.flat, strict=False)):
-        others = [d for d in true.dims if d != dim]
-        hits, trials = true.sum(others).values, computed.sum(others).values
-        low, high = wilson(hits, trials)
+    for k, (dim, axis) in enumerate(zip(shown, axes.flat, strict=False)):
         labels = _ticks(data, dim)
-        at = labels if labels.dtype.kind in "fiu" else np.arange(len(labels))
+        numbers = labels.dtype.kind in "fiu"
+        hits, trials = sums(result, name, [dim], MOST_CELLS)
+        low, high = wilson(hits, trials)
+        at = _cells(data, dim) if numbers else np.arange(len(labels))
         share = hits / np.maximum(trials, 1)
         bars = np.maximum([share - low, high - share], 0.0)
-        axis.errorbar(
-            at, share, yerr=bars, fmt="o-" if labels.dtype.kind in "fiu" else "o", capsize=3, color=SERIES_LIGHT[k % 8]
-        )
-        if labels.dtype.kind not in "fiu":
+        axis.errorbar(at, share, yerr=bars, fmt="o-" if numbers else "o", capsize=3, color=SERIES_LIGHT[k % 8])
+        if not numbers:
             axis.set_xticks(at, [_short(x) for x in labels])
             axis.margins(x=0.3)
         axis.set(xlabel=_label(data, dim), ylabel=f"share of {name}", ylim=(-0.03, 1.03))
         axis.grid(alpha=0.3)
-    for axis in list(axes.flat)[len(varied) :]:
+    for axis in list(axes.flat)[len(shown) :]:
         axis.axis("off")
-    return f"share of {name} along {', '.join(varied)}", _png(figure)
+    return f"share of {name} along {', '.join(shown)}", _png(figure)
 
 
 def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
@@ -206,11 +216,14 @@ def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
     rows = -(-len(names) // columns)
     figure, axes = _figure(3.9 * columns, 2.7 * rows, rows, columns)
     for k, (name, axis) in enumerate(zip(names, axes.flat, strict=False)):
-        values = np.asarray(result.data[name].values, dtype=float).ravel()
-        values = values[np.isfinite(values)]
-        if len(values):
-            low, high = np.quantile(values, [0.001, 0.999])
-            axis.hist(np.clip(values, low, high), bins=60, color=SERIES_LIGHT[k % 8])
+        some = sample(result, name)
+        if len(some):
+            edges = np.histogram_bin_edges(some, 60, tuple(np.quantile(some, [0.001, 0.999])))
+            counts = np.zeros(60, dtype=int)
+            for _, (values,) in boxes(result, name):
+                finite = values[np.isfinite(values)].astype(float)
+                counts += np.histogram(np.clip(finite, edges[0], edges[-1]), edges)[0]
+            axis.stairs(counts, edges, fill=True, color=SERIES_LIGHT[k % 8])
         axis.set(xlabel=_label(result.data, name), ylabel="points")
         axis.grid(alpha=0.3)
     for axis in list(axes.flat)[len(names) :]:
@@ -221,25 +234,24 @@ def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
 def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str, str]:
     """Some points as lines over what varies and what was measured, coloured by the first measure."""
     data = result.data
-    rng = np.random.default_rng(0)
-    flat = rng.choice(result.points, size=min(result.points, MOST_LINES), replace=False)
-    place = dict(zip(result.dims, np.unravel_index(flat, data["outcome"].shape), strict=True))
+    flat = points(result, MOST_LINES)
     columns: dict[str, np.ndarray] = {}
+    texts: dict[str, np.ndarray] = {}
     for name in [
         *varied,
         *(str(c) for c in data.coords if data[c].dims == (DRAW,) and data[c].dtype.kind in "fiu"),
         *names,
     ]:
         values = (
-            _ticks(data, name)[place[name]]
+            _ticks(data, name)[places(result, flat)[result.dims.index(name)]]
             if name in result.dims
-            else data[name].values[tuple(place[str(d)] for d in data[name].dims)]
+            else pick(result, name, flat)
         )
-        columns[name] = (
-            np.unique(values.astype(object).astype(str), return_inverse=True)[1].astype(float)
-            if values.dtype.kind not in "fiub"
-            else values.astype(float)
-        )
+        if values.dtype.kind not in "fiub":
+            texts[name], numbers = np.unique(values.astype(object).astype(str), return_inverse=True)
+            columns[name] = numbers.astype(float)
+        else:
+            columns[name] = values.astype(float)
     scaled = []
     for values in columns.values():
         finite = values[np.isfinite(values)]
@@ -255,7 +267,11 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
     for k, (name, values) in enumerate(columns.items()):
         finite = values[np.isfinite(values)]
         axis.axvline(k, color="#97a3ae", linewidth=0.8)
-        if len(finite) and (name in names or (name in data and data[name].dtype.kind in "fiu")):
+        if name in texts:
+            for place, text in enumerate(texts[name]) if len(texts[name]) <= MOST_MAPS else ():
+                height = place / max(len(texts[name]) - 1, 1) if len(texts[name]) > 1 else 0.5
+                axis.text(k, 1.06 * height - 0.03, _short(text), ha="center", fontsize=7)
+        elif len(finite):
             axis.text(k, 1.03, f"{finite.max():.3g}", ha="center", fontsize=7)
             axis.text(k, -0.07, f"{finite.min():.3g}", ha="center", fontsize=7)
     axis.set(yticks=[], ylim=(-0.1, 1.1), xlim=(-0.3, len(columns) - 0.7))
@@ -269,29 +285,36 @@ def _causes(result: Result) -> str:
 
 def worth_a_look(result: Result) -> list[tuple[int, ...]]:
     """Places of points that failed, and of the largest and the middle values of the first measure that is a number."""
-    data = result.data
-    codes = data["outcome"].values
-    places = [tuple(int(i) for i in p) for p in np.argwhere(codes > 1)[:4]]
+    found: list[tuple[int, ...]] = []
+    for region, (codes,) in boxes(result, "outcome"):
+        failed = np.argwhere(codes > 1)[: 4 - len(found)]
+        found += [tuple(int(i) + s.start for i, s in zip(p, region, strict=True)) for p in failed]
+        if len(found) >= 4:
+            break
+    some = points(result, SAMPLE)
     for name in _measures(result):
-        values = np.asarray(data[name].values, dtype=float)
-        order = np.argsort(np.where(np.isfinite(values), values, -np.inf), axis=None)
-        chosen = [*order[::-1][:4], order[len(order) // 2], order[0]]
-        places += [tuple(int(i) for i in np.unravel_index(k, values.shape)) for k in chosen]
-    return list(dict.fromkeys(places))[:MOST_POINTS]
+        largest, least = extremes(result, name, 4)
+        values = pick(result, name, some).astype(float)
+        middle = some[np.argsort(np.where(np.isfinite(values), values, -np.inf))[len(values) // 2]]
+        at = places(result, np.array([*largest, middle, least]))
+        found += list(zip(*(i.tolist() for i in at), strict=True)) if at else [()]
+    return list(dict.fromkeys(found))[:MOST_POINTS]
 
 
 def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
     names = _measures(result)[:4]
-    rows = []
+    rows, plain = [], all(d.isidentifier() for d in result.dims)
     for place in worth_a_look(result):
         chosen = ", ".join(
-            f"{_key(d)}{_short(_ticks(result.data, d)[i], quote=True)}" for d, i in zip(result.dims, place, strict=True)
+            f"{f'{d}=' if plain else f'{d!r}: '}{_short(_ticks(result.data, d)[i], quote=True)}"
+            for d, i in zip(result.dims, place, strict=True)
         )
-        cells = "".join(f"<td>{_short(result.data[n].values[place])}</td>" for n in names)
+        cells = "".join(
+            f"<td>{_short(result.data[n].isel(dict(zip(result.dims, place, strict=True))).values[()])}</td>"
+            for n in names
+        )
         link = f"<a href='{_html(links[place])}'>3-D page</a>" if place in links else ""
-        call = _html(
-            f"result.rerun({chosen})" if all(d.isidentifier() for d in result.dims) else f"result.rerun(**{{{chosen}}})"
-        )
+        call = _html(f"result.rerun({chosen})" if plain else f"result.rerun(**{{{chosen}}})")
         rows.append(f"<tr>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
     head = "".join(f"<th>{_html(_label(result.data, n))}</th>" for n in names)
     note = (
@@ -299,10 +322,6 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
         '<code>.show("run.html")</code> its 3-D page.</p>'
     )
     return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table><tr>{head}<th>again</th><th></th></tr>{''.join(rows)}</table></div>"
-
-
-def _key(dim: str) -> str:
-    return f"{dim}=" if dim.isidentifier() else f"{dim!r}: "
 
 
 def _short(value: Any, quote: bool = False) -> str:

@@ -52,8 +52,8 @@ def simulate(
     hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
-    balance : whether to integrate the work of inputs, drivers and dissipation along; None: for single trajectories, and where there are loops
-        or constraints, whose energy is watched (see :mod:`heavytop.simulate.watch`).
+    balance : whether to integrate the work of inputs, drivers and dissipation along; None: for single trajectories, and where there are loops,
+        constraints or drivers, whose energy is watched (see :mod:`heavytop.simulate.watch`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of telling so in
         the outcome.

@@ -178,7 +178,10 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         return "the motion is not finite."
 
     def kept(self) -> Traced | None:
-        """(q, v, p) -> (kinetic and potential energy, residuals, branches of loops, gain of friction) to be watched; None if there are no loops."""
+        """(q, v, p) -> what is to be watched; None without loops or drivers.
+
+        Kinetic and potential energy, residuals, branches of loops, gain of friction, accelerations of driven frames and momenta they carry.
+        """
         return None
 
     def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
@@ -291,15 +294,8 @@ class ModelDynamics(Dynamics):
         return why_not_finite(self.model, q, v, p)
 
     def kept(self) -> Traced | None:
-        e, d = self.model.expressions, self.model.description
-        if not (d.loops or d.constraints):
-            return None
-        outputs = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
-        outputs |= {"miss": np.zeros(0), "branches": np.zeros(0), "gain": e.friction_gain()}
-        if e.is_constrained:
-            c = e.constrained
-            outputs |= {"miss": c.kept_residual, "branches": c.branches}
-        return self._make("kept", ("q", "v"), outputs)
+        outputs = self.model.expressions.kept()
+        return None if outputs is None else self._make("kept", ("q", "v"), outputs)
 
     def _parameters(self, p: np.ndarray) -> dict[str, np.ndarray]:
         return {name: p[..., i] for i, name in enumerate(self.parameter_names)}

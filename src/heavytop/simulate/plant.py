@@ -239,9 +239,9 @@ class Plant:
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
         self.work = make("work", (len(self.power.outputs),)) if balance and self.power is not None else None
         kept = dynamics.kept() if method.carries_velocity else None
-        told = self.power is None or self.work is not None or len(self.power.outputs) > 2
+        told = self.power is None or self.work is not None or (self.is_constrained and len(self.power.outputs) > 2)
         self.watched = kept if told else None
-        self.watch = make("watch", (watch.size(dynamics),)) if self.watched is not None else None
+        self.watch = make("watch", (watch.size(self.watched),)) if self.watched is not None else None
         told = law is not None and refusal.STATUS in law.traced.outputs
         self.refusal = make("refusal", (refusal.HEAD + self.nq,)) if told else None
         self.status = make("status") if told else None
@@ -282,7 +282,7 @@ class Plant:
         """The coordinates; raises if they are no group."""
         if not self.coordinates.is_group:
             raise SimulationError(
-                f"{self.method} moves along one-parameter groups, but {self.coordinates!r} is no Lie group. "
+                f"{self.method} moves along one-parameter groups, but {self.coordinates!r} is not a Lie group. "
                 "Use integrator='projected_rk4' (or 'energy_momentum' if the energy must be kept)."
             )
         return self.coordinates
@@ -317,7 +317,7 @@ class Plant:
             )
         if others := [slot.role for slot in flats if slot not in self.flats]:
             raise SimulationError(
-                f"rates of {self.name!r} were given a part for {others[0]!r}, but {others[0]!r} is no flat part; "
+                f"rates of {self.name!r} were given a part for {others[0]!r}, but {others[0]!r} is not a flat part; "
                 f"these are {', '.join(repr(flat.role) for flat in self.flats)}."
             )
         sizes = [("w", w, (self.nw,)), *((flat.role, flats[flat], flat.shape) for flat in self.flats)]

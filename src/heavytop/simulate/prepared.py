@@ -118,6 +118,7 @@ class PreparedRun(Portable):
         p = dynamics.parameter_vector(parameters)
         if dynamics.has_time:
             p = _from_the_start(dynamics, p, parameters, start_time)
+            _check_given(dynamics, p, float(self.asked[0]), settled.steps)
         _check_constraints(dynamics, q, v, p)
         law = plan.control.law
         memory = _NOTHING if law is None else law.initial_state()
@@ -294,9 +295,17 @@ def _from_the_start(
     """The parameters with the time of the start."""
     if TIME in (parameters or {}):
         raise SimulationError(
-            f"{TIME!r} is no parameter of a run of {dynamics.name!r}: it goes from start_time to until."
+            f"{TIME!r} is not a parameter of a run of {dynamics.name!r}: it goes from start_time to until."
         )
     return with_time(p, start_time)
+
+
+def _check_given(dynamics: Dynamics, p: np.ndarray, until: float, steps: int) -> None:
+    """Frames that drivers move must not jump, from the time in ``p`` on."""
+    from heavytop.system.given_motion import GivenMotions
+
+    if isinstance(dynamics, ModelDynamics):
+        dynamics.model._raw_companion(GivenMotions).check(p, float(p.flat[-1]), until, steps)
 
 
 def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:

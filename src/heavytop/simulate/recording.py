@@ -83,7 +83,7 @@ def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:
         return
     least = max(every + 1, ceil(problem.steps / (room / record - 2))) if room > 3 * record else problem.steps
     raise SimulationError(
-        f"the record would hold about {needed / 8:.2g} numbers ({needed / 1e9:.3g} GB), but {max(room, 0.0) / 1e9:.3g} GB of memory can be had: "
+        f"the record would hold about {needed / 8:.2g} numbers ({needed / 1e9:.3g} GB), but {max(room, 0.0) / 1e9:.3g} GB of memory are available: "
         f"{problem.steps:,} steps, {problem.count:,} trajectories. Raise record_every (now {every}) to {least} or more, or run fewer "
         "trajectories at once, for example with a sweep into a store."
     )

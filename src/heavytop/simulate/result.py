@@ -159,7 +159,7 @@ def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) 
     if recording.watched is None:
         return None
     rows = np.broadcast_to(recording.watched, (*problem.batch, recording.watched.shape[-1]))
-    watched = Watched.of(rows[index])
+    watched = Watched.of(rows[index], problem.dynamics.nq)
     return watched if watched.raised else None
 
 
@@ -197,6 +197,12 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
         )
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
     weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if told else None
+    if weak is None and told and (drivers := problem.dynamics.drivers()) is not None:
+        names = ", ".join(repr(name) for name in drivers.outputs)
+        return (
+            f"{what}. Look at its drivers ({names}): one that changes within a step of {h:g} s, or at once, does work that the step does not see. "
+            "Take a smaller step, or let it change smoothly; where only a potential jumps, the motion is right, and balance=False goes on."
+        )
     if weak is None:
         cause = (
             likely_cause(problem, recording, index) if told else f"only the first {MOST_CAUSES} causes are analysed."

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -112,6 +112,8 @@ class Run(Shown):
 
     def __len__(self) -> int:
         return len(self.t)
+
+    __iter__ = None  # records have names, not numbers: without this Python would ask for run[0], run[1], ...
 
     def __getitem__(self, name: str) -> np.ndarray:
         key = str(name).replace("/", ".")
@@ -231,14 +233,19 @@ class Run(Shown):
 
     # --- hand over ----------------------------------------------------------------------------------------------------------
 
-    def report(self, show: bool = True) -> str:
-        """Outcome, energy balance, drift of every invariant and wall time as text; printed unless ``show`` is False."""
+    @overload
+    def report(self, show: Literal[True] = True) -> None: ...
+    @overload
+    def report(self, show: Literal[False]) -> str: ...
+    def report(self, show: bool = True) -> str | None:
+        """Print outcome, energy balance, drift of every invariant and wall time; with ``show=False`` return the text instead."""
         from heavytop.simulate.report import report
 
         text = report(self)
-        if show:
-            print(text)
-        return text
+        if not show:
+            return text
+        print(text)
+        return None
 
     def to_xarray(self) -> xarray.Dataset:
         """The run as a labelled dataset with units."""

@@ -81,7 +81,7 @@ class Slots:
         )
         if None in found:
             raise SimulationError(
-                "a step computes with a symbol that is no value of this step. Use the values it was given."
+                "a step computes with a symbol that is not a value of this step. Use the values it was given."
             )
         return [slot for slot in self._names if slot in found]
 

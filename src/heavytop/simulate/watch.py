@@ -3,8 +3,9 @@
 Close to a singular configuration of loops an integrator may go wrong without a number that is not finite. What remains is the balance
 ``B = T + V - work of the inputs + dissipated energy``, which the exact motion keeps. A step misses it by ``e = |B_new - B_old|``. Truncation makes
 that small and smooth; what exceeds ``COUNTED`` of the largest kinetic energy so far is added up, and a sum above ``LOST`` ends the
-trajectory. Two things explain an error by themselves and are let through: rounding of large energies, and power that changes within the
-step (``h |P_new - P_old|``), as where friction changes its sign.
+trajectory. Three things explain an error by themselves and are let through: rounding of large energies, power that changes within the
+step (``h |P_new - P_old|``), as where friction changes its sign, and accelerations of drivers that do (``h |p| |alpha_new - alpha_old|`` with the
+momentum p of what they carry).
 
 Drivers, which move constraints or frames as the time tells, bring in work as inputs do. Where it is not integrated along, only the equations of
 the constraints are watched.
@@ -30,12 +31,15 @@ LOST = 1e-3
 """Sum of the errors that count, beside the largest kinetic energy, at which a trajectory ends."""
 ROUNDING = 1e-12
 """Error of a step beside the sum of all energies that rounding explains."""
+AT_REST = 1e-9
+"""Velocity (m/s, rad/s) up to which a system is at rest: what moves it is rounding, and so is what its energy misses."""
 OPEN = 1e-4
 """Miss of the equations of loops and constraints (m, rad; m/s, rad/s beside the fastest velocity) at which a trajectory ends."""
 
 BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, HEAD = range(10)
 """Entries of the watch: B, the largest T, the sum of errors, 0 or NaN, power, largest error of a step, misses of the equations, the least
-value of the branches, the largest gain of friction; then the configuration of the largest error, or the last one."""
+value of the branches, the largest gain of friction; then the configuration of the largest error, or the last one, and the accelerations of
+drivers."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,9 @@ class Watched:
     q: np.ndarray
 
     @classmethod
-    def of(cls, row: np.ndarray) -> Watched:
+    def of(cls, row: np.ndarray, nq: int) -> Watched:
         """From the numbers of one trajectory."""
-        return cls(float(row[LOSS]), float(row[MISS]), float(row[BRANCH]), float(row[GAIN]), row[HEAD:])
+        return cls(float(row[LOSS]), float(row[MISS]), float(row[BRANCH]), float(row[GAIN]), row[HEAD : HEAD + nq])
 
     @property
     def raised(self) -> bool:
@@ -72,20 +76,20 @@ class Watched:
         return self.gain >= 1.0
 
 
-def size(dynamics: Dynamics) -> int:
+def size(kept: Traced) -> int:
     """Numbers that the watch carries along."""
-    return HEAD + dynamics.nq
+    return HEAD + kept.inputs["q"][0] + kept.outputs["drive"][0]
 
 
 def beginning(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The numbers at the start of a run (*batch, size)."""
     kernel = dynamics.kernel("kept")
     if kernel is None:
-        return np.zeros(size(dynamics))
-    kinetic, potential = kernel(q, v, p)[:2]
-    first = np.zeros((*kinetic.shape, size(dynamics)))
+        return np.zeros(HEAD + dynamics.nq)
+    kinetic, potential, _, _, _, drive, _ = kernel(q, v, p)
+    first, place = np.zeros((*kinetic.shape, HEAD + dynamics.nq + drive.shape[-1])), HEAD + dynamics.nq
     first[..., BALANCE], first[..., FASTEST], first[..., BRANCH] = kinetic + potential, kinetic, 1.0
-    first[..., HEAD:] = q
+    first[..., HEAD:place], first[..., place:] = q, drive
     return first
 
 
@@ -93,8 +97,8 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     """(q, v, p, h, work, u, watch) -> watch, after a step of size ``h``; without work where none is ``done``, without u where power is None."""
     worked = done is not None
     s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
-    before = symbol("watch", size(dynamics))
-    kinetic, potential, miss, branches, gains = kept.expressions(s["q"], s["v"], s["p"])
+    before, place = symbol("watch", size(kept)), HEAD + dynamics.nq
+    kinetic, potential, miss, branches, gains, drive, carried = kept.expressions(s["q"], s["v"], s["p"])
     balance, sizes, given = kinetic + potential, kinetic + np.abs(potential), before[POWER]
     more: dict[str, Array] = {}
     if done is not None:
@@ -115,7 +119,10 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     # once the alarm was given, or the state is not finite, what was seen stays; what is only compared with the next step need not
     running = np.logical_and(before[ALARM] == 0.0, error < np.inf)
     explained = COUNTED * fastest + ROUNDING * sizes + h * np.abs(given - before[POWER])
-    counts = np.logical_and(running, error > explained)
+    if shape(drive)[0]:
+        explained = explained + h * np.vecdot(np.abs(carried), np.abs(drive - before[place:]))
+    speed = _largest(s["v"])
+    counts = np.logical_and(np.logical_and(running, speed > AT_REST), error > explained)
     loss = before[LOSS] + np.where(counts, error / np.where(counts, fastest, 1.0), 0.0)
     everything = concatenate(*s.values())
 
@@ -124,14 +131,14 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
         now = worse(before[name], value)
         return np.where(running, now, before[name]) if is_symbolic(value) and depends_on(value, everything) else now
 
-    miss = seen(_largest(miss) / (1.0 + _largest(s["v"])), MISS, np.maximum)
+    miss = seen(_largest(miss) / (1.0 + speed), MISS, np.maximum)
     branch, gain = seen(_least(branches), BRANCH, np.minimum), seen(gains[0], GAIN, np.maximum)
     fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), np.logical_and(branch >= 0.0, gain < 1.0))
     worst = np.logical_and(running, np.logical_or(error > before[WORST], gain >= 1.0))
-    q = np.where(worst, s["q"], before[HEAD:])
+    q = np.where(worst, s["q"], before[HEAD:place])
     alarm = before[ALARM] + np.where(fine, 0.0, np.nan)
     after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain)
-    value = concatenate(after, q)
+    value = concatenate(after, q, drive)
     return trace_of("watch", {**s, "h": h, **more, "watch": before}, {"watch": value})
 
 

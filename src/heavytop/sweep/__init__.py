@@ -16,6 +16,7 @@ from heavytop.sweep.api import make_study as make_study
 from heavytop.sweep.api import run_study as run_study
 from heavytop.sweep.api import sweep as sweep
 from heavytop.sweep.checks import DamagedStoreWarning as DamagedStoreWarning
+from heavytop.sweep.cluster import NoWorkersWarning as NoWorkersWarning
 from heavytop.sweep.distributions import Distribution as Distribution
 from heavytop.sweep.distributions import attitude as attitude
 from heavytop.sweep.distributions import choice as choice

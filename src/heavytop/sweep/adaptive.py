@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.errors import SweepError
-from heavytop.sweep.api import sweep
+from heavytop.errors import SweepError, unknown_name
+from heavytop.sweep.api import is_simulated, sweep
+from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.statistics import quantile_interval
 
 if TYPE_CHECKING:
     import xarray
+
+
+GOOD = tuple(OUTCOMES.index(name) for name in ("finished", "event"))
+"""Codes of runs that went as they should."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,10 @@ def _condition(data: Any, condition: str | Callable[[Any], Any]) -> Any:
     if callable(condition):
         return condition(data)
     if condition not in data:
-        raise SweepError(f"the condition {condition!r} is no measure; there are {', '.join(map(str, data.data_vars))}.")
-    return data[condition].astype(bool) & (data["outcome"] == 0)
+        raise SweepError(
+            f"the condition {condition!r} is not a measure; there are {', '.join(map(str, data.data_vars))}."
+        )
+    return data[condition].astype(bool) & data[condition].notnull() & data["outcome"].isin(GOOD)
 
 
 def _round(store: str | Path | None, number: int) -> Path | None:
@@ -137,7 +144,7 @@ class Quantile:
 def quantile(
     make: Any,
     over: Mapping[str, Any],
-    measure: str,
+    measure: str | Mapping[str, Any],
     q: float,
     relative: float = 0.01,
     confidence: float = 0.95,
@@ -151,6 +158,14 @@ def quantile(
     The draws are doubled from round to round; a draw that was made is never made again. Points that failed count as infinite, so they push
     the quantile up instead of being forgotten.
 
+    Parameters
+    ----------
+    make, over, options : as for :func:`heavytop.sweep.sweep`; all that varies is drawn.
+    measure : its name: what the function returns, a usual measure of flights, a coordinate of a model at the end; or one entry ``{name: measure}``.
+    q : which quantile, between 0 and 1. relative : how far the ends of its confidence interval may lie from it, as a share of it.
+    first, most : draws of the first round, and of all rounds together.
+    store : folder of the stores of the rounds.
+
     Examples
     --------
     >>> import heavytop as ht
@@ -160,17 +175,26 @@ def quantile(
     """
     if not 0 < q < 1 or not relative > 0:
         raise SweepError(f"a quantile lies between 0 and 1 and its width is positive, got {q} and {relative}.")
+    if not first >= 1 or not most >= 1:
+        raise SweepError(f"a quantile needs draws, got first={first} and most={most}.")
+    name = measure if isinstance(measure, str) else next(iter(measure), "")
+    if not isinstance(measure, str) and len(measure) != 1:
+        raise SweepError(f"a quantile is that of one measure, got {list(measure)}.")
+    if not isinstance(measure, str) or is_simulated(make, options):
+        options["measure"] = measure
     seen = np.zeros(0)
     number, total = 0, min(first, most)
     while True:
         count = total - len(seen)
         result = sweep(make, over, draws=count, first_draw=len(seen), store=_round(store, number), **options)
-        values = np.asarray(result.data[measure].values, dtype=float)
+        if name not in result.data:
+            raise unknown_name("measure", name, [str(n) for n in result.data.data_vars])
+        values = np.asarray(result.data[name].values, dtype=float)
         if values.shape != (count,):
             raise SweepError(
-                f"a quantile is taken over draws alone: {measure!r} has the dimensions {result.data[measure].dims}."
+                f"a quantile is taken over draws alone: {name!r} has the dimensions {result.data[name].dims}."
             )
-        seen = np.concatenate([seen, np.where(result.data["outcome"].values == 0, values, np.inf)])
+        seen = np.concatenate([seen, np.where(np.isin(result.data["outcome"].values, GOOD), values, np.inf)])
         value, low, high = quantile_interval(seen, q, confidence)
         reached = bool(np.isfinite(value) and max(value - low, high - value) <= relative * abs(value))
         if reached or total >= most:

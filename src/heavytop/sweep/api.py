@@ -14,7 +14,9 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.sweep.bar import Bar
 from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
 from heavytop.sweep.checks import reopen_damaged
-from heavytop.sweep.engine import Cluster, Region, connected, in_process
+from heavytop.sweep.cluster import Cluster
+from heavytop.sweep.connection import connected
+from heavytop.sweep.engine import Region, in_process, points_of
 from heavytop.sweep.flights import FlightCases
 from heavytop.sweep.grid import make_grid
 from heavytop.sweep.measure import as_measures
@@ -143,16 +145,26 @@ def make_study(
         kept = {dim: tuple(int(i) for i in places) for dim, places in trajectories.items()}
     cases = _cases(make, options, measure, bool(trajectories), batched)
     cases.check(tuple(grid.variables))
+    grid = grid.with_units({name: cases.unit(name) for name in grid.variables})
     return Study(cases, grid, describe(make, options, measure, grid, trajectories), chunk, kept)
+
+
+def _is_flown(make: Any, options: Mapping[str, Any]) -> bool:
+    return isinstance(make, Vehicle) or "maneuver" in options
+
+
+def is_simulated(make: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a model, or what a function makes, is simulated; it is not flown, and no function does everything itself."""
+    made = is_function(make) and ("until" in options or "step" in options)
+    return not _is_flown(make, options) and (isinstance(make, Model | Dynamics) or made)
 
 
 def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool, batched: bool) -> Cases:
     if isinstance(make, Cases):
         return make
-    if isinstance(make, Vehicle) or "maneuver" in options:
+    if _is_flown(make, options):
         return FlightCases(make, options, measure, trajectories)
-    subject = isinstance(make, Model | Dynamics)
-    if subject or (is_function(make) and ("until" in options or "step" in options)):
+    if is_simulated(make, options):
         return ModelCases(make, options, as_measures(measure), trajectories)
     if not callable(make):
         hint = " Call .derive() first." if hasattr(make, "derive") else ""
@@ -236,7 +248,7 @@ def _into_store(
     def give_up(index: int, output: Output) -> None:
         store.write(index, output, study, GIVEN_UP)
 
-    done = study.grid.points - sum(_size(regions[k]) for k in regions)
+    done = study.grid.points - sum(points_of(regions[k]) for k in regions)
     with Bar(study.grid.points, done, progress) as bar:
         if not regions:
             pass
@@ -247,10 +259,6 @@ def _into_store(
                 Cluster(made.client, study, store.path, retries, timeout, bar, keep, give_up, made.revive).run(regions)
     store.tidy()
     return open_result(store.path, study, check=False)
-
-
-def _size(region: Region) -> int:
-    return int(np.prod([s.stop - s.start for s in region]))
 
 
 class _Regions(dict[int, Any]):

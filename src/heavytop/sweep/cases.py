@@ -55,12 +55,14 @@ def missing(dtype: np.dtype) -> Any:
 
 def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
     """Outputs at their places among ``count`` points."""
-    layout: dict[str, Measured] = {}
-    for _, output in outputs:
-        for name, value in output.measured.items():
-            layout.setdefault(name, value)
     if len(outputs) == 1 and np.array_equal(outputs[0][0], np.arange(count)):
         return outputs[0][1]
+    layout: dict[str, Measured] = {}
+    for _, output in outputs:
+        if output.measured:
+            same_names(output.measured, layout or output.measured)
+            for name, value in output.measured.items():
+                layout[name] = _wide_enough(layout.get(name, value), value)
     whole = Output.failed(count, "", layout, told=False)
     for rows, output in outputs:
         whole.outcome[rows], whole.end_time[rows] = output.outcome, output.end_time
@@ -79,6 +81,27 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
         whole.end_time,
         whole.causes,
     )
+
+
+def same_names(found: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+    """Raise a SweepError if the measures at some point are others than those at the first."""
+    if found.keys() != first.keys():
+        told = [
+            f"{text} {', '.join(map(repr, sorted(names)))}"
+            for text, names in (("lacks", first.keys() - found.keys()), ("has also", found.keys() - first.keys()))
+            if names
+        ]
+        raise SweepError(
+            f"measures must be the same at all points: one point {' and '.join(told)}. Give NaN where there is no number."
+        )
+
+
+def _wide_enough(like: Measured, value: Measured) -> Measured:
+    """A measure whose type of number holds that of another one, too."""
+    known, found = np.asarray(like.values), np.asarray(value.values)
+    if known.dtype == found.dtype:
+        return like
+    return Measured(known.astype(np.result_type(known, found)), like.unit, like.dims, like.labels)
 
 
 class Cases(Portable):
@@ -100,6 +123,10 @@ class Cases(Portable):
     def least(self) -> int:
         """Points of a chunk below which it does not pay to cut."""
         return 1
+
+    def unit(self, name: str) -> str:
+        """Unit of a variable; empty if it has none, or none is known."""
+        return ""
 
     @abstractmethod
     def evaluate(self, values: Values) -> Output:
@@ -278,7 +305,7 @@ def _check_used(names: Sequence[str], function: Callable[..., Any], label: str) 
     needed = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     lacking = [name for name in needed if name not in names]
     if lacking:
-        raise SweepError(f"{label} takes {lacking[0]!r}, which is no variable of the sweep: add it to over.")
+        raise SweepError(f"{label} takes {lacking[0]!r}, which is not a variable of the sweep: add it to over.")
 
 
 def reason(error: BaseException) -> str:

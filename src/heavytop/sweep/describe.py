@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from difflib import unified_diff
+from inspect import unwrap
+from pathlib import Path
+from sysconfig import get_path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -144,7 +148,7 @@ def _as_tuple(names: Any) -> tuple[str, ...]:
 
 
 def _function(function: FunctionType, seen: Seen) -> Iterable[str]:
-    """Its code, defaults, closure and the numbers and functions of its module that it uses."""
+    """Its code, defaults, closure, and what it uses of its module: numbers, texts, collections, functions and objects of ours."""
     module = function.__module__ or ""
     yield f"function {module} {function.__qualname__}"
     if module.partition(".")[0] == "heavytop" and not function.__closure__ and "<locals>" not in function.__qualname__:
@@ -156,13 +160,27 @@ def _function(function: FunctionType, seen: Seen) -> Iterable[str]:
             yield from _texts(cell.cell_contents, seen)
         except ValueError:
             yield "empty cell"
-    for name in function.__code__.co_names:
-        value = function.__globals__.get(name)
-        if isinstance(value, int | float | str | tuple | list | np.ndarray) or (
-            isinstance(value, FunctionType) and value.__module__ == module
-        ):
+    for name in _names(function.__code__):
+        value = unwrap(found) if callable(found := function.__globals__.get(name)) else found
+        if isinstance(value, KINDS) or is_dataclass(value) or (isinstance(value, FunctionType) and _own(value)):
             yield name
             yield from _texts(value, seen)
+
+
+KINDS = int | float | complex | str | bytes | tuple | list | set | frozenset | Mapping | np.ndarray | Portable
+"""What a function can use of its module and what is then part of a study."""
+
+
+def _own(function: FunctionType) -> bool:
+    """Whether a function was written by the user, who may change it; not part of Python or of a package that is installed."""
+    file = Path(function.__code__.co_filename)
+    return "site-packages" not in file.parts and not file.is_relative_to(get_path("stdlib"))
+
+
+def _names(code: CodeType) -> list[str]:
+    """Names that the code of a function and of functions inside of it looks up."""
+    inner = (name for part in code.co_consts if isinstance(part, CodeType) for name in _names(part))
+    return list(dict.fromkeys([*code.co_names, *inner]))
 
 
 def _code(code: CodeType) -> Iterable[str]:

@@ -96,6 +96,11 @@ def choice(values: Sequence[Any], weights: Sequence[float] | None = None) -> Dis
     ['body', 'energy']
     """
     items = list(values)
+    array = np.asarray(items) if all(np.ndim(item) == 0 for item in items) else np.empty(0, dtype=object)
+    if array.dtype.kind not in "fiubU" or (array.dtype.kind == "U" and not all(isinstance(i, str) for i in items)):
+        raise SweepError(
+            f"choice takes numbers or texts, of one kind, got {items}. For other things choose among names."
+        )
     share = np.ones(len(items)) if weights is None else np.asarray(weights, dtype=float)
     if not items or share.shape != (len(items),) or not np.all(share >= 0) or not share.sum() > 0:
         raise SweepError(f"choice needs values and as many weights that are not negative, got {items} and {weights}.")

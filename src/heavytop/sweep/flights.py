@@ -20,7 +20,7 @@ from heavytop.simulate import Run
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.sweep.cases import Values, call, is_function, names_of
 from heavytop.sweep.measure import Measures, as_measures
-from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, first_of
+from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, first_of, unit_of
 
 SETTINGS: Mapping[str, Any] = {
     "maneuver": "hover",
@@ -40,6 +40,16 @@ SETTINGS: Mapping[str, Any] = {
     "integrator": "rkmk4",
 }
 """What can be set or varied about a flight, beside the vehicle and its start, with the usual values."""
+UNITS = {
+    "wind": "m/s",
+    "payload": "kg",
+    "delay": "s",
+    "lag": "s",
+    "step": "s",
+    "until": "s",
+    "tilt": "rad",
+    "heading": "rad",
+}
 START = ("attitude", "tilt", "heading")
 """Start of the hull: its attitude (3, 3), or a tilt (rad) towards a heading (rad), on top of where the maneuver begins."""
 NEAR, UPRIGHT = 0.3, np.deg2rad(15.0)
@@ -129,6 +139,13 @@ class FlightCases(ModelCases):
         if "attitude" in names and {"tilt", "heading"} & set(names):
             raise SweepError("the start has either an attitude or a tilt with a heading, not both.")
 
+    def _settings(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self.given.items() if name not in self.names}
+
+    def unit(self, name: str) -> str:
+        fixed = not is_function(self.subject) and "vehicle" not in self.names
+        return UNITS.get(name) or (unit_of(as_dynamics(_vehicle(self.subject).model), name) if fixed else "")
+
     @property
     def apart(self) -> tuple[str, ...]:
         found = [n for n in self.names if n in SETTINGS or n == "vehicle"]
@@ -186,9 +203,7 @@ class FlightCases(ModelCases):
         q, v = maneuver.start
         rotors = bool(settings["rotors"]) and vehicle.full is None  # a detailed plant has its own rotors
         if settings["lag"] and (rotors or vehicle.full is not None):
-            raise ControlError(
-                f"the rotors of {vehicle.name!r} lag behind by themselves in this flight: leave lag= away."
-            )
+            raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
         plant: Any = self._shared(
             "plant",
             (id(vehicle), payload, bool(wind), rotors),

@@ -6,7 +6,7 @@ Variables that share a dimension vary together, other dimensions multiply. Distr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import Any
 
@@ -17,7 +17,8 @@ from heavytop.sweep.distributions import Distribution
 
 DRAW = "draw"
 """The dimension of all random variables."""
-RESERVED = ("time", "outcome", "cause", "end_time", "done", DRAW)
+RESERVED = ("time", "outcome", "cause", "end_time", "done", "chunk")
+"""Names of what every result or store has itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,11 @@ class Grid:
     def points(self) -> int:
         """Number of points."""
         return prod(self.shape)
+
+    def with_units(self, units: Mapping[str, str]) -> Grid:
+        """The same grid, where variables without a unit have the given one."""
+        known = {n: v if v.unit else replace(v, unit=units.get(n, "")) for n, v in self.variables.items()}
+        return replace(self, variables=known)
 
     def values(self, region: Sequence[slice], draws: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """The value of every variable at every point of a region (points, *shape), the last dimension fastest.
@@ -154,7 +160,7 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
     """The grid of what a user gives as ``over``: a mapping (see :func:`heavytop.sweep.sweep`) or an ``xarray.Dataset``."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise SweepError(f"seed must be a whole number that is not negative, got {seed!r}.")
-    if draws is not None and (not isinstance(draws, int | np.integer) or draws < 1):
+    if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1):
         raise SweepError(f"draws must be None or 1, 2, ..., got {draws!r}.")
     if not isinstance(first_draw, int | np.integer) or first_draw < 0:
         raise SweepError(f"first_draw must be 0, 1, 2, ..., got {first_draw!r}.")
@@ -164,8 +170,11 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
     for variable in _variables(over, labels):
         if variable.name in variables:
             raise SweepError(f"{variable.name!r} is given twice in over.")
-        if variable.name in RESERVED or (not variable.name.isidentifier() and not _dotted(variable.name)):
+        if variable.name == DRAW or not _usable(variable.name):
             raise SweepError(f"a variable of a sweep cannot be called {variable.name!r}.")
+        for dim in variable.dims:
+            if not _usable(dim):
+                raise SweepError(f"a dimension of a sweep cannot be called {dim!r}.")
         variables[variable.name] = variable
         if variable.values is None:
             continue
@@ -182,13 +191,16 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
         raise SweepError(f"{random[0]!r} is a distribution: say how often it is drawn, draws=100.")
     if draws is not None and not random:
         raise SweepError("draws= has no effect: nothing in over is a distribution such as ht.normal(0, 1).")
-    if draws is not None:
-        sizes[DRAW] = int(draws)
+    if draws is not None and sizes.setdefault(DRAW, int(draws)) != draws:
+        raise SweepError(
+            f"{sizes[DRAW]} values are given along {DRAW!r} for draws={draws}: what shares a dimension varies together."
+        )
     return Grid(variables, sizes, int(seed), labels, int(first_draw))
 
 
-def _dotted(name: str) -> bool:
-    return all(part.isidentifier() for part in name.split("."))
+def _usable(name: Any) -> bool:
+    """Whether a variable or dimension can have this name."""
+    return isinstance(name, str) and name not in RESERVED and all(part.isidentifier() for part in name.split("."))
 
 
 def _variables(over: Any, labels: dict[str, np.ndarray]) -> Iterator[Variable]:
@@ -212,8 +224,9 @@ def _variables(over: Any, labels: dict[str, np.ndarray]) -> Iterator[Variable]:
         elif isinstance(name, tuple):
             dimension = "_".join(name)
             rows = list(value)
-            if any(len(row) != len(name) for row in rows):
-                raise SweepError(f"each entry of {name} needs {len(name)} values.")
+            for row in rows:
+                if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != len(name):
+                    raise SweepError(f"each entry of {name} needs {len(name)} values, got {row!r}.")
             yield from (_plain(n, [row[k] for row in rows], dimension) for k, n in enumerate(name))
         elif isinstance(value, Distribution):
             yield Variable(name, (DRAW,), distribution=value)

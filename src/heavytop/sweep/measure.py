@@ -12,6 +12,8 @@ from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.run import Run
 
+HELD = ("outcome", "end_time", "cause", "done", "zarr.json")
+"""Names of what every result or store has itself."""
 ONLY_ENDS = 10**9
 """Steps between records where only start and end matter."""
 
@@ -162,9 +164,15 @@ def _measured(value: Any) -> Measured:
 
 
 def _checked(name: str, value: Measured, count: int) -> Measured:
+    if not name or name in HELD or name.startswith((".", "__")) or any(c in "/\\" or not c.isprintable() for c in name):
+        raise SweepError(
+            f"a measure cannot be called {name!r}: take a name that begins with a letter, without slashes, other than {', '.join(HELD)}."
+        )
     array = np.asarray(value.values)
-    if array.dtype.kind not in "fiub":
-        raise SweepError(f"the measure {name!r} must be numbers, got {array.dtype} such as {array.reshape(-1)[:1]}.")
+    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+        raise SweepError(
+            f"the measure {name!r} must be numbers of at most 64 bits, got {array.dtype} such as {array.reshape(-1)[:1]}."
+        )
     if count == 0:
         array = array[None]
     elif array.shape[:1] != (count,):

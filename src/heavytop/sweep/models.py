@@ -37,6 +37,9 @@ BATCH = 4096
 """Trajectories of one native call: enough to fill the lanes, few enough for the cache."""
 FEW_KEPT = 256
 """Points of a chunk whose trajectories are kept."""
+USUAL_STEPS = 200
+"""Steps of the runs for which the sizes of chunks are meant; with longer runs chunks have fewer points."""
+_UNITS: dict[str, str] = dict.fromkeys(("until", "step", "control_step", "start_time"), "s")
 MOST_BYTES = 256e6
 """Records of one native call."""
 
@@ -91,11 +94,27 @@ class ModelCases(Cases):
 
     @property
     def target(self) -> int:
-        return MANY if not self.trajectories else FEW_KEPT
+        return FEW_KEPT if self.trajectories else self._fewer_if_long(MANY)
 
     @property
     def least(self) -> int:
-        return LEAST if not self.trajectories else 1
+        return 1 if self.trajectories or self.apart else self._fewer_if_long(LEAST)
+
+    def _fewer_if_long(self, points: int) -> int:
+        """So many points of runs of the usual length, or as much work in longer ones."""
+        settings = self._settings()
+        begin, end, step = (settings.get(name) for name in ("start_time", "until", "step"))
+        known = all(isinstance(x, int | float) for x in (end, step)) and step > 0  # pyright: ignore
+        steps = (float(end) - float(begin or 0.0)) / float(step) if known else USUAL_STEPS  # pyright: ignore
+        return int(np.clip(points * USUAL_STEPS / max(steps, 1.0), 1, points))
+
+    def _settings(self) -> Mapping[str, Any]:
+        """Options, where they do not vary."""
+        return {name: value for name, value in self.options.items() if name not in self.names}
+
+    def unit(self, name: str) -> str:
+        dynamics = None if is_function(self.subject) else as_dynamics(self.subject)
+        return _UNITS.get(name, "") if dynamics is None else unit_of(dynamics, name) or _UNITS.get(name, "")
 
     # --- evaluation -----------------------------------------------------------------------------------------------------------
 
@@ -166,15 +185,18 @@ class ModelCases(Cases):
 
     def _size(self, plan: Mapping[str, Any]) -> int:
         dynamics = as_dynamics(plan["model"])
-        every = self._every(plan)
-        records = (float(plan["until"]) - float(plan.get("start_time", 0.0))) / float(plan["step"]) / every + 2
+        try:
+            seconds = float(plan["until"]) - float(plan.get("start_time", 0.0))
+            records = max(seconds / float(plan["step"]) / self._every(plan), 0.0) + 2
+        except (TypeError, ValueError, ArithmeticError):
+            return 2  # no times and counts: the simulation says which and why
         return int(
             max(2, min(BATCH, MOST_BYTES / (8 * records * (dynamics.nq + 2 * dynamics.nv + 2 * dynamics.nu + 4))))
         )
 
     def _every(self, plan: Mapping[str, Any]) -> int:
         if "record_every" in plan:
-            return int(plan["record_every"])
+            return plan["record_every"]
         return ONLY_ENDS if self.measures.only_ends and not self.trajectories else 1
 
     def _simulate(self, plan: Mapping[str, Any], values: Values) -> Output:
@@ -256,6 +278,14 @@ def first_of(run: Run) -> Run:
         events=tuple(replace(o, trajectory=()) for o in run.events if o.trajectory == (0,)),
         parameters={name: np.asarray(value)[0] if np.ndim(value) else value for name, value in run.parameters.items()},
     )
+
+
+def unit_of(dynamics: Dynamics, name: str) -> str:
+    """Unit of a coordinate or velocity; none of anything else."""
+    for names, units in ((dynamics.q_names, dynamics.q_units), (dynamics.v_names, dynamics.v_units)):
+        if name in names:
+            return units[names.index(name)]
+    return ""
 
 
 def attitude_blocks(dynamics: Dynamics) -> dict[str, tuple[slice, Attitude]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from heavytop._notebook import Overview, Shown, listed
 from heavytop.errors import SweepError, unknown_name
+from heavytop.sweep.boxes import boxes
 from heavytop.sweep.checks import check_store
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import OUTCOMES
@@ -76,7 +77,7 @@ class Result(Shown):
     def outcomes(self) -> dict[str, int]:
         """How many points ended in which way; "open" are those that were not computed."""
         found: dict[int, int] = {}
-        for values in self._blocks("outcome"):
+        for _, (values,) in boxes(self, "outcome"):
             for code, count in zip(*np.unique(values, return_counts=True), strict=True):
                 found[int(code)] = found.get(int(code), 0) + int(count)
         return {("open" if c < 0 else OUTCOMES[c]): found[c] for c in sorted(found)}
@@ -84,18 +85,9 @@ class Result(Shown):
     def causes(self) -> dict[str, int]:
         """Why points failed or ended early, and how many did for that reason."""
         found: Counter[str] = Counter()
-        for values in self._blocks("cause"):
+        for _, (values,) in boxes(self, "cause"):
             found.update(str(text) for text in values.reshape(-1).tolist() if text)
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-    def _blocks(self, name: str) -> Iterator[np.ndarray]:
-        """The values of a variable; those of a store chunk by chunk, as all of them may be more than memory holds."""
-        if self.store is None or self.data[name].shape != Store(self.store).chunks.shape:
-            yield self.data[name].values
-            return
-        store = Store(self.store)
-        for index in range(len(store.chunks)):
-            yield store.values(name, index)
 
     def place(self, **chosen: Any) -> tuple[int, ...]:
         """Index of a point along every dimension, from the values of variables or positions along dimensions.
@@ -172,7 +164,7 @@ def open_result(path: str | Path, study: Study | None = None, *, check: bool = T
     varied, dims = store.attributes["varied"], store.attributes["dimensions"]
     data = xarray.open_zarr(str(store.path), consolidated=False, chunks=None)
     data = data.set_coords([name for name in varied if name in data]).drop_vars("done")
-    data = data.transpose(*dims, ...)
+    data = data.transpose(*dims, ...)[[*store.entries, "outcome", "end_time", "cause"]]  # in the order of the study
     texts = {n: c.astype(object) for n, c in data.coords.items() if c.dtype.kind == "T" and DRAW not in c.dims}
     data = data.assign_coords(texts)
     marks = store.marks()
@@ -195,6 +187,7 @@ def in_memory(study: Study, arrays: Mapping[str, np.ndarray], layout: Mapping[st
     coords: dict[str, Any] = {n: (d, v, {"units": u} if u else {}) for n, v, d, u in coordinates(study, layout)}
     for variable in study.grid.variables.values():
         if variable.distribution is not None:
-            values = study.grid.own_values(variable, [slice(0, study.grid.sizes["draw"])])
-            coords[variable.name] = (("draw", *(f"{variable.name}_{k}" for k in range(len(variable.shape)))), values)
+            values = study.grid.own_values(variable, [slice(0, study.grid.sizes[DRAW])])
+            further = (f"{variable.name}_{k}" for k in range(len(variable.shape)))
+            coords[variable.name] = ((DRAW, *further), values, {"units": variable.unit} if variable.unit else {})
     return Result(xarray.Dataset(data, coords, {"study": "\n".join(study.lines)}), study)

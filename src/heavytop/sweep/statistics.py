@@ -39,14 +39,14 @@ def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[np.nd
 def share(data: xarray.Dataset, name: str, over: str | None = None, confidence: float = 0.95) -> xarray.Dataset:
     """Share of true values of a variable along a dimension (default: draws, or all), with bounds ``low`` and ``high``.
 
-    Points that were not computed do not count; points that failed count as false.
+    Points that were not computed do not count; points that failed, and NaN, count as false.
     """
     import xarray
 
     if name not in data:
         raise unknown_name("measure", name, [str(n) for n in data.data_vars])
     computed = data["outcome"] >= 0
-    true = data[name].astype(bool) & computed
+    true = data[name].astype(bool) & data[name].notnull() & computed
     dims = [over] if over is not None else [DRAW] if DRAW in true.dims else list(true.dims)
     if any(dim not in true.dims for dim in dims):
         raise unknown_name("dimension", str(over), [str(d) for d in true.dims])

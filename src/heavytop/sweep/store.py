@@ -49,12 +49,18 @@ class Store:
     @cached_property
     def attributes(self) -> dict[str, Any]:
         """What the store says about itself."""
+        if not self.path.exists():
+            raise SweepError(
+                f"there is no store {str(self.path)!r} yet: check the path, or start the study that writes it."
+            )
         try:
             attributes = json.loads((self.path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
         except (OSError, KeyError, TypeError, ValueError) as error:
-            raise SweepError(f"{str(self.path)!r} is no store of a sweep: {error}.") from error
+            raise SweepError(f"{str(self.path)!r} is not the store of a sweep: {error}.") from error
         if attributes.get("format") != FORMAT:
-            raise SweepError(f"{str(self.path)!r} is no store of a sweep: its format is {attributes.get('format')!r}.")
+            raise SweepError(
+                f"{str(self.path)!r} is not the store of a sweep: its format is {attributes.get('format')!r}."
+            )
         return attributes
 
     @property
@@ -165,7 +171,8 @@ class Store:
                 continue
             form = _draw_format(study, variable, place[DRAW])
             further = (f"{variable.name}_{k}" for k in range(len(variable.shape)))
-            _array(group, variable.name, form, (study.grid.sizes[DRAW], *variable.shape), (DRAW, *further), {})
+            about = {"units": variable.unit} if variable.unit else {}
+            _array(group, variable.name, form, (study.grid.sizes[DRAW], *variable.shape), (DRAW, *further), about)
 
     def check(self, study: Study) -> None:
         """Raise a SweepError that shows the difference if the store was made for another study."""

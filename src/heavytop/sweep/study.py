@@ -12,10 +12,10 @@ import numpy as np
 from heavytop._travel import Unchanging
 from heavytop._version import __version__
 from heavytop.errors import SweepError
-from heavytop.sweep.cases import Cases, Output
+from heavytop.sweep.cases import Cases, Output, missing, reason, same_names
 from heavytop.sweep.describe import line
 from heavytop.sweep.grid import Chunks, Grid, cut
-from heavytop.sweep.measure import Measured
+from heavytop.sweep.measure import FAILED, Measured
 
 TRIED = 20
 """Points that are tried for the layout of the results before a study is given up."""
@@ -59,13 +59,39 @@ class Study(Unchanging):
         """Variables of the result, from trying a few points."""
         error = ""
         for index in range(min(TRIED, self.grid.points)):
-            output = self.cases.evaluate(self.at(index))
+            try:
+                output = self.cases.evaluate(self.at(index))
+            except (KeyboardInterrupt, MemoryError, SweepError):
+                raise
+            except Exception as failure:
+                error = reason(failure)
+                continue
             if output.measured:
+                self._check_names(output.measured)
                 return {name: _entry(value) for name, value in output.measured.items()}
-            error = output.causes.get(0, error)
+            error = output.causes.get(0, "it gives no measures.")
         raise SweepError(
             f"nothing can be measured: the first {min(TRIED, self.grid.points)} points all fail. The last says: {error}"
         )
+
+    def _check_names(self, measured: Mapping[str, Measured]) -> None:
+        """Raise a SweepError if a measure or one of its axes has a name that something else has."""
+        sizes = dict(self.grid.sizes)
+        taken = {*self.grid.variables, *self.grid.labels, *sizes}
+        for name, value in measured.items():
+            if name in taken:
+                raise SweepError(
+                    f"the measure {name!r} has the name of something that varies: give it another one, as in "
+                    f"measure={{'end': {name!r}}}."
+                )
+            for dim, n in zip(value.dims, np.shape(value.values)[1:], strict=True):
+                if dim in taken or dim in measured or sizes.setdefault(dim, n) != n:
+                    raise SweepError(
+                        f"the measure {name!r} has an axis {dim!r} with {n} values; something else has this name: take another one."
+                    )
+                labels = (value.labels or {}).get(dim)
+                if labels is not None and len(labels) != n:
+                    raise SweepError(f"the measure {name!r} has {n} values along {dim!r}, but {len(labels)} labels.")
 
     def at(self, index: int | Sequence[int]) -> dict[str, np.ndarray]:
         """Values (1, ...) of a point by its number, or by its place along each dimension."""
@@ -139,15 +165,17 @@ def write_into(
     """Put the results of a region into arrays of the whole sweep."""
     counts = tuple(s.stop - s.start for s in region)
     place = tuple(region)
-    for name, entry in layout.items():
-        value = output.measured.get(name)
-        if value is not None:
-            values = np.asarray(value.values)
-            if values.shape[1:] != entry.shape:
-                raise SweepError(
-                    f"{name!r} has the shape {values.shape[1:]} here and {entry.shape} at the first point; a sweep keeps one shape."
-                )
-            arrays[name][place] = values.astype(entry.dtype).reshape((*counts, *entry.shape))
+    if output.measured:  # there are none where all points failed
+        same_names(output.measured, layout)
+    for name, value in output.measured.items():
+        entry, values = layout[name], np.asarray(value.values)
+        if values.shape[1:] != entry.shape:
+            raise SweepError(
+                f"{name!r} has the shape {values.shape[1:]} here and {entry.shape} at the first point; a sweep keeps one shape."
+            )
+        if values.dtype != entry.dtype:
+            values = _as_first(name, values, np.dtype(entry.dtype), output.outcome == FAILED)
+        arrays[name][place] = values.reshape((*counts, *entry.shape))
     arrays["outcome"][place] = output.outcome.reshape(counts)
     arrays["end_time"][place] = output.end_time.reshape(counts)
     if output.causes:
@@ -155,3 +183,18 @@ def write_into(
         for k, text in output.causes.items():
             causes[k] = text
         arrays["cause"][place] = causes.reshape(counts)
+
+
+def _as_first(name: str, values: np.ndarray, dtype: np.dtype, failed: np.ndarray) -> np.ndarray:
+    """Numbers in the type of those at the first point; an error where they do not fit in, as no number is rounded silently."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = values.astype(dtype)
+        lost = (cast != values) & ~(np.isnan(values) & (cast != cast))  # NaN stays NaN
+    cast[failed] = missing(dtype)
+    lost[failed] = False
+    if np.any(lost):
+        raise SweepError(
+            f"the measure {name!r} was {dtype} at the first point, and {values[lost][0]} does not fit: give numbers of one type at all "
+            "points, float(...) for instance."
+        )
+    return cast

@@ -18,7 +18,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, depends_on, directional, is_symbolic, jacobian, substitute, symbol, to_sx, transpose
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    is_symbolic,
+    jacobian,
+    substitute,
+    symbol,
+    to_sx,
+    transpose,
+)
 from heavytop.geometry import wrenches
 from heavytop.system.constraints import as_symbols, at_rest, loop_motion
 from heavytop.system.inputs import BodyWrench
@@ -181,6 +192,25 @@ class Drivers:
                     felt = signs[kind] * np.matvec(transpose(self._unpushed(slope)), force)
                     total[name][kind] = total[name][kind] + felt if kind in total[name] else felt
         return total
+
+    @cached_property
+    def accelerations(self) -> Array:
+        """Rates of the twists of all frames (6 k,)."""
+        return concatenate(np.zeros(0), *(as_symbols(motion.bias) for motion in self.frames.values()))
+
+    @cached_property
+    def momenta(self) -> Array:
+        """Momentum (6 k,) of what each frame carries, at its origin in its axes: sum_b D_k^T M_b xi."""
+        totals = []
+        for name in self.frames:
+            total = np.zeros(6)
+            for body, inertia in self.e.description.inertias.items():
+                slope = self._slope(self._pushed.motion(WORLD, body).twist, self._pushes[name])
+                if slope is not None:
+                    momentum = np.matvec(inertia.matrix, self.kinematics.motion(WORLD, body).twist)
+                    total = total + np.matvec(transpose(self._unpushed(slope)), momentum)
+            totals.append(total)
+        return concatenate(np.zeros(0), *totals)
 
     def _unpushed(self, value: Array) -> Array:
         for push in self._pushes.values():

@@ -263,6 +263,25 @@ class Expressions:
     # There a second function follows the usual one and replaces its results: stages are evaluated at the nearest configuration and
     # velocity that satisfy the constraints, and the velocity at the end of a step is that of the new configuration.
 
+    def kept(self) -> dict[str, Array] | None:
+        """What is watched along a motion (:mod:`heavytop.simulate.watch`); None without loops, constraints and drivers.
+
+        Energies, residuals and branches of loops, gain of friction; accelerations of driven frames and the momenta that they carry.
+        """
+        d, none = self.description, np.zeros(0)
+        if not (d.loops or d.constraints or self.is_driven):
+            return None
+        held, driven = self.is_constrained, self.is_driven
+        return {
+            "kinetic": self.dynamics.kinetic_energy,
+            "potential": self.dynamics.potential_energy,
+            "miss": self.constrained.kept_residual if held else none,
+            "branches": self.constrained.branches if held else none,
+            "gain": self.friction_gain(),
+            "drive": self.drivers.accelerations if driven else none,
+            "carried": self.drivers.momenta if driven else none,
+        }
+
     def stage(self) -> dict[str, Array]:
         """The motion with constraints, and ``near``: whether :meth:`stage_near_singular` is to follow."""
         w, a = self._motion()

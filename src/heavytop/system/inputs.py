@@ -188,3 +188,8 @@ class Wrench:
         elif self.frame != "body":
             raise ModelError(f"wrench on {self.body!r}: frame must be 'body' or 'world', got {self.frame!r}.")
         return (BodyWrench(self.body, concatenate(force, moment), self.relative_to),)
+
+    def unit(self, joints: Mapping[str, Joint]) -> str:
+        """Newton for a force alone, newton metre for a moment alone, for directions without unit; otherwise unknown."""
+        force, moment = (np.any(np.asarray(part, dtype=object) != 0) for part in (self.force, self.moment))
+        return "" if force and moment else "N" if force else "N m"

@@ -386,7 +386,8 @@ class Model(Answers, Shown):
         precision : type of all numbers in the C code.
         footprint : measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).
 
-        The test vectors are random states on the manifold. Parameters are the last argument of each function.
+        The test vectors are random states on the manifold. Parameters are the last argument of each function, with the time in s as the last
+        of them if it is in the equations; the README names all entries.
         """
         rng = np.random.default_rng(0)
         samples = {
@@ -399,7 +400,9 @@ class Model(Answers, Shown):
             samples[label] = rng.standard_normal((5, size))
         traced = {name: self.traced(name) for name in functions}
         vectors = {name: [samples[label] for label in t.inputs] for name, t in traced.items()}
-        return export_c(folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint)
+        entries = {"q": self.q_names, "v": self.v_names, "u": self.u_names, "p": self.parameter_names}
+        used = {label: entries[label] for label in entries if any(label in t.inputs for t in traced.values())}
+        return export_c(folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint, entries=used)
 
     def equations(self, names: Mapping[str, str] | None = None) -> Equations:
         """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""

@@ -209,7 +209,7 @@ class Inertia(Moments):
         if not np.isfinite(given) or given < 0:
             raise ModelError(f"Inertia.of: density or mass must be finite and not negative, got {given:g}.")
         if not hasattr(shape, "unit_moments") or isinstance(shape, type):
-            raise ModelError(f"Inertia.of: the shape must be such as ht.Box((1, 1, 1)), got {shape!r}.")
+            raise ModelError(f"Inertia.of: the shape must be one such as ht.Box((1, 1, 1)), got {shape!r}.")
         volume, center, moment = shape.unit_moments()
         filled = given if mass is None else given / volume
         whole = cls(filled * volume, center, filled * moment)

@@ -6,6 +6,7 @@ Shapes do not enter the equations; :meth:`heavytop.Inertia.of` turns one into an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -183,12 +184,14 @@ class Mesh:
         if path.stat().st_size > LARGEST_MESH:
             raise FileFormatError(f"mesh {self.path!r} has more than {LARGEST_MESH} bytes.")
         try:  # from memory, without a resolver: references of the file to other ones lead nowhere
-            content = path.read_bytes()
+            content, unit = path.read_bytes(), 1.0
             if path.suffix.lower() == ".dae":
-                _refuse_declarations(content, self.path)
+                unit = _collada_unit(content, self.path)
+                # materials are not used, and a missing one would cost the triangles that name it
+                content = re.sub(rb"<bind_material\b.*?</bind_material>", b"", content, flags=re.DOTALL)
             kind = path.suffix.lower().lstrip(".")
             loaded: Any = trimesh.load(BytesIO(content), file_type=kind, force="mesh", skip_materials=True)
-            vertices, faces = np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)
+            vertices, faces = unit * np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)
         except FileFormatError:
             raise
         except Exception as error:
@@ -204,26 +207,41 @@ class Mesh:
         area = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
         gap = np.linalg.norm(area.sum(axis=0)) / max(np.linalg.norm(area, axis=1).sum(), 1e-300)
         volume, center, moment = mesh_moments(vertices, faces)
+        # a closed surface has int dA = 0 and int x dA^T = V 1; a tube without ends fulfils the first only
+        spread = (vertices[faces].mean(axis=1) - center).T @ area / 2
+        gap = max(
+            gap,
+            float(np.max(np.abs(spread - volume * np.eye(3)))) / max(abs(volume), float(np.trace(spread)) / 3, 1e-300),
+        )
         if gap > CLOSED_TOLERANCE or volume <= 0:
             raise ModelError(
-                f"mesh {self.path!r} is not closed (its faces leave a gap of {gap:.1e} of its area) or is turned inside out (volume "
+                f"mesh {self.path!r} is not closed (its faces leave a gap of {gap:.1e}) or is turned inside out (volume "
                 f"{volume:.3g} m^3), so that it has no inertia. Repair it, or give the inertia by numbers."
             )
         return volume, center, moment
 
 
-def _refuse_declarations(content: bytes, path: str) -> None:
-    """Raise a FileFormatError for XML with a document type, in which entities are declared, whatever its encoding."""
+def _collada_unit(content: bytes, path: str) -> float:
+    """Metres per unit of a COLLADA file; raises a FileFormatError for a document type, in which entities are declared."""
     from xml.parsers import expat
 
     parser = expat.ParserCreate()
+    units = [1.0]
 
     def refuse(*_: object) -> None:
         raise FileFormatError(f"mesh {path!r}: document type declarations are refused. Remove them.")
 
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "unit" and "meter" in attributes:
+            units.append(float(attributes["meter"]))
+
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
+    parser.StartElementHandler = start
     parser.Parse(content, True)
+    if not np.isfinite(units[-1]) or units[-1] <= 0:
+        raise FileFormatError(f"mesh {path!r}: its unit must be positive, got {units[-1]!r} m.")
+    return units[-1]
 
 
 def mesh_moments(vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -264,7 +282,7 @@ def color_of(color: Any) -> tuple[float, float, float, float] | None:
         except ValueError:
             values = ()
         if len(digits) != 6 or len(values) != 3:
-            raise ModelError(f"color must be such as '#3366cc' or three numbers from 0 to 1, got {color!r}.")
+            raise ModelError(f"color must be a code such as '#3366cc' or three numbers from 0 to 1, got {color!r}.")
     else:
         values = [float(c) for c in color]
     if len(values) not in (3, 4) or not all(0 <= c <= 1 for c in values):

@@ -59,7 +59,7 @@ class System(ActingInJoints, Portable, Shown):
 
     def __init__(self, gravity: Array = (0.0, 0.0, -9.81), name: str = "system") -> None:
         if not isinstance(name, str) or not name:
-            raise ModelError(f"the name of a system must be a text, got {name!r}.")
+            raise ModelError(f"the name of a system must be text, got {name!r}.")
         self.name = name
         self._parameters: dict[str, Parameter] = {}
         self._clock = Clock()
@@ -168,7 +168,7 @@ class System(ActingInJoints, Portable, Shown):
         >>> system.shape("brick", brick, color="#aa3311")
         """
         if not hasattr(shape, "unit_moments") or isinstance(shape, type):
-            raise ModelError(f"the shape of {body!r} must be such as ht.Box((1, 1, 1)), got {shape!r}.")
+            raise ModelError(f"the shape of {body!r} must be one such as ht.Box((1, 1, 1)), got {shape!r}.")
         pose = (
             np.eye(4)
             if at is None

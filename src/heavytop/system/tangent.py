@@ -176,7 +176,7 @@ def _null_space(model: Model, matrix: np.ndarray, wanted: Sequence[int]) -> tupl
     pivots = np.abs(np.diag(triangle))[:rank]
     if len(pivots) < rank or not np.all(pivots > DEPENDENT * max(np.max(np.abs(first)), 1e-300)):
         raise ConfigurationError(
-            f"the joints that shall be independent in {model.name!r} cannot all be chosen freely there: the constraints bind them. Name fewer."
+            f"the joints chosen as independent in {model.name!r} cannot all be chosen freely there: the constraints bind them. Name fewer."
         )
     dependent = sorted(columns[k] for k in order[:rank])
     free = [k for k in range(n) if k not in dependent]

@@ -150,7 +150,7 @@ def test_violated_constraint_is_named_with_size_and_remedy():
     q[2] *= 1.01
     with pytest.raises(ConfigurationError, match=r"off its manifold at index \(2,\): det R - 1 = 0.0303.*project\(q\)"):
         Rotation().check(q)
-    with pytest.raises(ConfigurationError, match=r"w\^2 \+ x\^2 \+ y\^2 \+ z\^2 - 1 = 3, allowed is 1e-06"):
+    with pytest.raises(ConfigurationError, match=r"w\^2 \+ x\^2 \+ y\^2 \+ z\^2 - 1 = 3 \(tolerance 1e-06\)"):
         Quaternion().check([2.0, 0, 0, 0])
 
 

@@ -266,7 +266,7 @@ def test_degenerate_and_saddle_with_zero():
 
 
 def test_no_critical_point_says_so():
-    with pytest.raises(ConfigurationError, match="q is no critical point: its largest directional derivative is 1"):
+    with pytest.raises(ConfigurationError, match="q is not a critical point: its largest directional derivative is 1"):
         critical_point(Circle(), lambda q: q[1], np.array([1.0, 0.0]))
 
 

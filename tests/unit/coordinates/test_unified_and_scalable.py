@@ -214,7 +214,7 @@ def test_on_the_unit_sphere_it_is_the_rigid_body():
 def test_vanishing_quaternion_is_rejected():
     with pytest.raises(ConfigurationError, match=r"q has the scale \|A\|\^2 = 0; the quaternion A .* must not vanish"):
         ScalablePose().check(np.zeros(7))
-    with pytest.raises(ModelError, match="is no Lie group"):
+    with pytest.raises(ModelError, match="is not a Lie group"):
         ScalablePose().tangent_inverse(np.zeros(7), np.zeros(7))
     with pytest.raises(ModelError, match="so it has no bracket"):
         ScalablePose().tangent_inverse_truncated(np.zeros(7), np.zeros(7))

@@ -56,7 +56,7 @@ def test_batches():
 
 
 def test_proper_svd():
-    P = RNG.standard_normal((200, 3, 3))
+    P = np.random.default_rng(21).standard_normal((200, 3, 3))
     X, sigma, Y = polar.proper_svd(P)
     assert np.all(linalg.is_rotation(X))
     assert np.all(linalg.is_rotation(Y))

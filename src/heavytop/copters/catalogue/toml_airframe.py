@@ -12,7 +12,7 @@ import numpy as np
 from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.catalogue.lines import Path, key_lines, line_of
-from heavytop.copters.limbs import Limb
+from heavytop.copters.limbs import Limb, check_limbs
 from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.vehicle import Vehicle
@@ -103,7 +103,7 @@ LIMB = {
     "axis": Field(lambda x: _vector(x) and any(x), "three numbers, not all zero", False, [0.0, 1.0, 0.0]),
     "slides": Field(lambda x: isinstance(x, bool), "true or false", False, False),
     "force": Field(_positive, "a positive number (N m, or N if it slides)", False, np.inf),
-    "frequency": Field(_positive, "a positive number (rad/s)", False, 8.0),
+    "frequency": Field(_positive, "a positive number (rad/s)", False, None),
     "angle": Field(_number, "a number (rad, or m if it slides)", False, 0.0),
     "swing": Field(_number, "a number (rad, or m if it slides)", False, 0.0),
     "period": Field(_positive, "a positive number (s)", False, 6.0),
@@ -221,13 +221,16 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
 
 def _limbs(checker: _Checker, given: list[Mapping[str, Any]]) -> list[Limb]:
     """The limbs of tables [[limb]]."""
-    found = []
+    found: list[Limb] = []
     for k, entry in enumerate(given):
         v = checker.table(entry, LIMB, ("limb", k))
         joint = Prismatic(v["axis"]) if v["slides"] else Revolute(v["axis"])
         path = _swinging(v["angle"], v["swing"], v["period"]) if v["swing"] else v["angle"]
         kept = {key: v[key] for key in ("tip", "parent", "at", "force", "frequency")}
-        found.append(Limb(v["name"], v["mass"], joint=joint, path=path, **kept))
+        try:
+            found = list(check_limbs([*found, Limb(v["name"], v["mass"], joint=joint, path=path, **kept)]))
+        except HeavytopError as error:
+            raise checker.fail(("limb", k, "parent" if "parent" in str(error) else "name"), str(error)) from None
     return found
 
 

@@ -9,6 +9,9 @@ A free body is (pose, body twist xi = (v, omega), its rate, wrench) here. With R
     SymPy       q = (r, wxyz)   v = (R v, omega)       as MuJoCo (speeds: velocity of the origin in N, angular velocity in B)
     ROS         q = (r, xyzw)   v = (v, omega)         as Pinocchio (Odometry: twist in the axes of child_frame_id)
     RotorPy     q = (r, xyzw)   v = (R v, omega)       as MuJoCo
+
+The pose is that in the world; of a body that is carried by another one, that in the joint. Planar joints are (x, y, angle) and their rates
+here and in Drake; Pinocchio has (x, y, cos, sin) and velocities in axes of the moved body.
 """
 
 from __future__ import annotations
@@ -28,16 +31,18 @@ from heavytop.io.conventions.states import (
     JointState,
     ModelState,
     angle_of,
+    before_free_joint,
     body_state,
     check,
     from_angle,
     given,
     joint_parts,
     of_joint,
+    planar_to_body_axes,
     rotation_from,
     rotation_of,
 )
-from heavytop.io.robot import FLOATING, REVOLUTE, SPHERICAL
+from heavytop.io.robot import FLOATING, PLANAR, REVOLUTE, SPHERICAL
 from heavytop.system.graph import Edge
 from heavytop.system.model import Model
 
@@ -51,6 +56,8 @@ class Place:
     v: int
     nv: int
     zero: float = 0.0
+    placement: Floats | None = None
+    """Where the other program has a free joint on the world, if not in the world itself."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,7 @@ def _follow(model: Model, state: ModelState, places: dict[str, Place], result: l
 
 def _encode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
     if edge.joint.kind == FLOATING:
-        return convention.encode(body_state(model, edge, parts))
+        return convention.encode(body_state(edge, parts, before_free_joint(model, edge, place.placement)))
     if edge.joint.kind == SPHERICAL:
         return JointState(convention.quat(rotation_of(edge.joint, parts.q)), *parts[1:])
     if edge.joint.kind == REVOLUTE:
@@ -163,6 +170,8 @@ def _encode(model: Model, convention: Convention, edge: Edge, parts: JointState,
         if place.nq == 2:
             return JointState(np.concatenate([np.cos(angle), np.sin(angle)], axis=-1), *parts[1:])
         return JointState(angle + place.zero, *parts[1:])
+    if edge.joint.kind == PLANAR and place.nq == 4:
+        return planar_to_body_axes(parts, 1)
     if place.nq != edge.joint.coordinates.nq:
         raise ModelError(f"joint {edge.label!r} has {edge.joint.coordinates.nq} coordinates here and {place.nq} there.")
     return JointState(parts.q + place.zero, *parts[1:])
@@ -189,25 +198,27 @@ def _from(model: Model, convention: Convention, state: ModelState, places: dict[
 
 def _decode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
     if edge.joint.kind == FLOATING:
-        return joint_parts(model, edge, convention.decode(parts))
+        return joint_parts(edge, convention.decode(parts), before_free_joint(model, edge, place.placement))
     if edge.joint.kind == SPHERICAL:
         R = convention.rotation(parts.q)
         return JointState(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
     if edge.joint.kind == REVOLUTE:
         q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
         return JointState(from_angle(edge, q), *parts[1:])
+    if edge.joint.kind == PLANAR and place.nq == 4:
+        return planar_to_body_axes(parts, -1)
     return JointState(parts.q - place.zero, *parts[1:])
 
 
 # --- where joints lie -------------------------------------------------------------------------------------------------------
 
 
-def _in_order(model: Model) -> dict[str, Place]:
-    """Our joints one after the other."""
+def _in_order(model: Model, planar: int = 3) -> dict[str, Place]:
+    """Our joints one after the other; ``planar`` joints have three coordinates, or four with cosine and sine."""
     places, q, v = {}, 0, 0
     for edge in model.description.joints:
         block = edge.joint.coordinates
-        nq = {FLOATING: 7, SPHERICAL: 4}.get(edge.joint.kind, block.nq)
+        nq = {FLOATING: 7, SPHERICAL: 4, PLANAR: planar}.get(edge.joint.kind, block.nq)
         places[edge.label] = Place(q, nq, v, block.nv)
         q, v = q + nq, v + block.nv
     return places
@@ -215,7 +226,7 @@ def _in_order(model: Model) -> dict[str, Place]:
 
 def _pinocchio_places(model: Model, peer: Any) -> dict[str, Place]:
     if peer is None:
-        return _in_order(model)
+        return _in_order(model, planar=4)
     places, names = {}, list(peer.names)
     followers = [e for e in model.description.graph.edges if e.joint.follows is not None]
     for edge in followers:
@@ -227,7 +238,8 @@ def _pinocchio_places(model: Model, peer: Any) -> dict[str, Place]:
         if name not in names:
             raise ModelError(f"the Pinocchio model has no joint {name!r}; it has {', '.join(names[1:9])}, ...")
         joint = peer.joints[names.index(name)]
-        places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv)
+        placement = peer.jointPlacements[names.index(name)].homogeneous if edge.joint.kind == FLOATING else None
+        places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv, placement=placement)
     return places
 
 

@@ -14,6 +14,7 @@ from heavytop.system.description import at_defaults
 from heavytop.system.graph import Edge
 from heavytop.system.joints import Free, Joint
 from heavytop.system.model import Model
+from heavytop.system.names import WORLD
 
 
 class ModelState(NamedTuple):
@@ -85,13 +86,13 @@ def of_joint(model: Model, state: ModelState, label: str) -> JointState:
     return JointState(state.q[..., q], *(None if x is None else x[..., v] for x in state[1:]))
 
 
-def body_state(model: Model, edge: Edge, parts: JointState) -> BodyState:
-    """The motion of a body on a free joint in the world, from the joint's coordinates."""
+def body_state(edge: Edge, parts: JointState, before: Floats) -> BodyState:
+    """The motion of a body on a free joint relative to the frame that the other program knows; ``before`` (4, 4) is the joint in it."""
     joint = edge.joint
     if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
         raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
     relative = joint.pose(parts.q)
-    pose = _number(model, edge) @ relative
+    pose = before @ relative
     if joint.velocity == "body":
         return BodyState(pose, *parts[1:])
     R_T = np.swapaxes(se3.rotation(relative), -1, -2)
@@ -101,10 +102,10 @@ def body_state(model: Model, edge: Edge, parts: JointState) -> BodyState:
     return BodyState(pose, twist, rate, wrench)
 
 
-def joint_parts(model: Model, edge: Edge, body: BodyState) -> JointState:
+def joint_parts(edge: Edge, body: BodyState, before: Floats) -> JointState:
     """The inverse of :func:`body_state`."""
     joint = edge.joint
-    relative = se3.inverse(_number(model, edge)) @ body.pose
+    relative = se3.inverse(before) @ body.pose
     if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
         raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
     q = cast(Pose, joint.coordinates).from_pose(relative)
@@ -140,8 +141,41 @@ def rotation_from(quat: Floats) -> Floats:
     return quaternion.rotation_from_quaternion(quaternion.normalize(quat))
 
 
-def _number(model: Model, edge: Edge) -> Floats:
-    return at_defaults(edge.at, model.description.parameters)
+def before_free_joint(model: Model, edge: Edge, placement: Floats | None = None) -> Floats:
+    """Where a free joint is in the frame in which the other program gives its coordinates.
+
+    That is the world for a body on the world, unless the program has the joint at a ``placement`` (4, 4) of its own, and the joint itself
+    for a body on another body.
+    """
+    if edge.a != WORLD:
+        return np.eye(4)
+    at = at_defaults(edge.at, model.description.parameters)
+    return at if placement is None else se3.inverse(placement) @ at
+
+
+def planar_to_body_axes(parts: JointState, order: int) -> JointState:
+    """A planar joint with (cos, sin) and velocities in axes of the moved body (``order`` 1), or back (-1).
+
+    With w = R^T r' the rates are w' = R^T r'' - omega x w.
+    """
+    angle = parts.q[..., 2:] if order == 1 else np.arctan2(parts.q[..., 3:], parts.q[..., 2:3])
+    c, s = np.cos(angle), np.sin(angle)
+
+    def turned(x: Floats | None) -> Floats | None:
+        if x is None:
+            return None
+        along, across = x[..., :1], x[..., 1:2]
+        return np.concatenate([c * along + order * s * across, c * across - order * s * along, x[..., 2:]], axis=-1)
+
+    q = np.concatenate([parts.q[..., :2], c, s] if order == 1 else [parts.q[..., :2], angle], axis=-1)
+    v, a = turned(parts.v), parts.a
+    body = v if order == 1 else parts.v  # velocities in axes of the body
+    if a is not None and body is not None:
+        omega = body[..., 2:]
+        cross = omega * np.concatenate([-body[..., 1:2], body[..., :1]], axis=-1)
+        a = turned(a) if order == 1 else np.concatenate([a[..., :2] + cross, a[..., 2:]], axis=-1)
+        a = np.concatenate([a[..., :2] - cross, a[..., 2:]], axis=-1) if order == 1 and a is not None else turned(a)
+    return JointState(q, v, a, turned(parts.force))
 
 
 def _turned(R: Floats, x: Floats) -> Floats:

@@ -1,16 +1,15 @@
-"""Actuators of MJCF as inputs: gain times control, and the part that depends on the state as springs and dampers in joints."""
+"""Actuators of MJCF as inputs: gain times control, and the part that depends on the state as a spring and damper beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from heavytop.io.mjcf.document import Defaults
-from heavytop.io.robot import FLOATING, SPHERICAL, Actuator, Robot, ServoSpring
+from heavytop.io.mjcf.actuator_terms import ACTUATORS, UNREAD
+from heavytop.io.mjcf.document import CompilerSettings, Defaults
+from heavytop.io.robot import FLOATING, SPHERICAL, Actuator, Robot, ServoTerm, Tendon
 from heavytop.io.xml_source import Element
-
-LAWS = ("motor", "position", "velocity", "general", "damper")
 
 
 @dataclass(frozen=True)
@@ -22,22 +21,36 @@ class ActuatorLaw:
     b1: float = 0.0
     b2: float = 0.0
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether a part of it does not depend on the control."""
+        return bool(self.b0 or self.b1 or self.b2)
 
-def read_actuators(section: Element, robot: Robot, defaults: Defaults, zeros: dict[str, float]) -> None:
-    """All actuators of a section, in order."""
-    names = {actuator.name for actuator in robot.actuators}
+
+def read_actuators(
+    section: Element, robot: Robot, defaults: Defaults, settings: CompilerSettings, zeros: dict[str, float]
+) -> None:
+    """All actuators of a section, in order; ``zeros`` has the coordinates of the file at which ours are zero."""
+    named = {(e.get("name") or "").strip() for e in section.children}
+    taken = {actuator.name for actuator in robot.actuators}
     for element in section.children:
         e = defaults.apply(element, None)
         target = e.get("joint") or e.get("jointinparent") or e.get("tendon") or e.get("site") or ""
-        name = (e.get("name") or "").strip() or f"{e.tag}_{target}"
-        if name in names:
+        name = (e.get("name") or "").strip()
+        if not name:
+            base = name = f"{e.tag}_{target}"
+            number = 1
+            while name in taken or name in named:
+                number += 1
+                name = f"{base}_{number}"
+        if name in taken:
             raise e.error(f"the actuator name {name!r} is taken.")
-        names.add(name)
+        taken.add(name)
         law, reason = _law(e)
-        if law is None:
-            robot.report.lost("actuator", name, e.where, reason)
-            continue
-        reason = _transmit(e, name, law, robot, zeros)
+        if "actuation" in settings.disabled or e.number("group", 0) in settings.silent_groups:
+            law, reason = None, "the file switches it off"
+        if law is not None:
+            reason = _transmit(e, name, law, robot, zeros)
         if reason:
             robot.report.lost("actuator", name, e.where, reason)
         else:
@@ -45,31 +58,28 @@ def read_actuators(section: Element, robot: Robot, defaults: Defaults, zeros: di
 
 
 def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
-    if e.tag not in LAWS:
-        return None, f"actuators of the kind {e.tag!r} are not read"
-    if e.get("dyntype", "none") != "none" or e.number("timeconst", 0.0):
+    """The law of an actuator in the form of <general>, or the reason why there is none."""
+    if e.tag not in ACTUATORS:
+        raise e.error("is no actuator.")
+    if e.get(UNREAD):
+        return None, e.get(UNREAD) or ""
+    if e.get("dyntype", "none") != "none":
         return None, "it has a state of its own"
-    if e.tag == "motor":
-        return ActuatorLaw(1.0), ""
-    if e.tag == "position":
-        if e.number("dampratio", 0.0):
-            return None, "its damping ratio depends on the inertia at the start"
-        kp = e.number("kp", 1.0)
-        return ActuatorLaw(kp, 0.0, -kp, -e.number("kv", 0.0)), ""
-    if e.tag == "velocity":
-        kv = e.number("kv", 1.0)
-        return ActuatorLaw(kv, 0.0, 0.0, -kv), ""
-    if e.tag == "damper":
-        return None, "its input changes a damping"
+    if e.number("dampratio", 0.0):
+        return None, "its damping ratio depends on the inertia at the start"
     gain, bias = e.numbers("gainprm", None, (1.0,)), e.numbers("biasprm", None, (0.0,))
-    if e.get("gaintype", "fixed") != "fixed" and np.any(gain[1:]):
+    if e.get("gaintype", "fixed") not in ("fixed", "affine") or (e.get("gaintype") == "affine" and np.any(gain[1:3])):
         return None, "its gain depends on the state"
+    g = float(gain[0]) if len(gain) else 1.0
     if e.get("biastype", "none") == "none":
-        return ActuatorLaw(float(gain[0])), ""
+        return ActuatorLaw(g), ""
     if e.get("biastype") != "affine":
         return None, f"its bias is {e.get('biastype')!r}"
     b0, b1, b2 = (*bias[:3].tolist(), 0.0, 0.0, 0.0)[:3]
-    return ActuatorLaw(float(gain[0]), b0, b1, b2), ""
+    if b2 > 0:
+        known = "its damping ratio depends on the inertia at the start"
+        return None, known if g == -b1 else "its bias pushes along the velocity"
+    return ActuatorLaw(g, b0, b1, b2), ""
 
 
 def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict[str, float]) -> str:
@@ -77,10 +87,7 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
     gear = np.zeros(6)
     given = e.numbers("gear", None, (1.0,))[:6]
     gear[: len(given)] = given
-    limits = None
-    if e.get("ctrlrange") is not None and e.get("ctrllimited", "auto") != "false":
-        low, high = e.numbers("ctrlrange", 2).tolist()
-        limits = (low, high)
+    made = Actuator(name, (), e.where, limits=_limits(e, name, law, robot))
     joint_name = e.get("joint") or e.get("jointinparent")
     if joint_name:
         joint = robot.joints.get(joint_name)
@@ -88,43 +95,57 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
             raise e.error(f"names the joint {joint_name!r}, which does not exist.")
         if joint.kind == FLOATING or (joint.kind == SPHERICAL and not e.get("joint")):
             return "its force is fixed in other axes than those of the joint"
-        terms = tuple((joint_name, k, law.gain * float(gear[k])) for k in range(3 if joint.kind == SPHERICAL else 1))
-        if joint.kind == SPHERICAL and (law.b0 or law.b1 or law.b2):
+        if joint.kind == SPHERICAL and law.has_bias:
             return "the bias of a servo in a ball joint is not read"
-        _bias(law, [(joint_name, float(gear[0]))], robot, zeros, e)
-        robot.actuators.append(Actuator(name, terms, e.where, limits=limits))
+        terms = tuple((joint_name, k, law.gain * float(gear[k])) for k in range(3 if joint.kind == SPHERICAL else 1))
+        robot.actuators.append(replace(made, terms=terms))
+        _bias(law, gear[0], zeros.get(joint_name, 0.0), robot, e, terms=((joint_name, 1.0),))
         return ""
     if e.get("tendon"):
         tendon = next((t for t in robot.tendons if t.name == e.get("tendon")), None)
         if tendon is None:
+            known = any(item.what == "tendon" and item.name == e.get("tendon") for item in robot.report.losses)
+            if known:
+                return "its tendon is not represented"
             raise e.error(f"names the tendon {e.get('tendon')!r}, which does not exist.")
-        if not tendon.terms:
-            return "it pulls a spatial tendon"
-        if law.b0 or law.b1 or law.b2:
-            return "the bias of a servo on a tendon is not read"
-        terms = tuple((joint, 0, law.gain * float(gear[0]) * c) for joint, c in tendon.terms)
-        robot.actuators.append(Actuator(name, terms, e.where, limits=limits))
+        robot.actuators.append(_on_tendon(made, tendon, law.gain * gear[0]))
+        shift = sum(c * zeros.get(joint, 0.0) for joint, c in tendon.terms)
+        _bias(law, gear[0], shift, robot, e, terms=tendon.terms, path=tendon.path)
         return ""
     if e.get("site"):
-        if e.get("refsite") or law.b0 or law.b1 or law.b2:
+        if e.get("refsite") or law.has_bias:
             return "it has a reference site or a bias"
         if not any(frame.name == e.get("site") for frame in robot.frames):
             raise e.error(f"names the site {e.get('site')!r}, which does not exist.")
-        wrench = tuple((law.gain * gear).tolist())
-        robot.actuators.append(Actuator(name, (), e.where, e.get("site"), wrench, limits))
+        robot.actuators.append(replace(made, frame=e.get("site"), wrench=tuple((law.gain * gear).tolist())))
         return ""
     return "its transmission is not read"
 
 
-def _bias(law: ActuatorLaw, terms: list[tuple[str, float]], robot: Robot, zeros: dict[str, float], e: Element) -> None:
-    """b0 + b1 l + b2 l' with l = gear q as a spring -k (q - rest) and a damper in the joint."""
-    if not (law.b0 or law.b1 or law.b2):
-        return
-    ((joint, gear),) = terms
-    stiffness, damping = -law.b1 * gear * gear, -law.b2 * gear * gear
-    if stiffness == 0 and law.b0:
-        raise e.error("a constant bias without a stiffness is not read.")
-    if stiffness < 0 or damping < 0:
-        raise e.error("a bias that pushes away (negative stiffness or damping) is not read.")
-    rest = gear * law.b0 / stiffness - zeros.get(joint, 0.0) if stiffness else 0.0
-    robot.springs.append(ServoSpring(joint, stiffness, rest, damping, e.where))
+def _on_tendon(made: Actuator, tendon: Tendon, gear: float) -> Actuator:
+    if tendon.path:
+        return replace(made, path=tendon.path, gear=float(gear))
+    return replace(made, terms=tuple((joint, 0, float(gear) * c) for joint, c in tendon.terms))
+
+
+def _limits(e: Element, name: str, law: ActuatorLaw, robot: Robot) -> tuple[float, float] | None:
+    """Bounds of the input: of the control, and of the force where the control alone makes it."""
+    low, high = -np.inf, np.inf
+    if e.get("ctrlrange") is not None and e.get("ctrllimited", "auto") != "false":
+        low, high = e.numbers("ctrlrange", 2).tolist()
+    if e.get("forcerange") is not None and e.get("forcelimited", "auto") != "false":
+        if law.has_bias or law.gain == 0:
+            robot.report.lost("forcerange", name, e.where, "the force of a servo is not limited here")
+        else:
+            ends = sorted(e.numbers("forcerange", 2) / law.gain)
+            low, high = max(low, float(ends[0])), min(high, float(ends[1]))
+            robot.report.changed("forcerange", name, e.where, "a limit of the input (system.input_limits)")
+    return None if low == -np.inf and high == np.inf else (low, high)
+
+
+def _bias(law: ActuatorLaw, gear: float, shift: float, robot: Robot, e: Element, **on) -> None:
+    """gear (b0 + b1 l + b2 l') with l = gear (L + shift): a constant force, a stiffness and a damping on our length L."""
+    if law.has_bias:
+        constant = float(gear * (law.b0 + law.b1 * gear * shift))
+        stiffness, damping = float(-law.b1 * gear * gear), float(-law.b2 * gear * gear)
+        robot.servos.append(ServoTerm(stiffness, damping, constant, e.where, **on))

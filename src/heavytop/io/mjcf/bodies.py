@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 
 from heavytop.errors import ModelError
@@ -32,7 +34,6 @@ NOT_READ = {
     "light": "looks only",
     "composite": "bodies made by a macro are not read",
     "flexcomp": "flexible bodies are not read",
-    "replicate": "bodies made by a macro are not read",
     "attach": "attached models are not read",
     "plugin": "plugins are not read",
 }
@@ -46,15 +47,21 @@ class BodyReader:
         self.zeros: dict[str, float] = {}
         """Joint -> the coordinate of the file at which ours is zero (ref)."""
         self.count = self.geoms = 0
+        self.sites: set[str] = set()
+        self.given: dict[str, set[str]] = {"body": set(), "joint": set()}
+        """Names that the file gives; those that we make are unlike them."""
 
     def read_world(self, world: Element) -> None:
         """Everything below <worldbody>."""
+        for e in world.walk():
+            if e.tag in ("body", "joint", "freejoint"):
+                self.given["joint" if e.tag == "freejoint" else e.tag].add((e.get("name") or "").strip())
         link = self.robot.links.setdefault(WORLD, RobotLink(WORLD, world.where))
         self._contents(world, link, np.eye(4), world.get("childclass"), [], [])
 
     def _body(self, e: Element, parent: str, at: np.ndarray, childclass: str | None) -> None:
         self.count += 1
-        name = (e.get("name") or "").strip() or f"body{self.count}"
+        name = (e.get("name") or "").strip() or self._new_name("body", f"body{self.count}", self.robot.links)
         if name in self.robot.links:
             raise e.error(f"the name {name!r} is taken by the body in {self.robot.links[name].where}.")
         childclass = e.get("childclass") or childclass
@@ -70,8 +77,7 @@ class BodyReader:
         self.robot.report.represented("body", name, e.where)
         if e.get("mocap", "false") == "true":
             self.robot.report.changed("body", name, e.where, "a mocap body stands still here")
-        if e.number("gravcomp", 0.0):
-            self.robot.report.lost("gravcomp", name, e.where, "gravity is not compensated")
+        link.gravity_compensation = e.number("gravcomp", 0.0)
         for child, frame, inner in bodies:
             self._body(child, name, frame, inner)
 
@@ -96,6 +102,8 @@ class BodyReader:
                 if geom.visual is not None:
                     link.visuals.append(geom.visual)
             elif child.tag in ("joint", "freejoint"):
+                if link.name == WORLD:
+                    raise child.error("the world has no joints: put it into a <body>.")
                 joints.append((child if child.tag == "freejoint" else self.defaults.apply(child, childclass), at))
             elif child.tag == "site":
                 self._site(self.defaults.apply(child, childclass), link.name, at)
@@ -113,14 +121,23 @@ class BodyReader:
                 )
         return geoms
 
+    def _new_name(self, kind: str, wish: str, taken: Container[str]) -> str:
+        """A name that the file does not give and that is not yet taken."""
+        name, number = wish, 1
+        while name in taken or name in self.given[kind]:
+            number += 1
+            name = f"{wish}_{number}"
+        return name
+
     def _site(self, e: Element, link: str, at: np.ndarray) -> None:
         name = (e.get("name") or "").strip()
         if not name:
             return
         if len(self.robot.frames) >= MOST_LINKS:
             raise e.error(f"the file has more than {MOST_LINKS} sites.")
-        if any(frame.name == name for frame in self.robot.frames):
+        if name in self.sites:
             raise e.error(f"the site name {name!r} is taken.")
+        self.sites.add(name)
         pose = self.settings.pose(e)
         if e.get("fromto") is not None:
             ends = e.numbers("fromto", 6)
@@ -141,7 +158,7 @@ class BodyReader:
     ) -> None:
         """The joints of a body in series: G = at prod_k T(p_k) J_k T(-p_k), with frames without mass between them."""
         if not given:
-            name = f"{link.name}.weld"
+            name = self._new_name("joint", f"{link.name}.weld", self.robot.joints)
             self.robot.joints[name] = RobotJoint(name, FIXED, parent, link.name, body.where, at=at)
             return
         pending = at
@@ -159,7 +176,7 @@ class BodyReader:
                 joint.child = link.name
                 joint.after = None if np.array_equal(pending, np.eye(4)) else pending
             else:
-                joint.child = f"{joint.name}.link"
+                joint.child = self._new_name("body", f"{joint.name}.link", self.robot.links)
                 self.robot.links[joint.child] = RobotLink(joint.child, e.where)
             parent = joint.child
             self.robot.joints[joint.name] = joint
@@ -169,16 +186,22 @@ class BodyReader:
         kind = "free" if e.tag == "freejoint" else e.get("type", "hinge") or "hinge"
         if kind not in KINDS:
             raise e.error(f"a joint has the type {kind!r}; known are {', '.join(KINDS)}.")
-        name = (e.get("name") or "").strip() or (body if count == 1 else f"{body}.joint{k + 1}")
+        name = (e.get("name") or "").strip()
+        if not name:
+            name = self._new_name("joint", body if count == 1 else f"{body}.joint{k + 1}", self.robot.joints)
         if name in self.robot.joints:
             raise e.error(f"the joint name {name!r} is taken.")
         joint = RobotJoint(name, KINDS[kind], "", "", e.where)
         axis = se3.rotation(around) @ e.numbers("axis", 3, (0.0, 0.0, 1.0))
-        if not np.any(axis):
-            raise e.error("the axis of a joint must not be zero.")
+        if not 1e-100 < np.max(np.abs(axis)) < 1e100:
+            raise e.error("the axis of a joint must not be zero or beyond all bounds.")
         joint.axis = axis
         if e.tag == "freejoint":
+            if e.get("align", "auto") == "true":
+                self.robot.report.lost("align", name, e.where, "the frame of the body stays where the file has it")
             return joint
+        if np.any(e.numbers("springdamper", None, (0.0,))):
+            self.robot.report.lost("springdamper", name, e.where, "it depends on the inertia at the start")
         turn = self.settings.angle if kind == "hinge" else float
         zero = turn(e.number("ref", 0.0)) if kind in ("hinge", "slide") else 0.0
         self.zeros[name] = zero
@@ -222,16 +245,29 @@ class BodyReader:
         if given is not None and rule != "true":
             self._given(given, link)
         elif rule != "false":
+            unknown = next((geom.unknown for geom in geoms if geom.unknown), "")
+            if unknown:
+                losses = "; ".join(str(item) for item in self.robot.report.losses if item.what == "mesh")
+                raise e.error(
+                    f"{unknown}, so that the inertia of body {link.name!r} is unknown. Give the file, or the body an <inertial>. ({losses})"
+                )
             parts = [geom.inertia for geom in geoms if geom.inertia is not None]
             if parts:
                 total: Inertia = sum(parts[1:], start=parts[0])
                 link.mass, link.com, link.moment = float(total.mass), total.com, total.moment_at_com
-        if link.mass is None:
-            return
-        link.mass = max(link.mass, self.settings.bound_mass)
-        if self.settings.bound_inertia:
+        if self.settings.bound_mass:
+            if link.mass is None:
+                self.robot.report.changed(
+                    "boundmass", link.name, e.where, "the least mass lies in the origin of the body"
+                )
+            link.mass = max(link.mass or 0.0, self.settings.bound_mass)
+        if self.settings.bound_inertia or self.settings.balanced:
+            link.mass = link.mass or 0.0
             values, axes = np.linalg.eigh(link.moment)
-            link.moment = axes @ np.diag(np.maximum(values, self.settings.bound_inertia)) @ axes.T
+            values = np.maximum(values, self.settings.bound_inertia)
+            if self.settings.balanced and values[0] + values[1] < values[2]:
+                values = np.full(3, np.mean(values))
+            link.moment = axes @ np.diag(values) @ axes.T
 
     def _given(self, e: Element, link: RobotLink) -> None:
         pose = self.settings.pose(e)

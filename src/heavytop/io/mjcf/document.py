@@ -10,23 +10,10 @@ import numpy as np
 from heavytop.errors import FileFormatError
 from heavytop.geometry import quaternion, se3, so3
 from heavytop.io.files import find_file
+from heavytop.io.mjcf.actuator_terms import ACTUATORS, as_general, merged
 from heavytop.io.xml_source import Element, read_xml
 
 MOST_INCLUDES = 100
-SHORT = {
-    "motor",
-    "position",
-    "velocity",
-    "general",
-    "damper",
-    "cylinder",
-    "muscle",
-    "adhesion",
-    "intvelocity",
-    "dcmotor",
-    "plugin",
-}
-"""Tags of actuators; their defaults are kept together."""
 
 
 def with_includes(root: Element, path: Path) -> None:
@@ -68,7 +55,14 @@ class CompilerSettings:
     bound_inertia: float = 0.0
     total_mass: float | None = None
     mesh_folder: str = ""
+    strips_paths: bool = False
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    balanced: bool = False
+    """Whether moments that break the triangle inequality are replaced by their mean."""
+    disabled: set[str] = field(default_factory=set)
+    """What flags switch off: "spring", "damper", "actuation", "equality"."""
+    silent_groups: set[int] = field(default_factory=set)
+    """Groups of actuators that are switched off."""
     notes: list[tuple[str, str, str, str]] = field(default_factory=list)
     """Losses: what, name, where, why."""
 
@@ -97,12 +91,13 @@ class CompilerSettings:
         self.bound_inertia = e.number("boundinertia", self.bound_inertia)
         total = e.number("settotalmass", -1.0)
         self.total_mass = total if total > 0 else self.total_mass
+        self.strips_paths = e.get("strippath", "true" if self.strips_paths else "false") == "true"
         self.mesh_folder = e.get("meshdir") or e.get("assetdir") or self.mesh_folder
         if e.get("coordinate", "local") != "local":
             raise e.error("coordinate must be 'local'; MuJoCo gave up global coordinates, too.")
-        for name in ("balanceinertia", "exactmeshinertia", "alignfree"):
-            if e.get(name, "false") == "true" and name != "exactmeshinertia":
-                self.notes.append(("compiler setting", name, e.where, "not read"))
+        self.balanced = e.get("balanceinertia", "true" if self.balanced else "false") == "true"
+        if e.get("alignfree", "false") == "true":
+            self.notes.append(("compiler setting", "alignfree", e.where, "not read"))
 
     def _option(self, e: Element) -> None:
         x, y, z = e.numbers("gravity", 3, self.gravity).tolist()
@@ -115,8 +110,10 @@ class CompilerSettings:
         for flag in e.all("flag"):
             if flag.get("gravity") == "disable":
                 self.gravity = (0.0, 0.0, 0.0)
-            if flag.get("passive") == "disable":
-                self.notes.append(("flag", "passive", flag.where, "springs and dampers are read nevertheless"))
+            for name in ("spring", "damper", "actuation", "equality"):
+                if flag.get(name) == "disable" or (flag.get("passive") == "disable" and name in ("spring", "damper")):
+                    self.disabled.add(name)
+        self.silent_groups |= {int(x) for x in e.numbers("actuatorgroupdisable", None, ())}
 
     def angle(self, value: float) -> float:
         """An angle of the file in radians."""
@@ -124,7 +121,7 @@ class CompilerSettings:
 
     def rotation(self, e: Element) -> np.ndarray:
         """The orientation of an element: quat, axisangle, xyaxes, zaxis or euler; the identity if none."""
-        given = [name for name in ("quat", "axisangle", "xyaxes", "zaxis", "euler") if e.get(name) is not None]
+        given = [name for name in TURNS if e.get(name) is not None]
         if len(given) > 1:
             raise e.error(f"gives its orientation twice, by {' and '.join(given)}.")
         if not given:
@@ -151,9 +148,12 @@ class CompilerSettings:
         return smallest_turn(_unit(e, e.numbers("zaxis", 3), "zaxis"))
 
     def _euler(self, e: Element) -> np.ndarray:
-        """Small letters: axes of the turned frame; capital letters: axes of the parent."""
+        return self.euler_rotation(e.numbers("euler", 3))
+
+    def euler_rotation(self, angles: np.ndarray) -> np.ndarray:
+        """The rotation of three angles of the file; small letters: axes of the turned frame, capital letters: axes of the parent."""
         R = np.eye(3)
-        for letter, angle in zip(self.eulerseq, e.numbers("euler", 3), strict=True):
+        for letter, angle in zip(self.eulerseq, angles, strict=True):
             turn = so3.rotation_about(letter.lower(), self.angle(angle))
             R = R @ turn if letter.islower() else turn @ R
         return R
@@ -184,37 +184,60 @@ class Defaults:
 
     def __init__(self, root: Element) -> None:
         self.classes: dict[str, dict[str, dict[str, str]]] = {"main": {}}
+        self.outer: dict[str, str] = {}
+        """Class -> the class around it."""
         for element in root.all("default"):
-            self._read(element, self.classes["main"], top=True)
+            self._read(element, None)
 
-    def _read(self, element: Element, inherited: dict[str, dict[str, str]], top: bool = False) -> None:
-        if top:
-            settings, name = inherited, element.get("class") or "main"
-            self.classes[name] = settings
+    def _read(self, element: Element, outer: str | None) -> None:
+        if outer is None:
+            name = element.get("class") or "main"
+            self.classes[name] = self.classes["main"]
         else:
             name = element.string("class")
-            settings = {tag: dict(values) for tag, values in inherited.items()}
-            self.classes[name] = settings
+            self.classes[name] = {tag: dict(values) for tag, values in self.classes[outer].items()}
+            if name != outer:
+                self.outer[name] = outer
+        settings = self.classes[name]
         for child in element.children:
-            if child.tag != "default":
-                tag = "general" if child.tag in SHORT else child.tag
-                settings.setdefault(tag, {}).update({k: v for k, v in child.attributes.items() if k != "class"})
+            if child.tag in ACTUATORS:
+                settings["general"] = self._actuator(child, name)
+            elif child.tag != "default":
+                own = {k: v for k, v in child.attributes.items() if k != "class"}
+                settings[child.tag] = _over(settings.get(child.tag, {}), own)
         for child in element.children:
             if child.tag == "default":
-                self._read(child, settings)
+                self._read(child, name)
 
     def apply(self, element: Element, childclass: str | None) -> Element:
         """The element with the attributes of its class that it does not give itself."""
         name = element.get("class") or childclass or "main"
         if name not in self.classes:
             raise element.error(f"the class {name!r} is not defined; defined are {', '.join(self.classes)}.")
-        tag = "general" if element.tag in SHORT else element.tag
-        found = dict(self.classes[name].get(tag, {}))
-        own = element.attributes
-        if any(key in own for key in ("quat", "axisangle", "xyaxes", "zaxis", "euler")):
-            for key in ("quat", "axisangle", "xyaxes", "zaxis", "euler"):
-                found.pop(key, None)
-        return Element(element.tag, {**found, **own}, element.file, element.line, element.children, element.texts)
+        if element.tag in ACTUATORS:
+            attributes = self._actuator(element, name)
+        else:
+            attributes = _over(self.classes[name].get(element.tag, {}), element.attributes)
+        return Element(element.tag, attributes, element.file, element.line, element.children, element.texts)
+
+    def _actuator(self, element: Element, name: str) -> dict[str, str]:
+        around, seen = [self.classes[name].get("general", {})], {name}
+        while name in self.outer and self.outer[name] not in seen:
+            name = self.outer[name]
+            seen.add(name)
+            around.append(self.classes[name].get("general", {}))
+        return as_general(element, around)
+
+
+TURNS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
+"""Attributes that give an orientation; an element has one of them."""
+
+
+def _over(inherited: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+    """Attributes of an element over those of its class; one orientation replaces another."""
+    if any(key in own for key in TURNS):
+        inherited = {key: value for key, value in inherited.items() if key not in TURNS}
+    return merged(inherited, own)
 
 
 def check_root(root: Element) -> None:

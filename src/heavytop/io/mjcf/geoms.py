@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heavytop.errors import HeavytopError
+from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.geometry import quaternion, se3
 from heavytop.io.files import find_file
 from heavytop.io.import_report import TransferReport
@@ -44,22 +44,25 @@ class Assets:
     def _mesh(self, e: Element) -> None:
         file = e.get("file")
         name = e.get("name") or (Path(file).stem if file else "")
-        shift = se3.pose(
-            quaternion.rotation_from_quaternion(quaternion.normalize(e.numbers("refquat", 4, (1, 0, 0, 0)))),
-            e.numbers("refpos", 3, (0, 0, 0)),
-        )
+        # a point x of the file becomes S R^T (x - p): the scale acts in axes of the mesh
+        R = quaternion.rotation_from_quaternion(quaternion.normalize(e.numbers("refquat", 4, (1, 0, 0, 0))))
+        scale = e.numbers("scale", 3, (1, 1, 1))
+        if not np.allclose(R, np.eye(3), rtol=0, atol=1e-12) and np.ptp(scale):
+            raise e.error("a mesh that is turned by refquat and scaled differently along its axes is not read.")
+        shift = se3.pose(R.T, -scale * (R.T @ e.numbers("refpos", 3, (0, 0, 0))))
         mesh = None
         if file is None:
             self.report.lost("mesh", name, e.where, "only meshes from files are read")
         else:
             folder = self.settings.mesh_folder
+            file = Path(file).name if self.settings.strips_paths else file
             found, reason = find_file(f"{folder.rstrip('/')}/{file}" if folder else file, self.path, {})
             if found is None:
                 self.report.lost("mesh", name, e.where, reason)
             else:
-                x, y, z = e.numbers("scale", 3, (1, 1, 1)).tolist()
+                x, y, z = scale.tolist()
                 mesh = Mesh(str(found), (x, y, z))
-        self.meshes[name] = (e, mesh, se3.inverse(shift))
+        self.meshes[name] = (e, mesh, shift)
 
 
 def _color(e: Element) -> tuple[float, float, float, float]:
@@ -73,21 +76,29 @@ class Geom:
 
     visual: Visual | None
     inertia: Inertia | None
+    unknown: str = ""
+    """Why its inertia is not known; empty if it is."""
 
 
 def read_geom(e: Element, at: np.ndarray, assets: Assets, body: str) -> Geom:
     """The geom of an element whose defaults are applied; ``at`` is the frame around it in the frame of the body."""
-    kind = e.get("type") or ("mesh" if e.get("mesh") else "sphere")
+    kind = e.get("type") or "sphere"
     if kind in SHAPES_WITHOUT_MASS:
         if kind != "plane":
             assets.report.lost("geom", e.get("name") or "", e.where, f"{kind} is no shape here")
         return Geom(None, None)
+    if e.get("mesh") and kind != "mesh":
+        raise e.error(f"a {kind} that is fitted to a mesh is not read: give its size, or type='mesh'.")
     try:
         shape, pose = _shape(e, kind, assets)
+    except FileFormatError:
+        raise
     except HeavytopError as error:
         raise e.error(str(error)) from None
     if shape is None:
-        return Geom(None, None)
+        weightless = (e.get("mass") is not None and e.number("mass") == 0) or e.number("density", DENSITY) == 0
+        name = e.get("mesh") or ""
+        return Geom(None, None, "" if weightless else f"{e.where}: the mesh {name!r} of a geom is not read")
     pose = at @ pose
     visual = Visual(shape, pose, _paint(e, assets.colors))
     low, high = assets.settings.groups
@@ -129,7 +140,7 @@ def _shape(
     if kind == "mesh":
         name = e.get("mesh") or ""
         if name not in assets.meshes:
-            raise e.error(f"names the mesh {name!r}, which is no asset.")
+            raise e.error(f"names the mesh {name!r}, which is not an asset.")
         _, mesh, shift = assets.meshes[name]
         return mesh, pose @ shift
     size = e.numbers("size", None, ())

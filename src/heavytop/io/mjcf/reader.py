@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from heavytop.io.mjcf.actuators import read_actuators
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, check_root, with_includes
 from heavytop.io.mjcf.geoms import Assets
+from heavytop.io.mjcf.replicate import expand_replicas
 from heavytop.io.robot import Closure, JointRelation, Robot, Tendon
 from heavytop.io.xml_source import Element
 from heavytop.system.names import WORLD
@@ -46,6 +48,7 @@ def robot_of(root: Element, path: Path) -> Robot:
         assets.read(element)
     bodies = BodyReader(robot, settings, defaults, assets)
     for element in root.all("worldbody"):
+        expand_replicas(element, settings)
         bodies.read_world(element)
     if len(robot.links) < 2:
         raise root.error("it has no <body>.")
@@ -54,14 +57,24 @@ def robot_of(root: Element, path: Path) -> Robot:
     _report_geoms(root, robot)
     for element in root.all("tendon"):
         _read_tendons(element, robot, defaults, bodies.zeros)
+    _switch_off(robot, settings.disabled)
     for element in root.all("equality"):
         _read_equalities(element, robot, defaults, settings)
     for element in root.all("actuator"):
-        read_actuators(element, robot, defaults, bodies.zeros)
+        read_actuators(element, robot, defaults, settings, bodies.zeros)
     for element in root.children:
         if element.tag not in READ:
             report.lost(element.tag, element.get("name") or "", element.where, NOT_READ.get(element.tag, "not read"))
     return robot
+
+
+def _switch_off(robot: Robot, disabled: set[str]) -> None:
+    """Springs and dampers that a flag of the file switches off."""
+    for flag, name in (("spring", "stiffness"), ("damper", "damping")):
+        if flag in disabled:
+            for joint in robot.joints.values():
+                setattr(joint, name, 0.0)
+            robot.tendons[:] = [replace(tendon, **{name: 0.0}) for tendon in robot.tendons]
 
 
 def _report_geoms(root: Element, robot: Robot) -> None:
@@ -99,6 +112,9 @@ def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dic
             robot.report.lost("tendon", name, e.where, f"tendons of the kind {element.tag!r} are not read")
             continue
         robot.tendons.append(tendon)
+        for attribute in ("stiffness", "damping"):
+            if np.any(e.numbers(attribute, None, (0.0,))[1:]):
+                robot.report.lost(attribute, name, e.where, "only the linear coefficient is used")
         robot.report.represented("tendon", name, e.where)
         for attribute, note in (
             ("frictionloss", "friction of tendons is not read"),
@@ -113,7 +129,11 @@ def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dic
 def _tendon(e: Element, name: str, rest_length: float, shift: float, **kind) -> Tendon:
     """Spring length -1 stands for the length where the springs of the joints are relaxed."""
     given = e.numbers("springlength", None, (-1.0,))
-    low, high = (given[0], given[-1]) if given[0] >= 0 else (rest_length + shift, rest_length + shift)
+    if len(given) not in (1, 2):
+        raise e.error(f"springlength must hold one or two numbers, got {len(given)}.")
+    low, high = given[0], given[-1]
+    if low == high == -1.0:
+        low = high = rest_length + shift
     stiffness, damping = float(e.numbers("stiffness", None, (0.0,))[0]), float(e.numbers("damping", None, (0.0,))[0])
     if stiffness < 0 or damping < 0 or low > high:
         raise e.error(
@@ -149,7 +169,7 @@ def _read_equalities(section: Element, robot: Robot, defaults: Defaults, setting
         e = Element("equality", element.attributes, element.file, element.line)
         e = defaults.apply(e, None)
         name = (e.get("name") or "").strip() or f"{element.tag}{k + 1}"
-        if e.get("active", "true") == "false":
+        if e.get("active", "true") == "false" or "equality" in settings.disabled:
             robot.report.lost("equality", name, e.where, "it is not active")
         elif element.tag in ("connect", "weld"):
             robot.closures.append(_closure(e, element.tag, name, robot, poses))

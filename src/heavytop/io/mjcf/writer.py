@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from heavytop.geometry import quaternion, se3
+from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_text import Tag, numbers
 from heavytop.system.names import WORLD
 from heavytop.system.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
+MUJOCO_MESHES = (".stl", ".obj")
+"""Formats of meshes that MuJoCo and we read."""
 TYPES = {REVOLUTE: "hinge", "continuous": "hinge", PRISMATIC: "slide", SPHERICAL: "ball", FLOATING: "free"}
 
 
 class MjcfWriter:
     """Nests the links of a robot; frames without mass between joints become joints of one body."""
 
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
+    def __init__(self, robot: Robot, files: MeshFiles) -> None:
+        self.robot, self.files = robot, files
         self.children: dict[str, list[RobotJoint]] = {}
         for joint in robot.joints.values():
             self.children.setdefault(joint.parent, []).append(joint)
         self.sites: dict[str, list[tuple[str, np.ndarray]]] = {}
         self.meshes: dict[tuple[str, tuple[float, ...]], str] = {}
         self.anchored = {name for loop in robot.closures for name in (loop.a, loop.b)}
-        self.anchored |= {link for tendon in robot.tendons for link, _ in tendon.path}
+        self.anchored |= {link for element in (*robot.tendons, *robot.actuators) for link, _ in element.path}
+        self.anchored |= {actuator.frame for actuator in robot.actuators if actuator.frame is not None}
 
     def text(self) -> str:
         """The file as text; losses are added to the report of the robot."""
@@ -43,7 +45,7 @@ class MjcfWriter:
                 stack.append(self._body(parent, joint))
         root.children.append(world)
         for (path, scale), label in self.meshes.items():
-            asset.add("mesh", name=label, file=path, scale=numbers(scale))
+            asset.add("mesh", name=label, file=path, scale=numbers(scale), inertia="shell")  # need not be closed there
         self._tendons(root)
         self._equalities(root)
         self._actuators(root)
@@ -56,6 +58,8 @@ class MjcfWriter:
             chain.append(self.children[chain[-1].child][0])
         rests = [j.at if j.after is None else j.at @ j.after for j in chain]
         made = parent.add("body", name=chain[-1].child)
+        if self.robot.links[chain[-1].child].gravity_compensation:
+            made.attributes["gravcomp"] = numbers(self.robot.links[chain[-1].child].gravity_compensation)
         self._place(made, _product(rests))
         for k, one in enumerate(chain):
             after = np.eye(4) if one.after is None else one.after
@@ -113,6 +117,10 @@ class MjcfWriter:
     def _contents(self, body: Tag, link: RobotLink) -> None:
         if link.mass is not None and link.name != WORLD and (link.mass or np.any(link.moment)):
             J = link.moment
+            principal = np.linalg.eigvalsh(J)
+            if principal[0] + principal[1] < principal[2] * (1 - 1e-9):
+                note = "MuJoCo refuses moments that no body has, unless its compiler has balanceinertia"
+                self.robot.report.changed("inertia", link.name, link.where, note)
             made = body.add("inertial", pos=numbers(link.com), mass=numbers(link.mass))
             if np.array_equal(J, np.diag(np.diag(J))):  # zeros are allowed in this form only
                 made.attributes["diaginertia"] = numbers(np.diag(J))
@@ -120,8 +128,9 @@ class MjcfWriter:
                 made.attributes["fullinertia"] = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
         for visual in link.visuals:
             geom = self._geom(visual.shape)
-            if geom is None:
+            if geom is None and not isinstance(visual.shape, Mesh):
                 self.robot.report.lost("shape", link.name, link.where, f"MJCF has no {type(visual.shape).__name__}")
+            if geom is None:
                 continue
             self._place(geom, visual.at)
             geom.attributes |= {"contype": "0", "conaffinity": "0", "mass": "0"}
@@ -142,7 +151,10 @@ class MjcfWriter:
             kind = "cylinder" if isinstance(shape, Cylinder) else "capsule"
             return Tag("geom", type=kind, size=numbers([shape.radius, shape.length / 2]))
         if isinstance(shape, Mesh):
-            key = (str(Path(shape.path).resolve()), shape.scale)
+            path = self.files.name(shape, self.robot.report, self.robot.file)
+            if path is None:
+                return None
+            key = (path, shape.scale)
             label = self.meshes.setdefault(key, f"mesh{len(self.meshes) + 1}")
             return Tag("geom", type="mesh", mesh=label)
         return None
@@ -152,16 +164,26 @@ class MjcfWriter:
     def _site_places(self) -> None:
         for frame in self.robot.frames:
             self.sites.setdefault(frame.link, []).append((frame.name, frame.at))
-        for tendon in self.robot.tendons:
-            for k, (link, point) in enumerate(tendon.path):
+        for element in (*self.robot.tendons, *self.robot.actuators):
+            for k, (link, point) in enumerate(element.path):
                 pose = se3.pose(np.eye(3), np.asarray(point, dtype=float))
-                self.sites.setdefault(link, []).append((f"{tendon.name}.{k}", pose))
+                self.sites.setdefault(link, []).append((f"{element.name}.{k}", pose))
+        for actuator in self.robot.actuators:
+            if actuator.frame is not None:
+                self.sites.setdefault(actuator.frame, []).append((f"{actuator.name}.site", np.eye(4)))
         for loop in self.robot.closures:
             self.sites.setdefault(loop.a, []).append((f"{loop.name}.a", loop.at_a))
             self.sites.setdefault(loop.b, []).append((f"{loop.name}.b", loop.at_b))
 
     def _tendons(self, root: Tag) -> None:
         shared = [actuator for actuator in self.robot.actuators if len(actuator.terms) > 1]
+        paths = [actuator for actuator in self.robot.actuators if actuator.path]
+        if paths:
+            section = root.add("tendon")
+            for actuator in paths:
+                made = section.add("spatial", name=f"{actuator.name}.tendon")
+                for k in range(len(actuator.path)):
+                    made.add("site", site=f"{actuator.name}.{k}")
         if not (self.robot.tendons or shared):
             return
         section = root.add("tendon")
@@ -170,7 +192,10 @@ class MjcfWriter:
             made = section.add(
                 kind, name=tendon.name, stiffness=numbers(tendon.stiffness), damping=numbers(tendon.damping)
             )
-            made.attributes["springlength"] = numbers(tendon.rest)
+            low, high = tendon.rest
+            if low == high == -1.0:  # means "relaxed" there
+                high = float(np.nextafter(high, 0.0))
+            made.attributes["springlength"] = numbers([low, high])
             for k in range(len(tendon.path)):
                 made.add("site", site=f"{tendon.name}.{k}")
             for joint, coefficient in tendon.terms:
@@ -182,12 +207,18 @@ class MjcfWriter:
 
     def _equalities(self, root: Tag) -> None:
         mimics = [joint for joint in self.robot.joints.values() if joint.mimic is not None]
-        if not (self.robot.closures or mimics):
+        if not (self.robot.closures or self.robot.relations or mimics):
             return
         section = root.add("equality")
         for loop in self.robot.closures:
             section.add(loop.kind, name=loop.name, site1=f"{loop.name}.a", site2=f"{loop.name}.b")
             self.robot.report.changed("loop", loop.name, loop.where, "a soft constraint there")
+        for relation in self.robot.relations:
+            powers = numbers([*relation.coefficients, 0, 0, 0, 0, 0][:5])
+            made = section.add("joint", name=relation.name, joint1=relation.follower, polycoef=powers)
+            if relation.source is not None:
+                made.attributes["joint2"] = relation.source
+            self.robot.report.changed("constraint", relation.name, relation.where, "a soft constraint there")
         for joint in mimics:
             m = joint.mimic
             if m is not None:
@@ -201,6 +232,14 @@ class MjcfWriter:
             return
         section = root.add("actuator")
         for actuator in self.robot.actuators:
+            if actuator.frame is not None:
+                site, gear = f"{actuator.name}.site", numbers(actuator.wrench)
+                section.add("motor", name=actuator.name, site=site, gear=gear)
+                continue
+            if actuator.path:
+                tendon, gear = f"{actuator.name}.tendon", numbers(actuator.gear)
+                section.add("motor", name=actuator.name, tendon=tendon, gear=gear)
+                continue
             if len(actuator.terms) > 1:
                 section.add("motor", name=actuator.name, tendon=f"{actuator.name}.tendon")
                 continue
@@ -220,6 +259,6 @@ def _product(poses: list[np.ndarray]) -> np.ndarray:
     return result
 
 
-def mjcf_text(robot: Robot) -> str:
-    """The file as text; losses are added to the report of the robot."""
-    return MjcfWriter(robot).text()
+def mjcf_text(robot: Robot, files: MeshFiles) -> str:
+    """The file as text; losses are added to the report of the robot. ``files`` names the meshes."""
+    return MjcfWriter(robot, files).text()

@@ -13,6 +13,7 @@ from heavytop.io.robot import (
     CONTINUOUS,
     FIXED,
     FLOATING,
+    MOST_LINKS,
     PLANAR,
     PRISMATIC,
     REVOLUTE,
@@ -70,6 +71,7 @@ def robot_of(root: Element, path: Path, packages: dict[str, Path]) -> Robot:
         elif element.tag not in ("link", "joint", "material"):
             report.lost(element.tag, element.get("name") or "", element.where, "not part of URDF")
     _resolve_mimics(robot)
+    _check_root(robot)
     return robot
 
 
@@ -125,8 +127,8 @@ def _read_joint(element: Element, robot: Robot) -> None:
     axis = element.first("axis")
     if axis is not None and kind in (*ONE_AXIS, PLANAR):
         joint.axis = axis.numbers("xyz", 3, (1.0, 0.0, 0.0))
-        if not np.any(joint.axis):
-            raise axis.error(f"the axis of joint {name!r} must not be zero.")
+        if not 1e-100 < np.max(np.abs(joint.axis)) < 1e100:
+            raise axis.error(f"the axis of joint {name!r} must not be zero or beyond all bounds.")
     limit, dynamics, mimic = element.first("limit"), element.first("dynamics"), element.first("mimic")
     if limit is not None:
         joint.limits = _limits(limit, kind)
@@ -216,3 +218,17 @@ def _resolve_mimics(robot: Robot) -> None:
             seen.append(source.name)
             own, other = joint.mimic, source.mimic
             joint.mimic = Mimic(other.source, own.ratio * other.ratio, own.ratio * other.offset + own.offset)
+
+
+def _check_root(robot: Robot) -> None:
+    """Raise a FileFormatError unless one link alone is carried by no joint; other mistakes are told where the tree is checked."""
+    carried = {joint.child for joint in robot.joints.values()}
+    if len(carried) < len(robot.joints) or len(robot.links) > MOST_LINKS:
+        return
+    roots = [link for link in robot.links.values() if link.name not in carried]
+    if len(roots) > 1:
+        first, second = roots[:2]
+        raise FileFormatError(
+            f"{second.where}: link {second.name!r} is carried by no joint, and neither is {first.name!r} ({first.where}): a URDF is one tree. "
+            "Connect them by a joint, fixed or floating."
+        )

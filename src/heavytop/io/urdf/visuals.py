@@ -88,11 +88,11 @@ def _mesh(element: Element, materials: Materials) -> Mesh | None:
     name = element.attributes.get("filename", "").strip()
     if not name:
         raise element.error("needs the attribute 'filename'.")
+    x, y, z = element.numbers("scale", 3, (1.0, 1.0, 1.0)).tolist()
     path, reason = find_file(name, materials.path, materials.packages)
     if path is not None and path.suffix.lower() not in MESH_FORMATS:
         path, reason = None, f"the format {path.suffix!r} is not read"
     if path is None:
         materials.report.lost("mesh", name, element.where, reason)
         return None
-    x, y, z = element.numbers("scale", None, (1.0, 1.0, 1.0)).tolist() if element.get("scale") else (1.0, 1.0, 1.0)
     return Mesh(str(path), (x, y, z))

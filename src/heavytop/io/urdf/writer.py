@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from heavytop.geometry import se3, so3
+from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import (
     FIXED,
     FLOATING,
@@ -27,13 +26,13 @@ UNBOUNDED = 1e9
 """Effort and speed of a joint without limits, which the format demands for revolute and prismatic joints."""
 
 
-def urdf_text(robot: Robot) -> str:
-    """The file as text; losses are added to the report of the robot."""
+def urdf_text(robot: Robot, files: MeshFiles) -> str:
+    """The file as text; losses are added to the report of the robot. ``files`` names the meshes."""
     root = Tag("robot", name=robot.name)
     skipped = _skipped_root(robot)
     for link in robot.links.values():
         if link.name != WORLD or not skipped:
-            _link(root, link, robot)
+            _link(root, link, robot, files)
     for joint in robot.joints.values():
         if joint.name != skipped:
             _joint(root, joint, robot)
@@ -67,7 +66,7 @@ def _origin(parent: Tag, pose: np.ndarray) -> None:
         parent.add("origin", xyz=numbers(pose[:3, 3]), rpy=numbers(so3.to_roll_pitch_yaw(pose[:3, :3])))
 
 
-def _link(root: Tag, link: RobotLink, robot: Robot) -> None:
+def _link(root: Tag, link: RobotLink, robot: Robot, files: MeshFiles) -> None:
     made = root.add("link", name=link.name)
     if link.mass is not None:
         inertial, J = made.add("inertial"), link.moment
@@ -76,9 +75,14 @@ def _link(root: Tag, link: RobotLink, robot: Robot) -> None:
         entries = {"ixx": J[0, 0], "ixy": J[0, 1], "ixz": J[0, 2], "iyy": J[1, 1], "iyz": J[1, 2], "izz": J[2, 2]}
         inertial.add("inertia", **{key: numbers(value) for key, value in entries.items()})
     for k, visual in enumerate(link.visuals):
-        geometry = _geometry(visual.shape)
-        if geometry is None:
+        if isinstance(visual.shape, Mesh):
+            path = files.name(visual.shape, robot.report, link.where)
+            geometry = None if path is None else Tag("mesh", filename=path, scale=numbers(visual.shape.scale))
+        else:
+            geometry = _geometry(visual.shape)
+        if geometry is None and not isinstance(visual.shape, Mesh):
             robot.report.lost("shape", link.name, link.where, f"URDF has no {type(visual.shape).__name__}")
+        if geometry is None:
             continue
         one = made.add("visual")
         _origin(one, visual.at)
@@ -96,8 +100,6 @@ def _geometry(shape: object) -> Tag | None:
         return Tag("capsule", radius=numbers(shape.radius), length=numbers(shape.length))
     if isinstance(shape, Sphere):
         return Tag("sphere", radius=numbers(shape.radius))
-    if isinstance(shape, Mesh):
-        return Tag("mesh", filename=Path(shape.path).resolve().as_uri(), scale=numbers(shape.scale))
     return None
 
 
@@ -145,6 +147,11 @@ def _limits(made: Tag, kind: str, limits: JointLimits) -> None:
 def _losses(robot: Robot) -> None:
     for loop in robot.closures:
         robot.report.lost("loop", loop.name, loop.where, "URDF has no loops")
+    for relation in robot.relations:
+        robot.report.lost("constraint", relation.name, relation.where, "URDF has none")
+    for link in robot.links.values():
+        if link.gravity_compensation:
+            robot.report.lost("gravity compensation", link.name, link.where, "URDF has none")
     for tendon in robot.tendons:
         robot.report.lost("tendon", tendon.name, tendon.where, "URDF has none")
     if not np.allclose(robot.gravity, (0.0, 0.0, -9.81)):

@@ -1,5 +1,16 @@
 // The page: text, tables, controls and the one clock that everything follows.
 
+// The speed, of 1, 2 and 5 times powers of ten, nearest to real time at which a motion takes 5 to 15 s.
+const niceSpeed = (duration) => {
+  const fits = [];
+  for (let power = -6; power <= 6; power++)
+    for (const m of [1, 2, 5]) {
+      const speed = Number(`${m}e${power}`);
+      if (duration / speed >= 5 && duration / speed <= 15) fits.push(speed);
+    }
+  return fits.sort((a, b) => Math.abs(Math.log(a)) - Math.abs(Math.log(b)))[0] ?? 1;
+};
+
 const main = async () => {
   const report = JSON.parse(document.getElementById("document").textContent);
   const byId = (id) => document.getElementById(id);
@@ -16,8 +27,8 @@ const main = async () => {
     byId("highlights").append(element("div", {}, element("dt", {}, label), element("dd", {}, value)));
   for (const { title, columns, rows } of report.tables) {
     const head = columns.length ? [element("thead", {}, element("tr", {}, ...columns.map((c) => element("th", { scope: "col" }, c))))] : [];
-    const body = element("tbody", {}, ...rows.map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row" }, first), ...rest.map((cell) => element("td", {}, cell)))));
-    byId("tables").append(element("table", {}, element("caption", {}, title), ...head, body));
+    const body = element("tbody", {}, ...rows.map(([first, ...rest]) => element("tr", {}, element("th", { scope: "row" }, first), ...rest.map((cell) => element("td", cell.length < 22 ? { class: "short" } : {}, cell)))));
+    byId("tables").append(element("div", { class: "table" }, element("table", {}, element("caption", {}, title), ...head, body)));
   }
   for (const note of report.notes) byId("notes").append(element("p", {}, note));
   byId("notes").append(element("p", { class: "made" }, `heavytop ${report.version} · space plays and pauses, ← → step, Home and End jump, F follows, O shows all`));
@@ -42,7 +53,7 @@ const main = async () => {
 
   // data
   let block = new Float32Array(0);
-  const state = { time: span[0], playing: false, speed: 1, ready: false };
+  const state = { time: span[0], playing: false, speed: niceSpeed(span[1] - span[0]), ready: false };
   const listeners = [];
   try {
     block = new Float32Array(await inflate(base64Bytes("block")));
@@ -65,10 +76,13 @@ const main = async () => {
     }
     document.querySelector(".show").classList.add("still");
   }
+  const speeds = [...new Set([0.02, 0.1, 0.25, 0.5, 1, 2, state.speed])].sort((a, b) => a - b);
+  byId("speed").append(...speeds.map((speed) => element("option", { value: speed }, `${speed}×`)));
+  byId("speed").value = state.speed;
   const slider = byId("time");
   slider.min = span[0];
   slider.max = span[1];
-  const digits = span[1] - span[0] < 20 ? 2 : 1;
+  const digits = clamp(2 - Math.floor(Math.log10((span[1] - span[0]) / 2)), 1, 6);
 
   const update = (elapsed = 0) => {
     stage.setTime(state.time, elapsed);
@@ -189,14 +203,14 @@ const main = async () => {
     await stage.load();
     byId("message").hidden = true;
     stage.paint(theme());
+    // K3D draws its objects once more a little later, in the colours of the file: they are painted again, and only then shown
+    for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); update(); byId("canvas").classList.remove("waiting"); }, wait);
     const close = scene.view.radius > 10 * scene.view.body;
     update();
     camera(close ? "follow" : "overview");
     state.ready = true;
     const still = report.sliders || window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (!still) play(true);
-    // K3D finishes its objects a little later and does not draw again by itself
-    else for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); update(); }, wait);
   } catch (error) {
     byId("message").textContent = error.message;
     document.querySelector(".show").classList.add("flat");

@@ -11,13 +11,17 @@ const MARK_PATHS = {
   star: "M0 -4L0 4M-3.5 -2L3.5 2M-3.5 2L3.5 -2",
 };
 
+// Round numbers between low and high, about as many as wanted, at least two.
 const niceTicks = (low, high, count) => {
-  const raw = (high - low) / Math.max(count, 1);
+  const raw = (high - low) / Math.max(count, 2);
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-  const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) ticks.push(k * step);
-  return { ticks, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
+  const steps = [10, 5, 2, 1, 0.5, 0.2, 0.1].map((m) => m * power);
+  for (const step of steps.slice(steps.findLastIndex((s) => s >= raw))) {
+    const ticks = [];
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) ticks.push(k * step);
+    if (ticks.length > 1) return { ticks, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
+  }
+  return { ticks: [low, high], digits: 3 };
 };
 
 class Plot {
@@ -28,9 +32,13 @@ class Plot {
       name: entry.name,
       values: array(entry.data),
       wanted: panel.references.filter((r) => r.name === entry.name).map((r) => array(r.data))[0] || null,
+      band: panel.bands.filter((b) => b.name === entry.name).map((b) => [array(b.low), array(b.high)])[0] || null,
       mark: palette.marks[k % palette.marks.length],
       hidden: false,
     }));
+    // what is this small beside the largest value of the panel is rounding, and is told as 0
+    const largest = Math.max(0, ...this.series.map((curve) => curve.values.reduce((most, y) => Math.max(most, Math.abs(y)), 0)));
+    this.noise = Math.max(1e-9 * largest, 1e-13);
     this.hover = null;
     this.now = span[0];
     this.build();
@@ -68,7 +76,13 @@ class Plot {
     const extras = [];
     if (this.series.some((curve) => curve.wanted)) extras.push("dashed: reference");
     if (panel.limits) extras.push("hatched: beyond the limits");
-    const hint = element("span", { class: "hint" }, extras.join(" · "));
+    if (panel.bandLabel && panel.bands.length) extras.push(panel.bandLabel);
+    const numbers = element("a", { class: "numbers", href: "#", title: "Save the numbers of this plot as a table" }, "CSV");
+    numbers.addEventListener("click", () => {
+      numbers.download = `${panel.title.toLowerCase().replace(/[^a-z0-9]+/g, "_")}.csv`;
+      numbers.href = URL.createObjectURL(new Blob([this.csv()], { type: "text/csv" }));
+    });
+    const hint = element("span", { class: "hint" }, extras.join(" · "), extras.length ? " · " : "", numbers);
     this.node = element("figure", { class: "panel" }, element("figcaption", {}, heading, hint), this.legend, element("div", { class: "plot-box" }, this.picture, this.overlay));
     const timeOf = (event) => {
       const box = this.picture.getBoundingClientRect();
@@ -85,11 +99,26 @@ class Plot {
     this.picture.addEventListener("click", (event) => this.seek(timeOf(event)));
   }
 
+  // The curves as drawn: a row for each time.
+  csv() {
+    const quoted = (text) => `"${text.replace(/"/g, '""')}"`;
+    const columns = [["time in s", this.times]];
+    for (const { name, values, wanted, band } of this.series) {
+      const unit = this.panel.unit;
+      columns.push([`${name} in ${unit}`, values]);
+      if (wanted) columns.push([`reference of ${name} in ${unit}`, wanted]);
+      if (band) columns.push([`least ${name} in ${unit}`, band[0]], [`greatest ${name} in ${unit}`, band[1]]);
+    }
+    const rows = [columns.map(([name]) => quoted(name)).join(",")];
+    for (let i = 0; i < this.times.length; i++) rows.push(columns.map(([, values]) => Number(values[i].toPrecision(7))).join(","));
+    return `${rows.join("\n")}\n`;
+  }
+
   range() {
     let low = Infinity, high = -Infinity;
     for (const curve of this.series) {
       if (curve.hidden) continue;
-      for (const list of [curve.values, curve.wanted || []])
+      for (const list of [curve.values, curve.wanted || [], ...(curve.band || [])])
         for (const y of list) { low = Math.min(low, y); high = Math.max(high, y); }
     }
     if (!(low <= high)) return [0, 1];
@@ -160,6 +189,7 @@ class Plot {
       curve.dot.hidden = curve.hidden;
       if (curve.hidden) return;
       const style = `--curve: var(--series-${k % 8})`;
+      if (curve.band) group.append(svg("path", { class: "range", style, d: this.area(...curve.band) }));
       if (curve.wanted) group.append(svg("path", { class: "curve wanted", style, d: this.path(curve.wanted) }));
       group.append(svg("path", { class: "curve", style, d: this.path(curve.values) }));
       const count = this.series.length > 1 ? 6 : 0;
@@ -185,6 +215,12 @@ class Plot {
     return d;
   }
 
+  area(low, high) {
+    let d = this.path(high);
+    for (let i = low.length - 1; i >= 0; i--) d += `L${this.px(this.times[i]).toFixed(1)} ${this.py(low[i]).toFixed(1)}`;
+    return `${d}Z`;
+  }
+
   // Names at the right ends, pushed apart until they do not overlap.
   endLabels(nodes, py, top, bottom) {
     const labels = this.series.map((curve, k) => ({ curve, k, y: clamp(py(curve.values[curve.values.length - 1]), top + 4, bottom) }))
@@ -205,7 +241,7 @@ class Plot {
     if (hovering) this.ghostCursor.style.transform = `translateX(${this.px(at)}px)`;
     for (const curve of this.series) {
       const y = valueAt(this.times, curve.values, at);
-      const text = formatNumber(y);
+      const text = formatNumber(Math.abs(y) < this.noise ? 0 : y);
       if (curve.value.textContent !== text) curve.value.textContent = text;
       curve.dot.style.transform = `translate(${this.px(at)}px, ${this.py(y)}px)`;
     }

@@ -192,7 +192,7 @@ class Joint(Unchanging, ABC):
         """
         block, name = self.coordinates, type(self).__name__
         if not isinstance(block, Coordinates):
-            raise ModelError(f"{name}: coordinates must be such as ht.coordinates.Angle(), got {block!r}.")
+            raise ModelError(f"{name}: coordinates must be a block such as ht.coordinates.Angle(), got {block!r}.")
         if self.velocity_frame not in ("relative", "absolute"):
             raise ModelError(f"{name}: velocity_frame must be 'relative' or 'absolute', got {self.velocity_frame!r}.")
         if block.nq == 0:

@@ -109,7 +109,7 @@ def check_closure(joint: Joint) -> None:
             if held < 6 - moves:
                 raise ModelError(
                     f"closure(G) of {type(joint).__name__} leaves {6 - held} of six motions free at a pose of its own, but the joint has "
-                    f"{moves}: equations are missing. Leave closure out to have it derived, or add them."
+                    f"{moves}: equations are missing. Omit closure to have it derived, or add them."
                 )
 
 

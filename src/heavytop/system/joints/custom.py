@@ -38,7 +38,9 @@ class Custom(Joint):
     def __init__(self, coordinates: Coordinates, pose: Callable[[Array], Array], **parts: Unpack[JointParts]) -> None:
         self.parts = checked_parts("Custom", parts)
         if not isinstance(coordinates, Coordinates):
-            raise ModelError(f"Custom joint: coordinates must be such as ht.coordinates.Angle(), got {coordinates!r}.")
+            raise ModelError(
+                f"Custom joint: coordinates must be a block such as ht.coordinates.Angle(), got {coordinates!r}."
+            )
         if not callable(pose):
             raise ModelError(f"Custom joint: pose must be a function of q that returns a 4x4 matrix, got {pose!r}.")
         self._coordinates = coordinates

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, shape
-from heavytop.compile.trace import on_symbols
+from heavytop._arrays import Array, as_array, is_symbolic, shape
+from heavytop.compile.trace import NOT_MATH, on_symbols
 from heavytop.coordinates import Coordinates, Vector
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
@@ -24,8 +24,8 @@ class Prescribed(Joint):
     Parameters
     ----------
     joint : how it moves, such as ``Prismatic("x")``.
-    motion : ``motion(t)`` gives its configuration at time t in s, in NumPy notation: one number for one coordinate, else (nq,). Position,
-        velocity and acceleration must be continuous for the forces to be finite.
+    motion : ``motion(t)`` gives its configuration at time t in s, in NumPy notation: one number for one coordinate, else (nq,). Position
+        and velocity must be continuous for the forces to be finite; a simulation refuses a motion that jumps.
 
     Examples
     --------
@@ -69,6 +69,10 @@ class Prescribed(Joint):
             raise ModelError(
                 f"motion of a prescribed joint must return the {size} coordinates of its {type(self.joint).__name__} joint, got "
                 f"{'None' if given is None else f'an array of shape {shape(value)}'}."
+            )
+        if not is_symbolic(value) and not np.all(np.isfinite(value)):
+            raise ModelError(
+                f"motion of a prescribed joint must return finite numbers, got {value.tolist()}. {NOT_MATH}"
             )
         return at @ self.joint.pose(value), Fixed()
 

@@ -1,0 +1,83 @@
+"""Meshes of a written robot file: those outside of its folder are copied beside it, so that the file can be moved and read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from heavytop._files import typed_errors, write_whole
+from heavytop._names import safe_name
+from heavytop.errors import HeavytopError
+from heavytop.io.import_report import TransferReport
+from heavytop.system.shapes import Mesh
+
+Content = Path | tuple[np.ndarray, np.ndarray]
+
+
+class MeshFiles:
+    """Names meshes relative to a robot file; :meth:`write` puts them there.
+
+    Parameters
+    ----------
+    file : the robot file that is going to be written.
+    formats : endings that its readers know; meshes in others become STL. None: all.
+    """
+
+    def __init__(self, file: Path, formats: tuple[str, ...] | None = None) -> None:
+        self.folder, self.formats = file.resolve().parent, formats
+        self.own = f"{safe_name(file.stem, 'file')}_meshes"
+        self.copies: dict[str, Content] = {}
+        self._names: dict[str, str | None] = {}
+
+    def name(self, shape: Mesh, report: TransferReport, where: str) -> str | None:
+        """The path of a mesh relative to the robot file; None, with a line in the report, if it cannot be read."""
+        if shape.path not in self._names:
+            self._names[shape.path] = self._place(shape, report, where)
+        return self._names[shape.path]
+
+    def _place(self, shape: Mesh, report: TransferReport, where: str) -> str | None:
+        source = Path(shape.path).resolve()
+        known = self.formats is None or source.suffix.lower() in self.formats
+        if known and source.is_relative_to(self.folder):
+            return source.relative_to(self.folder).as_posix()
+        content: Content = source
+        try:
+            if not known:
+                content = Mesh(shape.path).triangles
+            elif not source.is_file():
+                raise HeavytopError(f"there is no file {str(source)!r}")
+        except HeavytopError as error:
+            report.lost("mesh", shape.path, where, str(error))
+            return None
+        stem, ending = safe_name(source.stem, "file"), source.suffix if known else ".stl"
+        name, number = f"{self.own}/{stem}{ending}", 1
+        while name in self.copies:
+            number += 1
+            name = f"{self.own}/{stem}_{number}{ending}"
+        self.copies[name] = content
+        return name
+
+    def write(self) -> None:
+        """Write the copies."""
+        for name, content in self.copies.items():
+            path = self.folder / name
+            with typed_errors(path):
+                path.parent.mkdir(exist_ok=True)
+                data = content.read_bytes() if isinstance(content, Path) else stl(*content)
+            write_whole(path, data, "robot_meshes/mesh.stl")
+
+
+def stl(vertices: np.ndarray, faces: np.ndarray) -> bytes:
+    """Binary STL of triangles.
+
+    >>> len(stl(np.eye(3), np.array([[0, 1, 2]])))
+    134
+    """
+    corners = vertices[faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    sizes = np.linalg.norm(normals, axis=1, keepdims=True)
+    normals = np.divide(normals, sizes, out=np.zeros_like(normals), where=sizes > 0)
+    record = np.zeros(len(faces), dtype=[("numbers", "<f4", (4, 3)), ("attribute", "<u2")])
+    record["numbers"][:, 0], record["numbers"][:, 1:] = normals, corners
+    return b"\0" * 80 + np.uint32(len(faces)).astype("<u4").tobytes() + record.tobytes()
