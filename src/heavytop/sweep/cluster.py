@@ -137,6 +137,8 @@ class Cluster:
         )  # others may use the scheduler: no key of theirs is one of ours
         self.flying: dict[Any, _Flying] = {}
         self.waiting: list[tuple[int, int, frozenset[str]]] = []
+        self.suspects: list[tuple[int, int, frozenset[str]]] = []
+        self.alone = False
         self.tally, self.slowest, self.handed = Tally(), 0.0, 0
         self.alone_since: float | None = None
 
@@ -180,8 +182,11 @@ class Cluster:
         threads = self.client.nthreads()
         if self.revive is None:
             self._tell_if_alone(bool(threads))
-        while len(self.flying) < max(AHEAD * sum(threads.values()), 2):
-            index, attempts, failed_on = self.waiting.pop() if self.waiting else (next(todo, None), 0, frozenset())
+        most = max(AHEAD * sum(threads.values()), 2)
+        while len(self.flying) < (1 if self.suspects or self.alone else most):
+            self.alone = bool(self.suspects)  # whoever may kill its worker runs alone, or others would die with it
+            again = self.suspects or self.waiting
+            index, attempts, failed_on = again.pop() if again else (next(todo, None), 0, frozenset())
             if index is None:
                 return
             bounds = tuple((s.start, s.stop) for s in regions[index])
@@ -231,11 +236,19 @@ class Cluster:
         if isinstance(error, ChunkFailed):
             cause, unread = error.cause, error.unread
             flying.failed_on |= {error.worker}
-        self._again(flying, regions, cause, unread)
+        killed = type(error).__name__ == "KilledWorker"
+        self._again(flying, regions, cause, unread, self.suspects if killed else self.waiting)
 
-    def _again(self, flying: _Flying, regions: dict[int, Region], cause: str, unread: bool = False) -> None:
+    def _again(
+        self,
+        flying: _Flying,
+        regions: dict[int, Region],
+        cause: str,
+        unread: bool = False,
+        line: list[tuple[int, int, frozenset[str]]] | None = None,
+    ) -> None:
         if flying.attempts < self.retries:
-            self.waiting.append((flying.index, flying.attempts + 1, flying.failed_on))
+            (self.waiting if line is None else line).append((flying.index, flying.attempts + 1, flying.failed_on))
             return
         if unread:  # so it would be with every chunk
             where = ", ".join(sorted(flying.failed_on)) or "the workers"

@@ -15,6 +15,8 @@ REPLACED_AFTER = 5.0
 """Seconds after which a dead worker that Dask has not restarted is replaced."""
 STARTS = 5
 """How often each worker on this machine is started without any of them beginning to work before it is given up."""
+STARTING = 0.1
+"""Seconds between looks at workers that start."""
 CALM = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
@@ -52,7 +54,9 @@ def connected(client: Any, workers: int | None) -> Iterator[Connection]:
         from dask import config
 
         with config.set(CALM), _local_cluster(workers) as cluster, Client(cluster) as made:
-            yield Connection(made, _Nurse(cluster))
+            nurse = _Nurse(cluster)
+            nurse.wait()
+            yield Connection(made, nurse)
         return
     try:
         made = Client(scheduler_file=str(client)) if Path(client).is_file() else Client(str(client), timeout=30)
@@ -105,6 +109,12 @@ class _Nurse:
             self._cluster.loop.add_callback(self._replace)
         else:
             self._dead_since.clear()
+
+    def wait(self) -> None:
+        """Until all workers are there: a cluster that is closed while they start leaves some behind."""
+        while len(self._cluster.scheduler_info["workers"]) < self._wanted:
+            self()
+            time.sleep(STARTING)
 
     def _replace(self) -> None:
         now, nannies = time.monotonic(), dict(self._cluster.workers)
