@@ -236,14 +236,9 @@ class Kernel(BoundHere, Lasting):
         self, out: Sequence[np.ndarray], results: Sequence[np.ndarray], shapes: Sequence[Shape]
     ) -> tuple[np.ndarray, ...]:
         """Copy results of these shapes to where the caller wants them."""
-        if [array.shape if type(array) is np.ndarray and array.dtype == _FLOAT else None for array in out] != shapes:
-            self._check_out(out, shapes)
-        try:
-            for place, result in zip(out, results, strict=True):
-                place[...] = result
-        except (TypeError, ValueError):
-            self._check_out(out, shapes)
-            raise
+        self._check_out(out, shapes)
+        for place, result in zip(out, results, strict=True):
+            place[...] = result
         return tuple(out)
 
     def _check_out(self, out: Sequence[np.ndarray], shapes: Sequence[Shape]) -> None:

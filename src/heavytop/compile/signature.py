@@ -57,9 +57,9 @@ class Signature:
         self.check_count(arguments)
         return [
             array.astype(float, copy=False)
-            if array.dtype.kind in "fiubO"
+            if isinstance(array, np.ndarray) and array.dtype.kind in "fiubO"
             else numbers(array, f"{label} of {self.name}")
-            for label, array in zip(self.inputs, map(np.asarray, arguments), strict=True)
+            for label, array in zip(self.inputs, arguments, strict=True)
         ]
 
     def batch(self, arrays: Sequence[np.ndarray]) -> Shape:
