@@ -344,8 +344,8 @@ def test_servos_and_ropes_survive_a_round_trip(load, tmp_path: Path) -> None:
         f'<body name="b" pos="0 0 1"><joint name="k" axis="1 0 0" ref="0.3"/>{INERTIAL}<site name="t" pos="0 1 0"/></body></body>'
         f'<body name="c" pos="2 0 0"><joint name="l" type="slide"/>{INERTIAL}</body><site name="w" pos="0 0 3"/>',
         '<tendon><spatial name="rope" stiffness="5" springlength="0.2 0.9"><site site="s"/><site site="t"/><site site="w"/></spatial>'
-        '<fixed name="band" stiffness="2" damping="0.3" springlength="-1 -0.9"><joint joint="j" coef="2"/><joint joint="k" coef="-1"/>'
-        "</fixed></tendon>"
+        '<fixed name="band" stiffness="2" damping="0.3" springlength="-1 -0.9"><joint joint="j" coef="2"/>'
+        '<joint joint="k" coef="-1"/></fixed></tendon>'
         '<actuator><position name="p" joint="j" kp="7" kv="0.5"/><motor name="pull" tendon="rope" gear="2"/>'
         '<motor name="site" site="t" gear="1 2 3 4 5 6"/><motor name="both" tendon="band"/></actuator>',
     )
