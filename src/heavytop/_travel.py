@@ -7,6 +7,7 @@ output of one CasADi function of all their symbols, which is written beside the 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import pickle
@@ -142,7 +143,14 @@ def pack(value: Any) -> bytes:
         "symbols": len(table),
         "what": type(value).__name__,
     }
-    return MAGIC + json.dumps(header).encode() + b"\n" + table + buffer.getvalue()
+    rest = table + buffer.getvalue()
+    return MAGIC + json.dumps({**header, "checksum": _checksum(header, rest)}).encode() + b"\n" + rest
+
+
+def _checksum(header: Mapping[str, Any], rest: bytes) -> str:
+    """Of the header without its checksum, and of all that follows."""
+    told = {name: value for name, value in header.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode() + rest).hexdigest()
 
 
 def _pickler(buffer: io.BytesIO) -> Any:
@@ -220,6 +228,10 @@ def unpack(content: bytes) -> Any:
     """The object from its recipe. This runs code that the recipe names: unpack only what you trust."""
     header, rest = header_of(content)
     _check_version(header)
+    if header["checksum"] != _checksum(header, rest):  # readers of pickles and of symbols do not survive every damage
+        raise RecipeError(
+            "the recipe is damaged: its checksum is another one. Make the object anew, or copy the file again."
+        )
     size = header["symbols"]
 
     class Reader(pickle.Unpickler):
@@ -245,7 +257,7 @@ def header_of(content: bytes) -> tuple[dict[str, Any], bytes]:
     line, _, rest = content[len(MAGIC) :].partition(b"\n")
     try:
         header = json.loads(line)
-        if not {"heavytop", "python", "code", "symbols"} <= header.keys():
+        if not {"heavytop", "python", "code", "symbols", "checksum"} <= header.keys():
             raise ValueError
     except (ValueError, AttributeError):
         raise RecipeError("the recipe is damaged: its header cannot be read.") from None

@@ -40,6 +40,8 @@ SECONDS = 30
 """Of the processor, for one call; ten times as much asleep. Time in which others have the processor does not count."""
 PROCESSOR = 2 * 3600
 """Seconds of the processor for all calls: what hangs in native code, where no signal is seen, ends there."""
+ENOUGH = 3.0
+"""Seconds of the processor for all calls of one name in one process: plans and flights that succeed shall not take the time of the others."""
 MOST = 5
 """Of the names that are looked at for a call: methods of classes that nothing has made yet are passed over."""
 ALLOWED = (HeavytopError, TypeError, ValueError, NotImplementedError, StopIteration)
@@ -277,6 +279,7 @@ def main(seed: int, calls: int, report: Path) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR, PROCESSOR))
     rng = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
     failures: list[dict[str, str]] = []
 
     begun = 0.0
@@ -310,6 +313,9 @@ def main(seed: int, calls: int, report: Path) -> None:
             if made == calls:
                 break
             name = names[(number + seed * 7919) % len(names)]
+            if spent[name] > ENOUGH:
+                counts["called enough"] += 1
+                continue
             owner = owners[name] if inspect.isclass(owners[name]) else None
             positional, named = call(functions[name], owner, arguments)
             if owner is not None and positional and positional[0] is None:
@@ -322,6 +328,7 @@ def main(seed: int, calls: int, report: Path) -> None:
             now.write(f"{made} {text}")
             now.flush()
             failure = ""
+            before = time.process_time()
             watch(SECONDS)
             try:
                 with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
@@ -341,10 +348,19 @@ def main(seed: int, calls: int, report: Path) -> None:
                 failure = f"{type(error).__name__} at {place(error)}: {shown(error)}"
             finally:
                 watch(0)
+            spent[name] += time.process_time() - before  # type: ignore[assignment]
             if failure:
                 failures.append({"call": text, "failure": failure})
     Path(report).write_text(
-        json.dumps({"calls": made, "counts": counts, "callables": len(names), "failures": failures})
+        json.dumps(
+            {
+                "calls": made,
+                "counts": counts,
+                "callables": len(names),
+                "spent": spent.most_common(20),
+                "failures": failures,
+            }
+        )
     )
 
 

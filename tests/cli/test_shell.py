@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import processes
 import pytest
 from typer.testing import CliRunner
 
@@ -81,3 +84,26 @@ def test_without_arguments_it_says_what_to_do_first() -> None:
     assert result.exit_code == 0
     assert "heavytop fly" in result.output
     assert ">>>" not in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_output_that_cannot_show_every_character() -> None:
+    """Files in Latin-1 or ASCII, as where Windows redirects, ended in a UnicodeEncodeError."""
+    done = processes.shell("derive", "furuta", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("arguments", [("--help",), ("derive", "--help"), ("derive", "--list")])
+def test_output_to_a_full_disk(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "heavytop", *arguments],
+            env=processes.environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -99,6 +99,9 @@ def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
         (('system = "pendulum"', 'system = "pendulm"'), 2, "pendulm"),
         (("step = 0.01", "stp = 0.01"), 7, "Did you mean 'step'"),
         (("count = 4", "count = 0"), 10, "at least one value"),
+        (("count = 4", "count = inf"), 10, "a whole number count"),
+        (("count = 4", "count = 2.5"), 10, "a whole number count"),
+        (("count = 4", "count = 1000000000000"), 10, "at most 100000000"),
         (("g = {", "gravity = {"), 10, "gravity"),
         (("normal = [0.5, 0.1]", "normal = [0.5, -0.1]"), 11, "must not be negative"),
         (('take = "largest"', 'take = "biggest"'), 15, "take must be one of"),
@@ -120,6 +123,9 @@ def test_values_that_fail_are_told_with_file_and_line(study: Path) -> None:
     text = study.read_text().replace("step = 0.01", 'step = 0.01\nintegrator = "rkmk9"')
     with pytest.raises(FileFormatError, match=r"study\.toml, line 8: .*rkmk9"):
         ht.sweep.read_study(text, "study.toml").check()
+    for wrong, says in (("0", "step must be positive"), ('"x"', "step must be")):
+        with pytest.raises(FileFormatError, match=says):
+            ht.sweep.read_study(study.read_text().replace("step = 0.01", f"step = {wrong}"), "study.toml").check()
     two = study.read_text().replace("g = {", 'l = [1.0]\n"thta.angle" = {')
     with pytest.raises(FileFormatError, match=r"study\.toml, line 11: unknown .*thta"):
         ht.sweep.read_study(two, "study.toml")

@@ -119,6 +119,30 @@ def test_tree_reference_refuses_what_it_cannot_place() -> None:
 POINTS = [[0, 0, 0], [2, 0, 1], [2.5, 2, 0.5], [0, 2, 1.0]]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": np.nan}, "margin is a share"),
+        ({"margin": 2.0}, "margin is a share"),
+        ({"speed": -1.0}, "largest speed must be positive"),
+        ({"rate": np.nan}, "largest rate must be positive"),
+        ({"heading": (0, 0, 1)}, "parallel to gravity"),
+        ({"points": [[0, 0, 0]]}, "at least two points, got 1"),
+    ],
+)
+def test_times_cannot_be_allocated_from_nonsense(options, message) -> None:
+    with pytest.raises(ControlError, match=message):
+        timed_snap(**{"model": QUAD.model, "points": POINTS, "limits": QUAD.limits, **options})
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"), [(1.0, "function of time"), (lambda t: np.nan + 0 * t, "not finite near t = ")]
+)
+def test_a_yaw_rate_that_is_none_is_refused(rate, message) -> None:
+    with pytest.raises(ControlError, match=message):
+        flat_reference(QUAD.model, looping(), yaw_rate=rate, duration=2.0)
+
+
 def test_shares_of_least_snap() -> None:
     """Better than equal and than proportional shares, and stationary."""
     best = snap_shares(POINTS)

@@ -72,6 +72,29 @@ def test_what_others_own_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @posix
+def test_users_without_a_home_have_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers without an account, as containers have: the home is unknown, and pathlib raises a RuntimeError."""
+
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("HOME", "HEAVYTOP_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    cache = Cache()
+    assert cache.folder == tmp_path / f"heavytop-{os.geteuid()}"
+    assert cache.put("key", {}, b"code")
+    assert cache.get("key") is not None
+    assert cache.folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_cache_of_an_unknown_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEAVYTOP_CACHE", "~nobody that is known/cache")
+    assert module.cache_folder() == Path("~nobody that is known/cache")
+
+
+@posix
 def test_entries_are_private_whatever_the_mask(tmp_path: Path) -> None:
     old = os.umask(0)
     try:

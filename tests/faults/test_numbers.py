@@ -112,6 +112,10 @@ def test_huge_dimensions_are_refused_at_once() -> None:
     for n in (10**9, 10**30, 2.5, True, "three"):
         with pytest.raises(ModelError, match="must be an integer from 0 to"):
             ht.coordinates.Vector(n)  # type: ignore[arg-type]
+        for name in ("nq", "nv", "newton_steps"):
+            numbers = {"nq": 2, "nv": 1, "newton_steps": 6, name: n}
+            with pytest.raises(ModelError, match=f"{name} of GeneralCoordinates must be an integer from 0 to"):
+                ht.coordinates.GeneralCoordinates(lambda q: [[-q[1]], [q[0]]], **numbers)  # type: ignore[arg-type]
 
 
 # --- the gate --------------------------------------------------------------------------------------------------------------
@@ -153,3 +157,8 @@ def test_gated_functions_stay_functions() -> None:
     assert so3.exp.__module__ == "heavytop.geometry.so3"
     assert pickle.loads(pickle.dumps(so3.exp)) is so3.exp
     assert isinstance(ht.Inertia(1.0), ht.Inertia)
+
+
+def test_runs_are_not_walked_through(run: ht.Run) -> None:
+    with pytest.raises(TypeError, match="not iterable"):
+        list(run)  # type: ignore[call-overload]

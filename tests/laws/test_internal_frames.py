@@ -10,7 +10,8 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.system.base_parameters import regrouped
 from heavytop.system.internal_frames import constant_stages, internal_tree, zxz
-from heavytop.system.stages import Slide, Turn, Whole, scalars, to_parent, wrench_to_parent
+from heavytop.system.scalar import scalars
+from heavytop.system.stages import Slide, Turn, Whole, to_parent, wrench_to_parent
 
 
 def random_inertia(rng: np.random.Generator) -> ht.Inertia:

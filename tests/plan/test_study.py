@@ -94,11 +94,20 @@ def test_infeasible_study_ends_with_code_one(tmp_path: Path) -> None:
         (("tolerance = 1e-4", "[[gate]]\nframe = 'pole'\nat = [1,2,3]\nsize = 3"), "unknown key of"),
         (("q = [0.0, 0.0]", "position = [1, 2, 3]"), "free body"),
         (("q = [0.0, 0.0]", "q = ['a']"), "study.toml"),
+        (("tolerance = 1e-4", "gate = {}"), "must be given as tables"),
+        (("[start]", "[[start]]"), "start must be a table"),
+        (("cost = {", "cost = 3 # {"), "cost must be a table"),
     ],
 )
 def test_bad_studies_are_told(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     with pytest.raises(FileFormatError, match=message):
         read_study(write(tmp_path, STUDY.replace(*change)))
+
+
+def test_a_study_that_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.toml"):
+        with pytest.raises(FileFormatError, match="cannot read the study"):
+            read_study(path)
 
 
 @pytest.mark.slow

@@ -344,7 +344,7 @@ def test_servos_and_ropes_survive_a_round_trip(load, tmp_path: Path) -> None:
         f'<body name="b" pos="0 0 1"><joint name="k" axis="1 0 0" ref="0.3"/>{INERTIAL}<site name="t" pos="0 1 0"/></body></body>'
         f'<body name="c" pos="2 0 0"><joint name="l" type="slide"/>{INERTIAL}</body><site name="w" pos="0 0 3"/>',
         '<tendon><spatial name="rope" stiffness="5" springlength="0.2 0.9"><site site="s"/><site site="t"/><site site="w"/></spatial>'
-        '<fixed name="band" stiffness="2" damping="0.3" springlength="-0.5"><joint joint="j" coef="2"/><joint joint="k" coef="-1"/></fixed></tendon>'
+        '<fixed name="band" stiffness="2" damping="0.3" springlength="-1 -0.9"><joint joint="j" coef="2"/><joint joint="k" coef="-1"/></fixed></tendon>'
         '<actuator><position name="p" joint="j" kp="7" kv="0.5"/><motor name="pull" tendon="rope" gear="2"/>'
         '<motor name="site" site="t" gear="1 2 3 4 5 6"/><motor name="both" tendon="band"/></actuator>',
     )
@@ -370,3 +370,14 @@ def test_tied_joints_survive_a_round_trip(load, tmp_path: Path) -> None:
     assert second.constraint_names == ("tied",)
     assert_allclose(second.constraint_jacobian(q), first.constraint_jacobian(q), rtol=1e-14)
     assert_allclose(first.constraint_jacobian(q)[0, 1] / first.constraint_jacobian(q)[0, 0], -2.24, rtol=1e-12)
+
+
+def test_a_rest_length_of_minus_one_is_not_mistaken_for_relaxed(load, tmp_path: Path) -> None:
+    text = mjcf(
+        HINGE, '<tendon><fixed stiffness="2" springlength="-1.5"><joint joint="j" coef="1.5"/></fixed></tendon>'
+    )
+    system = load(text.replace("-1.5", "-1 -0.99999999999999989"))
+    first = system.derive(native=False)
+    first.to_mjcf(tmp_path / "again.xml")
+    second = ht.load(tmp_path / "again.xml").derive(native=False)
+    assert_allclose(second.stiffness_force([0.4]), [2 * 1.5 * (0.6 + 1)], rtol=1e-12)

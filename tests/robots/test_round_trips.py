@@ -164,3 +164,19 @@ def test_meshes_that_cannot_be_written_are_lost_and_strict_writes_nothing(tmp_pa
     with pytest.raises(ht.errors.FileFormatError, match="strict=True"):
         model.to_mjcf(tmp_path / "a.xml", strict=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a.urdf"]
+
+
+def test_elements_in_ball_joints(tmp_path: Path) -> None:
+    """MJCF has one number for all axes; others are lost."""
+    system = ht.System(name="balls")
+    ball = ht.Spherical(stiffness=2.0, damping=0.3, armature=0.05)
+    system.body("even", joint=ball, inertia=INERTIA)
+    system.body("odd", parent="even", joint=ht.Spherical(damping=(0.1, 0.2, 0.3)), inertia=INERTIA)
+    model = system.derive(native=False)
+    report = model.to_mjcf(tmp_path / "balls.xml")
+    assert [str(item.name) for item in report.losses] == ["joint damper in 'odd'"]
+    again = ht.load(tmp_path / "balls.xml").derive(native=False)
+    rng = np.random.default_rng(1)
+    q, v = model.random(rng), rng.standard_normal(model.nv)
+    v[3:] = 0.0  # the damper that is lost is at rest
+    assert_allclose(again.acceleration(q, v), model.acceleration(q, v), rtol=1e-11)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +50,14 @@ def test_runs_are_linked(tmp_path: Path) -> None:
     result.show(tmp_path / "x.html", runs=1)
     assert (tmp_path / "x-runs" / "point-0.html").stat().st_size > 100_000
     assert "x-runs/point-0.html" in (tmp_path / "x.html").read_text()
+
+
+def test_calls_on_the_page_run_the_point_again() -> None:
+    """Whatever the dimensions are called, what the page says is Python and gives the numbers that it shows."""
+    model = ht.library.load("pendulum").derive()
+    over = {"integrator": ["rkmk4", "rkmk6"], "theta.angle": [0.1, 0.2]}
+    result = ht.sweep(model, over=over, measure={"end": "theta.rate"}, until=0.1, step=0.01)
+    calls = re.findall(r"<code>(result\.rerun\(\*\*.*?\))</code>", html.unescape(page(result)))
+    assert len(calls) == 4
+    ends = [eval(call, {"result": result}).v[-1, 0] for call in calls]
+    assert sorted(ends) == sorted(result.end.values.reshape(-1).tolist())

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sweep import studies
 from sweep.test_store import same_files
 
 import heavytop as ht
+from heavytop.errors import SweepError
 from heavytop.sweep.store import DONE, GIVEN_UP, Store, StoreFull
 
 pytest.importorskip("zarr")
@@ -245,3 +247,14 @@ def test_chunks_that_fail_everywhere_are_recorded(tmp_path: Path) -> None:
     assert "given up after 2 attempts" in next(iter(result.causes()))
     assert np.sum(Store(tmp_path / "d.zarr").marks() == GIVEN_UP) == 1
     shutil.rmtree(tmp_path / "d.zarr")
+
+
+@pytest.mark.slow
+def test_a_study_that_workers_cannot_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that is only here: no chunk could ever be done, so none is recorded as failed."""
+    module = ModuleType("only_here")
+    exec("def point(x):\n    return {'y': x}\n", vars(module))
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    with pytest.raises(SweepError, match="cannot be read by .*only_here"):
+        ht.sweep(module.point, {"x": np.arange(8.0)}, store=tmp_path / "s.zarr", client="local", workers=2, chunk=2)
+    assert np.all(Store(tmp_path / "s.zarr").marks() == 0)

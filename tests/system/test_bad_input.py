@@ -704,3 +704,12 @@ def test_a_refused_body_can_be_declared_again():
         system.frame("bow", "ship", (1, 2))
     system.frame("bow", "ship", (1, 0, 0))
     assert system.derive().nv == 6
+
+
+def test_a_velocity_map_written_with_math_is_refused() -> None:
+    import math
+
+    system = ht.System()
+    system.body("a", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    with pytest.raises(ModelError, match="turned a symbol into the number nan. Write it with NumPy"):
+        system.derive(velocity=lambda q, v: ht.vector(math.cos(q[0]) * v[0]), native=False)

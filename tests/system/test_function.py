@@ -67,10 +67,25 @@ def test_threads(model: ht.Model) -> None:
 )
 @pytest.mark.parametrize("shape", [(), (2,)])
 def test_a_place_that_does_not_fit_is_refused(model: ht.Model, out: object, shape: tuple[int, ...]) -> None:
-    if shape == () and getattr(out, "shape", None) == (15,):
-        pytest.skip("entries of one state are cast on copying")
     with pytest.raises(ShapeError, match="out"):
         model.function("acceleration")(*states(model, *shape), out=out)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [int, np.float32, ">f8", object])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_results_are_not_rounded(model: ht.Model, kind: type, shape: tuple[int, ...]) -> None:
+    """For one state they were cut to whole numbers without a word."""
+    with pytest.raises(ShapeError, match="must be an array float64"):
+        model.function("acceleration")(*states(model, *shape), out=np.empty((*shape, model.nv), dtype=kind))
+
+
+def test_complex_numbers_and_text_are_refused(model: ht.Model) -> None:
+    q, v, u = states(model)
+    for wrong in (q.astype(complex), q.astype(str), "q"):
+        with pytest.raises(ShapeError, match="must be real numbers"):
+            model.function("acceleration")(wrong, v, u)
+        with pytest.raises(ShapeError, match="must be real numbers"):
+            model.traced("acceleration").interpret(wrong, v, u, model.parameter_vector())
 
 
 def test_a_place_that_cannot_be_written_is_refused(model: ht.Model) -> None:
@@ -216,3 +231,32 @@ def test_where_arrays_look_otherwise_there_is_no_quick_way(monkeypatch: pytest.M
     f = model.function("acceleration")
     assert f._call is None
     same(model, *states(model))
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.zeros(15, np.float32),
+        np.zeros(15, ">f8"),
+        np.zeros(30)[::2],
+        np.zeros(15, int),
+    ],
+    ids=["single precision", "other byte order", "with gaps", "integers"],
+)
+def test_a_place_that_would_lose_digits_is_refused_for_one_state_too(model: ht.Model, out: np.ndarray) -> None:
+    with pytest.raises(ShapeError, match="out for acceleration"):
+        model.function("acceleration")(*states(model), out=out)
+
+
+@pytest.mark.parametrize(
+    "odd", [np.full(15, 1.0 + 2.0j), "text", [[1.0], [1.0, 2.0]]], ids=["complex", "text", "ragged"]
+)
+def test_what_is_no_real_number_is_refused(model: ht.Model, odd: object) -> None:
+    q, _, u = states(model)
+    with pytest.raises(ShapeError, match="v of acceleration must be real numbers"):
+        model.function("acceleration")(q, odd, u)  # type: ignore[arg-type]
+
+
+def test_missing_arguments_are_counted_without_the_parameters(model: ht.Model) -> None:
+    with pytest.raises(ShapeError, match=r"acceleration\(q, v, u\) takes 3 arrays, got 2"):
+        model.function("acceleration")(*states(model)[:2])

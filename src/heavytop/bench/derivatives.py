@@ -1,4 +1,4 @@
-"""Derivatives of the forward dynamics of the Panda by configuration, velocity and torque."""
+"""Derivatives of the forward dynamics by configuration, velocity and torque: the Panda beside peers, and a chain of 20."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import AGREE
 from heavytop.bench.report import BenchReport
 from heavytop.bench.states import States
-from heavytop.bench.trees import panda
+from heavytop.bench.trees import chain, panda
 
 TITLE = "derivatives of the forward dynamics of a seven-joint arm in batch, ns per state"
 TARGET = 12.0
+CHAIN, CHAIN_TARGET = 20, 5.7
+"""Links, and microseconds a state: half of what version 0.1.0 took."""
 
 
 def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
@@ -51,4 +53,24 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
             "pin: computeABADerivatives called from Python, minus the same call on a model without bodies."
         )
     report.row(**row)
+    _chain(report, effort)
     return report
+
+
+def _chain(report: BenchReport, effort: BenchEffort) -> None:
+    """A chain, whose matrices are large."""
+    tree = chain(3 if effort.seconds == 0 else CHAIN)
+    model = tree.derive()
+    kernel = model.compiled("acceleration_derivatives")
+    states, p = States.random(tree, model, effort.batch), model.parameter_vector()
+    packed = pack(kernel, states, p)
+    works: dict[str, Work] = {"arrays": lambda: kernel(states.q, states.v, states.u, p), "packed": packed.run}
+    times = best_times(works, effort)
+    arrays = times["arrays"] / len(states.q)
+    report.row(
+        system=tree.name,
+        instructions=kernel.stats().instructions,
+        arrays_ns=arrays * 1e9,
+        packed_ns=times["packed"] / packed_states(packed) * 1e9,
+    )
+    report.limit(f"{tree.name}, a state", arrays * 1e6, CHAIN_TARGET, "us")

@@ -192,7 +192,8 @@ def hull_steps_per_second(batch: int, steps: int, repeats: int, limited: bool) -
     chosen = law() if limited else energy_law(v.model, prototype())
     best = np.inf
     for _ in range(repeats):
-        run = simulate(
+        clock = process_time()
+        simulate(
             v.model,
             (q, np.zeros((batch, 6))),
             0.01 * steps,
@@ -204,7 +205,7 @@ def hull_steps_per_second(batch: int, steps: int, repeats: int, limited: bool) -
             threads=1,
             progress=False,
         )
-        best = min(best, run.timing.wall_seconds)
+        best = min(best, process_time() - clock)
     return batch * steps / best
 
 

@@ -81,7 +81,8 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
 NOTES = (
     "arrays: the kernel called on NumPy arrays of states. Damping and friction of the files are left out, as Pinocchio knows none.",
     "pin: abaInParallel on one thread, on the model that Pinocchio makes of the same file.",
-    "mujoco: mj_forward called from Python on our export as MJCF, constraints off, minus the time of a call that only scans the velocities.",
+    "mujoco: mj_forward called from Python on our export as MJCF, constraints off, minus the time of a call that only scans the velocities. "
+    "Moments of inertia that no body has, which it refuses in files, are set afterwards.",
 )
 
 

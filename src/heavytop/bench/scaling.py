@@ -22,6 +22,8 @@ TARGETS = {"pin": 10.0}
 """Peers whose algorithm is linear in n, too; the others are listed only."""
 EXPONENT = 1.15
 COMPILE_LIMIT = 6.0
+LONG, LONG_LIMIT = 400, 12.0
+"""Links of a long chain, whose parts repeat, and seconds of its compilation."""
 FIT_FROM = 10
 """Shortest chain that enters the fitted exponents."""
 
@@ -50,6 +52,10 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
         )
         add_ratios(report, tree.name, times, TARGETS)
     _fit(report, effort.lengths, figures)
+    if effort.seconds:
+        _, kernel, (trace, compilation) = _build(chain(LONG), repeats=1)
+        report.row(n=LONG, instructions=kernel.stats().instructions, trace_s=trace, compile_s=compilation)
+        report.limit(f"compile chain-{LONG}", compilation, LONG_LIMIT, "s")
     return report
 
 

@@ -113,6 +113,7 @@ def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> 
 
     with connected("local", workers) as connection:
         client = connection.client
+        client.wait_for_workers(workers)
         region = tuple((0, min(n, 8)) for n in study.grid.shape)
         client.run(work, pack(study), 0, region, None)  # native code is there before the clock runs
         before, mine = client.run(usage), usage()[0]

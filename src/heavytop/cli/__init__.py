@@ -18,10 +18,12 @@ from heavytop.cli.plan import plan
 from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 from heavytop.cli.sweep import sweep
+from heavytop.cli.terminal import Shell
 
 COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
 
-app = typer.Typer(
+
+app = Shell(
     name="heavytop",
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
@@ -79,3 +80,16 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
             raise fail(f"not enough memory: {error or 'the request is too large'}.") from None
 
     return run
+
+
+class Shell(typer.Typer):
+    """The commands, for terminals and files that cannot show every character, and disks that are full."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):  # a terminal or file in Latin-1 shows \u03b8 instead of an error
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            return super().__call__(*arguments, **named)
+        except OSError as error:  # of the help, which no command of ours prints
+            sys.exit(fail(f"cannot write: {error.strerror or error}.").exit_code)

@@ -33,6 +33,8 @@ DEFAULT_LIMIT = 512 * 2**20
 def cache_folder() -> Path:
     """Where compiled code is kept: $HEAVYTOP_CACHE, or the platform's folder for caches.
 
+    Users without a home (a number without an account, as in containers) have a folder of their own among the temporary ones.
+
     >>> import os
     >>> from unittest.mock import patch
     >>> with patch.dict(os.environ, {"HEAVYTOP_CACHE": "somewhere"}):
@@ -41,12 +43,16 @@ def cache_folder() -> Path:
     somewhere
     """
     if chosen := os.environ.get("HEAVYTOP_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "heavytop" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "heavytop"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heavytop"
+        return Path(os.path.expanduser(chosen))  # a user that nobody knows stays as written, as in a shell
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "heavytop" / "cache"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "heavytop"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heavytop"
+    except RuntimeError:
+        number = os.geteuid() if hasattr(os, "geteuid") else "cache"
+        return Path(os.environ.get("TMPDIR") or "/tmp") / f"heavytop-{number}"
 
 
 class CacheWarning(UserWarning):

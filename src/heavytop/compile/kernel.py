@@ -229,22 +229,16 @@ class Kernel(BoundHere, Lasting):
                 if out is None:
                     return tuple([place.copy() for place in buffers.outputs])
                 return self._into(out, buffers.outputs, self._results)
-        arrays = [np.asarray(a, dtype=float) for a in arguments]
-        self.signature.check_count(arrays)
+        arrays = self.signature.arrays(arguments)
         return self._many(arrays, self.signature.batch(arrays), out)
 
     def _into(
         self, out: Sequence[np.ndarray], results: Sequence[np.ndarray], shapes: Sequence[Shape]
     ) -> tuple[np.ndarray, ...]:
         """Copy results of these shapes to where the caller wants them."""
-        if [np.shape(array) if type(array) is not np.ndarray else array.shape for array in out] != shapes:
-            self._check_out(out, shapes)
-        try:
-            for place, result in zip(out, results, strict=True):
-                place[...] = result
-        except (TypeError, ValueError):
-            self._check_out(out, shapes)
-            raise
+        self._check_out(out, shapes)
+        for place, result in zip(out, results, strict=True):
+            place[...] = result
         return tuple(out)
 
     def _check_out(self, out: Sequence[np.ndarray], shapes: Sequence[Shape]) -> None:

@@ -3,20 +3,23 @@
 The function of a program ``f`` has the signature ``void f(inputs..., outputs..., scratch)``; every argument points
 to aligned vectors ``[variable][lane]``. A large program becomes a sequence of functions of about a thousand
 instructions that pass the values still needed through the scratch area: compile time stays proportional to the
-number of instructions.
+number of instructions. Where a long program repeats itself (:mod:`heavytop.compile.repeats`) its parts share their text, and only
+tables of places and constants tell them apart.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from heavytop.compile.blocks import in_blocks
 from heavytop.compile.fusion import count_uses, fused_products
 from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.lazy import LazySide, lazy_sides
 from heavytop.compile.program import Op, Program
+from heavytop.compile.repeats import repeating_bounds
 from heavytop.compile.vector_math import (
     BRANCH_WEIGHTS,
     LIBM,
@@ -48,6 +51,7 @@ class Emitted:
     scratch : number of scratch vectors it needs.
     chunks : number of parts ``@name_part0``, ``@name_part1``, ... that make up the function.
     guarded : whether the parts must not be called where ``i1 @name_large(inputs...)`` is true.
+    rolled : whether parts share their text; then ``@name_parts`` holds for each its function and two tables, which the function takes last.
     """
 
     name: str
@@ -55,6 +59,21 @@ class Emitted:
     scratch: int
     chunks: int
     guarded: bool = False
+    rolled: bool = False
+
+    def call_parts(self, w: Writer, each: Callable[[Callable[[str], None]], None]) -> None:
+        """Call all parts in order; ``each`` is given what calls one part with arguments ``ptr a, ptr b, ...``."""
+        if not self.rolled:
+            for k in range(self.chunks):
+                each(lambda places, k=k: w.do(f"call void @{self.name}_part{k}({places})"))
+            return
+
+        def part(k: str) -> None:
+            entry = [w.let(f"getelementptr [3 x ptr], ptr @{self.name}_parts, i64 {k}, i64 {i}") for i in range(3)]
+            function, *tables = (w.let(f"load ptr, ptr {place}") for place in entry)
+            each(lambda places: w.do(f"call void {function}({places}, ptr {tables[0]}, ptr {tables[1]})"))
+
+        w.loop("0", 1, lambda k: w.test("sge", k, self.chunks), part)
 
 
 def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, exported: bool = True) -> Emitted:
@@ -63,36 +82,72 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, ex
     ``chunk`` is the number of instructions per function; only an ``exported`` function can be called from outside the module. With
     ``fma`` products are fused with sums (:mod:`heavytop.compile.fusion`).
     """
+    program = in_blocks(program)
     uses = count_uses(program) if fma else Counter()
-    bounds = _bounds(program, chunk)
-    slots, scratch = _scratch_slots(program, bounds)
     turned = _pure_angles(program)
+
+    def cut(bounds: Sequence[int], tabled: bool) -> tuple[list[_Body], list[str], int]:
+        slots, scratch = _scratch_slots(program, bounds)
+        parts = [_Body(program, lanes, slots, turned, uses, tabled=tabled) for _ in bounds[1:]]
+        texts = [part.emit(start, stop) for part, (start, stop) in zip(parts, pairwise(bounds), strict=True)]
+        return parts, texts, scratch
+
+    repeats = repeating_bounds(program, chunk)
+    parts, texts, scratch = cut(repeats or _bounds(program, chunk), repeats is not None)
+    rolled = repeats is not None and len(set(texts)) <= len(texts) / 2
+    if repeats is not None and not rolled:  # tables would only cost time
+        parts, texts, scratch = cut(_bounds(program, chunk), False)
     inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
     outputs = [f"%out{i}" for i in range(len(program.outputs))]
     head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
     # spilled vectors must not straddle cache lines: without the attribute the stack is aligned to 16 bytes only
     attributes = f"nounwind noinline alignstack({max(lanes.alignment, 16)})"
     linkage = "" if exported else "internal "
-    parts = []
-    for k, (start, stop) in enumerate(pairwise(bounds)):
-        body = _Body(program, lanes, slots, turned, uses).emit(start, stop)
-        parts.append(f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n")
+    made = Emitted(name, "", scratch, len(parts), bool(turned), rolled)
+    if rolled:
+        text = _rolled(name, texts, parts, f"({head}, {_TABLES}) {attributes}")
+    else:
+        text = "".join(
+            f"define internal void @{name}_part{k}({head}) {attributes} {{\n{body}\n}}\n"
+            for k, body in enumerate(texts)
+        )
     if len(parts) == 1 and not turned:
-        whole = parts.pop().replace(f"internal void @{name}_part0", f"{linkage}void @{name}", 1)
+        text = text.replace(f"internal void @{name}_part0", f"{linkage}void @{name}", 1)
     else:
         w = Writer()
         if turned:
             inputs = _with_moderate_angles(w, program, lanes, turned, scratch)
             scratch += sum(program.input_sizes[i] for i in {program.code[a].args[0] for a in turned})
         call = ", ".join(f"ptr {p}" for p in [*inputs, *outputs, "%scratch"])
-        for k in range(len(parts)):
-            w.do(f"call void @{name}_part{k}({call})")
+        made.call_parts(w, lambda part: part(call))
         w.do("ret void")
-        whole = f"define {linkage}void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
-    text = "".join(parts) + whole
+        text += f"define {linkage}void @{name}({head}) nounwind noinline {{\n{w.text()}\n}}\n"
     if turned and len(parts) > 1:
         text += _large_angles(program, name, lanes, turned)
-    return Emitted(name, text, scratch, max(len(parts), 1), bool(turned))
+    return replace(made, text=text, scratch=scratch)
+
+
+_TABLES = "ptr noalias readonly %places, ptr noalias readonly %numbers"
+
+
+def _rolled(name: str, texts: Sequence[str], parts: Sequence[_Body], head: str) -> str:
+    """IR of the different texts among parts, once each, of the tables that tell the parts apart, and of the list of all parts."""
+    number: dict[str, int] = {}
+    lines, entries = [], []
+    for k, (text, part) in enumerate(zip(texts, parts, strict=True)):
+        if text not in number:
+            number[text] = len(number)
+            lines.append(f"define internal void @{name}_text{number[text]}{head} {{\n{text}\n}}\n")
+        lines.append(
+            _table(f"{name}_places{k}", "i32", part.places) + _table(f"{name}_numbers{k}", "double", part.numbers)
+        )
+        entries.append(f"[ptr @{name}_text{number[text]}, ptr @{name}_places{k}, ptr @{name}_numbers{k}]")
+    return "".join(lines) + _table(f"{name}_parts", "[3 x ptr]", entries)
+
+
+def _table(name: str, kind: str, entries: Sequence[str]) -> str:
+    """A constant array of the module."""
+    return f"@{name} = internal constant [{len(entries)} x {kind}] [{', '.join(f'{kind} {x}' for x in entries)}]\n"
 
 
 def _bounds(program: Program, chunk: int) -> list[int]:
@@ -188,11 +243,25 @@ def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, i
 
 
 class _Body:
-    """Emits one chunk of a program."""
+    """Emits one chunk of a program.
+
+    Where it is ``tabled`` the places of what it reads and writes in memory, and its constants, come from the tables ``places`` and ``numbers``,
+    in the order in which they are needed.
+    """
 
     def __init__(
-        self, program: Program, lanes: Lanes, slots: dict[int, int], moderate: Sequence[int], uses: Mapping[int, int]
+        self,
+        program: Program,
+        lanes: Lanes,
+        slots: dict[int, int],
+        moderate: Sequence[int],
+        uses: Mapping[int, int],
+        *,
+        tabled: bool = False,
     ) -> None:
+        self.tabled = tabled
+        self.places: list[str] = []
+        self.numbers: list[str] = []
         self.program, self.lanes, self.slots, self.uses = program, lanes, slots, uses
         self.moderate = frozenset(moderate)  # angles already brought into range
         self.w = Writer()
@@ -250,14 +319,33 @@ class _Body:
             self.names[k] = w.let(f"phi {t} [ poison, %{here} ], [ {made[k]}, %{done} ]")
 
     def _address(self, base: str, index: int) -> str:
-        return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {index}")
+        place: str | int = index
+        if self.tabled:
+            place = self.w.let(f"zext i32 {self._entry('i32', '%places', self.places, str(index))} to i64")
+        return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {place}")
+
+    def _entry(self, kind: str, table: str, entries: list[str], value: str) -> str:
+        """Put a value into a table and read it from there."""
+        at = self.w.let(f"getelementptr {kind}, ptr {table}, i64 {len(entries)}")
+        entries.append(value)
+        return self.w.let(f"load {kind}, ptr {at}")
+
+    def _constant(self, value: float) -> str:
+        if not self.tabled:
+            return self.lanes.constant(value)
+        number = self._entry("double", "%numbers", self.numbers, Lanes(1).constant(value))
+        if self.lanes.count == 1:
+            return number
+        t = self.lanes.real
+        one = self.w.let(f"insertelement {t} poison, double {number}, i64 0")
+        return self.w.let(f"shufflevector {t} {one}, {t} poison, <{self.lanes.count} x i32> zeroinitializer")
 
     def _value(self, k: int) -> str:
         """The IR name of value ``k``, loading it where this chunk did not compute it."""
         if k not in self.names:
             op, args, value = self.program.code[k]
             if op is Op.CONST:
-                self.names[k] = self.lanes.constant(value)
+                self.names[k] = self._constant(value)
                 return self.names[k]
             base, index = (f"%in{args[0]}", args[1]) if op is Op.INPUT else ("%scratch", self.slots[k])
             place = self._address(base, index)

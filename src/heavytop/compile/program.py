@@ -210,21 +210,30 @@ def program_from_function(function: casadi.Function, name: str) -> Program:
     slots: dict[int, int] = {}
     sizes = [function.size1_out(i) for i in range(function.n_out())]
     zero_filled: list[list[int | None]] = [[None] * n for n in sizes]
+    output, constant, given = casadi.OP_OUTPUT, casadi.OP_CONST, casadi.OP_INPUT
+    number_of, place_of, read_by, add = (
+        function.instruction_id,
+        function.instruction_output,
+        function.instruction_input,
+        builder.add,
+    )
     for k in range(function.n_instructions()):
-        op, out, args = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
-        if op == casadi.OP_OUTPUT:
+        op, out, args = number_of(k), place_of(k), read_by(k)
+        known = direct.get(op)
+        if known is not None:
+            slots[out[0]] = add(known, tuple([slots[a] for a in args]))
+            continue
+        if op == output:
             zero_filled[out[0]][out[1]] = slots[args[0]]
             continue
-        if op == casadi.OP_CONST:
+        if op == constant:
             slots[out[0]] = builder.constant(function.instruction_constant(k))
             continue
-        if op == casadi.OP_INPUT:
-            slots[out[0]] = builder.add(Op.INPUT, (args[0], args[1]))
+        if op == given:
+            slots[out[0]] = add(Op.INPUT, (args[0], args[1]))
             continue
-        values = tuple(slots[a] for a in args)
-        if op in direct:
-            slots[out[0]] = builder.add(direct[op], values)
-        elif op == casadi.OP_SQ:
+        values = tuple([slots[a] for a in args])
+        if op == casadi.OP_SQ:
             slots[out[0]] = builder.add(Op.MUL, (values[0], values[0]))
         elif op == casadi.OP_TWICE:
             slots[out[0]] = builder.add(Op.ADD, (values[0], values[0]))
@@ -267,7 +276,7 @@ def _share_reciprocals(program: Program) -> Program:
             unit = top.op is Op.CONST and top.value == 1.0
             number.append(reciprocal if unit else builder.add(Op.MUL, (number[args[0]], reciprocal)))
         else:
-            number.append(builder.add(op, tuple(number[a] for a in args), value))
+            number.append(builder.add(op, tuple([number[a] for a in args]), value))
     outputs = tuple(tuple(number[v] for v in values) for values in program.outputs)
     return Program(program.name, tuple(builder.code), program.input_sizes, outputs)
 
@@ -287,7 +296,7 @@ def _tidy(program: Program) -> Program:
             return
         op, args, value = code[k]
         number[k] = len(ordered)
-        ordered.append(Instruction(op, args if op is Op.INPUT else tuple(number[a] for a in args), value))
+        ordered.append(Instruction(op, args if op is Op.INPUT else tuple([number[a] for a in args]), value))
 
     for k in range(len(code)):
         if needed[k]:

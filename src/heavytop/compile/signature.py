@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, numbers
 from heavytop.errors import ShapeError, wrong_shape
 
 Shape = tuple[int, ...]
@@ -53,9 +53,14 @@ class Signature:
             raise ShapeError(f"{self.name}({names}) takes {len(self.inputs)} arrays, got {len(arguments)}.")
 
     def arrays(self, arguments: Sequence[Array]) -> list[np.ndarray]:
-        """The arguments as float arrays, counted."""
+        """The arguments as float arrays, counted; complex numbers and text are refused."""
         self.check_count(arguments)
-        return [np.asarray(a, dtype=float) for a in arguments]
+        return [
+            array.astype(float, copy=False)
+            if isinstance(array, np.ndarray) and array.dtype.kind in "fiubO"
+            else numbers(array, f"{label} of {self.name}")
+            for label, array in zip(self.inputs, arguments, strict=True)
+        ]
 
     def batch(self, arrays: Sequence[np.ndarray]) -> Shape:
         """Check the trailing shapes and broadcast the leading ones."""

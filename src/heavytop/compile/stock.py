@@ -50,7 +50,7 @@ class Stock:
         with self._lock:
             waiting = self._free.get(size)
             memory = waiting.pop() if waiting else None
-        return np.asarray(_Lease(np.empty(size) if memory is None else memory, shape, ref(self)))
+        return np.asarray(_Lease(_aligned(size) if memory is None else memory, shape, ref(self)))
 
     def take_back(self, memory: np.ndarray) -> None:
         """Keep the memory of an array that nobody holds any more, and forget what was not used for longest."""
@@ -62,6 +62,13 @@ class Stock:
                 self._free[oldest].pop()
                 if not self._free[oldest]:
                     del self._free[oldest]
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Doubles that are not set, from the beginning of a line of the cache on: whole vectors are stored without crossing one."""
+    raw = np.empty(size + 7)
+    skip = -raw.ctypes.data % 64 // 8
+    return raw[skip : skip + size]
 
 
 class _Lease:

@@ -58,8 +58,7 @@ def evaluate_tile(w: Writer, emitted: Emitted, inputs: int, groups: str, places:
         w.do(f"call void @{emitted.name}({', '.join(places(j))})")
 
     def in_parts() -> None:
-        for k in range(emitted.chunks):
-            every(lambda j, k=k: w.do(f"call void @{emitted.name}_part{k}({', '.join(places(j))})"))
+        emitted.call_parts(w, lambda part: every(lambda j: part(", ".join(places(j)))))
 
     if emitted.chunks == 1:
         every(whole)

@@ -33,6 +33,8 @@ def snap_shares(points: Numbers, iterations: int = 60) -> np.ndarray:
     from scipy.optimize import minimize
 
     places = finite_matrix(points, "points")
+    if len(places) < 2:
+        raise ControlError(f"a curve needs at least two points, got {len(places)}.")
     legs = np.linalg.norm(np.diff(places, axis=0), axis=1)
     if not np.all(legs > 0):
         raise ControlError("two neighbouring points are the same: the time between them is not determined.")
@@ -95,6 +97,11 @@ def timed_snap(
     places = finite_matrix(points, "points")
     if places.shape[1] != 3:
         raise wrong_shape("points", ("m + 1", 3), places.shape)
+    for what, value in (("speed", speed), ("rate", rate)):
+        if not value > 0:
+            raise ControlError(f"the largest {what} must be positive, got {value}.")
+    if not 0 <= margin < 0.5:
+        raise ControlError(f"the margin is a share of the range of the inputs from 0 to below 0.5, got {margin}.")
     bounds, gravity = Limits.of(limits), model.description.gravity
     if bounds is None and not (np.isfinite(speed) or np.isfinite(rate)):
         raise ControlError("nothing limits the time: give the limits of the inputs, a largest speed or a largest rate.")
@@ -102,6 +109,11 @@ def timed_snap(
         raise ControlError("a flat reference needs a model whose gravity is a number.")
     if side is None and heading is None:
         heading = (1.0, 0.0, 0.0)
+    given = np.asarray(side if side is not None else heading, dtype=float)
+    if np.linalg.norm(np.cross(given, gravity)) <= 1e-6 * np.linalg.norm(given) * np.linalg.norm(gravity):
+        raise ControlError(
+            "the side or heading vector is parallel to gravity: at rest it does not turn the vehicle. Choose another one."
+        )
     shares = np.concatenate([[0.0], np.cumsum(snap_shares(places))])
     unit = minimum_snap(places, shares)
     where = np.unique(np.concatenate([np.linspace(a, b, SAMPLES) for a, b in pairwise(shares)]))

@@ -64,6 +64,11 @@ class YawMemory:
             R = _orthonormal(swing @ R @ so3.exp(np.array([0.0, 0.0, spin])))
             attitudes.append(R)
         self.attitudes = np.array(attitudes)
+        finite = np.all(np.isfinite(self.attitudes), axis=(1, 2))
+        if not np.all(finite):
+            raise ControlError(
+                f"the yaw rate or the curve is not finite near t = {times[np.argmin(finite)]:.4g} s: the attitude, its integral, ends there."
+            )
 
     def __call__(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rotation (n, 3, 3), angular velocity (n, 3) and its rate (n, 3) at the times (n,)."""
@@ -109,6 +114,8 @@ def yaw_reference(
 
     Beyond its duration the last pose is held.
     """
+    if not callable(yaw_rate):
+        raise ControlError(f"yaw_rate must be a function of time, such as lambda t: 0.5 + 0.0 * t, got {yaw_rate!r}.")
     rates = derivatives(lambda t: np.reshape(yaw_rate(t), (1,)), 1, "yaw_rate")
     if np.shape(heading) != (3,):
         raise wrong_shape("heading at the start", (3,), np.shape(heading))

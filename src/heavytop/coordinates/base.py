@@ -15,6 +15,21 @@ from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stac
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 from heavytop.geometry import linalg
 
+LARGEST = 10**6
+"""Dimension beyond which the names of coordinates alone would fill the memory."""
+
+
+def check_dimension(what: str, value: object) -> None:
+    """Refuse what is no count of coordinates.
+
+    >>> check_dimension("nq", 3)
+    >>> check_dimension("nq", -1)
+    Traceback (most recent call last):
+    heavytop.errors.ModelError: nq must be an integer from 0 to 1000000, got -1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= LARGEST:
+        raise ModelError(f"{what} must be an integer from 0 to {LARGEST}, got {value!r}.")
+
 
 class Coordinates(Inside, Unchanging, ABC):
     """Configurations ``q`` (nq) with constraints ``phi(q) = 0`` and velocities ``v`` (nv) with ``q' = A(q) v``.

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Flags, Floats, Seed, as_array, column, from_columns, transpose
 from heavytop.compile.trace import Traced, trace
-from heavytop.coordinates.base import Coordinates
+from heavytop.coordinates.base import Coordinates, check_dimension
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
 RANK_TOLERANCE = 1e-9
@@ -55,6 +55,8 @@ class GeneralCoordinates(Coordinates):
         samples: Any = None,
         newton_steps: int = 6,
     ) -> None:
+        for name, value in (("nq", nq), ("nv", nv), ("newton_steps", newton_steps)):
+            check_dimension(f"{name} of GeneralCoordinates", value)
         self._q_names = _names("q", nq, q_names)
         self._v_names = _names("v", nv, v_names)
         self._kinematics = _traced("kinematics_matrix", kinematics_matrix, nq)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, components, from_columns, is_symbolic, scale, transpose, vector
-from heavytop.coordinates.base import Coordinates
+from heavytop.coordinates.base import Coordinates, check_dimension
 from heavytop.coordinates.derivatives import constant_stacked
 from heavytop.errors import ModelError
 
@@ -44,10 +44,6 @@ class _Flat(Coordinates):
         return constant_stacked(np.zeros((self.nv,) * 3), q)
 
 
-LARGEST = 10**6
-"""Dimension of a Vector beyond which its names alone would fill the memory."""
-
-
 @dataclass(frozen=True)
 class Vector(_Flat):
     """A point of the Euclidean space of dimension ``n``; the velocities are the rates.
@@ -67,8 +63,7 @@ class Vector(_Flat):
     names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or not 0 <= self.n <= LARGEST:
-            raise ModelError(f"the dimension of a Vector must be an integer from 0 to {LARGEST}, got {self.n!r}.")
+        check_dimension("the dimension of a Vector", self.n)
         default = ("x", "y", "z")[: self.n] if self.n <= 3 else tuple(f"x{i + 1}" for i in range(self.n))
         names = default if self.names is None else tuple(self.names)
         if len(names) != self.n or len(set(names)) != self.n:

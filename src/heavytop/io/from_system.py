@@ -135,11 +135,18 @@ class SystemReader:
             )
             self.robot.tendons.append(Tendon(name, self.where, stiffness, viscosity, (low, high), path=path))
             return
-        if joint is None or joint.kind not in (REVOLUTE, PRISMATIC) or not self._in_joint(element, joint):
+        if joint is None or not self._has_one_number(element, joint) or not self._in_joint(element, joint):
             self.report.lost("force element", element.title, self.where, "no counterpart")
 
+    def _has_one_number(self, element: ForceElement, joint: RobotJoint) -> bool:
+        """Whether a robot file can say what an element does in a joint: in a ball joint it is the same about every axis, at rest at zero."""
+        if joint.kind != SPHERICAL:
+            return joint.kind in (REVOLUTE, PRISMATIC)
+        given = {name: np.reshape(self.number(value), -1) for name, value in element.joint_constants().items()}
+        return not np.any(given.pop("rest", 0.0)) and all(np.ptp(values) == 0 for values in given.values())
+
     def _in_joint(self, element: ForceElement, joint: RobotJoint) -> bool:
-        """Add an element to a joint of one axis; False if it has no counterpart."""
+        """Add an element to a joint; False if it has no counterpart."""
         given = {name: self._one(value) for name, value in element.joint_constants().items()}
         if not given:
             return False

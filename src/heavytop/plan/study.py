@@ -82,6 +82,8 @@ def read_study(path: str | Path, model: Model | None = None) -> Task:
         data = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: no valid TOML: {error}.") from None
+    except OSError as error:
+        raise FileFormatError(f"cannot read the study {str(path)!r}: {error.strerror or error}.") from None
     for key in data:
         if key not in TOP:
             raise FileFormatError(f"{path}: {unknown_name('key', key, TOP)}")
@@ -114,6 +116,9 @@ def _task(path: Path, data: Mapping[str, Any], model: Model) -> Task:
             if isinstance(value, Mapping):
                 value = {key: tuple(pair) for key, pair in value.items()}
             options[name] = tuple(value) if isinstance(value, list) else value
+    for kind in KINDS:
+        if not isinstance(data.get(kind, []), list):
+            raise FileFormatError(f"{path}: {kind} must be given as tables [[{kind}]].")
     options["path"] = [_constraint(path, kind, table) for kind in KINDS for table in data.get(kind, [])]
     start = _state(path, "start", data.get("start", {}), model)
     if "cost" in data:
@@ -136,6 +141,8 @@ def _constraint(path: Path, kind: str, table: Any) -> Constraint:
 
 def _state(path: Path, what: str, table: Any, model: Model) -> tuple[np.ndarray, np.ndarray]:
     allowed = ("q", "v", "position")
+    if not isinstance(table, Mapping):
+        raise FileFormatError(f"{path}: {what} must be a table [{what}] with q and v or position, got {table!r}.")
     for key in table:
         if key not in allowed:
             raise FileFormatError(f"{path}: {unknown_name(f'key of [{what}]', key, allowed)}")
@@ -157,6 +164,8 @@ def _state(path: Path, what: str, table: Any, model: Model) -> tuple[np.ndarray,
 def _cost(path: Path, table: Any, model: Model, q: np.ndarray) -> Cost:
     allowed = ("time", "effort", "speed", "jerk_of")
     total: Cost | None = None
+    if not isinstance(table, Mapping):
+        raise FileFormatError(f"{path}: cost must be a table such as cost = {{ time = 1.0 }}, got {table!r}.")
     for key, value in table.items():
         if key not in allowed:
             raise FileFormatError(f"{path}: {unknown_name('cost', key, allowed)}")

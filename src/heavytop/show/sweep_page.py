@@ -303,19 +303,18 @@ def worth_a_look(result: Result) -> list[tuple[int, ...]]:
 
 def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
     names = _measures(result)[:4]
-    rows = []
+    rows, plain = [], all(d.isidentifier() for d in result.dims)
     for place in worth_a_look(result):
         chosen = ", ".join(
-            f"{_key(d)}{_short(_ticks(result.data, d)[i], quote=True)}" for d, i in zip(result.dims, place, strict=True)
+            f"{f'{d}=' if plain else f'{d!r}: '}{_short(_ticks(result.data, d)[i], quote=True)}"
+            for d, i in zip(result.dims, place, strict=True)
         )
         cells = "".join(
             f"<td>{_short(result.data[n].isel(dict(zip(result.dims, place, strict=True))).values[()])}</td>"
             for n in names
         )
         link = f"<a href='{_html(links[place])}'>3-D page</a>" if place in links else ""
-        call = _html(
-            f"result.rerun({chosen})" if all(d.isidentifier() for d in result.dims) else f"result.rerun(**{{{chosen}}})"
-        )
+        call = _html(f"result.rerun({chosen})" if plain else f"result.rerun(**{{{chosen}}})")
         rows.append(f"<tr>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
     head = "".join(f"<th>{_html(_label(result.data, n))}</th>" for n in names)
     note = (
@@ -323,10 +322,6 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
         '<code>.show("run.html")</code> its 3-D page.</p>'
     )
     return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table><tr>{head}<th>again</th><th></th></tr>{''.join(rows)}</table></div>"
-
-
-def _key(dim: str) -> str:
-    return f"{dim}=" if dim.isidentifier() else f"{dim!r}: "
 
 
 def _short(value: Any, quote: bool = False) -> str:

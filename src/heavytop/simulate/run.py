@@ -113,6 +113,8 @@ class Run(Shown):
     def __len__(self) -> int:
         return len(self.t)
 
+    __iter__ = None  # records have names, not numbers: without this Python would ask for run[0], run[1], ...
+
     def __getitem__(self, name: str) -> np.ndarray:
         key = str(name).replace("/", ".")
         for names, array in ((self.q_names, self.q), (self.v_names, self.v), (self.u_names, self.u)):

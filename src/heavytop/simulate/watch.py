@@ -31,6 +31,8 @@ LOST = 1e-3
 """Sum of the errors that count, beside the largest kinetic energy, at which a trajectory ends."""
 ROUNDING = 1e-12
 """Error of a step beside the sum of all energies that rounding explains."""
+AT_REST = 1e-9
+"""Velocity (m/s, rad/s) up to which a system is at rest: what moves it is rounding, and so is what its energy misses."""
 OPEN = 1e-4
 """Miss of the equations of loops and constraints (m, rad; m/s, rad/s beside the fastest velocity) at which a trajectory ends."""
 
@@ -119,7 +121,8 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     explained = COUNTED * fastest + ROUNDING * sizes + h * np.abs(given - before[POWER])
     if shape(drive)[0]:
         explained = explained + h * np.vecdot(np.abs(carried), np.abs(drive - before[place:]))
-    counts = np.logical_and(running, error > explained)
+    speed = _largest(s["v"])
+    counts = np.logical_and(np.logical_and(running, speed > AT_REST), error > explained)
     loss = before[LOSS] + np.where(counts, error / np.where(counts, fastest, 1.0), 0.0)
     everything = concatenate(*s.values())
 
@@ -128,7 +131,7 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
         now = worse(before[name], value)
         return np.where(running, now, before[name]) if is_symbolic(value) and depends_on(value, everything) else now
 
-    miss = seen(_largest(miss) / (1.0 + _largest(s["v"])), MISS, np.maximum)
+    miss = seen(_largest(miss) / (1.0 + speed), MISS, np.maximum)
     branch, gain = seen(_least(branches), BRANCH, np.minimum), seen(gains[0], GAIN, np.maximum)
     fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), np.logical_and(branch >= 0.0, gain < 1.0))
     worst = np.logical_and(running, np.logical_or(error > before[WORST], gain >= 1.0))

@@ -33,7 +33,8 @@ class Bar:
         """Points and rate in words."""
         rate = (self.done - self._first) / max(time.perf_counter() - self._begun, 1e-9)
         failed = f", {self.failed:,} failed" if self.failed else ""
-        return f"{self.done:,} of {self.points:,} points, {rate:,.3g} a second{failed}"
+        told = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+        return f"{self.done:,} of {self.points:,} points, {told} a second{failed}"
 
     def add(self, points: int, failed: int = 0) -> None:
         """So many more are done."""

@@ -178,7 +178,8 @@ class Cluster:
 
     def _hand_out(self, todo: Iterator[int], regions: dict[int, Region]) -> None:
         threads = self.client.nthreads()
-        self._tell_if_alone(bool(threads))
+        if self.revive is None:
+            self._tell_if_alone(bool(threads))
         while len(self.flying) < max(AHEAD * sum(threads.values()), 2):
             index, attempts, failed_on = self.waiting.pop() if self.waiting else (next(todo, None), 0, frozenset())
             if index is None:
@@ -208,7 +209,7 @@ class Cluster:
             warnings.warn(
                 f"no worker has joined the scheduler {self.client.scheduler.address} for {ALONE:g} s: the sweep waits for one.",
                 NoWorkersWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
 
     def _take(self, future: Any, regions: dict[int, Region]) -> None:

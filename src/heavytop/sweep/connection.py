@@ -14,7 +14,7 @@ from heavytop.errors import SweepError
 REPLACED_AFTER = 5.0
 """Seconds after which a dead worker that Dask has not restarted is replaced."""
 STARTS = 5
-"""How often workers on this machine are started before it is given up."""
+"""How often each worker on this machine is started without any of them beginning to work before it is given up."""
 CALM = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
@@ -63,24 +63,23 @@ def connected(client: Any, workers: int | None) -> Iterator[Connection]:
 
 
 def _local_cluster(workers: int | None) -> Any:
-    """Workers on this machine; a worker that dies while it starts takes the start of all with it, so it is tried again."""
+    """A cluster on this machine whose workers start by and by: one that dies while it starts must not take the others with it."""
     import logging
 
+    from dask.system import CPU_COUNT
     from distributed import LocalCluster
 
-    options: Any = {
-        "threads_per_worker": 1,
-        "processes": True,
-        "dashboard_address": ":0",  # any free port; none is not an option of Dask
-        "silence_logs": logging.CRITICAL,
-    }
-    for left in reversed(range(STARTS)):
-        try:
-            return LocalCluster(n_workers=workers, **options)
-        except RuntimeError as error:
-            if not left:
-                raise SweepError(f"the workers cannot be started: {error.__cause__ or error}.") from error
-    raise AssertionError
+    count = workers or CPU_COUNT
+    cluster = LocalCluster(
+        n_workers=0,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=1.0 / count,  # as a share
+        dashboard_address=":0",  # any free port; none is not an option of Dask
+        silence_logs=logging.CRITICAL,  # pyright: ignore
+    )
+    cluster.scale(count)
+    return cluster
 
 
 class _Nurse:
@@ -92,9 +91,17 @@ class _Nurse:
     def __init__(self, cluster: Any) -> None:
         self._cluster, self._wanted = cluster, len(cluster.worker_spec)
         self._dead_since: dict[Any, float] = {}
+        self._in_vain = 0
 
     def __call__(self) -> None:
-        if len(self._cluster.scheduler_info["workers"]) < self._wanted:
+        joined = len(self._cluster.scheduler_info["workers"])
+        self._in_vain = 0 if joined else self._in_vain
+        if self._in_vain > STARTS * self._wanted:
+            raise SweepError(
+                f"the workers cannot be started: {self._in_vain} of them died before they began to work. Programs that use client='local' "
+                "do so under if __name__ == '__main__':."
+            )
+        if joined < self._wanted:
             self._cluster.loop.add_callback(self._replace)
         else:
             self._dead_since.clear()
@@ -107,6 +114,7 @@ class _Nurse:
         late = {name for name, since in self._dead_since.items() if now - since > REPLACED_AFTER}
         for name in closed | late:
             del self._cluster.workers[name], self._dead_since[name]
+            self._in_vain += 1
             if name not in closed:
                 self._cluster.loop.add_callback(nannies[name].close)
         self._cluster.scale(self._wanted)

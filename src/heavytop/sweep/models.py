@@ -185,15 +185,18 @@ class ModelCases(Cases):
 
     def _size(self, plan: Mapping[str, Any]) -> int:
         dynamics = as_dynamics(plan["model"])
-        every = self._every(plan)
-        records = (float(plan["until"]) - float(plan.get("start_time", 0.0))) / float(plan["step"]) / every + 2
+        try:
+            seconds = float(plan["until"]) - float(plan.get("start_time", 0.0))
+            records = max(seconds / float(plan["step"]) / self._every(plan), 0.0) + 2
+        except (TypeError, ValueError, ArithmeticError):
+            return 2  # no times and counts: the simulation says which and why
         return int(
             max(2, min(BATCH, MOST_BYTES / (8 * records * (dynamics.nq + 2 * dynamics.nv + 2 * dynamics.nu + 4))))
         )
 
     def _every(self, plan: Mapping[str, Any]) -> int:
         if "record_every" in plan:
-            return int(plan["record_every"])
+            return plan["record_every"]
         return ONLY_ENDS if self.measures.only_ends and not self.trajectories else 1
 
     def _simulate(self, plan: Mapping[str, Any], values: Values) -> Output:

@@ -45,6 +45,8 @@ from heavytop.sweep.study import Study
 
 TOP = ("vehicle", "system", "draws", "seed", "chunk", "options", "over", "measure", "title")
 SYSTEM_OPTIONS = ("until", "step", "integrator", "parameters", "start", "record_every", "hold")
+LONGEST = 10**8
+"""Values of one range."""
 RANDOM = {"normal": normal, "uniform": uniform}
 
 
@@ -138,8 +140,13 @@ class _Reader:
     def _range(self, path: tuple[str, ...], value: Mapping[str, Any]) -> np.ndarray:
         try:
             low, high, count = float(value["from"]), float(value["to"]), int(value["count"])
-        except (KeyError, TypeError, ValueError):
-            raise self.wrong(path, f"a range needs numbers from, to and count, got {dict(value)!r}.") from None
+            if count != value["count"] or count > LONGEST or not np.isfinite([low, high]).all():
+                raise ValueError
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise self.wrong(
+                path,
+                f"a range needs finite numbers from and to and a whole number count of at most {LONGEST}, got {dict(value)!r}.",
+            ) from None
         if count < 1 or (value.get("log") and not 0 < low < high):
             raise self.wrong(path, "a range needs at least one value, and positive bounds in order with log = true.")
         return np.geomspace(low, high, count) if value.get("log") else np.linspace(low, high, count)

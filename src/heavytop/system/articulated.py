@@ -49,8 +49,11 @@ def collect_actions(dynamics: EquationTerms, u: Array) -> Actions:
     return actions
 
 
-def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
-    """Generalised force (nv,) that the inputs must supply for the acceleration ``a`` (recursive Newton-Euler)."""
+def inverse_dynamics(dynamics: EquationTerms, a: Array, *, bodies: bool = True) -> Array:
+    """Generalised force (nv,) that the inputs must supply for the acceleration ``a`` (recursive Newton-Euler).
+
+    Without ``bodies`` their inertia and weight are left out: what remains are force elements and rotors.
+    """
     kinematics, description = dynamics.kinematics, dynamics.description
     actions = collect_actions(dynamics, np.zeros(len(description.inputs)))
     edges = description.joints
@@ -75,8 +78,9 @@ def inverse_dynamics(dynamics: EquationTerms, a: Array) -> Array:
         elif step.edge.label in a_of:
             total = total + np.matvec(kinematics.subspace[step.frame], a_of[step.edge.label])
         acceleration[step.frame] = total
-        wrench[step.frame] = _gyroscopic(dynamics, step) - actions.on(step.frame)
-        if step.frame in description.inertias:
+        wrench[step.frame] = -actions.on(step.frame)
+        if bodies and step.frame in description.inertias:
+            wrench[step.frame] = wrench[step.frame] + _gyroscopic(dynamics, step)
             wrench[step.frame] = wrench[step.frame] + np.matvec(description.inertias[step.frame].matrix, total)
     forces = {edge.label: np.zeros(edge.joint.coordinates.nv) for edge in edges}
     rotors = {label: np.matvec(matrix, relative[label]) for label, matrix in actions.rotors.items()}

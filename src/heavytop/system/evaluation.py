@@ -23,7 +23,7 @@ from heavytop.system.function import ModelFunction
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
 
-NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "linearization")
+NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "parameter_derivatives", "linearization")
 """Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
 QUICK_FROM = 8
 """After so many single configurations their manifold is checked by native code, which must be made first."""

@@ -14,7 +14,7 @@ from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system import articulated, internal_dynamics, tangent
 from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
 from heavytop.system.constraints import ConstrainedDynamics, at_rest
-from heavytop.system.derivatives import acceleration_derivatives, linearization
+from heavytop.system.derivatives import acceleration_derivatives, linearization, parameter_derivatives
 from heavytop.system.description import Description
 from heavytop.system.drivers import Drivers
 from heavytop.system.equation_terms import EquationTerms
@@ -201,6 +201,7 @@ class Expressions:
             "internal_acceleration": (("q", "v", "u"), self.internal_acceleration),
             "inverse_dynamics": (("q", "v", "a"), self.inverse_dynamics),
             "acceleration_derivatives": (("q", "v", "u"), lambda: acceleration_derivatives(self)),
+            "parameter_derivatives": (("q", "v", "u"), lambda: parameter_derivatives(self)),
             "tangent_rows": (("q", "v"), lambda: tangent.rows(self)),
             "tangent_slopes": (("q", "v", "u", "a", "lam"), lambda: tangent.slopes(self)),
             "linearization": (("q", "v", "u"), lambda: linearization(self)),

@@ -76,6 +76,7 @@ class ModelFunction:
                 places = tuple([np.empty(shape) for shape in self._shapes]) if out is None else tuple(out)
                 if call(*arguments, *places):
                     return places
+        self._check_count(arguments)
         if self._single:
             return self._kernel(*arguments, self._parameters, out=None if out is None else (out,))[0]  # type: ignore[arg-type]
         if out is not None and not isinstance(out, tuple | list):
@@ -90,9 +91,15 @@ class ModelFunction:
         """The same at a time (...) in s, for models whose equations depend on it."""
         if not self._has_time:
             raise ModelError(f"{self.name} does not depend on the time: nothing in its system does.")
+        self._check_count(arguments)
         places = (out,) if self._single and out is not None else out
         results = self._kernel(*arguments, with_time(self._parameters, time), out=places)  # type: ignore[arg-type]
         return results[0] if self._single else results
+
+    def _check_count(self, arguments: Sequence[Array]) -> None:
+        names = self.inputs
+        if len(arguments) != len(names):
+            raise ShapeError(f"{self.name}({', '.join(names)}) takes {len(names)} arrays, got {len(arguments)}.")
 
     def __repr__(self) -> str:
         return f"ModelFunction({self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)})"

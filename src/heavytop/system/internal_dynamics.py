@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, from_sx
+from heavytop._arrays import Array
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.actions import Actions
@@ -27,6 +27,7 @@ from heavytop.system.body_moments import BodyMoments
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.internal_frames import Axis, Carrier, constant_stages, internal_tree
 from heavytop.system.names import WORLD
+from heavytop.system.scalar import from_scalars, scalars
 from heavytop.system.stages import (
     Blocks,
     FrameStage,
@@ -41,7 +42,6 @@ from heavytop.system.stages import (
     is_zero,
     plus,
     reduced,
-    scalars,
     scaled,
     to_parent,
     wrench_to_parent,
@@ -277,8 +277,6 @@ def axis_link(carrier: Carrier, axis: Axis, moved: tuple[Any, Any]) -> tuple[lis
 
 def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
     """Acceleration (nv,) of a tree by the recursion in internal frames: outward velocities, inward inertias, outward accelerations."""
-    import casadi
-
     description, kinematics = dynamics.description, dynamics.kinematics
     actions = collect_actions(dynamics, u)
     tree = internal_tree(description, kinematics.steps)
@@ -345,8 +343,7 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
         _resolve(eliminated[name, False], a, w)
         is_absolute = body.joint.velocity_frame == "absolute"
         result[body.label] = list(a[1]) if is_absolute else [w[k] for k in body.variables]
-    entries = [casadi.SX(x) for edge in description.joints for x in result[edge.label]]
-    return from_sx(casadi.vertcat(*entries), (len(entries),))
+    return from_scalars(np.array([x for edge in description.joints for x in result[edge.label]], dtype=object))
 
 
 def _sites(

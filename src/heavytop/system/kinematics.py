@@ -26,6 +26,7 @@ from heavytop._arrays import (
     to_sx,
     transpose,
 )
+from heavytop.compile.trace import NOT_MATH
 from heavytop.coordinates import Product
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
@@ -102,7 +103,10 @@ def _check_regular(W: Array) -> None:
     (values,) = casadi.Function("W", symbols, [to_sx(W)]).call(
         [casadi.DM(x) for x in rng.uniform(0.2, 1.2, len(symbols))]
     )
-    singular = np.linalg.svd(values.full().reshape(shape(W)), compute_uv=False)
+    numbers = values.full().reshape(shape(W))
+    if not np.all(np.isfinite(numbers)):
+        raise ModelError(f"velocity(q, v) turned a symbol into the number nan. {NOT_MATH}")
+    singular = np.linalg.svd(numbers, compute_uv=False)
     if not singular[-1] > 1e-10 * singular[0]:
         raise ModelError(
             "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."

@@ -285,6 +285,31 @@ class Model(Answers, Shown):
             return tangent.acceleration_derivatives(self, q, v, given, parameters, minimal)
         return self._finite("acceleration_derivatives", q, v, u, parameters=parameters)
 
+    def parameter_derivatives(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> Floats:
+        """Derivatives (..., nv, np) of the acceleration by the parameters, in the order of ``parameter_names``; exact.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> length = system.parameter("length", 2.0)
+        >>> system.body("bob", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -length)))
+        >>> system.derive().parameter_derivatives([0.1], [0.0]).round(4)
+        array([[0.2448]])
+        """
+        q, v, u = (
+            self._configuration(q, closed=True, parameters=parameters),
+            self._vector(v, self.nv, "velocity v"),
+            self._inputs(u),
+        )
+        if not self.parameter_names:
+            raise ModelError(
+                f"{self.name!r} has no parameters. Make some with system.parameter(name, value) and use them in its description."
+            )
+        return self._finite("parameter_derivatives", q, v, u, parameters=parameters)
+
     def linearize(
         self,
         q: Array,

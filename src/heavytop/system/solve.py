@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from heavytop._arrays import Array, depends_on, is_symbolic, jacobian, shape, substitute, to_sx
 from heavytop.errors import ModelError
+from heavytop.system.scalar import from_scalars, scalars
 
 
 def symmetric(matrix: Array) -> Array:
@@ -35,6 +38,38 @@ def solve_definite(matrix: Array, right: Array) -> Array:
     rhs = to_sx(right) if is_vector else casadi.densify(_sx(right))
     x = casadi.ldl_solve(rhs, D, LT, permutation)
     return casadi.ArrayInterface(x.T, 1) if is_vector else casadi.ArrayInterface(x, 2)
+
+
+def inverse_definite(matrix: Array) -> Array:
+    """The inverse of a symbolic symmetric positive definite matrix (n, n), by M = L^T D L from the last row on.
+
+    For the mass matrix of a tree no entry that is zero becomes another number (Featherstone 2005).
+    """
+    n = shape(matrix)[0]
+    W = scalars(matrix)
+    L, Y, inverse = (np.zeros((n, n), dtype=object) for _ in range(3))
+    pivots: list[Any] = [0.0] * n
+    for k in reversed(range(n)):
+        pivots[k] = 1.0 / W[k, k]
+        for i in range(k):
+            L[k, i] = W[k, i] * pivots[k]
+        for i in range(k):
+            for j in range(i + 1):
+                W[i, j] = W[i, j] - L[k, i] * W[k, j]
+    for j in range(n):
+        for i in range(j + 1, n):
+            Y[i, j] = -L[i, j] - L[i, j + 1 : i] @ Y[j + 1 : i, j]
+        Y[j, j] = 1.0
+    for i in range(n):
+        weighted = [Y[i, k] * pivots[k] for k in range(i + 1)]
+        for j in range(i, n):
+            inverse[i, j] = inverse[j, i] = sum(w * Y[j, k] for k, w in enumerate(weighted))
+    return from_scalars(inverse)
+
+
+def product(A: Array, B: Array) -> Array:
+    """A @ B of symbolic matrices (n, n), (n, m), whose entries are sums in the order of the columns of A."""
+    return from_scalars(scalars(A) @ scalars(B))
 
 
 def linear_part(expression: Array, variables: Array) -> Array | None:

@@ -16,8 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic, to_sx
-
 Vector = np.ndarray
 """Three scalars, numbers or symbols."""
 Pair = tuple[np.ndarray, np.ndarray]
@@ -214,22 +212,6 @@ def is_zero(x: Any) -> bool:
     return bool(x.is_zero()) if hasattr(x, "is_zero") else x == 0
 
 
-def scalars(x: Array) -> np.ndarray:
-    """An array of numbers or symbols as an array of the same shape of single scalars.
-
-    >>> scalars(np.eye(2))
-    array([[1.0, 0.0],
-           [0.0, 1.0]], dtype=object)
-    """
-    out = np.empty(x.shape, dtype=object)
-    if is_symbolic(x):
-        flat = to_sx(x)
-        out.reshape(-1)[:] = [flat[k] for k in range(flat.shape[0])]
-    else:
-        out.reshape(-1)[:] = np.asarray(x, dtype=float).reshape(-1).tolist()
-    return out
-
-
 def dot(x: Pair, y: Pair) -> Any:
     """Power of a wrench: f . a + n . alpha."""
     return x[0] @ y[0] + x[1] @ y[1]
@@ -243,10 +225,11 @@ def apply(blocks: Blocks, a: Pair) -> Pair:
 
 def scaled(factor: Any, x: Pair) -> Pair:
     """A pair times a scalar."""
-    return _each(x[0], factor), _each(x[1], factor)
+    return times(x[0], factor), times(x[1], factor)
 
 
-def _each(x: Vector, factor: Any) -> Vector:
+def times(x: Vector, factor: Any) -> Vector:
+    """A vector times a scalar."""
     out = np.empty(3, dtype=object)
     out[:] = [entry * factor for entry in x]
     return out

@@ -24,8 +24,10 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, from_columns, jacobian, shape, substitute, symbol, transpose
 from heavytop.errors import ConfigurationError, ModelError, unknown_name
+from heavytop.system.articulated import inverse_dynamics
 from heavytop.system.constraints import loop_rows
 from heavytop.system.elimination import RANK_TOLERANCE
+from heavytop.system.tree_slopes import is_closed_form, rigid_slopes
 
 if TYPE_CHECKING:
     from heavytop.system.expressions import Expressions
@@ -82,7 +84,9 @@ def slopes(e: Expressions) -> dict[str, Array]:
     The rate of delta is dw - gamma(w) delta for the joint velocities w (eq. 2.24, erratum 0.10).
     """
     along, w = _along(e), e.joint_velocity()
-    r = e.inverse_dynamics() - e.dynamics.input_force(e.u)
+    closed = is_closed_form(e.dynamics)  # then the bodies' share is known without differentiation
+    r = inverse_dynamics(e.dynamics, e.a, bodies=False) if closed else e.inverse_dynamics()
+    r = r - e.dynamics.input_force(e.u)
     s = np.zeros(0)
     if e.is_constrained:
         c = e.constrained
@@ -90,6 +94,9 @@ def slopes(e: Expressions) -> dict[str, Array]:
         s = np.matvec(c.Phi, e.a) + concatenate(*(part.bias for part in c.rows))
     turning = transpose(from_columns(*(np.matvec(transpose(g), w) for g in e.coordinates.commutation(e.q))))
     result = {"r_delta": along(r), "r_v": jacobian(r, e.v), "w_delta": along(w) - turning, "w_v": jacobian(w, e.v)}
+    if closed:
+        _, by_delta, by_v = rigid_slopes(e.dynamics, e.a)
+        result |= {"r_delta": result["r_delta"] + by_delta, "r_v": result["r_v"] + by_v}
     if not e.is_constrained:
         return result | {"s_delta": np.zeros((0, e.coordinates.nv)), "s_v": np.zeros((0, e.nv))}
     return result | {"s_delta": along(s), "s_v": jacobian(s, e.v)}

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -41,10 +43,13 @@ class MuJoCo(Peer):
         mujoco: Any = importlib.import_module("mujoco")
         file = case.scratch / f"{case.file.stem}.xml"
         case.model.to_mjcf(file)
+        added = _with_possible_inertias(file)
         try:
             model = mujoco.MjModel.from_xml_path(str(file))
         except ValueError as error:
             raise ModelError(str(error)) from None
+        for name, moment in added.items():
+            model.body(name).inertia -= moment
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
         data = mujoco.MjData(model)
         state = conventions.to_mujoco(case.model, case.q[:AGREE], case.v[:AGREE], force=case.forces[:AGREE], peer=model)
@@ -67,6 +72,28 @@ class MuJoCo(Peer):
         """``mujoco.rollout`` on one thread; the states of all steps are recorded, as it always does."""
         rollout = Rollout(craft, q, v, u, step, steps)
         return Trial((rollout.run()[:, :3],), rollout.run, len(q) * steps)
+
+
+def _with_possible_inertias(file: Path) -> dict[str, float]:
+    """Body -> c of those whose moments J MuJoCo refuses, which are J + c 1 in the file now; the principal axes stay, c is taken off again."""
+    tree = ElementTree.parse(file)
+    added = {}
+    for body in tree.iter("body"):
+        given = body.find("inertial")
+        if given is None:
+            continue
+        xx, yy, zz, xy, xz, yz = (
+            *(float(x) for x in (given.get("fullinertia") or given.get("diaginertia") or "0 0 0").split()),
+            *(0.0,) * 3,
+        )[:6]
+        least, middle, most = np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        if least <= 1e-9 * most or least + middle <= (1 + 1e-9) * most:
+            c = 2 * max(most - least - middle, -least, 0.1 * most, 1e-3)
+            added[body.get("name") or ""] = c
+            given.attrib.pop("diaginertia", None)
+            given.set("fullinertia", " ".join(f"{x:.17g}" for x in (xx + c, yy + c, zz + c, xy, xz, yz)))
+    tree.write(file)
+    return added
 
 
 class MuJoCoTree:

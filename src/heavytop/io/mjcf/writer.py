@@ -192,7 +192,10 @@ class MjcfWriter:
             made = section.add(
                 kind, name=tendon.name, stiffness=numbers(tendon.stiffness), damping=numbers(tendon.damping)
             )
-            made.attributes["springlength"] = numbers(tendon.rest)
+            low, high = tendon.rest
+            if low == high == -1.0:  # means "relaxed" there
+                high = float(np.nextafter(high, 0.0))
+            made.attributes["springlength"] = numbers([low, high])
             for k in range(len(tendon.path)):
                 made.add("site", site=f"{tendon.name}.{k}")
             for joint, coefficient in tendon.terms:
