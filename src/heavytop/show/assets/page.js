@@ -204,7 +204,7 @@ const main = async () => {
     byId("message").hidden = true;
     stage.paint(theme());
     // K3D draws its objects once more a little later, in the colours of the file: they are painted again, and only then shown
-    for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); update(); byId("canvas").classList.remove("waiting"); }, wait);
+    for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); byId("canvas").classList.remove("waiting"); }, wait);
     const close = scene.view.radius > 10 * scene.view.body;
     update();
     camera(close ? "follow" : "overview");
