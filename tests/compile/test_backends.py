@@ -81,6 +81,25 @@ def test_the_test_can_fail(tmp_path):
     assert done.returncode != 0
 
 
+@needs_gcc
+def test_the_test_allows_what_the_last_bits_of_its_inputs_do(tmp_path):
+    nearly_equal = np.array([[1.0, 1.0 + 3e-9], [0.7, 0.7 - 1e-9]])
+    steep = trace(lambda x: 1e7 * (x[0] - x[1]), {"x": (2,)}, name="steep")
+    jump = trace(lambda x: np.where(x > 1.0, 1.0, 0.0), {"x": ()}, name="jump")
+    export_c(tmp_path, {"steep": steep, "jump": jump}, vectors={"steep": [nearly_equal], "jump": [np.array([1.0])]})
+    text = check(tmp_path)
+    allowed = [float(line.split("(allowed ")[1].rstrip(")")) for line in text.splitlines() if "(allowed" in line]
+    assert 1e7 * np.finfo(float).eps < allowed[0] < 1e3 * 1e7 * np.finfo(float).eps
+    assert allowed[1] == 1e-6  # and never more
+    export_c(tmp_path, {"steep": steep}, vectors={"steep": [nearly_equal]}, tolerance=1e-13)
+    assert "(allowed 1e-13)" in check(tmp_path)
+    source = tmp_path / "model.c"
+    source.write_text(source.read_text().replace("10000000", "10001000"))
+    export_c(tmp_path / "again", {"steep": steep}, vectors={"steep": [nearly_equal]})
+    shutil.copy(source, tmp_path / "again" / "model.c")
+    assert subprocess.run(["make", "-C", str(tmp_path / "again"), "test"], capture_output=True).returncode != 0
+
+
 def test_existing_files(tmp_path):
     f = {"f": trace(lambda x: 2 * x, {"x": (2,)}, name="f")}
     (tmp_path / "Makefile").write_text("all:\n\ttrue\n")
