@@ -112,7 +112,7 @@ def desired_inertia(law: Law, q: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["particle", "body"])
 @pytest.mark.parametrize("metric", ["prototype", "model"])
 def test_fully_actuated_closed_loop_is_the_prototype_in_what_the_loop_leaves(kind: str, metric: str) -> None:
-    """T^T (Mbar a + cbar) = 0 with cbar from the law of the open chain and T from the rows of the loop."""
+    """T^T (M_bar a + c_bar) = 0 with c_bar from the law of the open chain and T from the rows of the loop."""
     motors = ("left", "right")
     law, free = law_of(kind, motors, metric), law_of(kind, ("left", "left_link", "right", "right_link"), closed=False)
     model = law.model
@@ -263,7 +263,7 @@ def _joint_acceleration(
 @pytest.mark.parametrize("kind", ["particle", "body"])
 @pytest.mark.parametrize("basis", [None, "rear", "front"])
 def test_fully_actuated_rolling_is_the_prototype_in_what_rolling_leaves(kind: str, basis: str | None) -> None:
-    """T^T Mbar (a - a_d) = 0 with a_d of the car that may slide, and T from the formulas of rolling, not from the model."""
+    """T^T M_bar (a - a_d) = 0 with a_d of the car that may slide, and T from the formulas of rolling, not from the model."""
     free = System(gravity=(0.0, 0.0, 0.0), name="sliding car")
     free.body("chassis", joint=Planar(), inertia=OTHER)
     free.body("front", parent="chassis", at=(2.5, 0.0, 0.0), joint=Revolute("z"), inertia=OTHER)

@@ -127,8 +127,8 @@ def test_every_loss_of_rank_that_a_search_finds_is_told_and_bounded(build: Calla
             assert np.all(np.isfinite(u))
             rate = model.evaluate("acceleration", q, v, np.zeros(model.nu))
             J = {b: model.jacobian("world", b, q) for b in law.prototype.inertia}
-            Mbar = sum(J[b].T @ m.matrix @ J[b] for b, m in law.prototype.inertia.items())
-            error = np.sqrt((told["a_d"] - rate) @ Mbar @ (told["a_d"] - rate))
+            M_bar = sum(J[b].T @ m.matrix @ J[b] for b, m in law.prototype.inertia.items())
+            error = np.sqrt((told["a_d"] - rate) @ M_bar @ (told["a_d"] - rate))
             assert law.rank is not None
             assert np.sqrt(u @ law.rank.usual @ u) <= WORST * np.sqrt(model.nu) * error * (1 + 1e-6)
         names = law.lost_directions(closed(law, best))

@@ -301,7 +301,7 @@ def test_prototype_of_an_unknown_body(lab) -> None:
 def test_singular_prototype_inertia(lab) -> None:
     craft = lab.vehicle("quadcopter")
     flat = Prototype({"hull": Inertia(1.0)}, craft.prototype.damping, craft.prototype.stiffness)
-    with pytest.raises(ControlError, match=r"inertia Mbar must be positive definite.*'hull.omega"):
+    with pytest.raises(ControlError, match=r"inertia M_bar must be positive definite.*'hull.omega"):
         energy_law(craft.model, flat)
 
 

@@ -39,7 +39,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-FIRST = """\
+_FIRST = """\
 heavytop derives, simulates, plans and controls rigid-body systems. Try
 
   heavytop fly                                    a quadcopter flies a looping; its page opens in 3-D
@@ -69,7 +69,7 @@ def main(
     0
     """
     if context.invoked_subcommand is None:
-        typer.echo(FIRST)
+        typer.echo(_FIRST)
 
 
 for command in COMMANDS:

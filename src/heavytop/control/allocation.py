@@ -3,7 +3,7 @@
 Among all accelerations ``a = M^-1 (B u - b)`` the inputs can produce, take the one nearest to the desired one in the metric of the
 prototype (docs/control/laws.md):
 
-    u = (N^T Mbar N)^-1 N^T (Mbar M^-1 b - cbar),    N = M^-1 B.
+    u = (N^T M_bar N)^-1 N^T (M_bar M^-1 b - c_bar),    N = M^-1 B.
 
 With limits the nearest admissible u is found by looking at every set of inputs that may sit on a limit: exact, without iterations,
 and therefore fit for straight-line native code. Beyond a few inputs a fixed number of active-set steps does (:mod:`.bounded`).
@@ -90,7 +90,7 @@ class Projection:
 
     terms: LawTerms
     bias: Array
-    """cbar (nv,) of the law."""
+    """c_bar (nv,) of the law."""
     metric_of: str = "prototype"
     """Whose masses measure the distance of accelerations: "prototype" or "model"."""
     rank: InputRank | None = None
@@ -110,25 +110,25 @@ class Projection:
         return self.terms.mass_matrix if self.metric_of == "prototype" else self.terms.dynamics.mass_matrix
 
     def metric(self, N: Array) -> Array:
-        """H = N^T Mbar N (nu, nu)."""
+        """H = N^T M_bar N (nu, nu)."""
         return symmetric(transpose(N) @ self.measure @ N)
 
     def unlimited(self, N: Array) -> Array:
         """u (nu,) without limits."""
-        d, Mbar, H = self.terms.dynamics, self.measure, self.metric(N)
+        d, M_bar, H = self.terms.dynamics, self.measure, self.metric(N)
         if self.terms.actual.is_constrained:
-            drift = -np.matvec(Mbar, self.terms.actual.constrained.passive_acceleration())
+            drift = -np.matvec(M_bar, self.terms.actual.constrained.passive_acceleration())
         else:
-            drift = np.matvec(Mbar, solve_definite(d.mass_matrix, d.passive_force))
+            drift = np.matvec(M_bar, solve_definite(d.mass_matrix, d.passive_force))
         if self.metric_of == "prototype":
             wanted = -self.bias
         else:
-            wanted = np.matvec(Mbar, self.desired_acceleration())
+            wanted = np.matvec(M_bar, self.desired_acceleration())
         g = np.matvec(transpose(N), drift + wanted)
         return solve_definite(H, g) if self.rank is None else self.rank.solve(H, g)
 
     def desired_acceleration(self) -> Array:
-        """a_d (nv,): what the prototype would do, -Mbar^-1 cbar, and with constraints the nearest to it that keeps them."""
+        """a_d (nv,): what the prototype would do, -M_bar^-1 c_bar, and with constraints the nearest to it that keeps them."""
         a = solve_definite(self.terms.mass_matrix, -self.bias)
         return self.terms.kept_acceleration(a) if self.terms.actual.is_constrained else a
 

@@ -1,7 +1,7 @@
 """The body-based law: the error pose of every body moves like a free rigid body with springs and dampers.
 
 With E = G^-1 G_R the twist of the error is ``xi_E = xi - Ad_E xi_R``, and it shall obey
-``Mbar xi_E' - ad(xi_E)^T Mbar xi_E + Dbar xi_E + vee2((I - E) Kbar') = 0`` (docs/control/laws.md).
+``M_bar xi_E' - ad(xi_E)^T M_bar xi_E + D_bar xi_E + vee2((I - E) K_bar') = 0`` (docs/control/laws.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def error_twist(t: Term) -> tuple[Array, Array]:
 
 
 def body_bias(terms: LawTerms) -> Array:
-    """cbar (nv,) of the body-based law."""
+    """c_bar (nv,) of the body-based law."""
     total = terms.stiffness_force
     for t in terms.inertias:
         xi_E, carried = error_twist(t)
@@ -35,7 +35,7 @@ def body_bias(terms: LawTerms) -> Array:
 
 
 def body_energy(terms: LawTerms) -> Array:
-    """W = sum_b xi_E^T Mbar xi_E / 2 + Vbar, in J."""
+    """W = sum_b xi_E^T M_bar xi_E / 2 + V_bar, in J."""
     total = terms.stiffness_energy
     for t in terms.inertias:
         xi_E, _ = error_twist(t)
@@ -44,7 +44,7 @@ def body_energy(terms: LawTerms) -> Array:
 
 
 def body_dissipation(terms: LawTerms) -> Array:
-    """sum_ab xi_E^T Dbar xi_E, in W."""
+    """sum_ab xi_E^T D_bar xi_E, in W."""
     total = 0.0
     for t in terms.dampings:
         xi_E, _ = error_twist(t)

@@ -26,18 +26,18 @@ def check_law(law: Law) -> InputRank:
     s, projection = law.terms, law.projection
     H = projection.metric(projection.directions)
     outputs = {
-        "Mbar": s.mass_matrix,
-        "Dbar": s.damping_matrix,
-        "Kbar": s.stiffness_matrix,
+        "M_bar": s.mass_matrix,
+        "D_bar": s.damping_matrix,
+        "K_bar": s.stiffness_matrix,
         "H": H,
         "pivots": pivots(H),
         "B": s.dynamics.input_matrix,
     }
     traced = trace_of("check", {"q": s.actual.q, "p": s.actual.p}, outputs)
     values = dict(zip(outputs, traced(s.samples, model.parameter_vector()), strict=True))
-    _positive(values["Mbar"], "inertia Mbar", model.v_names, strict=True)
-    _positive(values["Dbar"], "damping Dbar", model.v_names, strict=False)
-    _positive(values["Kbar"], "stiffness Kbar", model.v_names, strict=False)
+    _positive(values["M_bar"], "inertia M_bar", model.v_names, strict=True)
+    _positive(values["D_bar"], "damping D_bar", model.v_names, strict=False)
+    _positive(values["K_bar"], "stiffness K_bar", model.v_names, strict=False)
     _moves(law, values["H"])
     if law.limits is not None and not model.is_constrained:
         _rest_within_limits(law, values["B"][0])

@@ -75,10 +75,13 @@ class ComputedTorque(FeedbackLaw):
 
 
 def least_distance(matrix: Array) -> Array:
-    """The least distance of a row of a matrix (n, n) from the span of the rows before it, by Gram and Schmidt; 0 if it is singular.
+    """The least distance of a row of a matrix (n, n) from the span of the rows before it, by Gram and Schmidt; 0 up to rounding if it is
+    singular.
 
     >>> float(least_distance(np.array([[2.0, 0.0], [1.0, 3.0]])))
     2.0
+    >>> bool(least_distance(np.array([[1.0, 1.0], [1.0, 1.0]])) < 1e-15)
+    True
     """
     directions: list[Array] = []
     least: Array = np.asarray(np.inf)

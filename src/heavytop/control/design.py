@@ -263,20 +263,20 @@ class _Problem:
         return slopes
 
     def _sums(self, x: Floats) -> tuple[Floats, Floats]:
-        """Mbar (nv, nv) and C (nv, nx)."""
-        Mbar, bias = self.fixed, self.fixed_bias
+        """M_bar (nv, nv) and C (nv, nx)."""
+        M_bar, bias = self.fixed, self.fixed_bias
         for k, row in enumerate(self.distributions(x)):
             for i, (t, c, S) in enumerate(row):
                 J, X = self.jacobians[i], _matrix(t, so3.wed(c), S)
                 bias = bias + J.T @ se3.vee2(self.seen[k, i] @ moments_of(X)).T
                 if k == 0:
-                    Mbar = Mbar + J.T @ X @ J
-        return Mbar, bias
+                    M_bar = M_bar + J.T @ X @ J
+        return M_bar, bias
 
     def gain(self, x: Floats) -> tuple[Floats, Floats]:
-        """F and Mbar."""
-        Mbar, bias = self._sums(x)
-        return self.loop.gain(Mbar, bias), Mbar
+        """F and M_bar."""
+        M_bar, bias = self._sums(x)
+        return self.loop.gain(M_bar, bias), M_bar
 
     def closed(self, x: Floats) -> Floats:
         """A + B F in the deviations that the inputs reach."""
@@ -300,11 +300,11 @@ class _Problem:
     def jacobian(self, x: Floats, start: Floats, far: bool, stay: float) -> Floats:
         """Derivative of the residual: d log p = -tr((s - A)^-1 dA) and H dF = -N^T (dMbar (a_x + N F) + dC)."""
         loop, points = self.loop, self.far if far else self.near
-        F, Mbar = self.gain(x)
+        F, M_bar = self.gain(x)
         Q, N = loop.reached, loop.directions
         closed = Q.T @ (loop.A + loop.B @ F) @ Q
         solved = np.linalg.solve(points[:, None, None] * np.eye(len(closed)) - closed, Q.T @ loop.B + 0j)
-        Y = Q @ solved @ (np.linalg.pinv(N.T @ Mbar @ N, rcond=1e-12, hermitian=True) @ N.T)  # (m, nx, nv)
+        Y = Q @ solved @ (np.linalg.pinv(N.T @ M_bar @ N, rcond=1e-12, hermitian=True) @ N.T)  # (m, nx, nv)
         slope = np.empty((len(points), 3, self.count, NUMBERS), dtype=complex)
         for i, J in enumerate(self.jacobians):
             back = Y @ J.T  # (m, nx, 6)

@@ -3,10 +3,10 @@
 With a transport Q the velocity error is ``v_e = v - Q v_R``. The law is Lagrange's with the Levi-Civita derivative of the prototype's
 metric along the actual motion (docs/control/laws.md):
 
-    cbar = sum_b J^T (Mbar_b (d/dt(J) v_e - J d/dt(Q v_R)) + vee2(wed(J v) wed(J v_e) Mbar_b')) + Dbar v_e + grad Vbar.
+    c_bar = sum_b J^T (M_bar_b (d/dt(J) v_e - J d/dt(Q v_R)) + vee2(wed(J v) wed(J v_e) M_bar_b')) + D_bar v_e + grad V_bar.
 
 The transport comes from blocks with a group structure: points (R^3), attitudes (SO(3)), poses (SE(3)) and joint displacements. Where
-the springs of the prototype act on the same blocks, ``W = v_e^T Mbar v_e / 2 + Vbar`` obeys ``W' = -v_e^T Dbar v_e`` exactly.
+the springs of the prototype act on the same blocks, ``W = v_e^T M_bar v_e / 2 + V_bar`` obeys ``W' = -v_e^T D_bar v_e`` exactly.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class Transport:
 
     @cached_property
     def bias(self) -> Array:
-        """cbar (nv,) of the energy-based law."""
+        """c_bar (nv,) of the energy-based law."""
         s, rate = self.terms, self.terms.actual.kinematics.rate
         total = s.stiffness_force + np.matvec(s.damping_matrix, self.error)
         for t in s.inertias:
@@ -274,18 +274,18 @@ class Transport:
 
     @cached_property
     def energy(self) -> Array:
-        """W = v_e^T Mbar v_e / 2 + Vbar, in J."""
+        """W = v_e^T M_bar v_e / 2 + V_bar, in J."""
         inertia = 0.5 * np.vecdot(self.error, np.matvec(self.terms.mass_matrix, self.error))
         return inertia + self.terms.stiffness_energy
 
     @cached_property
     def dissipation(self) -> Array:
-        """v_e^T Dbar v_e, in W."""
+        """v_e^T D_bar v_e, in W."""
         return np.vecdot(self.error, np.matvec(self.terms.damping_matrix, self.error))
 
     @cached_property
     def defect(self) -> Array:
-        """delta = v_R . grad_R Vbar + (Q v_R) . grad Vbar, in W: zero where transport and springs are compatible."""
+        """delta = v_R . grad_R V_bar + (Q v_R) . grad V_bar, in W: zero where transport and springs are compatible."""
         s = self.terms
         along_reference = directional(s.stiffness_energy, s.desired.q, s.desired.kinematics.rate)
         return along_reference + np.vecdot(self.carried, s.stiffness_force)

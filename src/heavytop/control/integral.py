@@ -72,7 +72,7 @@ class Integral:
         return 3 * bool(self.gain) + len(self.axes)
 
     def force_and_rate(self, terms: LawTerms, z: Array) -> tuple[Array, Array]:
-        """Generalised force (nv,) that joins cbar, and the rate (size,) of the states ``z``."""
+        """Generalised force (nv,) that joins c_bar, and the rate (size,) of the states ``z``."""
         stiffness = terms.prototype.stiffness.get((self.relative_to, self.body))
         center = np.zeros(3) if stiffness is None else stiffness.center
         t = terms.term(self.relative_to, self.body, stiffness or Stiffness())

@@ -1,7 +1,7 @@
 """The symbols a law is made of: the actual motion, the reference motion and the prototype's moments along them.
 
-All laws yield a prototype equation ``Mbar(q) a + cbar(q, v, reference) = 0`` with the same ``Mbar = sum_b J_b^T Mbar_b J_b``;
-they differ in ``cbar``.
+All laws yield a prototype equation ``M_bar(q) a + c_bar(q, v, reference) = 0`` with the same ``M_bar = sum_b J_b^T M_bar_b J_b``;
+they differ in ``c_bar``.
 """
 
 from __future__ import annotations
@@ -125,19 +125,19 @@ class LawTerms:
 
     @cached_property
     def mass_matrix(self) -> Array:
-        """Mbar = sum_b J^T Mbar_b J (nv, nv)."""
+        """M_bar = sum_b J^T M_bar_b J (nv, nv)."""
         return quadratic(self.inertias, self.nv)
 
     # --- constraints: what is nearest to a wish in the metric of the prototype and keeps them -----------------------------------
 
     @cached_property
     def _release(self) -> Array:
-        """Mbar^-1 Phi^T (nv, m)."""
+        """M_bar^-1 Phi^T (nv, m)."""
         return sparse(solve_definite(self.mass_matrix, transpose(self.actual.constrained.Phi)))
 
     @cached_property
     def _compliance(self) -> SparseLDL:
-        """Guarded factorisation of Phi Mbar^-1 Phi^T."""
+        """Guarded factorisation of Phi M_bar^-1 Phi^T."""
         constrained = self.actual.constrained
         return SparseLDL(constrained.Phi @ self._release, constrained.groups)
 
@@ -153,17 +153,17 @@ class LawTerms:
 
     @cached_property
     def damping_matrix(self) -> Array:
-        """Dbar = sum_ab J^T Dbar_ab J (nv, nv)."""
+        """D_bar = sum_ab J^T D_bar_ab J (nv, nv)."""
         return quadratic(self.dampings, self.nv)
 
     @cached_property
     def stiffness_matrix(self) -> Array:
-        """Kbar = sum_ab J^T Kbar_ab J (nv, nv): the Hessian of Vbar on the reference."""
+        """K_bar = sum_ab J^T K_bar_ab J (nv, nv): the Hessian of V_bar on the reference."""
         return quadratic(self.stiffnesses, self.nv)
 
     @cached_property
     def stiffness_force(self) -> Array:
-        """grad Vbar = sum_ab J^T vee2((I - E) Kbar') (nv,)."""
+        """grad V_bar = sum_ab J^T vee2((I - E) K_bar') (nv,)."""
         total = np.zeros(self.nv)
         for t in self.stiffnesses:
             total = total + t.generalised(error_wrench(t.moments, t.error))
@@ -171,7 +171,7 @@ class LawTerms:
 
     @cached_property
     def stiffness_energy(self) -> Array:
-        """Vbar = 1/2 sum_ab tr((G - G_R) Kbar' (G - G_R)^T), in J."""
+        """V_bar = 1/2 sum_ab tr((G - G_R) K_bar' (G - G_R)^T), in J."""
         total = 0.0
         for t in self.stiffnesses:
             total = total + stiffness_energy(t.moments, t.motion.pose, t.reference.pose)

@@ -14,7 +14,7 @@ from heavytop.geometry import se3
 
 
 def particle_bias(terms: LawTerms) -> Array:
-    """cbar (nv,) of the particle-based law."""
+    """c_bar (nv,) of the particle-based law."""
     total = terms.stiffness_force
     for t in terms.inertias:
         xi, xi_R = se3.wed(t.motion.twist), se3.wed(t.reference.twist)
@@ -28,7 +28,7 @@ def particle_bias(terms: LawTerms) -> Array:
 
 
 def particle_energy(terms: LawTerms) -> Array:
-    """W = sum_p mbar_p |r' - r_R'|^2 / 2 + Vbar, in J: it decreases by the damping while the reference does not rotate."""
+    """W = sum_p mbar_p |r' - r_R'|^2 / 2 + V_bar, in J: it decreases by the damping while the reference does not rotate."""
     total = terms.stiffness_energy
     for t in terms.inertias:
         velocity = t.motion.pose @ se3.wed(t.motion.twist) - t.reference.pose @ se3.wed(t.reference.twist)

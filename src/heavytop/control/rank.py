@@ -1,6 +1,6 @@
 """Inputs that depend on each other, always or somewhere: a smooth weighted pseudo-inverse that knows the scale of the model.
 
-The inputs of least deviation solve ``H u = g`` with ``H = N^T Mbar N`` and g in the range of H. Where H loses rank the least u is wanted, and
+The inputs of least deviation solve ``H u = g`` with ``H = N^T M_bar N`` and g in the range of H. Where H loses rank the least u is wanted, and
 near such a place no u that grows without bound. Both give Tikhonov's regularisation, iterated so that it is exact where H is regular:
 
     u_0 = 0,     u_k+1 = u_k + (H + eps R)^-1 (g - H u_k),     k < STEPS.

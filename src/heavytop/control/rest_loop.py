@@ -1,9 +1,9 @@
 """Plant and prototype about rest or a steady motion, to first order and in numbers: the poles of a law before it is used.
 
 In the minimal tangent coordinates x = (xi, eta) of the plant, ``x' = A x + B u`` and its acceleration is ``a = a_x x + N u``. At rest the
-prototype equation of every law is ``Mbar a + C x = 0`` to first order with ``C x = Dbar v + Kbar delta``, whence with H = N^T Mbar N
+prototype equation of every law is ``M_bar a + C x = 0`` to first order with ``C x = D_bar v + K_bar delta``, whence with H = N^T M_bar N
 
-    u = -H^+ N^T (Mbar a_x + C) x.
+    u = -H^+ N^T (M_bar a_x + C) x.
 
 About a steady motion (a car at speed: the velocity coordinates are constant) C is that of the particle-based law, see :mod:`.deviations`.
 
@@ -161,7 +161,7 @@ class RestLoop:
         return self.shift(pair) @ self.joint_rows
 
     def mass_matrix(self, inertia: Mapping[str, Moments]) -> Floats:
-        """sum J^T Mbar J (nv, nv)."""
+        """sum J^T M_bar J (nv, nv)."""
         total = np.zeros((self.model.nv, self.model.nv))
         for body, moments in inertia.items():
             J = self.jacobian((WORLD, body))
@@ -177,22 +177,22 @@ class RestLoop:
         return total
 
     def matrices(self, prototype: Prototype) -> tuple[Floats, Floats]:
-        """Mbar (nv, nv) and C (nv, nx) of a prototype."""
+        """M_bar (nv, nv) and C (nv, nx) of a prototype."""
         bias = self.bias(prototype.damping, "velocity") + self.bias(prototype.stiffness, "place")
         if np.any(self.v):
             bias = bias + self.bias({(WORLD, b): m for b, m in prototype.inertia.items()}, "acceleration")
         return self.mass_matrix(prototype.inertia), bias
 
-    def gain(self, Mbar: Floats, C: Floats, metric: str = "prototype") -> Floats:
+    def gain(self, M_bar: Floats, C: Floats, metric: str = "prototype") -> Floats:
         """F (nu, nx) of the law's u = u_0 + F x."""
-        N, left = self.directions, Mbar @ self.by_x + C
+        N, left = self.directions, M_bar @ self.by_x + C
         if metric == "model":
             M = self.model.traced("mass_matrix")(self.q, self.model.parameter_vector())[0]
             T = self.tangent
             # a_x less the acceleration nearest to the prototype's that keeps the constraints
-            off = T @ np.linalg.solve(T.T @ Mbar @ T, T.T @ left)
+            off = T @ np.linalg.solve(T.T @ M_bar @ T, T.T @ left)
             return -np.linalg.pinv(N.T @ M @ N, rcond=1e-12, hermitian=True) @ (N.T @ M @ off)
-        return -np.linalg.pinv(N.T @ Mbar @ N, rcond=1e-12, hermitian=True) @ (N.T @ left)
+        return -np.linalg.pinv(N.T @ M_bar @ N, rcond=1e-12, hermitian=True) @ (N.T @ left)
 
     def poles(self, prototype: Prototype, metric: str = "prototype") -> np.ndarray:
         """Poles (nx,) of a law of this prototype, without its limits and integrals, slowest first."""

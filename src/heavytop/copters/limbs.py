@@ -94,10 +94,10 @@ class Limb:
             object.__setattr__(self, "inertia", Inertia(self.mass, com=0.5 * tip, moment_at_com=rod))
 
     @property
-    def rate(self) -> float:
+    def control_frequency(self) -> float:
         """Frequency of the control of the joint, rad/s: the given one or the default.
 
-        >>> round(Limb("camera", 0.08, tip=(0.03, 0.0, 0.0)).rate, 1)
+        >>> round(Limb("camera", 0.08, tip=(0.03, 0.0, 0.0)).control_frequency, 1)
         21.9
         """
         if self.frequency is not None:
@@ -147,7 +147,7 @@ def limb_prototype(base: Prototype, limbs: Sequence[Limb]) -> Prototype:
     inertia, damping, stiffness = dict(base.inertia), dict(base.damping), dict(base.stiffness)
     zero = (0.0, 0.0, 0.0)
     for limb in limbs:
-        w, pair = limb.rate, (limb.parent, limb.name)
+        w, pair = limb.control_frequency, (limb.parent, limb.name)
         total, turn = (LIGHT, 0.0) if limb.joint.kind == "prismatic" else (0.0, LIGHT)
         inertia[limb.name] = DesiredInertia(total, zero, (max(turn, 1e-9),) * 3)
         damping[pair] = DesiredDamping(2 * limb.damping * w * total, zero, (2 * limb.damping * w * turn,) * 3)

@@ -227,10 +227,11 @@ def _limbs(checker: _Checker, given: list[Mapping[str, Any]]) -> list[Limb]:
         joint = Prismatic(v["axis"]) if v["slides"] else Revolute(v["axis"])
         path = _swinging(v["angle"], v["swing"], v["period"]) if v["swing"] else v["angle"]
         kept = {key: v[key] for key in ("tip", "parent", "at", "force", "frequency")}
+        known = {"hull", *(limb.name for limb in found)}
         try:
             found = list(check_limbs([*found, Limb(v["name"], v["mass"], joint=joint, path=path, **kept)]))
         except HeavytopError as error:
-            raise checker.fail(("limb", k, "parent" if "parent" in str(error) else "name"), str(error)) from None
+            raise checker.fail(("limb", k, "name" if v["parent"] in known else "parent"), str(error)) from None
     return found
 
 
