@@ -112,7 +112,7 @@ def _scene(flight: Flight, keep: np.ndarray) -> Scene:
         at, wanted = flight.pose(limb.name)[keep], flight.pose(limb.name, desired=True)[keep]
         bodies[limb.name], ghosts[limb.name] = Body(link(limb.tip), at), Body(link(limb.tip), wanted)
         if all(other.parent != limb.name for other in limbs):
-            role = f"path {1 + len(trails) % 7}"
+            role = f"path {4 + (len(trails) - 2) % 4}"  # blue, vermilion, green and purple are taken
             trails[f"tip of {limb.name}"] = Trail(at[:, :3, 3] + at[:, :3, :3] @ limb.tip, role=role)
     lowest = min(float(np.min(poses[:, 2, 3])), float(np.min(ghost[:, 2, 3])))
     below = shape.load.cable + shape.load.size if shape.load is not None else 0.0
