@@ -44,6 +44,7 @@ def test_default_is_a_looping_in_the_working_folder(tmp_path: Path, monkeypatch:
         (("quadcopter", "lop"), "unknown maneuver 'lop'"),
         (("quadcopter", "hover-roll"), "cannot fly 'hover-roll'"),
         (("quadcopter", "hover", "--law", "none"), "unknown law 'none'"),
+        (("quadcopter", "hover", "--law", "robst"), "Did you mean 'robust'"),
         (("quadcopter", "--out", "/nowhere/at/all/a.html"), "does not exist"),
     ],
 )

@@ -29,6 +29,9 @@ from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.system.model import Model
 
 SETTLED, LONGEST = 1e-10, 100_000
+BALANCED = 1e-6
+"""Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs."""
+
 MARGIN = 1e-10
 """Distance from the unit circle that all modes of a regulated step must have."""
 
@@ -192,8 +195,8 @@ def lqr(
     Parameters
     ----------
     model : of the plant.
-    reference : a feasible motion (``plan.reference``), or a configuration (nq,) in balance.
-    weights : of deviations. final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
+    reference : a feasible motion (``plan.reference``), or a configuration (nq,) that inputs within the limits can hold.
+    weights : of deviations and inputs, ``Weights(places=, speeds=, inputs=)``. final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
     inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
     limits : of the inputs, pair or :class:`.Limits`; the input is cut off there.
     step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
@@ -226,6 +229,7 @@ def lqr(
     bounds = None if limits is None else (limits if isinstance(limits, Limits) else Limits(*limits)).bounds(model)
     if constant:
         q, v, _ = reference(times)
+        _check_balance(model, q[0], v[0], given(times)[0], bounds)
         P, K = _settled(MinimalSteps(model, q, v), A[0], B[0], Q, R)
         return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
     q, v, _ = reference(times)
@@ -244,6 +248,25 @@ def lqr(
     gains.reverse()
     costs.reverse()
     return LinearQuadratic(model, reference, times, np.array([*gains, gains[-1]]), np.array(costs), given, bounds)
+
+
+def _check_balance(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray, bounds: Any) -> None:
+    """A set point must stay where it is with the inputs u (nu,), within the bounds of the inputs."""
+    left, falling = model.acceleration(q, v, u), model.acceleration(q, v)
+    worst = int(np.argmax(np.abs(left)))
+    if not abs(left[worst]) <= BALANCED * max(1.0, float(np.max(np.abs(falling)))):
+        raise ControlError(
+            f"the set point of {model.name!r} is not in balance: no input keeps {model.v_names[worst]!r} from accelerating by "
+            f"{left[worst]:.4g}. control.equilibrium(model, q) finds a configuration near it that can be held."
+        )
+    if bounds is not None:
+        beyond = np.maximum(bounds[0] - u, u - bounds[1])
+        most = int(np.argmax(beyond))
+        if beyond[most] > BALANCED * max(1.0, abs(float(u[most]))):
+            raise ControlError(
+                f"to hold the set point of {model.name!r} the input {model.u_names[most]!r} must be {u[most]:.4g}, which its limits "
+                f"({bounds[0][most]:g} to {bounds[1][most]:g}) do not allow. Choose another set point or wider limits."
+            )
 
 
 def _settled(

@@ -18,8 +18,8 @@ from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.robust import TYPICAL_SENSORS, agile_law, robust_controller
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
-from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import ControlError, HeavytopError
+from heavytop.copters.vehicle import LAWS, Vehicle
+from heavytop.errors import ControlError, HeavytopError, unknown_name
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.outcome import Ending, Outcome
@@ -257,6 +257,8 @@ def fly(
     np.True_
     """
     say = tell or (lambda _: None)
+    if law not in (*LAWS, ROBUST):
+        raise unknown_name("law", law, (*LAWS, ROBUST))
     conditions = Conditions(wind, noise, payload, seed, delay)
     if isinstance(maneuver, str):
         say(f"planning {maneuver}")

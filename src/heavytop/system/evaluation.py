@@ -149,9 +149,14 @@ class Evaluation(Inside, Unchanging, Lasting):
         """The configuration of no displacement (nq,)."""
         return self.coordinates.neutral()
 
-    def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
-        """Random configurations (*shape, nq); ``rng`` is a generator or a seed."""
-        return self.coordinates.random(rng, shape)
+    def random(self, rng: Seed = None, shape: int | tuple[int, ...] = ()) -> Floats:
+        """Random configurations (*shape, nq); ``rng`` is a generator or a seed, ``shape`` the batch or its length.
+
+        >>> import heavytop as ht
+        >>> ht.library.quadcopter().derive().random(0, 100).shape
+        (100, 12)
+        """
+        return self.coordinates.random(rng, (shape,) if isinstance(shape, int) else shape)
 
     # --- evaluation -------------------------------------------------------------------------------------------------------
 

@@ -324,6 +324,7 @@ class Model(Answers, Shown):
         ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
         no spurious states. With loops, velocity constraints or a basis x = (xi, eta) are the deviations of independent coordinates and
         velocities: :meth:`minimal_tangent` tells which, and what they mean for all others. ``independent`` names joints to choose.
+        Without ``v`` and ``u`` they are zero: about an arm that motors hold, give the inputs that hold it, ``u=control.equilibrium(model, q).u``.
 
         Returns
         -------
