@@ -71,11 +71,15 @@ def test_set_points_that_cannot_be_held_are_refused(cart: ht.Model) -> None:
     with pytest.raises(ControlError, match=r"not in balance: no input keeps 'theta.rate' from accelerating by"):
         control.lqr(cart, [0.0, 0.5])
     system = ht.System()
-    system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.01, 0.01, 0.01)))
+    system.body(
+        "arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.01, 0.01, 0.01))
+    )
     system.input("motor", ht.JointForce("arm"))
     arm = system.derive()
     assert control.lqr(arm, [0.3], limits=(-5.0, 5.0)).gains.shape == (1, 1, 2)
-    with pytest.raises(ControlError, match=r"the input 'motor' must be -4\.686, which its limits \(-1 to 1\) do not allow"):
+    with pytest.raises(
+        ControlError, match=r"the input 'motor' must be -4\.686, which its limits \(-1 to 1\) do not allow"
+    ):
         control.lqr(arm, [0.3], limits=(-1.0, 1.0))
 
 

@@ -196,7 +196,8 @@ def lqr(
     ----------
     model : of the plant.
     reference : a feasible motion (``plan.reference``), or a configuration (nq,) that inputs within the limits can hold.
-    weights : of deviations and inputs, ``Weights(places=, speeds=, inputs=)``. final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
+    weights : of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
+    final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
     inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
     limits : of the inputs, pair or :class:`.Limits`; the input is cut off there.
     step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
