@@ -114,7 +114,7 @@ def test_constraints_are_watched_without_a_balance() -> None:
 
 
 def test_what_cannot_take_the_time_says_so() -> None:
-    with pytest.raises(SimulationError, match="no parameter of a run"):
+    with pytest.raises(SimulationError, match="not a parameter of a run"):
         ht.simulate(crane(), START, until=1.0, step=0.1, parameters={"time": 1.0})
     with pytest.raises(SimulationError, match="drivers bring in"):
         run("energy_momentum", 0.1)
