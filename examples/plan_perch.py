@@ -1,4 +1,4 @@
-"""A quadcopter sits down on a wall: it arrives at rest with its axis level, and there is only one moment at which that can be."""
+"""A quadcopter lands on a wall: it arrives at rest with its axis level, and there is only one moment at which that can be."""
 
 import numpy as np
 from _example import figure, finish, folder

@@ -300,3 +300,14 @@ def test_active_bounds_find_the_minimum_of_the_solver() -> None:
     assert answered > 20
     far = box.minimize(H, -g, -bound, bound)
     assert far is None or np.abs(far).max() <= 1.0
+
+
+def test_active_bounds_answer_no_program_that_is_not_finite() -> None:
+    from heavytop.control.mpc_qp import ActiveBounds
+
+    H, bound = np.diag([1.0, 2.0, 3.0]), np.ones(3)
+    for g, upper in (([np.nan, 0, 0], bound), ([0, 0, np.nan], bound), ([9.0, -9.0, 0], np.array([1.0, np.nan, 1.0]))):
+        box = ActiveBounds(3)
+        box.begin(np.array([-1.0, 1.0, 0.0]))
+        assert box.minimize(H, np.array(g), -bound, upper) is None
+        assert not box.calm

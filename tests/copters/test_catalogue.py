@@ -77,7 +77,7 @@ def test_a_file_describes_a_vehicle(tmp_path: Path) -> None:
             r"x.toml, line 17: \[\[rotor\]\] number 2 needs the key 'at'",
         ),
         ("thrust_coefficient = 5e-6\n", "", r"x.toml, line 8: \[rotors\] needs the key 'thrust_coefficient'"),
-        ("torque_coefficient = 1e-7", "torque_coefficient = ", r"x.toml is no TOML: Invalid value \(at line 10"),
+        ("torque_coefficient = 1e-7", "torque_coefficient = ", r"x.toml is not TOML: Invalid value \(at line 10"),
         ("0.006,", "0.6,", r"x.toml, line 3: .*inertia"),
         ('name = "small"\n', "", r"x.toml: an airframe needs the key 'name'"),
     ],

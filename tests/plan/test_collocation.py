@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import casadi
 import numpy as np
 import pytest
@@ -105,7 +107,44 @@ def test_other_solvers() -> None:
     options = {"limits": (-20, 20), "cost": 0.01 * Effort(), "steps": 20, "method": "collocation", "tolerance": 1e-2}
     ours, theirs = (ht.plan(cart, [0, np.pi], [0, 0], 2.0, solver=s, **options) for s in (None, Nlpsol()))
     assert theirs.cost == pytest.approx(ours.cost, rel=1e-6)
-    with pytest.raises(PlanError, match="explicit steps only"):
+    with pytest.raises(PlanError, match="explicit steps only, and this motion is collocated: .* method='shooting'"):
         ht.plan(cart, [0, np.pi], [0, 0], 2.0, solver=Fatrop(), **options)
     with pytest.raises(PlanError, match="method must be one of"):
         ht.plan(cart, [0, np.pi], [0, 0], 2.0, method="implicit")
+
+
+def test_fatrop_shoots_stiff_motions() -> None:
+    """A sled whose speed dies out by 25/s, in steps of 0.1 s: the motion of Ipopt is collocated."""
+    system = ht.System(name="sled")
+    system.body("sled", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.joint_damper("sled", damping=25.0)
+    system.input("F", ht.JointForce("sled"))
+    model = system.derive()
+    ours, theirs = (
+        ht.plan(model, [0], [1], 2.0, cost=Effort(), steps=20, tolerance=1e-6, solver=s) for s in (None, Fatrop())
+    )
+    assert ours.tableau.implicit
+    assert not theirs.tableau.implicit
+    assert theirs.cost == pytest.approx(ours.cost, rel=1e-5)
+
+
+def test_steps_are_bounded_after_a_collocation_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The motion only looks stiff, and twice as many steps are more than a plan has."""
+    from heavytop.plan import Ipopt, solve
+    from heavytop.plan.solvers import Status
+
+    asked = []
+
+    class OnlyShooting(Ipopt):
+        def solve(self, program, x, **options):
+            asked.append((program.shooting.tableau.implicit, program.count))
+            found = super().solve(program, x, **options)
+            return replace(found, status=Status.FAILED) if asked[-1][0] else found
+
+    stiff = iter([False, True])
+    monkeypatch.setattr(solve, "_is_stiff", lambda *_: next(stiff))
+    monkeypatch.setattr(solve, "MOST_REFINED", 10)
+    cart = ht.library.cart_pole().derive()
+    with pytest.raises(PlanError, match="does not become accurate: with 10 steps"):
+        ht.plan(cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), steps=10, tolerance=1e-15, solver=OnlyShooting())
+    assert asked == [(False, 10), (True, 10)]

@@ -88,7 +88,7 @@ def test_phases(cart: ht.Model) -> None:
 
 
 def test_speed_that_is_too_low_for_the_longest_duration(cart: ht.Model) -> None:
-    with pytest.raises(PlanError, match="8 too long"):
+    with pytest.raises(PlanError, match="the distance of 10 is 8 too far"):
         ht.plan(cart, [0, 0], [10, 0], (0.5, 2.0), limits={"x.v_x": (-1, 1)}, solver=Never())
 
 
@@ -112,8 +112,14 @@ def test_point_out_of_reach() -> None:
         system.body(name, parent=parent, at=at, joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, 0.5)))
         system.input(f"M{name}", ht.JointForce(name))
     arm, tip = system.derive(), (0, 0, 1)
-    with pytest.raises(PlanError, match="cannot be reached"):
-        ht.plan(arm, [np.pi, 0], [Point("b", (3, 0, 0), tip), Rest()], 2.0, solver=Never())
+    goal = [Point("b", (3, 0, 0), tip), Rest()]
+    with pytest.raises(
+        PlanError, match=r"^the goal of 'arm': no configuration was found from 12 starts.* by 1\..*\(guess="
+    ) as caught:
+        ht.plan(arm, [np.pi, 0], goal, 2.0, solver=Never())
+    assert "cannot" not in str(caught.value)
+    with pytest.raises(AssertionError, match="the solver was started"):  # who gives a guess is believed
+        ht.plan(arm, [np.pi, 0], goal, 2.0, guess=ht.control.Reference.set_point(arm, [1, 1]), solver=Never())
     assert describe(arm, [np.pi, 0], [Point("b", (1.2, 0, 0), tip), Rest()], 2.0, **DEFAULTS).steps == 6
 
 

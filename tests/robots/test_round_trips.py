@@ -155,6 +155,28 @@ def test_meshes_go_with_the_file(tmp_path: Path) -> None:
             assert_allclose(placed.at, pose(0.1, 0.2, 0.3), atol=1e-14)
 
 
+def test_meshes_of_two_files_in_one_folder(tmp_path: Path) -> None:
+    """Files of one stem share their folder of meshes: equal ones are there once, others beside each other."""
+    from heavytop.io.mesh_files import stl
+
+    here = tmp_path / "here"
+    here.mkdir()
+    for k, size in enumerate((1.0, 2.0, 1.0)):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        (folder / "part.stl").write_bytes(stl(size * np.eye(3), np.array([[0, 1, 2]])))
+        system = ht.System(name="shown")
+        system.body("arm", joint=ht.Revolute("y"), inertia=INERTIA)
+        system.shape("arm", ht.Mesh(str(folder / "part.stl")))
+        model = system.derive(native=False)
+        for _ in range(2):  # writing again changes nothing
+            model.to_mjcf(here / "arm.xml") if k == 1 else model.to_urdf(here / "arm.urdf")
+    assert sorted(x.name for x in (here / "arm_meshes").iterdir()) == ["part.stl", "part_2.stl"]
+    for name, size in (("arm.urdf", 1.0), ("arm.xml", 2.0)):
+        (placed,) = ht.load(here / name).describe().shapes
+        assert placed.shape.triangles[0].max() == size
+
+
 def test_meshes_that_cannot_be_written_are_lost_and_strict_writes_nothing(tmp_path: Path) -> None:
     system = ht.System(name="shown")
     system.body("arm", joint=ht.Revolute("y"), inertia=INERTIA)

@@ -180,3 +180,7 @@ def test_collada_files_have_a_unit_and_may_lack_materials(tmp_path) -> None:
     (tmp_path / "cube.dae").write_text(text)
     found, _ = ht.Mesh(str(tmp_path / "cube.dae")).triangles
     assert_allclose([found.min(axis=0), found.max(axis=0)], [[0, 0, 0], [0.3, 0.3, 0.3]], atol=1e-12)
+    part = '<library_geometries><asset><unit name="inch" meter="0.0254"/></asset>'
+    assert "<library_geometries>" in text
+    (tmp_path / "part.dae").write_text(text.replace("<library_geometries>", part))
+    assert_allclose(ht.Mesh(str(tmp_path / "part.dae")).triangles[0].max(axis=0), [0.3, 0.3, 0.3], atol=1e-12)

@@ -242,6 +242,14 @@ def test_inputs_of_one_kind_have_a_unit() -> None:
     assert units == ["N", "N m", "units of each input"]
 
 
+def test_velocities_of_the_user_are_not_called_inputs() -> None:
+    system = ht.System(name="pendulum")
+    system.body("bob", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    model = system.derive(velocity=lambda q, v: ht.vector(2.0 * v[0]))
+    run = ht.simulate(model, ([0.1], [0.0]), until=0.1, step=0.01)
+    assert [p.unit for p in report_of(run).panels if p.title == "Velocities"] == ["units of each velocity"]
+
+
 def test_a_motion_that_diverged_has_a_page(tmp_path: Path) -> None:
     model = load("double-pendulum").derive()
     run = ht.simulate(model, ([1.0, 0.5], [0.0, 0.0]), until=400.0, step=2.0)

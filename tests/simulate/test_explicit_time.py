@@ -167,6 +167,20 @@ def test_the_jump_of_one_member_of_a_batch_is_found() -> None:
         simulated(model, parameters={"when": np.array([3.0, 1.3])})
 
 
+def test_the_jumps_of_later_members_of_a_large_batch_are_found() -> None:
+    from heavytop.system.given_motion import MOST_SETS, GivenMotions
+
+    model = driven(lambda t, ahead: 0.3 * np.maximum(t + ahead, 0.0), ahead=-5.0)
+    p = np.repeat(model.parameter_vector()[None], 3 * MOST_SETS, axis=0)
+    p[:, model.parameter_names.index("ahead")] = np.linspace(-5.0, -1.0, len(p))
+    motions = GivenMotions(model)
+    motions.check(p, 0.0, 0.9, 10)
+    motions.check(p[:0], 0.0, 0.9, 10)
+    assert all(len(digest) == 32 for digest, *_ in motions._fine)
+    with pytest.raises(SimulationError, match=r"velocity of 'trolley' of 'driven' jumps by 0\.3"):
+        motions.check(p, 0.0, 2.0, 10)
+
+
 def test_an_anchor_that_jumps() -> None:
     system = ht.System(name="triangle")
     bar = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.1,) * 3)

@@ -77,9 +77,9 @@ class ActiveBounds:
                 A[held, held] = 1.0
                 b[held] = x
             _, x, failed = solve(A, b, lower=1, overwrite_a=1, overwrite_b=1)
-            if failed:
-                break
             slope = H @ x + g
+            if failed or not np.all(np.isfinite(slope)):  # nor is it if x is not
+                break
             under, over = x < lower, x > upper
             new = np.where(side == 0, over.astype(np.int8) - under, np.where(side * slope > 0.0, 0, side))
             if np.array_equal(new, side):

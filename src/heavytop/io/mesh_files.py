@@ -16,7 +16,7 @@ Content = Path | tuple[np.ndarray, np.ndarray]
 
 
 class MeshFiles:
-    """Names meshes relative to a robot file; :meth:`write` puts them there.
+    """Names meshes relative to a robot file; :meth:`write` puts them there. Other meshes that lie there already keep their names.
 
     Parameters
     ----------
@@ -52,11 +52,19 @@ class MeshFiles:
             return None
         stem, ending = safe_name(source.stem, "file"), source.suffix if known else ".stl"
         name, number = f"{self.own}/{stem}{ending}", 1
-        while name in self.copies:
+        while self._is_taken(name, content):
             number += 1
             name = f"{self.own}/{stem}_{number}{ending}"
         self.copies[name] = content
         return name
+
+    def _is_taken(self, name: str, content: Content) -> bool:
+        """Whether a name stands for another mesh, of this file or of one that was written before."""
+        path = self.folder / name
+        with typed_errors(path):
+            return name in self.copies or (
+                path.exists() and (not path.is_file() or path.read_bytes() != _bytes(content))
+            )
 
     def write(self) -> None:
         """Write the copies."""
@@ -64,8 +72,12 @@ class MeshFiles:
             path = self.folder / name
             with typed_errors(path):
                 path.parent.mkdir(exist_ok=True)
-                data = content.read_bytes() if isinstance(content, Path) else stl(*content)
+                data = _bytes(content)
             write_whole(path, data, "robot_meshes/mesh.stl")
+
+
+def _bytes(content: Content) -> bytes:
+    return content.read_bytes() if isinstance(content, Path) else stl(*content)
 
 
 def stl(vertices: np.ndarray, faces: np.ndarray) -> bytes:

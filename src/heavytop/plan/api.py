@@ -19,6 +19,7 @@ from heavytop.plan.result import Plan
 from heavytop.plan.several import best_of
 from heavytop.plan.solve import solve
 from heavytop.plan.solvers import Solver, default_solver
+from heavytop.plan.solvers.fatrop import Fatrop
 from heavytop.simulate.progress import Progress
 from heavytop.system.model import Model
 
@@ -72,7 +73,7 @@ def plan(
     phases : instead of duration and gates: parts with their own durations and constraints.
     inputs : "held" or "linear" between the nodes.
     method : "shooting" integrates intervals by explicit steps, "collocation" by implicit ones (Radau's points, the stages eliminated);
-        "auto" collocates where the motion is stiff.
+        "auto" collocates where the motion is stiff, if the solver is not :class:`Fatrop`, which takes explicit steps only.
     periodic : the motion ends in the state in which it starts.
     tolerance : largest difference of an interval from a fine simulation; the integration is refined until it is met.
     iterations : of the solver at most. solver : default: IPOPT with native callbacks.
@@ -92,9 +93,12 @@ def plan(
     >>> swing.q[-1].round(6) + 0.0
     array([0., 0.])
     """
+    if method == "auto" and isinstance(solver, Fatrop):
+        method = "shooting"  # all that it takes
     problem = describe(
         model, start, goal, duration, limits=limits, rates=rates, path=path, cost=cost, steps=steps, phases=phases,
         inputs=inputs, parameters=parameters, periodic=periodic, reserve=reserve, method=method,
+        guessed=guess is not None,
     )  # fmt: skip
     if not 0 < tolerance < np.inf:
         raise PlanError(f"tolerance must be a positive number, got {tolerance!r}.")

@@ -41,8 +41,9 @@ def describe(
     periodic: bool,
     reserve: float = 0.0,
     method: str = "auto",
+    guessed: bool = False,
 ) -> Problem:
-    """The problem, checked."""
+    """The problem, checked; ``guessed``: a motion is given from which the solver starts."""
     if not isinstance(model, Model):
         hint = " Call .derive() first." if hasattr(model, "derive") else ""
         raise PlanError(f"plan needs a derived model, got {type(model).__name__}.{hint}")
@@ -84,7 +85,7 @@ def describe(
         inputs == "linear", None if phases is not None or not gates else _span(duration), hover, method,
     )  # fmt: skip
     check_ends(problem)
-    check_meetings(problem)
+    check_meetings(problem, guessed)
     return problem
 
 

@@ -93,7 +93,7 @@ def quadcopter_flip(steps: int = 60) -> Task:
 
 
 def quadcopter_perch(at: Any = (4.0, 0.0, 2.0), steps: int = 60) -> Task:
-    """A quadcopter sits down on a wall in least time: at rest, its axis along the normal of the wall, which looks towards -x."""
+    """A quadcopter lands on a wall in least time: at rest, its axis along the normal of the wall, which faces -x."""
     model = library.quadcopter().derive()
     hover = 0.9 * GRAVITY / 4
     beyond = float(np.asarray(at, dtype=float)[0])
@@ -102,7 +102,7 @@ def quadcopter_perch(at: Any = (4.0, 0.0, 2.0), steps: int = 60) -> Task:
         "limits": (0.0, 2.5 * hover), "path": [HalfSpace((-1.0, 0.0, 0.0), -beyond, "hull")], "steps": steps,
         "cost": Time() + 1e-4 * Effort(about=hover) + 1e-4 * Speed([0, 0, 0, 1, 1, 1]),
     }  # fmt: skip
-    return Task("perch", "sits down on a wall in least time", model, model.neutral(), goal, options)
+    return Task("perch", "lands on a wall in least time", model, model.neutral(), goal, options)
 
 
 def carrier() -> System:

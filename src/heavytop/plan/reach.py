@@ -1,4 +1,4 @@
-"""What cannot be reached, found before a solver starts: ends outside of bounds, ways too long, constraints that exclude each other."""
+"""What cannot be reached, found before a solver starts: ends outside of bounds, distances too far, constraints that exclude each other."""
 
 from __future__ import annotations
 
@@ -76,13 +76,16 @@ def _check_reach(problem: Problem, start: State, goal: State) -> None:
         if np.any(far > 1e-9):
             k = int(np.argmax(far))
             raise PlanError(
-                f"the goal cannot be reached: {model.v_names[part.start + k]!r} is limited, so that in {total:g} s the way of "
-                f"{away[part][k]:g} stays {far[k]:.3g} too long. Allow more time or speed."
+                f"the goal cannot be reached: {model.v_names[part.start + k]!r} is limited, so that in {total:g} s the "
+                f"distance of {abs(away[part][k]):g} is {far[k]:.3g} too far. Allow more time or speed."
             )
 
 
-def check_meetings(problem: Problem) -> None:
-    """Whatever must hold at one moment must leave a configuration: at the start, at gates and ends of phases, at the goal."""
+def check_meetings(problem: Problem, guessed: bool = False) -> None:
+    """Whatever must hold at one moment must leave a configuration: at the start, at gates and ends of phases, at the goal.
+
+    Where the user gives a guess, none is looked for.
+    """
     moments = [("the start", problem.begin, problem.phases[0].path, problem.start)]
     for i, phase in enumerate(problem.phases):
         last = i == len(problem.phases) - 1
@@ -92,7 +95,7 @@ def check_meetings(problem: Problem) -> None:
         for point in own:
             if isinstance(point, Point) and point.radius == 0:
                 _check_place(problem, what, point, (*own, *problem.path, *path))
-        if state is None and own:
+        if state is None and own and not guessed:
             _check_equations(problem, what, own)
 
 
@@ -149,7 +152,8 @@ def _check_equations(problem: Problem, what: str, constraints: tuple[Constraint,
             return
         least = min(least, worst, key=lambda item: item[1])
     raise PlanError(
-        f"{what} of {model.name!r} cannot be reached: no configuration was found with {least[0]}, the nearest one misses it by {least[1]:.3g}."
+        f"{what} of {model.name!r}: no configuration was found from {STARTS} starts, the nearest one misses {least[0]} by {least[1]:.3g}. "
+        "If there is one, give a motion through it as a guess (guess=...)."
     )
 
 

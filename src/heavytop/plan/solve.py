@@ -35,7 +35,8 @@ STIFF = 2.0
 """Decay (1/s) times length of an interval (s) beyond which explicit steps are not stable, or hardly so."""
 MARGIN = 0.5
 """A method is taken if its defect on the last solution is below this part of the tolerance."""
-MOST_STEPS = 2000
+MOST_REFINED = 2000
+"""Intervals up to which a plan is refined."""
 LARGE_TURN = 2.0
 """Turn (rad) in a chart beyond which it is centred anew."""
 
@@ -66,6 +67,8 @@ def solve(
         problem = functions.problem
         if solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT):
             if shot is not None:  # it only looked stiff
+                if 2 * program.count > MOST_REFINED:
+                    raise _inaccurate(program, attempts[-1].defect, tolerance)
                 functions, guess, method, warm, shot = *_finer(*shot, METHODS), METHODS[0], None, None
                 continue
             nearest, misses = least_misses(program, solution.x, solver)
@@ -92,14 +95,18 @@ def solve(
         elif methods is METHODS and not tried and _is_stiff(functions, guess):
             # the guess was not stiff, but the motion is
             method, warm, tried, shot = COLLOCATION[0], None, True, (functions, guess)
-        elif 2 * program.count <= MOST_STEPS:
+        elif 2 * program.count <= MOST_REFINED:
             functions, guess, warm, shot = *_finer(functions, guess, methods), None, None
         else:
-            raise PlanError(
-                f"the plan of {problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
-                f"fine simulation by {defect:.2g} (tolerance {tolerance:g}). Smooth its forces, take method='collocation' if it is "
-                "stiff, or ask for less (tolerance=...)."
-            )
+            raise _inaccurate(program, defect, tolerance)
+
+
+def _inaccurate(program: Transcription, defect: float, tolerance: float) -> PlanError:
+    return PlanError(
+        f"the plan of {program.problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
+        f"fine simulation by {defect:.2g} (tolerance {tolerance:g}). Smooth its forces, take method='collocation' if it is "
+        "stiff, or ask for less (tolerance=...)."
+    )
 
 
 def _solve_centred(

@@ -76,13 +76,13 @@ def read_study(path: str | Path, model: Model | None = None) -> Task:
     Raises
     ------
     FileFormatError
-        The file is no TOML, or a key or value has no meaning; the message names it.
+        The file is not TOML, or a key or value has no meaning; the message names it.
     """
     try:
         text = Path(path).read_text("utf-8")
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path}: no valid TOML: {error}.") from None
+        raise FileFormatError(f"{path}: not valid TOML: {error}.") from None
     except OSError as error:
         raise FileFormatError(f"cannot read the study {str(path)!r}: {error.strerror or error}.") from None
     file = _File(Path(path), key_lines(text))

@@ -29,6 +29,7 @@ MOST_ROWS = 24
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Curve = tuple[str, str, Floats, Floats | None]
 """Name, unit and values (n,) of the trajectory that is shown, and those of all (n, *batch)."""
+OF_EACH = {"Coordinates": "coordinate", "Velocities": "velocity", "Inputs": "input"}
 UNITS = {"m": "Positions", "rad": "Angles", "m/s": "Velocities", "rad/s": "Angular velocities"}
 
 
@@ -211,7 +212,7 @@ class _Trajectory:
             more = f" ({MOST_CURVES} of {len(group)})" if len(group) > MOST_CURVES else ""
             yield Panel(
                 title + more,
-                {"": "units of each input", "1": "dimensionless"}.get(unit, unit),
+                {"": f"units of each {OF_EACH[kind]}", "1": "dimensionless"}.get(unit, unit),
                 {name: values for name, _, values, _ in shown},
                 times=self.t,
                 bands={n: self._band(y, every) for n, _, y, every in shown if every is not None} if count > 1 else {},

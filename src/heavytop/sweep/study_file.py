@@ -169,7 +169,7 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
     Raises
     ------
     FileFormatError
-        The text is no TOML or breaks the schema; the message names file, line and what was expected.
+        The text is not TOML or breaks the schema; the message names file, line and what was expected.
 
     Examples
     --------

@@ -11,6 +11,7 @@ where f is smooth and O(b - a) where its rate jumps; only a jump of f itself sta
 from __future__ import annotations
 
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,14 +86,16 @@ class GivenMotions:
     def check(self, p: np.ndarray, start: float, end: float, steps: int) -> None:
         """Raise where a frame or its velocity jumps between two times in s; ``p`` (..., np) are the parameters.
 
-        A pulse between two of 4096 instants, or of the ``steps`` if they are fewer, is not seen.
+        A pulse between two of 4096 instants, or of the ``steps`` if they are fewer, is not seen; of more than 64 different sets of parameters
+        at most 64 are looked at, evenly spread over the sorted ones.
         """
         if self._function is None or not end > start:
             return
-        key = p.tobytes(), start, end, steps
+        key = sha256(p.tobytes()).digest(), start, end, steps
         if key in self._fine:
             return
-        for own in np.unique(p.reshape(-1, p.shape[-1]), axis=0)[:MOST_SETS]:
+        sets = np.unique(p.reshape(-1, p.shape[-1]), axis=0)
+        for own in sets[:: max(1, -(-len(sets) // MOST_SETS))]:
             self._check(self._function, own, np.linspace(start, end, min(max(steps, 2), MOST_INTERVALS) + 1))
         if len(self._fine) >= MOST_KEPT:
             self._fine.clear()

@@ -226,22 +226,25 @@ def _collada_unit(content: bytes, path: str) -> float:
     from xml.parsers import expat
 
     parser = expat.ParserCreate()
-    units = [1.0]
+    units: list[float] = []
 
     def refuse(*_: object) -> None:
         raise FileFormatError(f"mesh {path!r}: document type declarations are refused. Remove them.")
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag == "unit" and "meter" in attributes:
+        if (
+            tag == "unit" and "meter" in attributes and not units
+        ):  # that of the document comes before those of its parts
             units.append(float(attributes["meter"]))
 
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
     parser.StartElementHandler = start
     parser.Parse(content, True)
-    if not np.isfinite(units[-1]) or units[-1] <= 0:
-        raise FileFormatError(f"mesh {path!r}: its unit must be positive, got {units[-1]!r} m.")
-    return units[-1]
+    unit = units[0] if units else 1.0
+    if not np.isfinite(unit) or unit <= 0:
+        raise FileFormatError(f"mesh {path!r}: its unit must be positive, got {unit!r} m.")
+    return unit
 
 
 def mesh_moments(vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

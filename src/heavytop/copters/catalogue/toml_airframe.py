@@ -181,7 +181,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(f"{name} is no TOML: {error}.") from None
+        raise FileFormatError(f"{name} is not TOML: {error}.") from None
     checker = _Checker(text, name)
     top = checker.table(given, TOP)
     common = checker.table(top["rotors"], ROTORS, ("rotors",))

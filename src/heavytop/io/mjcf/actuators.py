@@ -60,7 +60,7 @@ def read_actuators(
 def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
     """The law of an actuator in the form of <general>, or the reason why there is none."""
     if e.tag not in ACTUATORS:
-        raise e.error("is no actuator.")
+        raise e.error("is not an actuator.")
     if e.get(UNREAD):
         return None, e.get(UNREAD) or ""
     if e.get("dyntype", "none") != "none":

@@ -64,7 +64,9 @@ class _Staged:
     def __init__(self, program: Transcription) -> None:
         self.program = t = program
         if t.shooting.tableau.implicit:
-            raise PlanError("fatrop takes explicit steps only; a stiff motion is collocated: use Ipopt().")
+            raise PlanError(
+                "fatrop takes explicit steps only, and this motion is collocated: use Ipopt(), or method='shooting'."
+            )
         if t._periodic_rows:
             raise PlanError("fatrop solves stage by stage, and a periodic motion ties its ends together: use Ipopt().")
         low, high = t.row_bounds
