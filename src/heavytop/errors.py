@@ -64,6 +64,16 @@ class SweepError(HeavytopError, ValueError):
     """A sweep that cannot be made, or a store that does not belong to it."""
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question that ends a message about a name: the nearest known one, or nothing if none is near.
+
+    >>> did_you_mean("axsi", ["origin", "axis"])
+    " Did you mean 'axis'?"
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
     """The error for an undeclared name, with the nearest declared ones.
 
@@ -71,10 +81,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     "unknown body 'hul'. Did you mean 'hull'? Declared: 'world', 'hull'."
     """
     names = list(known)
-    near = get_close_matches(name, names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     declared = ", ".join(repr(n) for n in names) if names else "none"
-    return UnknownNameError(f"unknown {kind} {name!r}.{hint} Declared: {declared}.")
+    return UnknownNameError(f"unknown {kind} {name!r}.{did_you_mean(name, names)} Declared: {declared}.")
 
 
 def wrong_shape(what: str, expected: Sequence[int | str], got: Sequence[int], hint: str = "") -> ShapeError:

@@ -240,6 +240,14 @@ WRONG = {
         robot(link("a"), link("b"), joint("i", "revolute", "a", "b", '<limit lower="2" upper="1"/>')),
         "the lower limit 2 is above the upper limit 1",
     ),
+    "negative effort": (
+        robot(link("a"), link("b"), joint("i", "revolute", "a", "b", '<limit effort="-1"/>')),
+        r"robot\.urdf:4: <limit>: the limit of the effort must not be negative, got -1",
+    ),
+    "negative speed": (
+        robot(link("a"), link("b"), joint("i", "continuous", "a", "b", '<limit velocity="-2"/>')),
+        r"robot\.urdf:4: <limit>: the limit of the velocity must not be negative, got -2",
+    ),
     "mimic of itself": (
         robot(link("a"), link("b"), joint("i", "revolute", "a", "b", '<mimic joint="i"/>')),
         "joint 'i' mimics itself: i -> i",
@@ -300,7 +308,7 @@ def test_number_of_elements_is_bounded(load, monkeypatch) -> None:
 def test_files_that_are_none(tmp_path) -> None:
     with pytest.raises(FileFormatError, match="there is no file"):
         ht.load(tmp_path / "nothing.urdf")
-    with pytest.raises(FileFormatError, match="there is no file"):
+    with pytest.raises(FileFormatError, match=r"is a folder: give the path of the file in it"):
         ht.load(tmp_path)
     with pytest.raises(FileFormatError, match="xacro robot.urdf.xacro > robot.urdf"):
         ht.load(tmp_path / "robot.xacro")

@@ -127,6 +127,10 @@ def _shown(text: str) -> str:
 def read_xml(path: Path) -> Element:
     """The root element of a file."""
     try:
+        if path.is_dir():
+            raise FileFormatError(
+                f"{str(path)!r} is a folder: give the path of the file in it, such as {str(path / 'robot.urdf')!r}."
+            )
         if not path.is_file():
             raise FileFormatError(f"there is no file {str(path)!r}.")
         size = path.stat().st_size

@@ -25,6 +25,7 @@ from heavytop.io.robot import (
     RobotLink,
 )
 from heavytop.io.urdf.visuals import Materials, read_visuals
+from heavytop.io.urdf.vocabulary import NOT_READ, Leftovers
 from heavytop.io.xml_source import Element, read_xml
 from heavytop.system.joint_limits import JointLimits
 
@@ -34,11 +35,6 @@ XACRO = (
     "this is a xacro file, a template that makes a URDF. Expand it first, for example with `xacro robot.urdf.xacro > robot.urdf` "
     "(`pip install xacro`), and load the result."
 )
-NOT_READ = {
-    "gazebo": "settings of a simulator",
-    "sensor": "sensors do not act on the motion",
-    "ros2_control": "settings of a controller",
-}
 
 
 def read_urdf(path: Path, packages: dict[str, Path] | None = None) -> Robot:
@@ -62,14 +58,16 @@ def robot_of(root: Element, path: Path, packages: dict[str, Path]) -> Robot:
             _read_joint(element, robot)
     if not robot.links:
         raise root.error("it has no <link>.")
+    represented = list(root.all("link", "joint", "material"))
     for element in root.children:
-        if element.tag == "transmission":
-            _read_transmission(element, robot)
+        if element.tag == "transmission" and _read_transmission(element, robot):
+            represented.append(element)
         elif element.tag in NOT_READ:
             name = element.get("name") or element.get("reference") or ""
             report.lost(element.tag, name, element.where, NOT_READ[element.tag])
-        elif element.tag not in ("link", "joint", "material"):
-            report.lost(element.tag, element.get("name") or "", element.where, "not part of URDF")
+    leftovers = Leftovers()
+    leftovers.look_at_root(root, represented)
+    leftovers.tell(report)
     _resolve_mimics(robot)
     _check_root(robot)
     return robot
@@ -158,6 +156,9 @@ def _limits(element: Element, kind: str) -> JointLimits:
         key: element.number(key) if element.get(key) is not None else None
         for key in ("lower", "upper", "velocity", "effort")
     }
+    for key in ("velocity", "effort"):
+        if (value := values[key]) is not None and value < 0:
+            raise element.error(f"the limit of the {key} must not be negative, got {value:g}.")
     lower, upper = values["lower"], values["upper"]
     if bounded:  # the format says 0 where one of them is missing
         lower, upper = lower or 0.0, upper or 0.0
@@ -168,20 +169,23 @@ def _limits(element: Element, kind: str) -> JointLimits:
     return JointLimits(lower, upper, values["velocity"], values["effort"])
 
 
-def _read_transmission(element: Element, robot: Robot) -> None:
-    """An actuator of a transmission as an input: one unit is the effort of the motor, times the reduction in the joint."""
+def _read_transmission(element: Element, robot: Robot) -> bool:
+    """An actuator of a transmission as an input: one unit is the effort of the motor, times the reduction in the joint.
+
+    Returns whether it is in the robot; if not, the report says why.
+    """
     name = element.get("name") or f"transmission at line {element.line}"
     joints = [j.get("name") or "" for j in element.all("joint")]
     if len(joints) != 1 or joints[0] not in robot.joints:
         robot.report.lost("transmission", name, element.where, "it does not move exactly one joint of the file")
-        return
+        return False
     joint = robot.joints[joints[0]]
     if joint.kind not in ONE_AXIS:
         robot.report.lost("transmission", name, element.where, f"its joint {joint.name!r} is {joint.kind}")
-        return
+        return False
     if any(term[0] == joint.name for actuator in robot.actuators for term in actuator.terms):
         robot.report.lost("transmission", name, element.where, f"joint {joint.name!r} has an actuator already")
-        return
+        return False
     reduction = next((r for a in element.all("actuator") for r in a.all("mechanicalReduction")), None)
     gear = 1.0
     if reduction is not None:
@@ -193,6 +197,7 @@ def _read_transmission(element: Element, robot: Robot) -> None:
             raise reduction.error(f"the reduction must be finite, got {reduction.text!r}.")
     robot.actuators.append(Actuator(joint.name, ((joint.name, 0, gear),), element.where))
     robot.report.represented("transmission", name, element.where, f"input {joint.name!r}")
+    return True
 
 
 def _resolve_mimics(robot: Robot) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from heavytop.errors import FileFormatError, ModelError
+from heavytop.errors import FileFormatError, ModelError, did_you_mean
 from heavytop.geometry import se3, so3
 from heavytop.io.files import find_file
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import Visual
+from heavytop.io.urdf.vocabulary import SHAPES
 from heavytop.io.xml_source import Element
 from heavytop.system.shapes import MESH_FORMATS, Box, Capsule, Cylinder, Mesh, Sphere
 
@@ -80,7 +81,10 @@ def _shape(element: Element, materials: Materials) -> Box | Cylinder | Sphere | 
         return None
     except FileFormatError:
         raise
-    materials.report.lost("visual", element.tag, element.where, "unknown geometry")
+    hint = did_you_mean(element.tag.lower(), SHAPES)
+    materials.report.lost(
+        "visual", element.tag, element.where, f"unknown geometry.{hint}" if hint else "unknown geometry"
+    )
     return None
 
 
