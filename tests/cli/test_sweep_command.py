@@ -105,7 +105,7 @@ def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
         (("g = {", "gravity = {"), 10, "gravity"),
         (("normal = [0.5, 0.1]", "normal = [0.5, -0.1]"), 11, "must not be negative"),
         (('take = "largest"', 'take = "biggest"'), 15, "take must be one of"),
-        (("[over]", "[over"), None, "no TOML"),
+        (("[over]", "[over"), None, "not TOML"),
     ],
 )
 def test_mistakes_are_told_with_file_and_line(

@@ -262,6 +262,16 @@ def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
     assert np.array_equal(boxes.pick(stored, "r", some), memory.r.values.reshape(-1)[some], equal_nan=True)
 
 
+@pytest.mark.parametrize(("folder", "own"), [("site-packages", False), ("dist-packages", False), ("studies", True)])
+def test_functions_of_installed_packages_are_not_ones_own(folder: str, own: bool) -> None:
+    from types import FunctionType
+
+    from heavytop.sweep.describe import _own
+
+    code = helper.__code__.replace(co_filename=f"/opt/x/{folder}/y.py")
+    assert _own(FunctionType(code, {})) is own
+
+
 @dataclass(slots=True, frozen=True)
 class Gains:
     """Settings without a dictionary."""
