@@ -64,6 +64,13 @@ def test_run_status_and_again(study: Path, tmp_path: Path) -> None:
     assert np.all(data.speed.values > 0)
 
 
+def test_a_median_of_a_sample_says_so(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "median (of a sample)" not in run(study)[1]
+    monkeypatch.setattr("heavytop.sweep.boxes.SAMPLE", 11)
+    assert "median (of a sample)" in run(study)[1]
+
+
 def test_dry_run_computes_nothing(study: Path, tmp_path: Path) -> None:
     code, text = run(study, "--dry-run", "--store", tmp_path / "x.zarr")
     assert code == 0, text
