@@ -64,6 +64,13 @@ def test_run_status_and_again(study: Path, tmp_path: Path) -> None:
     assert np.all(data.speed.values > 0)
 
 
+def test_a_median_of_a_sample_says_so(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "median (of a sample)" not in run(study)[1]
+    monkeypatch.setattr("heavytop.sweep.boxes.SAMPLE", 11)
+    assert "median (of a sample)" in run(study)[1]
+
+
 def test_dry_run_computes_nothing(study: Path, tmp_path: Path) -> None:
     code, text = run(study, "--dry-run", "--store", tmp_path / "x.zarr")
     assert code == 0, text
@@ -105,7 +112,7 @@ def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
         (("g = {", "gravity = {"), 10, "gravity"),
         (("normal = [0.5, 0.1]", "normal = [0.5, -0.1]"), 11, "must not be negative"),
         (('take = "largest"', 'take = "biggest"'), 15, "take must be one of"),
-        (("[over]", "[over"), None, "no TOML"),
+        (("[over]", "[over"), None, "not TOML"),
     ],
 )
 def test_mistakes_are_told_with_file_and_line(

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import heavytop as ht
 from heavytop.show.sweep_page import page, worth_a_look
@@ -42,6 +43,21 @@ def test_small_sweeps_have_pages_too(tmp_path: Path) -> None:
     for over in ({"x": [1.0, 2.0]}, {"x": [1.0]}, {}):
         result = ht.sweep(lambda x=0.0: {"y": x}, over=over)
         assert "Points worth a look" in page(result)
+
+
+def test_integers_that_are_not_there_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(x: float) -> dict[str, int]:
+        if x == 1:
+            raise ArithmeticError
+        return {"n": int(x), "m": 2 * int(x)}
+
+    binned: list[np.ndarray] = []
+    histogram = np.histogram
+    monkeypatch.setattr(np, "histogram", lambda a, bins: binned.append(a) or histogram(a, bins))
+    text = page(ht.sweep(count, over={"x": np.arange(4.0)}))
+    assert str(np.iinfo(np.int64).min) not in text
+    assert [len(a) for a in binned] == [3, 3]
+    assert min(a.min() for a in binned) >= 0
 
 
 def test_runs_are_linked(tmp_path: Path) -> None:

@@ -262,6 +262,43 @@ def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
     assert np.array_equal(boxes.pick(stored, "r", some), memory.r.values.reshape(-1)[some], equal_nan=True)
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_integers_of_failed_and_open_points_do_not_count(stored: bool, tmp_path: Path) -> None:
+    """They have no NaN: the least integer stands for none, and is no value."""
+    from heavytop.sweep import boxes
+
+    def point(x: float) -> dict[str, object]:
+        if x == 1:
+            raise ArithmeticError
+        return {"n": int(x) + 3, "ok": x > 1, "r": np.inf if x == 4 else x}
+
+    result = ht.sweep(point, {"x": np.arange(6.0)}, store=tmp_path / "s.zarr" if stored else None, chunk=1)
+    if not stored:
+        result.data["outcome"].values[5], result.data["n"].values[5] = -1, np.iinfo(np.int64).min
+    valid = [3, 5, 6, 7, 8] if stored else [3, 5, 6, 7]
+    found = boxes.spread(result, "n")
+    assert found is not None
+    assert (found.least, found.largest, found.count) == (3, valid[-1], len(valid))
+    assert (found.median, found.mean) == (np.median(valid), np.mean(valid))
+    assert boxes.sample(result, "n").tolist() == valid
+    assert [float(x) for x in boxes.sums(result, "n", [])] == [sum(valid), len(valid)]
+    assert boxes.sums(result, "n", ["x"])[1].tolist() == [1, 0, 1, 1, 1, int(stored)]
+    assert boxes.extremes(result, "n", 9) == ([*range(len(valid), 1, -1), 0], 0)
+    assert boxes.sums(result, "ok", ["x"])[1].tolist() == [1, 1, 1, 1, 1, int(stored)]  # what failed is not ok
+    assert boxes.sums(result, "r", ["x"])[1].tolist() == [1, 0, 1, 1, 0, int(stored)]
+    assert float(result.share("n").share) == len(valid) / (len(valid) + 1)
+
+
+@pytest.mark.parametrize(("folder", "own"), [("site-packages", False), ("dist-packages", False), ("studies", True)])
+def test_functions_of_installed_packages_are_not_ones_own(folder: str, own: bool) -> None:
+    from types import FunctionType
+
+    from heavytop.sweep.describe import _own
+
+    code = helper.__code__.replace(co_filename=f"/opt/x/{folder}/y.py")
+    assert _own(FunctionType(code, {})) is own
+
+
 @dataclass(slots=True, frozen=True)
 class Gains:
     """Settings without a dictionary."""

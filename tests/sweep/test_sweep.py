@@ -286,6 +286,10 @@ def by_x(first: object, second: object) -> Callable[[float], object]:
         (by_x({"y": True}, {"y": 2}), "bool at the first point, and 2 does not fit"),
         (by_x({"y": np.int8(1)}, {"y": 300}), "int8 at the first point, and 300 does not fit"),
         (by_x({"y": np.float32(1)}, {"y": 1 / 3}), "float32 at the first point, and 0.333"),
+        (by_x({"y": 1.0}, {"y": 2**53 + 1}), "float64.*, and 9007199254740993 does not fit"),
+        (by_x({"y": 2**53 + 1}, {"y": 1.5}), "and (9007199254740993|1.5) does not fit"),
+        (by_x({"y": 1.0}, {"y": 2**63 - 1}), "and 9223372036854775807 does not fit"),
+        (by_x({"y": 1}, {"y": 2.0**63}), "int64 at the first point, and 9.2.*e.18 does not fit"),
         (by_x({"y": 1.0}, {"y": 2.0, "z": 3.0}), "one point has also 'z'"),
         (by_x({"y": 1.0, "z": 3.0}, {"y": 2.0}), "one point lacks 'z'"),
         (by_x({"y": 1.0}, {"y": np.zeros(2)}), "a sweep keeps one shape"),
@@ -359,6 +363,14 @@ def test_long_runs_and_other_structures_are_cut_finer() -> None:
     assert (len(short.chunks), len(long.chunks)) == (2, 100)
     laws = {"integrator": ["rkmk4", "rkmk45"], **over}
     assert len(ht.sweep.make_study(model, laws, 100, until=1.0, step=0.01).chunks) >= 8
+
+
+@pytest.mark.parametrize("option", ["until", "step", "start_time"])
+def test_times_that_are_no_numbers_are_told(option: str) -> None:
+    model = ht.library.load("pendulum").derive()
+    times = {"until": 1.0, "step": 0.01, option: np.nan}
+    with pytest.raises(SweepError, match=f"{option} must be a finite number of seconds, got nan"):
+        ht.sweep(model, over={"g": [1.6, 9.81]}, **times)
 
 
 def test_unknown_variable_of_a_model_names_the_known_ones() -> None:

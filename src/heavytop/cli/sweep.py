@@ -177,13 +177,13 @@ def _summary(title: str, result: Result) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from heavytop.sweep.boxes import spread
+    from heavytop.sweep.boxes import SAMPLE, spread
 
     table = Table(title=f"{title}: {result.points:,} points", title_justify="left")
     for column, justify in (
         ("measure", "left"),
         ("least", "right"),
-        ("median", "right"),
+        ("median" if result.points <= SAMPLE else "median (of a sample)", "right"),
         ("largest", "right"),
         ("mean", "right"),
     ):

@@ -14,7 +14,7 @@ from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.show.palette import SERIES_LIGHT
-from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, places, points, sample, sums, width
+from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.result import Result
 
@@ -220,9 +220,9 @@ def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
         if len(some):
             edges = np.histogram_bin_edges(some, 60, tuple(np.quantile(some, [0.001, 0.999])))
             counts = np.zeros(60, dtype=int)
-            for _, (values,) in boxes(result, name):
-                finite = values[np.isfinite(values)].astype(float)
-                counts += np.histogram(np.clip(finite, edges[0], edges[-1]), edges)[0]
+            for _, (values, outcome) in boxes(result, name, "outcome"):
+                counted = values[valid(values, outcome)].astype(float)
+                counts += np.histogram(np.clip(counted, edges[0], edges[-1]), edges)[0]
             axis.stairs(counts, edges, fill=True, color=SERIES_LIGHT[k % 8])
         axis.set(xlabel=_label(result.data, name), ylabel="points")
         axis.grid(alpha=0.3)
@@ -235,6 +235,7 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
     """Some points as lines over what varies and what was measured, coloured by the first measure."""
     data = result.data
     flat = points(result, MOST_LINES)
+    outcome = pick(result, "outcome", flat)
     columns: dict[str, np.ndarray] = {}
     texts: dict[str, np.ndarray] = {}
     for name in [
@@ -250,6 +251,8 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
         if values.dtype.kind not in "fiub":
             texts[name], numbers = np.unique(values.astype(object).astype(str), return_inverse=True)
             columns[name] = numbers.astype(float)
+        elif name in names:
+            columns[name] = np.where(valid(values, outcome), values.astype(float), np.nan)
         else:
             columns[name] = values.astype(float)
     scaled = []
@@ -292,10 +295,11 @@ def worth_a_look(result: Result) -> list[tuple[int, ...]]:
         if len(found) >= 4:
             break
     some = points(result, SAMPLE)
+    outcome = pick(result, "outcome", some)
     for name in _measures(result):
         largest, least = extremes(result, name, 4)
-        values = pick(result, name, some).astype(float)
-        middle = some[np.argsort(np.where(np.isfinite(values), values, -np.inf))[len(values) // 2]]
+        values = pick(result, name, some)
+        middle = some[np.argsort(np.where(valid(values, outcome), values.astype(float), -np.inf))[len(values) // 2]]
         at = places(result, np.array([*largest, middle, least]))
         found += list(zip(*(i.tolist() for i in at), strict=True)) if at else [()]
     return list(dict.fromkeys(found))[:MOST_POINTS]
@@ -309,10 +313,8 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
             f"{f'{d}=' if plain else f'{d!r}: '}{_short(_ticks(result.data, d)[i], quote=True)}"
             for d, i in zip(result.dims, place, strict=True)
         )
-        cells = "".join(
-            f"<td>{_short(result.data[n].isel(dict(zip(result.dims, place, strict=True))).values[()])}</td>"
-            for n in names
-        )
+        point = result.data.isel(dict(zip(result.dims, place, strict=True)))
+        cells = "".join(f"<td>{_cell(point[n].values, point['outcome'].values)}</td>" for n in names)
         link = f"<a href='{_html(links[place])}'>3-D page</a>" if place in links else ""
         call = _html(f"result.rerun({chosen})" if plain else f"result.rerun(**{{{chosen}}})")
         rows.append(f"<tr>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
@@ -322,6 +324,11 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
         '<code>.show("run.html")</code> its 3-D page.</p>'
     )
     return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table><tr>{head}<th>again</th><th></th></tr>{''.join(rows)}</table></div>"
+
+
+def _cell(value: np.ndarray, outcome: np.ndarray) -> str:
+    """A measure of a point; an integer that is not there is shown as floats are."""
+    return "nan" if value.dtype.kind in "iu" and not valid(value, outcome) else _short(value[()])
 
 
 def _short(value: Any, quote: bool = False) -> str:

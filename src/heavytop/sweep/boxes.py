@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop.sweep.measure import FAILED
 from heavytop.sweep.store import Store
 
 if TYPE_CHECKING:
@@ -37,9 +38,21 @@ def _boxes(
         yield store.chunks.region(index), [np.asarray(store.values(n, index)) for n in names]
 
 
+def valid(values: np.ndarray, outcome: np.ndarray) -> np.ndarray:
+    """Where values of a measure count: at points that were computed and did not fail, if they are finite; truth values also where it failed.
+
+    Integers know no NaN: at points without a value they are the least of their kind.
+
+    >>> valid(np.array([3, -(2**63), -(2**63)]), np.array([0, FAILED, -1])).tolist()
+    [True, False, False]
+    """
+    computed = outcome >= 0
+    return computed if values.dtype.kind == "b" else computed & (outcome != FAILED) & np.isfinite(values)
+
+
 @dataclass(frozen=True)
 class Spread:
-    """Least, median, largest and mean of the finite values of a measure, and how many there are."""
+    """Least, median, largest and mean of the valid values of a measure, and how many there are."""
 
     least: float
     median: float
@@ -49,23 +62,23 @@ class Spread:
 
 
 def spread(result: Result, name: str) -> Spread | None:
-    """The spread of a measure; None if nothing is finite. The median of more than a million points is that of a part of them."""
+    """The spread of a measure; None if nothing is valid. The median of more than a million points is that of a part of them."""
     least, largest, total, count = np.inf, -np.inf, 0.0, 0
-    for _, (values,) in boxes(result, name):
-        finite = values[np.isfinite(values)].astype(float)
-        if len(finite):
-            least, largest = min(least, finite.min()), max(largest, finite.max())
-            total, count = total + float(finite.sum()), count + len(finite)
+    for _, (values, outcome) in boxes(result, name, "outcome"):
+        counted = values[valid(values, outcome)].astype(float)
+        if len(counted):
+            least, largest = min(least, counted.min()), max(largest, counted.max())
+            total, count = total + float(counted.sum()), count + len(counted)
     if not count:
         return None
     return Spread(float(least), float(np.median(sample(result, name))), float(largest), total / count, count)
 
 
 def sample(result: Result, name: str, most: int = SAMPLE) -> np.ndarray:
-    """Finite values of a measure: all of them, or those of a part of the points, the same at every call."""
+    """Valid values of a measure: all of them, or those of a part of the points, the same at every call."""
     places = points(result, most)
-    values = pick(result, name, places).astype(float)
-    return values[np.isfinite(values)]
+    values = pick(result, name, places)
+    return values[valid(values, pick(result, "outcome", places))].astype(float)
 
 
 def points(result: Result, most: int) -> np.ndarray:
@@ -105,7 +118,7 @@ def pick(result: Result, name: str, flat: np.ndarray) -> np.ndarray:
 
 
 def sums(result: Result, name: str, kept: Sequence[str], most: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and number of the values of a measure over all dimensions but the kept ones; points that were not computed and NaN do not count.
+    """Sum and number of the values of a measure over all dimensions but the kept ones; only what is :func:`valid` counts.
 
     With ``most``, neighbours along a kept dimension share a cell where there would be more cells than that; see :func:`width`.
     """
@@ -115,7 +128,7 @@ def sums(result: Result, name: str, kept: Sequence[str], most: int | None = None
     axes = tuple(k for k, d in enumerate(result.dims) if d not in kept)
     order = [[d for d in result.dims if d in kept].index(d) for d in kept]
     for region, (values, outcome) in boxes(result, name, "outcome"):
-        counted = (outcome >= 0) & ~np.isnan(values)
+        counted = valid(values, outcome)
         bounds = [region[result.dims.index(d)] for d in kept]
         place = np.ix_(*(np.arange(s.start, s.stop) // w for s, w in zip(bounds, widths, strict=True)))
         np.add.at(total, place, np.where(counted, values, 0).astype(float).sum(axes).transpose(order))
@@ -137,13 +150,13 @@ def extremes(result: Result, name: str, most: int) -> tuple[list[int], int]:
     shape = result.data["outcome"].shape
     largest: list[tuple[float, int]] = []
     least = (np.inf, 0)
-    for region, (values,) in boxes(result, name):
+    for region, (values, outcome) in boxes(result, name, "outcome"):
         flat = values.astype(float).reshape(-1)
-        finite = np.flatnonzero(np.isfinite(flat))
-        if not len(finite):
+        counted = np.flatnonzero(valid(values, outcome))
+        if not len(counted):
             continue
-        top = finite[np.argsort(-flat[finite], kind="stable")[:most]]
-        low = finite[np.argmin(flat[finite])]
+        top = counted[np.argsort(-flat[counted], kind="stable")[:most]]
+        low = counted[np.argmin(flat[counted])]
         largest += [(-float(flat[k]), _whole(k, region, shape)) for k in top]
         largest = sorted(largest)[:most]
         least = min(least, (float(flat[low]), _whole(low, region, shape)))

@@ -53,6 +53,27 @@ def missing(dtype: np.dtype) -> Any:
     return np.array(False) if dtype.kind == "b" else np.array(np.iinfo(dtype).min, dtype)
 
 
+def as_type(name: str, values: np.ndarray, dtype: np.dtype, failed: np.ndarray, why: str) -> np.ndarray:
+    """Numbers of a measure in another type; an error where they do not fit in, as no number is rounded silently."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = values.astype(dtype)
+        lost = (cast != values) | (cast.astype(values.dtype) != values)  # comparisons of integers with floats round
+        for whole, number in ((values, cast), (cast, values)):
+            if (
+                whole.dtype.kind in "iu" and number.dtype.kind == "f"
+            ):  # the largest integers round up to one that is none
+                lost |= number >= float(np.iinfo(whole.dtype).max) + 1.0
+        lost &= ~(np.isnan(values) & (cast != cast))  # NaN stays NaN
+    cast[failed] = missing(dtype)
+    lost[failed] = False
+    if np.any(lost):
+        raise SweepError(
+            f"the measure {name!r} {why}, and {values[lost][0]} does not fit: give numbers of one type at all points, float(...) for "
+            "instance."
+        )
+    return cast
+
+
 def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
     """Outputs at their places among ``count`` points."""
     if len(outputs) == 1 and np.array_equal(outputs[0][0], np.arange(count)):
@@ -74,7 +95,12 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
                     f"the measure {name!r} has the shape {np.shape(value.values)[1:]} at one point and {like.shape[1:]} at another; a "
                     "sweep keeps one shape."
                 )
-            whole.measured[name].values[rows] = value.values
+            values = np.asarray(value.values)
+            if values.dtype != like.dtype:
+                values = as_type(
+                    name, values, like.dtype, output.outcome == FAILED, f"needs {like.dtype} for all points"
+                )
+            whole.measured[name].values[rows] = values
     return Output(
         {n: Measured(v.values, v.unit, v.dims, layout[n].labels) for n, v in whole.measured.items()},
         whole.outcome,

@@ -28,12 +28,12 @@ AHEAD = 3
 PATIENCE, LEAST_PATIENCE = 20.0, 60.0
 """A worker is taken for hanging after so many times the slowest chunk so far, and so many seconds."""
 POLL = 1.0
-ALONE = 20.0
+WITHOUT_WORKERS = 20.0
 """Seconds without a worker after which the user is told that the sweep waits for one."""
 
 
 class NoWorkersWarning(UserWarning):
-    """No worker has joined the scheduler: the sweep waits.
+    """No worker, or not every one, has joined the scheduler: the sweep waits, or begins with those that are there.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class Cluster:
         self.suspects: list[tuple[int, int, frozenset[str]]] = []
         self.alone = False
         self.tally, self.slowest, self.handed = Tally(), 0.0, 0
-        self.alone_since: float | None = None
+        self.idle_since: float | None = None
 
     def run(self, regions: dict[int, Region]) -> Tally:
         """Until every chunk is done or given up."""
@@ -181,7 +181,7 @@ class Cluster:
     def _hand_out(self, todo: Iterator[int], regions: dict[int, Region]) -> None:
         threads = self.client.nthreads()
         if self.revive is None:
-            self._tell_if_alone(bool(threads))
+            self._tell_if_no_workers(bool(threads))
         most = max(AHEAD * sum(threads.values()), 2)
         while len(self.flying) < (1 if self.suspects or self.alone else most):
             self.alone = bool(self.suspects)  # whoever may kill its worker runs alone, or others would die with it
@@ -205,14 +205,14 @@ class Cluster:
             )
             self.flying[future] = _Flying(index, attempts, failed_on, time.monotonic())
 
-    def _tell_if_alone(self, joined: bool) -> None:
+    def _tell_if_no_workers(self, joined: bool) -> None:
         """Say once that there are no workers; those of a queue may come late."""
         now = time.monotonic()
-        self.alone_since = None if joined else now if self.alone_since is None else self.alone_since
-        if self.alone_since is not None and now - self.alone_since > ALONE:
-            self.alone_since = float("inf")
+        self.idle_since = None if joined else now if self.idle_since is None else self.idle_since
+        if self.idle_since is not None and now - self.idle_since > WITHOUT_WORKERS:
+            self.idle_since = float("inf")
             warnings.warn(
-                f"no worker has joined the scheduler {self.client.scheduler.address} for {ALONE:g} s: the sweep waits for one.",
+                f"no worker has joined the scheduler {self.client.scheduler.address} for {WITHOUT_WORKERS:g} s: the sweep waits for one.",
                 NoWorkersWarning,
                 stacklevel=4,
             )
@@ -275,13 +275,18 @@ class Cluster:
             worker: keys for worker, keys in self.client.processing().items() if any(key in late for key in keys)
         }
         working = {key for keys in hanging.values() for key in keys}
+        # what a worker got first hangs; what it got later only waited behind, and is not to blame
+        guilty = {next(key for key in late if key in keys) for keys in hanging.values()}
         for key, future in late.items():
             if key not in working:
                 self.flying[future].since = now
                 continue
             flying = self.flying.pop(future)
             self.client.cancel([future], force=True)
-            self._again(flying, regions, f"no answer for {limit:g} s")
+            if key in guilty:
+                self._again(flying, regions, f"no answer for {limit:g} s")
+            else:
+                self.waiting.append((flying.index, flying.attempts, flying.failed_on))
         if hanging:
             try:
                 self.client.restart_workers(list(hanging), timeout=30, raise_for_error=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from heavytop.errors import SweepError
+from heavytop.sweep.cluster import NoWorkersWarning
 
 REPLACED_AFTER = 5.0
 """Seconds after which a dead worker that Dask has not restarted is replaced."""
 STARTS = 5
 """How often each worker on this machine is started without any of them beginning to work before it is given up."""
+LONGEST_START = 60.0
+"""Seconds after which a sweep begins with the workers that are there; without any it ends after so many for each of the starts."""
 STARTING = 0.1
 """Seconds between looks at workers that start."""
 CALM = {
@@ -111,8 +115,22 @@ class _Nurse:
             self._dead_since.clear()
 
     def wait(self) -> None:
-        """Until all workers are there: a cluster that is closed while they start leaves some behind."""
-        while len(self._cluster.scheduler_info["workers"]) < self._wanted:
+        """Until all workers are there, as a cluster that is closed while they start leaves some behind; but not for ever."""
+        begun = time.monotonic()
+        while (joined := len(self._cluster.scheduler_info["workers"])) < self._wanted:
+            waited = time.monotonic() - begun
+            if joined and waited > LONGEST_START:
+                warnings.warn(
+                    f"{joined} of {self._wanted} workers have started within {LONGEST_START:g} s: the sweep begins with these, the others "
+                    "may join later.",
+                    NoWorkersWarning,
+                    stacklevel=2,
+                )
+                return
+            if waited > STARTS * LONGEST_START:
+                raise SweepError(
+                    f"the workers cannot be started: none of {self._wanted} began to work within {waited:.0f} s."
+                )
             self()
             time.sleep(STARTING)
 

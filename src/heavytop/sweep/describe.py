@@ -174,7 +174,9 @@ KINDS = int | float | complex | str | bytes | tuple | list | set | frozenset | M
 def _own(function: FunctionType) -> bool:
     """Whether a function was written by the user, who may change it; not part of Python or of a package that is installed."""
     file = Path(function.__code__.co_filename)
-    return "site-packages" not in file.parts and not file.is_relative_to(get_path("stdlib"))
+    return not {"site-packages", "dist-packages"}.intersection(file.parts) and not file.is_relative_to(
+        get_path("stdlib")
+    )
 
 
 def _names(code: CodeType) -> list[str]:

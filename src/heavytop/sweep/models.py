@@ -105,7 +105,8 @@ class ModelCases(Cases):
         settings = self._settings()
         begin, end, step = (settings.get(name) for name in ("start_time", "until", "step"))
         known = all(isinstance(x, int | float) for x in (end, step)) and step > 0  # pyright: ignore
-        steps = (float(end) - float(begin or 0.0)) / float(step) if known else USUAL_STEPS  # pyright: ignore
+        steps = (float(end) - float(begin or 0.0)) / float(step) if known else np.nan  # pyright: ignore
+        steps = USUAL_STEPS if np.isnan(steps) else steps  # the simulation tells what is wrong with NaN
         return int(np.clip(points * USUAL_STEPS / max(steps, 1.0), 1, points))
 
     def _settings(self) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.grid import DRAW
+from heavytop.sweep.measure import FAILED
 
 if TYPE_CHECKING:
     import xarray
@@ -47,6 +48,8 @@ def share(data: xarray.Dataset, name: str, over: str | None = None, confidence: 
         raise unknown_name("measure", name, [str(n) for n in data.data_vars])
     computed = data["outcome"] >= 0
     true = data[name].astype(bool) & data[name].notnull() & computed
+    if data[name].dtype.kind in "iu":  # which know no NaN
+        true &= data["outcome"] != FAILED
     dims = [over] if over is not None else [DRAW] if DRAW in true.dims else list(true.dims)
     if any(dim not in true.dims for dim in dims):
         raise unknown_name("dimension", str(over), [str(d) for d in true.dims])

@@ -12,7 +12,7 @@ import numpy as np
 from heavytop._travel import Unchanging
 from heavytop._version import __version__
 from heavytop.errors import SweepError
-from heavytop.sweep.cases import Cases, Output, missing, reason, same_names
+from heavytop.sweep.cases import Cases, Output, as_type, reason, same_names
 from heavytop.sweep.describe import line
 from heavytop.sweep.grid import Chunks, Grid, cut
 from heavytop.sweep.measure import FAILED, Measured
@@ -174,7 +174,8 @@ def write_into(
                 f"{name!r} has the shape {values.shape[1:]} here and {entry.shape} at the first point; a sweep keeps one shape."
             )
         if values.dtype != entry.dtype:
-            values = _as_first(name, values, np.dtype(entry.dtype), output.outcome == FAILED)
+            dtype = np.dtype(entry.dtype)
+            values = as_type(name, values, dtype, output.outcome == FAILED, f"was {dtype} at the first point")
         arrays[name][place] = values.reshape((*counts, *entry.shape))
     arrays["outcome"][place] = output.outcome.reshape(counts)
     arrays["end_time"][place] = output.end_time.reshape(counts)
@@ -183,18 +184,3 @@ def write_into(
         for k, text in output.causes.items():
             causes[k] = text
         arrays["cause"][place] = causes.reshape(counts)
-
-
-def _as_first(name: str, values: np.ndarray, dtype: np.dtype, failed: np.ndarray) -> np.ndarray:
-    """Numbers in the type of those at the first point; an error where they do not fit in, as no number is rounded silently."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = values.astype(dtype)
-        lost = (cast != values) & ~(np.isnan(values) & (cast != cast))  # NaN stays NaN
-    cast[failed] = missing(dtype)
-    lost[failed] = False
-    if np.any(lost):
-        raise SweepError(
-            f"the measure {name!r} was {dtype} at the first point, and {values[lost][0]} does not fit: give numbers of one type at all "
-            "points, float(...) for instance."
-        )
-    return cast

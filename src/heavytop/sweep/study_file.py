@@ -72,7 +72,7 @@ class _Reader:
         try:
             self.content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise FileFormatError(f"{name}: no TOML: {error}.") from None
+            raise FileFormatError(f"{name}: not TOML: {error}.") from None
 
     def wrong(self, path: tuple[str, ...], message: str) -> FileFormatError:
         line = line_of(self.lines, path)
