@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop.errors import UnknownNameError
+from heavytop.errors import ShapeError, UnknownNameError
 from heavytop.plan import problems
 
 BEST = {
@@ -64,3 +64,8 @@ def test_momentum_of_the_free_arm_stays_zero() -> None:
 def test_unknown_problem_is_told() -> None:
     with pytest.raises(UnknownNameError, match="planning problem"):
         problems.load("gate")
+
+
+def test_a_place_to_perch_has_three_coordinates() -> None:
+    with pytest.raises(ShapeError, match="the place to perch"):
+        problems.quadcopter_perch(at=0.26)

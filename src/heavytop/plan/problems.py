@@ -13,7 +13,7 @@ import numpy as np
 
 from heavytop import library
 from heavytop._travel import Unchanging
-from heavytop.errors import unknown_name
+from heavytop.errors import unknown_name, wrong_shape
 from heavytop.plan.api import plan
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, Own, Point, Rest, swing
 from heavytop.plan.costs import Effort, Speed, Time
@@ -96,8 +96,11 @@ def quadcopter_perch(at: Any = (4.0, 0.0, 2.0), steps: int = 60) -> Task:
     """A quadcopter lands on a wall in least time: at rest, its axis along the normal of the wall, which faces -x."""
     model = library.quadcopter().derive()
     hover = 0.9 * GRAVITY / 4
-    beyond = float(np.asarray(at, dtype=float)[0])
-    goal = [*perch(model, "hull", at), Cone("hull", np.radians(2.0), about=(-1.0, 0.0, 0.0))]
+    place = np.asarray(at, dtype=float)
+    if place.shape != (3,):
+        raise wrong_shape("the place to perch", (3,), place.shape)
+    beyond = float(place[0])
+    goal = [*perch(model, "hull", place), Cone("hull", np.radians(2.0), about=(-1.0, 0.0, 0.0))]
     options = {
         "limits": (0.0, 2.5 * hover), "path": [HalfSpace((-1.0, 0.0, 0.0), -beyond, "hull")], "steps": steps,
         "cost": Time() + 1e-4 * Effort(about=hover) + 1e-4 * Speed([0, 0, 0, 1, 1, 1]),
