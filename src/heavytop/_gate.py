@@ -121,12 +121,28 @@ def _guard_class(kind: type) -> None:
         if not base.__module__.startswith("heavytop"):
             continue
         for name, member in list(vars(base).items()):
+            if name == "__repr__" and isinstance(member, FunctionType) and not getattr(member, _MARK, False):
+                setattr(base, name, _told(member))
             if name.startswith("_") and (name != "__init__" or _only_stores(base)):
                 continue
             if isinstance(member, FunctionType) and not getattr(member, _MARK, False):
                 setattr(base, name, gated(member))
             elif isinstance(member, staticmethod | classmethod) and not getattr(member.__func__, _MARK, False):
                 setattr(base, name, type(member)(gated(member.__func__)))
+
+
+def _told(text: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A ``__repr__`` that fails for no object: errors of others show the objects that they speak of."""
+
+    @wraps(text)
+    def told(self: Any) -> str:
+        try:
+            return text(self)
+        except (*_RAW, HeavytopError) as error:
+            return f"<{type(self).__name__} whose parts do not fit: {error}>"
+
+    setattr(told, _MARK, True)
+    return told
 
 
 def _only_stores(kind: type) -> bool:

@@ -162,3 +162,14 @@ def test_gated_functions_stay_functions() -> None:
 def test_runs_are_not_walked_through(run: ht.Run) -> None:
     with pytest.raises(TypeError, match="not iterable"):
         list(run)  # type: ignore[call-overload]
+
+
+def test_a_text_of_wrong_parts() -> None:
+    """The text of an object with wrong parts failed inside the errors of others that show it."""
+    vehicle = ht.copters.quadcopter()
+    parts = {name: getattr(vehicle, name) for name in ("model", "prototype", "limits", "airframe", "describe")}
+    wrong = ht.copters.Vehicle(np.zeros(3), **parts)
+    assert repr(wrong) == "<Vehicle whose parts do not fit: 'numpy.ndarray' object has no attribute 'name'>"
+    assert repr(vehicle).startswith("Vehicle('quadcopter'")
+    with pytest.raises(ValueError, match="not a valid Op"):
+        ht.compile.program.Op(wrong)
