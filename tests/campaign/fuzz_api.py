@@ -1,4 +1,4 @@
-"""Call every public callable with odd arguments; run as ``python fuzz_api.py SEED CALLS REPORT``.
+"""Call every public callable with odd arguments; run as ``python fuzz_api.py SEED CALLS REPORT``. It has a cache of its own.
 
 Callables are found by walking the packages, methods on whatever earlier calls returned. Allowed endings are a result, an error of
 :mod:`heavytop.errors`, a TypeError or a ValueError. Everything else is a failure, as is NaN from finite numbers without a word.
@@ -304,6 +304,7 @@ def main(seed: int, calls: int, report: Path) -> None:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder, open(f"{report}.now", "w") as now:
         os.chdir(folder)
+        os.environ["HEAVYTOP_CACHE"] = str(Path(folder) / "cache")  # calls clear it
         arguments = Arguments(rng, Path(folder))
         functions = public_callables()
         names = list(functions)
@@ -358,6 +359,7 @@ def main(seed: int, calls: int, report: Path) -> None:
                 "counts": counts,
                 "callables": len(names),
                 "spent": spent.most_common(20),
+                "called enough": sorted(name for name, seconds in spent.items() if seconds > ENOUGH),
                 "failures": failures,
             }
         )

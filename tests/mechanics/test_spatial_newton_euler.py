@@ -41,6 +41,13 @@ def test_rolling_cylinder() -> None:
     )
 
 
+def test_rolling_cylinder_without_radius() -> None:
+    """It was NaN without a word."""
+    for speed, radius in ((1.0, 0.0), (1.0, -1.0), (np.nan, 1.0), (np.ones(3), np.zeros(3))):
+        with pytest.raises(ModelError, match="radius > 0"):
+            sne.rolling_cylinder(speed, radius, np.linspace(0.0, 1.0, 3))
+
+
 def test_rotational_inertia_and_parallel_axes() -> None:
     about_origin = sne.rotational_inertia(MASSES, POINTS)
     np.testing.assert_allclose(

@@ -86,6 +86,8 @@ def rolling_cylinder(speed: float, radius: float, t: Array) -> tuple[np.ndarray,
     The axis lies along y at the height ``radius``. The acceleration ``(0, 0, 0; 0, 0, v^2 / r)`` is constant: not that of any particle.
     """
     t = np.asarray(t, dtype=float)
+    if np.ndim(speed) or np.ndim(radius) or not (np.isfinite(speed) and 0.0 < radius < np.inf):
+        raise ModelError(f"A cylinder rolls with one speed and one radius > 0, got the speed {speed} and the radius {radius}.")
     zero = np.zeros(t.shape)
     omega = speed / radius
     velocity = np.stack([zero, zero + omega, zero, zero, zero, speed * omega * t], axis=-1)
