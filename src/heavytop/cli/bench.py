@@ -12,13 +12,13 @@ from heavytop.cli.terminal import FAILURE, fail, reported, working
 @reported
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Benchmarks; all without a name.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Benchmarks to run; all of them if none is named.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
     seconds: Annotated[float, typer.Option(help="Wall time of each measurement.")] = 4.0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only see that everything runs; the times mean nothing.")
+        bool, typer.Option("--quick", help="Only check that everything runs; the times mean nothing.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
 ) -> None:

@@ -17,11 +17,11 @@ def cockpit(
     law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
     port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; others than this machine need --network as well.")
+        str, typer.Option("--host", help="Address to listen on; any other than this machine's also needs --network.")
     ] = "127.0.0.1",
     network: Annotated[
         bool,
-        typer.Option("--network", help="Let other machines in that know the address with its token; not encrypted."),
+        typer.Option("--network", help="Let in other machines that know the address and its token; not encrypted."),
     ] = False,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
 ) -> None:

@@ -29,17 +29,19 @@ def fly(
         str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver, or a TOML file to plan.")
     ] = None,
     law: Annotated[str, typer.Option("--law", help="energy, particle, body or robust.")] = "energy",
-    limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Keep the limits of the rotors.")] = True,
+    limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
     wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.", min=0.0)] = 0.0,
-    noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1: as of motion capture.", min=0.0)] = 0.0,
+    noise: Annotated[
+        float, typer.Option("--noise", help="Measurement noise; 1 is that of motion capture.", min=0.0)
+    ] = 0.0,
     payload: Annotated[
-        float, typer.Option("--payload", help="Mass in kg that the controller does not know.", min=0.0)
+        float, typer.Option("--payload", help="Extra mass in kg that the controller does not know of.", min=0.0)
     ] = 0.0,
     rotors: Annotated[
         bool,
-        typer.Option("--rotors", help="Rotor speeds and tilts lag behind, rotors and frame have drag."),
+        typer.Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag."),
     ] = False,
-    delay: Annotated[float, typer.Option("--delay", help="Age in s of what the controller sees.", min=0.0)] = 0.0,
+    delay: Annotated[float, typer.Option("--delay", help="Delay in s of the measurements.", min=0.0)] = 0.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
     open_page: Annotated[
@@ -201,7 +203,7 @@ def _list() -> None:
     for name in catalogue.names():
         table.add_row(name, ", ".join(suited(catalogue.load(name))))
     console().print(table)
-    typer.echo("A TOML file with an airframe of your own also serves as VEHICLE.")
+    typer.echo("VEHICLE may also be a TOML file with your own airframe.")
 
 
 def _file_name(text: str) -> str:

@@ -18,7 +18,9 @@ def plan(
     ] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page with the motion (html).")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the motion as netCDF.")] = None,
-    tolerance: Annotated[float | None, typer.Option("--tolerance", help="Largest defect of an interval.")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="Largest defect allowed in an interval.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the ready-made problems.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:

@@ -28,7 +28,7 @@ def simulate(
         float | None,
         typer.Option(
             "--step",
-            help="Step size in s; with rkmk45, which chooses its steps, the distance of the records. 0.001 if not given, less for built-in "
+            help="Step size in s; with rkmk45, which chooses its own steps, the time between records. 0.001 if not given, less for built-in "
             "systems that are stiff.",
         ),
     ] = None,
@@ -37,7 +37,7 @@ def simulate(
         typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...", autocompletion=complete_integrator),
     ] = "rkmk4",
     every: Annotated[
-        int | None, typer.Option("--every", help="Steps between records; 10 if not given, with rkmk45 1.")
+        int | None, typer.Option("--every", help="Steps between records; 10 if not given, 1 with rkmk45.")
     ] = None,
     q: Annotated[str | None, typer.Option("--q", help="Start configuration, numbers separated by commas.")] = None,
     v: Annotated[str | None, typer.Option("--v", help="Start velocity, numbers separated by commas.")] = None,

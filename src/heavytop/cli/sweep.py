@@ -25,13 +25,13 @@ def sweep(
     store: Annotated[Path | None, typer.Option("--store", help="Zarr store to write to, and to resume from.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Worker processes on this machine.", min=1)] = None,
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="Address or file of a Dask scheduler.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Insist that the store is there already.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try chunks again that were given up.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Require that the store exists.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry chunks that were given up.")] = False,
     chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and tell what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and say what would be done.")] = False,
     page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
     runs: Annotated[
-        int, typer.Option("--runs", help="With --page: 3-D pages of so many of its points, linked.", min=0)
+        int, typer.Option("--runs", help="With --page: also link 3-D pages of this many points.", min=0)
     ] = 0,
     point: Annotated[
         list[str] | None, typer.Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
@@ -98,7 +98,7 @@ def _run(
         raise fail(
             "--resume needs a store: --store study.zarr."
             if store is None
-            else f"--resume needs a store that is there; {store} is not."
+            else f"--resume needs an existing store; {store} does not exist."
         )
     if workers is not None and scheduler is not None:
         raise fail("give either --workers (on this machine) or --scheduler (a cluster), not both.")
@@ -115,7 +115,7 @@ def _run(
         if store is not None and store.exists():
             notice(f"interrupted. Run the same command again to do the rest: {_progress(store)}.")
         else:
-            notice("interrupted. With --store what was done would have been kept.")
+            notice("interrupted. With --store, finished work is kept.")
         raise typer.Exit(INTERRUPTED) from None
     _summary(made.title, result)
     if page is not None:

@@ -47,7 +47,7 @@ class Conditions:
         for name in ("wind", "noise", "payload", "delay"):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
-                raise ModelError(f"{name} of a flight must be a number that is not negative, got {value}.")
+                raise ModelError(f"{name} of a flight must be a non-negative number, got {value}.")
 
     @property
     def calm(self) -> bool:

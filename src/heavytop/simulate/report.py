@@ -85,7 +85,10 @@ def _invariants(run: Run) -> list[str]:
             lines.append(_row(name, f"{invariant.drift:.2e}", invariant.unit, relative))
         lost = max((i.relative for name, i in found.items() if name == "energy" or "momentum" in name), default=0.0)
         if lost > LOST:
-            lines += ["", f"  note: what should be kept has changed by {lost:.2g} of its size. Take a smaller step."]
+            lines += [
+                "",
+                f"  note: a quantity that should be conserved has changed by {lost:.2g} of its size. Take a smaller step.",
+            ]
     if "residual" in run.channels and len(run):
         worst = float(np.nanmax(run.channels["residual"], initial=0.0))
         lines.append(_row("implicit equations", f"{worst:.2e}", "1", ""))
