@@ -47,7 +47,7 @@ def fly(
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a desktop.")
     ] = True,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.", min=0)] = 0,
     live: Annotated[
         bool, typer.Option("--live", help="Fly it in real time in the cockpit instead (needs the extra live).")
     ] = False,
