@@ -121,7 +121,11 @@ def test_time_that_starts_and_stops_smoothly() -> None:
     [
         ("waypoints", {"speed": 0}, "speed of waypoints must be a positive number, got 0."),
         ("waypoints", {"speed": -1.0}, "speed of waypoints must be a positive number, got -1.0."),
-        ("waypoints", {"points": [(0, 0), (1, 1)]}, "points of waypoints must have shape (m + 1, 3), got (2, 2). Give two"),
+        (
+            "waypoints",
+            {"points": [(0, 0), (1, 1)]},
+            "points of waypoints must have shape (m + 1, 3), got (2, 2). Give two",
+        ),
         ("waypoints", {"points": [(0, 0, 0)]}, "points of waypoints must have shape (m + 1, 3), got (1, 3)."),
         ("waypoints", {"points": [(0, 0, 0), (1, 0, np.nan)]}, "points of waypoints must be finite"),
         ("eight", {"rate": 0}, "rate of eight must be a positive number, got 0."),

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def fly(
     vehicle: Annotated[
         str,
-        typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
+        typer.Argument(metavar="VEHICLE", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
     ] = "quadcopter",
     maneuver: Annotated[
-        str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver, or a TOML file to plan.")
+        str | None, typer.Argument(metavar="MANEUVER", help="Name of a maneuver, or a TOML file to plan.")
     ] = None,
     law: Annotated[str, typer.Option("--law", help="energy, particle, body or robust.")] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
@@ -67,7 +67,7 @@ def fly(
     - `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
     """
     if listed:
-        _list()
+        list_vehicles(json)
         return
     if live:
         from heavytop.cli.cockpit import fly_live
@@ -191,17 +191,24 @@ def _print_json(flight: Flight, page: Path, save: Path | None) -> None:
     print_json({**flown, "outcome": outcome_data(flight.outcome), "figures": flight.numbers(), "files": files})
 
 
-def _list() -> None:
+def list_vehicles(json: bool) -> None:
+    """Print the vehicles and what they can fly."""
     from rich.table import Table
 
     from heavytop.copters import catalogue
     from heavytop.copters.maneuvers import suited
 
+    able = {name: suited(catalogue.load(name)) for name in catalogue.names()}
+    if json:
+        from heavytop.cli.data import print_json
+
+        print_json(able)
+        return
     table = Table(title="vehicles and what they can fly", title_justify="left")
     table.add_column("vehicle")
     table.add_column("maneuvers")
-    for name in catalogue.names():
-        table.add_row(name, ", ".join(suited(catalogue.load(name))))
+    for name, names in able.items():
+        table.add_row(name, ", ".join(names))
     console().print(table)
     typer.echo("VEHICLE may also be a TOML file with your own airframe.")
 
