@@ -42,6 +42,17 @@ def test_public_names_are_documented_shown_and_listed() -> None:
     assert api.faults(api.public_modules(), PAGE) == []
 
 
+@pytest.mark.parametrize(
+    "module", [m for m in api.public_modules() if hasattr(m, "__path__")], ids=lambda m: m.__name__
+)
+def test_completion_finds_public_names_only(module: ModuleType) -> None:
+    if module.__name__ in ("heavytop.bench", "heavytop.cli"):
+        pytest.skip("not for programs")
+    shown = {name for name in dir(module) if not name.startswith("_")} - {"bench", "cli"}
+    assert shown == set(api.offered(module))
+    assert {"__doc__", "__name__"} <= set(dir(module))
+
+
 def test_the_page_is_that_of_the_code() -> None:
     assert api.page(api.public_modules()) == PAGE, "docs/api.md is out of date: run python scripts/api_page.py"
 
