@@ -269,7 +269,7 @@ WRONG = {
     ),
     "huge axis": (
         robot(link("a"), link("b"), joint("j", "revolute", "a", "b", '<axis xyz="1e308 1e308 1e308"/>')),
-        r"robot\.urdf:4: <axis>: the axis of joint 'j' must not be zero or beyond all bounds",
+        r"robot\.urdf:4: <axis>: the axis of joint 'j' must be finite and not zero",
     ),
     "long list of numbers": (
         robot(link("a"), link("b"), joint("j", "revolute", "a", "b", f'<axis xyz="{"0 " * 1_000_000}"/>')),
