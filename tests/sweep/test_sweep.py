@@ -167,19 +167,19 @@ def test_seeds_of_noise_run_in_one_batch() -> None:
         return control.Noisy(spring, model, 0.05, 0.02, seed=seed)
 
     seen = []
-    original = ModelCases._simulate
+    original = ModelCases._runner
 
-    def spy(self: ModelCases, plan: dict, values: dict):
+    def spy(self: ModelCases, plan: dict, *rest: object):
         seen.append(plan["control"])
-        return original(self, plan, values)
+        return original(self, plan, *rest)
 
-    ModelCases._simulate = spy  # pyright: ignore
+    ModelCases._runner = spy  # pyright: ignore
     try:
         result = ht.sweep(
             model, over={"seed": range(6), "cart.x": [0.0, 1.0]}, control=noisy, until=0.3, step=0.01, chunk=12
         )
     finally:
-        ModelCases._simulate = original
+        ModelCases._runner = original
     assert isinstance(seen[-1], Stacked)
     for k in (0, 4):
         alone = ht.simulate(model, ([1.0], [0.0]), until=0.3, step=0.01, control=noisy(k))

@@ -6,7 +6,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -86,7 +86,8 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
                 layout[name] = _wide_enough(layout.get(name, value), value)
     whole = Output.failed(count, "", layout, told=False)
     for rows, output in outputs:
-        whole.outcome[rows], whole.end_time[rows] = output.outcome, output.end_time
+        place = places(rows)
+        whole.outcome[place], whole.end_time[place] = output.outcome, output.end_time
         whole.causes |= {int(rows[k]): text for k, text in output.causes.items()}
         for name, value in output.measured.items():
             like = np.asarray(layout[name].values)
@@ -100,13 +101,23 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
                 values = as_type(
                     name, values, like.dtype, output.outcome == FAILED, f"needs {like.dtype} for all points"
                 )
-            whole.measured[name].values[rows] = values
+            whole.measured[name].values[place] = values
     return Output(
         {n: Measured(v.values, v.unit, v.dims, layout[n].labels) for n, v in whole.measured.items()},
         whole.outcome,
         whole.end_time,
         whole.causes,
     )
+
+
+def places(rows: np.ndarray) -> Any:
+    """What picks rows of an array, without a copy where they follow one another.
+
+    >>> places(np.array([3, 4, 5])), places(np.array([3, 5]))
+    (slice(3, 6, None), array([3, 5]))
+    """
+    in_line = len(rows) > 0 and np.all(rows[1:] - rows[:-1] == 1)
+    return slice(int(rows[0]), int(rows[-1]) + 1) if in_line else rows
 
 
 def same_names(found: Mapping[str, Any], first: Mapping[str, Any]) -> None:
@@ -175,26 +186,50 @@ def is_function(value: Any) -> bool:
     return isinstance(value, FunctionType | MethodType | partial)
 
 
+@dataclass(frozen=True)
+class Arguments:
+    """Names of the arguments of a function, those that must be given, and whether it takes any other."""
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+    any_other: bool
+
+
+def arguments_of(function: Callable[..., Any]) -> Arguments:
+    """The arguments of a function; it must take them by name."""
+    try:
+        return _arguments_of(function)
+    except TypeError:  # no key, such as a part of a function with a list
+        return _arguments_of.__wrapped__(function)
+
+
+@lru_cache(maxsize=64)
+def _arguments_of(function: Callable[..., Any]) -> Arguments:
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {p.kind for p in parameters}
+    any_other = inspect.Parameter.VAR_KEYWORD in kinds
+    if inspect.Parameter.POSITIONAL_ONLY in kinds or (inspect.Parameter.VAR_POSITIONAL in kinds and not any_other):
+        raise SweepError(f"{getattr(function, '__name__', function)} must take the variables of the sweep by name.")
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return Arguments(tuple(p.name for p in named), tuple(p.name for p in named if p.default is p.empty), any_other)
+
+
 def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
     """Names of the arguments of a function that are variables of the sweep."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters):
-        raise SweepError(f"{getattr(function, '__name__', function)} must take the variables of the sweep by name.")
-    return tuple(p.name for p in parameters if p.kind is not p.VAR_KEYWORD)
+    return arguments_of(function).names
 
 
 def call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """A function with those of the named values that it takes."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return function(**values)
-    names = names_of(function)
-    lacking = [p.name for p in parameters if p.name not in values and p.default is p.empty]
+    arguments = arguments_of(function)
+    lacking = [name for name in arguments.needed if name not in values]
     if lacking:
         raise unknown_name(
             f"variable of the sweep (argument of {getattr(function, '__name__', 'the function')})", lacking[0], values
         )
-    return function(**{name: values[name] for name in names if name in values})
+    if arguments.any_other:
+        return function(**values)
+    return function(**{name: values[name] for name in arguments.names if name in values})
 
 
 def single(values: Values, row: int) -> dict[str, Any]:
@@ -321,15 +356,13 @@ MANY, LEAST = 100_000, 10_000
 
 
 def _check_used(names: Sequence[str], function: Callable[..., Any], label: str) -> None:
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return
-    known = names_of(function)
+    arguments = arguments_of(function)
     for name in names:
-        if name not in known:
-            raise unknown_name(f"argument of {label} (it does not use this variable of the sweep)", name, known)
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    lacking = [name for name in needed if name not in names]
+        if name not in arguments.names and not arguments.any_other:
+            raise unknown_name(
+                f"argument of {label} (it does not use this variable of the sweep)", name, arguments.names
+            )
+    lacking = [name for name in arguments.needed if name not in names]
     if lacking:
         raise SweepError(f"{label} takes {lacking[0]!r}, which is not a variable of the sweep: add it to over.")
 

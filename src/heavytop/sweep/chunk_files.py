@@ -19,8 +19,10 @@ import numpy as np
 
 from heavytop._files import work_folder
 
-LEVEL = 0
-"""Of the compression: the usual one of zstd."""
+LEVEL, LEAST_LEVEL = 0, -1
+"""Of the compression: the usual one of zstd, and one that leaves numbers as they are; what is read does not depend on it."""
+PROBE, WORTH = 32_768, 0.85
+"""Bytes of a chunk that are compressed first, and the share that must be left of them at most for the rest to be compressed, too."""
 
 
 def compressor() -> Any:
@@ -31,10 +33,21 @@ def compressor() -> Any:
 
 
 @cache
-def _codecs() -> tuple[Any, Any]:
+def _codecs() -> tuple[Any, Any, Any]:
     from numcodecs import VLenUTF8, Zstd
 
-    return Zstd(level=LEVEL, checksum=True), VLenUTF8()
+    return Zstd(level=LEVEL, checksum=True), Zstd(level=LEAST_LEVEL, checksum=True), VLenUTF8()
+
+
+def _compressed(content: np.ndarray) -> bytes:
+    """Numbers as a frame of zstd. Random ones would take long for a few percent: a piece from the middle tells."""
+    usual, quick, _ = _codecs()
+    flat = content.reshape(-1).view(np.uint8)
+    if len(flat) > 4 * PROBE:
+        begin = (len(flat) - PROBE) // 2
+        if len(usual.encode(flat[begin : begin + PROBE])) > WORTH * PROBE:
+            return quick.encode(flat)
+    return usual.encode(flat)
 
 
 @dataclass(frozen=True)
@@ -47,7 +60,7 @@ class ChunkFormat:
 
     def encoded(self, values: np.ndarray) -> bytes | None:
         """Values of one chunk as the content of its file; None if all of them are the fill value, as no file says so too."""
-        compress, texts = _codecs()
+        usual, _, texts = _codecs()
         whole = np.asarray(values, dtype=object if self.dtype is str else self.dtype)
         if self.dtype is str:
             if not any(value != self.fill for value in whole.reshape(-1).tolist()):
@@ -59,15 +72,15 @@ class ChunkFormat:
             padded[tuple(slice(0, n) for n in whole.shape)] = whole
             whole = padded
         if self.dtype is str:
-            return compress.encode(texts.encode(whole.reshape(-1)))
-        return compress.encode(np.ascontiguousarray(whole, dtype=whole.dtype.newbyteorder("<")))
+            return usual.encode(texts.encode(whole.reshape(-1)))
+        return _compressed(np.ascontiguousarray(whole, dtype=whole.dtype.newbyteorder("<")))
 
     def decoded(self, content: bytes | None) -> np.ndarray:
         """Values of one chunk from the content of its file, as it was written: whole, also at the edge of the array."""
         if content is None:
             return np.full(self.shape, self.fill, dtype=object if self.dtype is str else self.dtype)
-        compress, texts = _codecs()
-        raw = compress.decode(content)
+        usual, _, texts = _codecs()
+        raw = usual.decode(content)
         if self.dtype is str:
             return np.asarray(texts.decode(raw), dtype=object).reshape(self.shape)
         return np.frombuffer(raw, dtype=self.dtype.newbyteorder("<")).reshape(self.shape)

@@ -223,7 +223,7 @@ class FlightCases(ModelCases):
             **({} if settings["record_every"] is None else {"record_every": int(settings["record_every"])}),
         }
 
-    def _run(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Any:
+    def _runner(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Any:
         loop = plan["control"]
         loops = loop.controllers if isinstance(loop, Stacked) else (loop,) * count
         vehicle, maneuver = plan["flown"]
@@ -242,10 +242,8 @@ class FlightCases(ModelCases):
         options = {n: plan[n] for n in ("until", "step", "integrator")}
         from heavytop.simulate import simulate
 
-        run = simulate(
-            plan["model"], start, control=control, record_every=every, balance=False, progress=False, **options
-        )
-        return Flown(run, vehicle, maneuver)
+        options |= {"control": control, "record_every": every, "balance": False, "progress": False}
+        return lambda: Flown(simulate(plan["model"], start, **options), vehicle, maneuver)
 
     def run(self, values: Values) -> Any:
         """The flight of one point, with all records."""
@@ -254,7 +252,7 @@ class FlightCases(ModelCases):
 
         plan = self._plan(next(groups(values, self.apart))[0])
         padded = {n: np.concatenate([v, v]) for n, v in values.items()}
-        flown = self._run(plan, padded, 2, int(plan.get("record_every", 1)))
+        flown = self._runner(plan, padded, 2, int(plan.get("record_every", 1)))()
         loop = plan["control"]
         s = loop.settings
         acting = bool(s["wind"] or s["payload"]) if s["integral"] is None else bool(s["integral"])

@@ -17,8 +17,8 @@ from heavytop.sweep.distributions import Distribution
 
 DRAW = "draw"
 """The dimension of all random variables."""
-RESERVED = ("time", "outcome", "cause", "end_time", "done", "chunk")
-"""Names of what every result or store has itself."""
+RESERVED = ("outcome", "end_time", "cause", "done", "chunk", "zarr.json")
+"""Names of what every result or store has itself: no variable, dimension or measure can have them."""
 
 
 @dataclass(frozen=True, eq=False)

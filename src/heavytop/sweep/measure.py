@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ import numpy as np
 from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.run import Run
+from heavytop.sweep.grid import RESERVED
 
-HELD = ("outcome", "end_time", "cause", "done", "zarr.json")
-"""Names of what every result or store has itself."""
 ONLY_ENDS = 10**9
 """Steps between records where only start and end matter."""
 
@@ -163,10 +163,17 @@ def _measured(value: Any) -> Measured:
     return value if isinstance(value, Measured) else Measured(value)
 
 
+@lru_cache(maxsize=256)
+def _usable(name: str) -> bool:
+    """Whether a measure can have this name."""
+    spelt = name and not name.startswith((".", "__")) and not any(c in "/\\" or not c.isprintable() for c in name)
+    return bool(spelt) and name not in RESERVED
+
+
 def _checked(name: str, value: Measured, count: int) -> Measured:
-    if not name or name in HELD or name.startswith((".", "__")) or any(c in "/\\" or not c.isprintable() for c in name):
+    if not _usable(name):
         raise SweepError(
-            f"a measure cannot be called {name!r}: take a name that begins with a letter, without slashes, other than {', '.join(HELD)}."
+            f"a measure cannot be called {name!r}: take a name that begins with a letter, without slashes, other than {', '.join(RESERVED)}."
         )
     array = np.asarray(value.values)
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:

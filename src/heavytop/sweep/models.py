@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,20 @@ from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
-from heavytop.sweep.cases import LEAST, MANY, Cases, Output, Values, call, groups, is_function, join, names_of, reason
+from heavytop.sweep.cases import (
+    LEAST,
+    MANY,
+    Cases,
+    Output,
+    Values,
+    call,
+    groups,
+    is_function,
+    join,
+    names_of,
+    places,
+    reason,
+)
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
 
 STRUCTURE = (
@@ -35,6 +49,8 @@ BATCHED = ("start", "inputs", "parameters")
 """Options that may be functions of arrays of values."""
 BATCH = 4096
 """Trajectories of one native call: enough to fill the lanes, few enough for the cache."""
+AHEAD = 8
+"""Batches whose starts are made one after the other before the first of them runs: the code that makes them stays in the cache."""
 FEW_KEPT = 256
 """Points of a chunk whose trajectories are kept."""
 USUAL_STEPS = 200
@@ -159,29 +175,24 @@ class ModelCases(Cases):
 
     def _batch(self, plans: list[tuple[dict[str, Any], np.ndarray]], values: Values) -> list[tuple[np.ndarray, Output]]:
         """Runs of groups whose native code is the same."""
-        plan = plans[0][0]
         rows = np.concatenate([r for _, r in plans])
         which = np.repeat(np.arange(len(plans)), [len(r) for _, r in plans])
-        size = self._size(plan)
-        found = []
-        for begin in range(0, len(rows), size):
-            part = slice(begin, min(begin + size, len(rows)))
-            chosen, laws = rows[part], which[part]
-            control = plan.get("control")
-            if len(plans) > 1 and control is not None:
-                control = Stacked([plans[k][0]["control"] for k in laws])
-            try:
-                found.append(
-                    (chosen, self._simulate({**plan, "control": control}, {n: v[chosen] for n, v in values.items()}))
-                )
-            except (KeyboardInterrupt, MemoryError, SweepError):
-                raise
-            except Exception as error:
-                if len(chosen) == 1:
-                    found.append((chosen, Output.failed(1, reason(error))))
+        size, ahead = self._size(plans[0][0]), 1 if "inputs" in self.options else AHEAD  # inputs may be large
+        parts = [slice(begin, begin + size) for begin in range(0, len(rows), size)]
+        found: list[tuple[np.ndarray, Output]] = []
+        for begin in range(0, len(parts), ahead):
+            some = parts[begin : begin + ahead]
+            ready = [_tried(self._ready, plans, which[part], rows[part], values) for part in some]
+            for part, run in zip(some, ready, strict=True):
+                chosen = rows[part]
+                output = run if isinstance(run, Exception) else _tried(self._output, run, len(chosen))
+                if isinstance(output, Output):
+                    found.append((chosen, output))
+                elif len(chosen) == 1:
+                    found.append((chosen, Output.failed(1, reason(output))))
                 else:  # one bad point must not spoil the others
-                    for k in range(len(chosen)):
-                        found += self._batch([(plans[laws[k]][0], chosen[k : k + 1])], values)
+                    for k, law in enumerate(which[part]):
+                        found += self._batch([(plans[law][0], chosen[k : k + 1])], values)
         return found
 
     def _size(self, plan: Mapping[str, Any]) -> int:
@@ -200,13 +211,21 @@ class ModelCases(Cases):
             return plan["record_every"]
         return ONLY_ENDS if self.measures.only_ends and not self.trajectories else 1
 
-    def _simulate(self, plan: Mapping[str, Any], values: Values) -> Output:
-        count = len(next(iter(values.values()))) if values else 1
-        # a single trajectory would run through other code, with other rounding
-        padded = {n: np.concatenate([v, v]) for n, v in values.items()} if count == 1 else values
-        if count == 1 and isinstance(plan.get("control"), Stacked):
-            plan = {**plan, "control": Stacked([*plan["control"].controllers] * 2)}
-        run = self._run(plan, padded, max(count, 2), self._every(plan))
+    def _ready(
+        self, plans: Sequence[tuple[dict[str, Any], np.ndarray]], laws: np.ndarray, rows: np.ndarray, values: Values
+    ) -> Callable[[], Run]:
+        """A batch up to the native call: points (rows,) with the plans of their numbers (laws,)."""
+        plan, place = plans[0][0], places(rows)
+        values = {name: v[place] for name, v in values.items()}
+        if len(rows) == 1:  # a single trajectory would run through other code, with other rounding
+            values, laws = {n: np.concatenate([v, v]) for n, v in values.items()}, np.repeat(laws, 2)
+        if len(plans) > 1 and plan.get("control") is not None:
+            plan = {**plan, "control": Stacked([plans[k][0]["control"] for k in laws])}
+        return self._runner(plan, values, max(len(rows), 2), self._every(plan))
+
+    def _output(self, batch: Callable[[], Run], count: int) -> Output:
+        """Run a batch and measure it."""
+        run = batch()
         if run.outcome.ending is Ending.interrupted:
             raise KeyboardInterrupt
         measured = self.measures(run, max(count, 2))
@@ -220,14 +239,15 @@ class ModelCases(Cases):
             codes, times, causes = codes[:1], times[:1], {k: t for k, t in causes.items() if k == 0}
         return Output(measured, codes, times, causes)
 
-    def _run(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Run:
+    def _runner(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Callable[[], Run]:
+        """The simulation of a batch, ready to be called."""
         dynamics = as_dynamics(plan["model"])
         options = {n: v for n, v in plan.items() if n not in ("model", "record_every") and v is not None}
         options |= {"parameters": self._parameters(dynamics, values), "start": self._start(dynamics, values, count)}
         inputs = self.options.get("inputs")
         if inputs is not None:
             options["inputs"] = _table(call(inputs, values)) if is_function(inputs) and not _of_time(inputs) else inputs
-        return simulate(plan["model"], record_every=every, balance=False, progress=False, **options)
+        return partial(simulate, plan["model"], record_every=every, balance=False, progress=False, **options)
 
     def _parameters(self, dynamics: Dynamics, values: Values) -> dict[str, Any]:
         given: Any = self.options.get("parameters") or {}
@@ -239,24 +259,38 @@ class ModelCases(Cases):
         if given is None:
             given = dynamics.coordinates.neutral(), np.zeros(dynamics.nv)
         q, v = call(given, values) if is_function(given) else given
-        q = np.array(np.broadcast_to(np.asarray(q, dtype=float), (count, dynamics.nq)))
-        v = np.array(np.broadcast_to(np.asarray(v, dtype=float), (count, dynamics.nv)))
-        for k, name in enumerate(dynamics.q_names):
-            if name in values:
-                q[:, k] = values[name]
-        for k, name in enumerate(dynamics.v_names):
-            if name in values and name not in dynamics.q_names:
-                v[:, k] = values[name]
-        for name, (place, block) in attitude_blocks(dynamics).items():
-            if name in values:
-                q[:, place] = block.from_rotation_matrix(np.asarray(values[name], dtype=float))
+        q = np.broadcast_to(np.asarray(q, dtype=float), (count, dynamics.nq))
+        v = np.asarray(v, dtype=float)
+        blocks = attitude_blocks(dynamics) if any(name.endswith("attitude") for name in values) else {}
+        turned = {name: where for name, where in blocks.items() if name in values}
+        angles = {k: values[name] for k, name in enumerate(dynamics.q_names) if name in values}
+        speeds = {k: values[n] for k, n in enumerate(dynamics.v_names) if n in values and n not in dynamics.q_names}
+        if angles or turned:
+            q = np.array(q)
+        if speeds or v.shape != (dynamics.nv,):
+            v = np.array(np.broadcast_to(v, (count, dynamics.nv)))
+        for k, numbers in angles.items():
+            q[:, k] = numbers
+        for k, numbers in speeds.items():
+            v[:, k] = numbers
+        for name, (place, block) in turned.items():
+            q[:, place] = block.from_rotation_matrix(np.asarray(values[name], dtype=float))
         return q, v
 
     def run(self, values: Values) -> Run:
         plan = self._plan(next(groups(values, self.apart))[0])
         padded = {n: np.concatenate([v, v]) for n, v in values.items()}
-        run = self._run(plan, padded, 2, int(plan.get("record_every", 1)))
-        return first_of(run)
+        return first_of(self._runner(plan, padded, 2, int(plan.get("record_every", 1)))())
+
+
+def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives, or the error that makes its points fail; an error of the study itself is raised."""
+    try:
+        return function(*arguments)
+    except (KeyboardInterrupt, MemoryError, SweepError):
+        raise
+    except Exception as error:
+        return error
 
 
 def first_of(run: Run) -> Run:

@@ -18,7 +18,7 @@ from heavytop.sweep.chunk_files import ChunkFormat, compressor, content_of, dige
 from heavytop.sweep.describe import difference
 from heavytop.sweep.grid import DRAW, Chunks, Variable
 from heavytop.sweep.measure import OUTCOMES
-from heavytop.sweep.study import StoredVariable, Study, write_into
+from heavytop.sweep.study import StoredVariable, Study, shaped
 
 FORMAT = "heavytop sweep 1"
 OPEN, DONE, GIVEN_UP, UNREADABLE = 0, 1, 2, 3
@@ -190,7 +190,7 @@ class Store:
         place = self.chunks.place(index)
         for name, form, number, values in self._draws(index, output, study):
             files[self._file(name, form, (number,))] = form.encoded(values)
-        for name, values in self._values(index, output):
+        for name, values in self._values(index, output).items():
             form = self.formats[name]
             files[self._file(name, form, place)] = None if values is None else form.encoded(values)
         seal = digest({self._name(path): content for path, content in files.items()}) << 2 | mark
@@ -237,21 +237,11 @@ class Store:
         """The file of a chunk; axes after those of the sweep are not cut."""
         return file_of(self.path, name, (*place, *(0,) * (len(form.shape) - len(place))))
 
-    def _values(self, index: int, output: Output) -> Iterator[tuple[str, np.ndarray | None]]:
-        """Name and values of every array of the result on the box of a chunk; None for those that hold nothing."""
-        region = self.chunks.region(index)
-        box = [slice(0, s.stop - s.start) for s in region]
-        counts = tuple(s.stop for s in box)
-        arrays = {
-            n: np.full((*counts, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in self.entries.items()
-        }
-        arrays |= {"outcome": np.empty(counts, dtype=np.int8), "end_time": np.empty(counts)}
-        if output.causes:
-            arrays["cause"] = np.full(counts, "", dtype=object)
-        write_into(arrays, box, output, self.entries)
-        outcome = arrays.pop("outcome")
-        yield from {"cause": None, **arrays}.items()
-        yield "outcome", outcome  # the last: where it says how a run ended, the rest of the run is there
+    def _values(self, index: int, output: Output) -> dict[str, np.ndarray | None]:
+        """Values of every array of the result on the box of a chunk; None for those that hold nothing."""
+        counts = [s.stop - s.start for s in self.chunks.region(index)]
+        found = dict(shaped(output, counts, self.entries))
+        return {**{name: None for name in self.formats if name not in found}, **found}
 
     def _draws(self, index: int, output: Output, study: Study) -> Iterator[tuple[str, ChunkFormat, int, np.ndarray]]:
         """Name, format, chunk and values of the random variables on this range of draws, for the first chunk that has them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -163,8 +163,14 @@ def write_into(
     arrays: Mapping[str, Any], region: Sequence[slice], output: Output, layout: Mapping[str, StoredVariable]
 ) -> None:
     """Put the results of a region into arrays of the whole sweep."""
-    counts = tuple(s.stop - s.start for s in region)
-    place = tuple(region)
+    for name, values in shaped(output, [s.stop - s.start for s in region], layout):
+        arrays[name][tuple(region)] = values
+
+
+def shaped(
+    output: Output, counts: Sequence[int], layout: Mapping[str, StoredVariable]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and values of every array with something in it, on a box of so many points, as the layout has them."""
     if output.measured:  # there are none where all points failed
         same_names(output.measured, layout)
     for name, value in output.measured.items():
@@ -176,11 +182,14 @@ def write_into(
         if values.dtype != entry.dtype:
             dtype = np.dtype(entry.dtype)
             values = as_type(name, values, dtype, output.outcome == FAILED, f"was {dtype} at the first point")
-        arrays[name][place] = values.reshape((*counts, *entry.shape))
-    arrays["outcome"][place] = output.outcome.reshape(counts)
-    arrays["end_time"][place] = output.end_time.reshape(counts)
+        yield name, values.reshape((*counts, *entry.shape))
+    yield "end_time", output.end_time.reshape(counts)
     if output.causes:
         causes = np.full(output.outcome.shape, "", dtype=object)
         for k, text in output.causes.items():
             causes[k] = text
-        arrays["cause"][place] = causes.reshape(counts)
+        yield "cause", causes.reshape(counts)
+    yield (
+        "outcome",
+        output.outcome.reshape(counts),
+    )  # the last: where it says how a run ended, the rest of the run is there
