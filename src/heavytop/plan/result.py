@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from heavytop.plan.solvers import Solution
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.integrators.tableaus import Tableau
 from heavytop.system.names import TIME
+
+if TYPE_CHECKING:
+    from heavytop.show.inline import InlinePage
 
 
 @dataclass(frozen=True)
@@ -217,6 +221,52 @@ class Plan(Unchanging, Shown):
         k, tau = self._interval(t)
         part = tau[:, None]
         return whole[k] + part * self.u[k] + 0.5 * part**2 * ((ends - self.u[:-1]) / h)[k]
+
+    # --- look and keep ------------------------------------------------------------------------------------------------------
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Figure with coordinates, velocities and inputs, limits and what holds them; written to ``path`` (png, pdf, svg) if given."""
+        from heavytop.show.plan_figure import plot_plan
+
+        return plot_plan(self, path)
+
+    def show(self, path: str | Path | None = None) -> Path | InlinePage:
+        """Write a self-contained page with the moving system, gates and obstacles, curves, and what holds the plan.
+
+        Without a ``path`` the page is returned as an object that a notebook shows in place.
+        """
+        from heavytop.show.inline import InlinePage
+        from heavytop.show.page import write_page
+        from heavytop.show.plan_report import plan_report
+
+        report = plan_report(self)
+        return InlinePage(report) if path is None else write_page(report, path)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan with its problem and its model; :meth:`load` reads it back. ``plan.run().save(path)`` writes the motion as netCDF."""
+        from heavytop.io.recipe import save_recipe
+
+        save_recipe(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, trust: bool = False) -> Plan:
+        """Read a plan that was saved. Reading runs code that the file names, so say that you trust it: ``Plan.load(path, trust=True)``.
+
+        Raises
+        ------
+        RecipeError
+            It is not trusted, or comes from another series of heavytop.
+        PlanError
+            The file holds something else.
+        """
+        from heavytop.io.recipe import load_recipe
+
+        found = load_recipe(path, trust=trust)
+        if not isinstance(found, cls):
+            raise PlanError(
+                f"{str(path)!r} holds a {type(found).__name__}, no Plan. load_recipe(path, trust=True) reads it."
+            )
+        return found
 
     def report(self) -> str:
         """A short text: what came out and what held it."""
