@@ -109,9 +109,16 @@ class Prediction:
     @cached_property
     def _moved(self) -> Kernel:
         """(q, e) -> chart(q, e), projected on the manifold."""
+        return self._kernel("move", self._trace_move)
+
+    def _trace_move(self) -> Traced:
         c = self.rates.model.coordinates
         q, e = symbol("q", self.rates.model.nq), symbol("e", self.rates.ne)
-        return self._kernel("move", lambda: trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))}))
+        return trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))})
+
+    def trace(self, what: str) -> Traced:
+        """The function of that name as it is exported: "prediction", "straight" or "move"."""
+        return {"prediction": self._trace_linear, "straight": self._trace_straight, "move": self._trace_move}[what]()
 
     @cached_property
     def _kept(self) -> Kernel:

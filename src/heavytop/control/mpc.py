@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -22,6 +23,7 @@ from heavytop._travel import Portable
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import BaseController
 from heavytop.control.charts import is_turn
+from heavytop.control.guards import FAR_TURN, HOPELESS_GAP, LARGE_GAP, PATIENCE, SETTLING, TRUST
 from heavytop.control.horizon_motion import Linear, Prediction
 from heavytop.control.lqr import cost_of_rest
 from heavytop.control.mpc_qp import QuadraticProgram, solver
@@ -35,12 +37,6 @@ from heavytop.simulate.hosted import SEEN
 from heavytop.system.joints import Revolute
 from heavytop.system.model import Model
 
-TRUST, LARGE_GAP = (0.2, 1.5), 0.3
-"""Bounds of the turn (rad) of a node in one step of the optimisation; it halves while gaps of attitudes (rad) are large, else doubles."""
-FAR_TURN, PATIENCE, SETTLING = 1.0, 4, 10
-"""A motion that is turned by more than this (rad) and costs more than so many samples before is given up, if it had time to settle."""
-HOPELESS_GAP = 100.0
-"""Gap of attitudes (2 tan of half the angle) that no linearisation closes."""
 LONGEST = 1000
 """Moves of a horizon at most: the work grows with their square, the memory too."""
 KEPT_SECONDS = 1_000_000
@@ -155,6 +151,15 @@ class Predictive(BaseController, Lasting):
         """The same controller for another motion, or another configuration (nq,) to hold."""
         model, _, *others = self._settings
         return Predictive(model, _as_reference(model, reference), *others)
+
+    def export_c(self, folder: str | Path, name: str = "predictive") -> list[Path]:
+        """Write the controller as C99 without allocation and with bounded run time, with tests and a README, for a flight controller.
+
+        One call a sample: state and reference in, inputs out (``NAME_mpc.h``). Double precision. Soft bounds of states are not exported.
+        """
+        from heavytop.control.mpc_export import export_predictive
+
+        return export_predictive(self, folder, name)
 
     # --- copies ---------------------------------------------------------------------------------------------------------------
 
