@@ -50,9 +50,14 @@ ORDER = (
 )
 RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 
-# Convenience methods that hand an object to a higher layer (`run.show()`, `run.save()`, `model.to_urdf()`, `model.equations()`): allowed inside a
+# Convenience methods that hand an object to a higher layer (`run.show()`, `plan.save()`, `model.to_urdf()`, `model.equations()`): allowed inside a
 # function, and for the type of their result.
-UPWARD_IN_METHODS = {"sweep": {"show"}, "simulate": {"show", "io"}, "system": {"equations", "io", "show"}}
+UPWARD_IN_METHODS = {
+    "sweep": {"show"},
+    "plan": {"show", "io"},
+    "simulate": {"show", "io"},
+    "system": {"equations", "io", "show"},
+}
 
 
 class Import(NamedTuple):

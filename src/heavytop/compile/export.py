@@ -117,7 +117,7 @@ def export_c(
     }
     with typed_errors(folder):
         target = Path(folder)
-        _refuse_foreign(target, [*texts, "README.md"])
+        refuse_foreign(target, [*texts, "README.md"])
     size = _measured(texts, label) if footprint else None
     texts["README.md"] = _readme(items, label, precision, size, entries or {})
     return write_set(target, texts, last=f"{label}.h")
@@ -146,7 +146,8 @@ def measure_cortex_m7(source: Path) -> Footprint:
     return Footprint(int(listing.splitlines()[1].split()[0]), max(frames, default=0))
 
 
-def _refuse_foreign(target: Path, files: Sequence[str]) -> None:
+def refuse_foreign(target: Path, files: Sequence[str]) -> None:
+    """Raise a FileFormatError if one of the files is there and was not written by an export."""
     if target.exists() and not target.is_dir():
         raise FileFormatError(f"{target} is a file; give a folder to export to.")
     for file in files:

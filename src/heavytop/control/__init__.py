@@ -91,6 +91,7 @@ from heavytop.control.wind import ConstantWind as ConstantWind
 from heavytop.control.wind import Gust as Gust
 from heavytop.control.wind import VonKarman as VonKarman
 from heavytop.control.wind import Winds as Winds
+from heavytop.control.within import Within as Within
 from heavytop.control.wrapper import Seen as Seen
 from heavytop.control.wrapper import Wrapper as Wrapper
 from heavytop.simulate import Controller as Controller

@@ -100,6 +100,11 @@ class BaseController(Unchanging, ABC):
         """Why there may be no input: texts of the output ``status`` from 1 on. Empty: the function has no such output."""
         return () if self.controller is None else tuple(getattr(self.controller, "causes", ()))
 
+    @property
+    def host(self) -> Any:
+        """What answers in Python at every sample (:mod:`heavytop.simulate.hosted`); None: the whole is native code."""
+        return None if self.controller is None else getattr(self.controller, "host", None)
+
     @abstractmethod
     def composed(self, model: Any) -> Traced:
         """The function for a plant; until there is a reference its inputs include q_R, v_R and a_R."""

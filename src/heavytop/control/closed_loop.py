@@ -52,6 +52,11 @@ class ClosedLoop(Portable):
     def expressions(self) -> dict[str, Array]:
         """Rates of q, v and z, and the input u, as expressions in :attr:`inputs`."""
         s, plant = self.inputs, self.plant
+        if getattr(self.controller, "host", None) is not None:
+            raise ControlError(
+                f"{self.controller!r} is computed in Python at every sample: the closed loop is no function that could be linearised. "
+                "Simulate it; near its goal and without active limits predictive control is control.lqr(model, reference)."
+            )
         controller = self.controller.traced(plant)
         results = controller.expressions(*(s[name] for name in controller.inputs))
         values = dict(zip(controller.outputs, results, strict=True))

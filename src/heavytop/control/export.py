@@ -48,6 +48,10 @@ def export_controller(
     """
     from heavytop.compile import export_c
 
+    if controller.host is not None:
+        raise ControlError(
+            f"{controller.host!r} is no straight-line code, so it is not exported with its wrappers: controller.export_c(folder) writes it alone."
+        )
     if not controller.needs_reference:
         raise ControlError(
             "a flight controller gets its reference from outside: export the controller before it has one."

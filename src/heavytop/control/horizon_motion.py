@@ -15,6 +15,7 @@ from heavytop._arrays import Array, concatenate, jacobian, split, substitute, sy
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.charts import chart, miss, place
 from heavytop.control.rates import ChartRates
+from heavytop.control.within import StateBounds
 
 
 class Linear(NamedTuple):
@@ -38,11 +39,11 @@ class Prediction:
 
     Parameters
     ----------
-    rates : of the model in charts. step : length of a move in s.
+    rates : of the model in charts. step : length of a move in s. bounds : of states; None: there are none.
     """
 
-    def __init__(self, rates: ChartRates, step: float) -> None:
-        self.rates, self.step = rates, step
+    def __init__(self, rates: ChartRates, step: float, bounds: StateBounds | None = None) -> None:
+        self.rates, self.step, self.bounds = rates, step, bounds
         self._p = rates.parameters()
 
     def _trace_linear(self) -> Traced:
@@ -82,6 +83,17 @@ class Prediction:
         here, last = (chart(c, s["q_R"], s[name] * away) for name in ("left", "before"))
         return trace_of("straight", s, {"q_1": c.project(here), "w": c.difference(last, here) / s["h"]})
 
+    def _trace_kept(self) -> Traced:
+        """(q, v) -> bounded values (m,) and their slopes (m, nx) by the deviation in the chart around q."""
+        r, c, bounds = self.rates, self.rates.model.coordinates, self.bounds
+        s = {"q": symbol("q", r.model.nq), "v": symbol("v", r.nv)}
+        if bounds is None:
+            return trace_of("kept", s, {"value": np.zeros(0), "slope": np.zeros((0, r.nx))})
+        moved = symbol("moved", r.nx)
+        value = bounds.values(chart(c, s["q"], moved[: r.ne]), s["v"] + moved[r.ne :])
+        outputs = {"value": value, "slope": jacobian(value, moved)}
+        return trace_of("kept", s, {k: substitute(x, moved, np.zeros(r.nx)) for k, x in outputs.items()})
+
     def _kernel(self, name: str, build: Callable[[], Traced]) -> Kernel:
         mark = self.rates.model.description.fingerprint
         return Kernel(build()) if mark is None else Kernel.cached(f"{mark} {name}", build)
@@ -97,9 +109,27 @@ class Prediction:
     @cached_property
     def _moved(self) -> Kernel:
         """(q, e) -> chart(q, e), projected on the manifold."""
+        return self._kernel("move", self._trace_move)
+
+    def _trace_move(self) -> Traced:
         c = self.rates.model.coordinates
         q, e = symbol("q", self.rates.model.nq), symbol("e", self.rates.ne)
-        return self._kernel("move", lambda: trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))}))
+        return trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))})
+
+    def trace(self, what: str) -> Traced:
+        """The function of that name as it is exported: "prediction", "straight" or "move"."""
+        return {"prediction": self._trace_linear, "straight": self._trace_straight, "move": self._trace_move}[what]()
+
+    @cached_property
+    def _kept(self) -> Kernel:
+        return Kernel(self._trace_kept())  # functions of users have no name to find them by
+
+    def kept(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Bounded values (N + 1, m) at nodes q (N + 1, nq), v (N + 1, nv), and their slopes (N + 1, m, nx); None if nothing is bounded."""
+        if self.bounds is None:
+            return None
+        value, slope = self._kept(q, v)
+        return value, slope
 
     def linear(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, q_R: np.ndarray, v_R: np.ndarray) -> Linear:
         """All moves between the nodes q (N + 1, nq), v (N + 1, nv) with the inputs u (N, nu) to first order."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from heavytop._arrays import Array, Numbers, concatenate, split, symbol
 from heavytop.compile import Traced, trace_of
-from heavytop.control.allocation import Limits
 from heavytop.control.base import BaseController
 from heavytop.control.charts import chart, place
 from heavytop.control.needed import needed_inputs
@@ -23,6 +22,7 @@ from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout, Shooting
 from heavytop.control.weights import Weights
+from heavytop.control.within import input_bounds
 from heavytop.errors import ControlError
 from heavytop.simulate import simulate
 from heavytop.simulate.integrators.tableaus import RK4
@@ -199,7 +199,8 @@ def lqr(
     weights : of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
     final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
     inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
-    limits : of the inputs, pair or :class:`.Limits`; the input is cut off there.
+    limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or those of joints (``system.limits``, whose efforts count);
+        the input is cut off there.
     step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
 
     Examples
@@ -227,7 +228,7 @@ def lqr(
         model, reference, times[:-1] if not constant else times, h if constant else end / count, given
     )
     Q, R = np.diag(Q) * h, np.diag(R) * h
-    bounds = None if limits is None else (limits if isinstance(limits, Limits) else Limits(*limits)).bounds(model)
+    bounds = input_bounds(model, limits)
     if constant:
         q, v, _ = reference(times)
         _check_balance(model, q[0], v[0], given(times)[0], bounds)

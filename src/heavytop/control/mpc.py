@@ -9,16 +9,21 @@ from which the cost or its slope is undefined. The cost of what comes after the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, Numbers, symbol
+from heavytop._likeness import Lasting
 from heavytop._travel import Portable
-from heavytop.control.allocation import Limits
+from heavytop.compile import Traced, trace_of
+from heavytop.control.base import BaseController
 from heavytop.control.charts import is_turn
+from heavytop.control.guards import FAR_TURN, HOPELESS_GAP, LARGE_GAP, PATIENCE, SETTLING, TRUST
 from heavytop.control.horizon_motion import Linear, Prediction
 from heavytop.control.lqr import cost_of_rest
 from heavytop.control.mpc_qp import QuadraticProgram, solver
@@ -26,21 +31,23 @@ from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.weights import Weights
-from heavytop.errors import ControlError, unknown_name
+from heavytop.control.within import StateBounds, Within, input_bounds, state_bounds
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.simulate.hosted import SEEN
+from heavytop.system.joints import Revolute
 from heavytop.system.model import Model
 
-TRUST, LARGE_GAP = (0.2, 1.5), 0.3
-"""Bounds of the turn (rad) of a node in one step of the optimisation; it halves while gaps of attitudes (rad) are large, else doubles."""
-FAR_TURN, PATIENCE, SETTLING = 1.0, 4, 10
-"""A motion that is turned by more than this (rad) and costs more than so many samples before is given up, if it had time to settle."""
-HOPELESS_GAP = 100.0
-"""Gap of attitudes (2 tan of half the angle) that no linearisation closes."""
+LONGEST = 1000
+"""Moves of a horizon at most: the work grows with their square, the memory too."""
+KEPT_SECONDS = 1_000_000
+"""Times of calls that are kept at most; then the older half is forgotten."""
 
 
-class Predictive(Portable):
-    """A predictive controller; a function of (t, q, v) for ``simulate(..., inputs=controller, control_step=controller.step)``.
+class Predictive(BaseController, Lasting):
+    """A predictive controller: ``simulate(..., control=controller)``, alone or inside any wrapper, or a function of (t, q, v).
 
-    Made by :func:`mpc`. It remembers the motion it expects between calls; :meth:`reset` forgets it.
+    Made by :func:`mpc`. A simulation with ``control=`` begins with a fresh memory, one for each trajectory of a batch. Called by hand it
+    remembers the motion it expects between calls; :meth:`reset` forgets it.
 
     Attributes
     ----------
@@ -64,27 +71,110 @@ class Predictive(Portable):
         step: float,
         weights: Weights,
         limits: tuple[np.ndarray, np.ndarray] | None,
-        speeds: tuple[np.ndarray, np.ndarray],
+        bounds: StateBounds | None,
         iterations: int,
     ) -> None:
+        self._settings = model, reference, horizon, step, weights, limits, bounds, iterations
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
         self.iterations, self.rates = iterations, ChartRates.of(model)
-        self._ahead = Prediction(self.rates, step)
+        self._ahead = Prediction(self.rates, step, bounds)
         self._turns = np.nonzero(is_turn(model.coordinates))[0]
+        self._angles = np.union1d(self._turns, _joint_angles(model)).astype(int)
         free = np.full(model.nu, np.inf)
         self._limits = (-free, free) if limits is None else limits
         self._weights = weights.vectors(model)
         final = self._final_cost(weights)
         self._program = QuadraticProgram(
-            horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits,
-            (speeds[0], speeds[1], self.rates.ne),
+            horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits, bounds
         )  # fmt: skip
         self._known: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self._constant = reference.duration is None and reference.traced is not None and _is_constant(reference)
         self.reset()
+        self._rehearse()
 
     def __repr__(self) -> str:
         return f"Predictive({self.model.name!r}: {self.horizon} moves of {self.step:g} s)"
+
+    def _rehearse(self) -> None:
+        """Compile and load all that a sample may need, so that no sample waits for it."""
+        begin = float(self.reference.start_time)
+        q_R, v_R, u_R = self._wanted(begin)
+        self._begin(q_R[0], v_R[0], u_R)
+        self._ahead.straight(self.q[0], q_R)
+        self._iterate(q_R, v_R, u_R)
+        self.reset()
+
+    # --- as a controller ------------------------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> Predictive:
+        """It is computed in Python at every sample."""
+        return self
+
+    @property
+    def answer_size(self) -> int:
+        """Number of inputs."""
+        return self.model.nu
+
+    def sessions(self, count: int) -> list[Callable[[float, np.ndarray, np.ndarray], np.ndarray]]:
+        """So many controllers with fresh memories; the first one is this one."""
+        self.reset()
+        others = [deepcopy(self) for _ in range(count - 1)]
+        for other in others:
+            other.seconds = self.seconds  # times of all trajectories in one list
+        return [self, *others]
+
+    @property
+    def signal_size(self) -> int:
+        """The signal is the answer of a sample."""
+        return self.model.nu
+
+    def signal(self, times: Numbers) -> np.ndarray:
+        """Zeros; answers take their place as the run goes on."""
+        return np.zeros((*np.shape(times), self.model.nu))
+
+    def composed(self, model: Any) -> Traced:
+        """What stands for the controller in native code: the answer of the sample, and what is seen (:mod:`heavytop.simulate.hosted`)."""
+        own = self.model
+        for what in ("nq", "nv", "nu"):
+            if getattr(model, what) != getattr(own, what):
+                raise ControlError(
+                    f"predictive control was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
+                    f"{getattr(model, what)}. OnPart(controller, model) controls a part of a plant."
+                )
+        s = {"t": symbol("t"), "q": symbol("q", own.nq), "v": symbol("v", own.nv), "signal": symbol("signal", own.nu)}
+        return trace_of("mpc", s, {"u": s["signal"], **dict(zip(SEEN, (s["t"], s["q"], s["v"]), strict=True))})
+
+    def with_reference(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
+    ) -> Predictive:
+        """The same controller for another motion, or another configuration (nq,) to hold."""
+        model, _, *others = self._settings
+        return Predictive(model, _as_reference(model, reference), *others)
+
+    def export_c(self, folder: str | Path, name: str = "predictive") -> list[Path]:
+        """Write the controller as C99 without allocation and with bounded run time, with tests and a README, for a flight controller.
+
+        One call a sample: state and reference in, inputs out (``NAME_mpc.h``). Double precision. Soft bounds of states are not exported.
+        """
+        from heavytop.control.mpc_export import export_predictive
+
+        return export_predictive(self, folder, name)
+
+    # --- copies ---------------------------------------------------------------------------------------------------------------
+
+    def recipe(self) -> tuple[Any, ...]:
+        """It is made again from its settings, with its memory; the quadratic program begins anew."""
+        return _remade, (self._settings, {name: vars(self)[name] for name in MEMORY})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Predictive:
+        made = memo[id(self)] = object.__new__(type(self))
+        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_resampled", "_trackings")})
+        made._program = self._program.copy()
+        vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY})
+        return made
+
+    __copy__ = Portable.__copy__
 
     def _final_cost(self, weights: Weights) -> np.ndarray:
         """P of the regulator where the reference ends or rests; without one ten times the weights."""
@@ -107,6 +197,7 @@ class Predictive(Portable):
 
     def reset(self) -> None:
         """Forget the expected motion and the measured times."""
+        self._shapes = (self.model.nq,), (self.model.nv,)
         self.q = self.v = self.u = np.zeros(0)
         self._time: float | None = None
         self.seconds: list[float] = []
@@ -130,7 +221,7 @@ class Predictive(Portable):
         """q_R, v_R at the nodes 1 to N, and the inputs they need in the moves."""
         if self._constant and self._known is not None:
             return self._known
-        times = t + self.step * np.arange(self.horizon + 1)
+        times = t - self.reference.start_time + self.step * np.arange(self.horizon + 1)
         q, v, a = self.reference(times)
         if self._constant:
             u = np.broadcast_to(self._balance(q[0]), (self.horizon, self.model.nu))
@@ -142,20 +233,39 @@ class Predictive(Portable):
     def __call__(self, t: float, q: Array, v: Array) -> np.ndarray:
         """The input (nu,) at the time t (s) in the state (q, v)."""
         clock = perf_counter()
+        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        if q.shape != self._shapes[0] or v.shape != self._shapes[1]:
+            raise self._wrong_state(q, v)
         q_R, v_R, u_R = self._wanted(float(t))
         if self._time is None or t < self._time:
-            self._begin(np.asarray(q, dtype=float), np.asarray(v, dtype=float), u_R)
+            self._begin(q, v, u_R)
             self._time = float(t)
         else:
             moves = int((t - self._time) / self.step + 1e-6)
             if moves:
                 self._shift(moves)
                 self._time += moves * self.step
-        self.q[0], self.v[0] = q, v
-        for _ in range(self.iterations):
-            self._iterate(q_R, v_R, u_R)
+        if np.isfinite(q).all() and np.isfinite(v).all():
+            self.q[0], self.v[0] = q, v
+            for _ in range(self.iterations):
+                self._iterate(q_R, v_R, u_R)
+        else:
+            self.failures += 1  # nothing is known of the state: the inputs that were planned before are used
+        if len(self.seconds) >= KEPT_SECONDS:
+            del self.seconds[: KEPT_SECONDS // 2]
         self.seconds.append(perf_counter() - clock)
         return self.u[0].copy()
+
+    def _wrong_state(self, q: np.ndarray, v: np.ndarray) -> Exception:
+        if q.ndim == 2:
+            return ControlError(
+                "called by hand, predictive control has the memory of one trajectory, but the state has a batch axis: give "
+                "simulate(..., control=controller), which keeps a memory for each."
+            )
+        name, what, got = (
+            ("q", *(self._shapes[0], q.shape)) if q.shape != self._shapes[0] else ("v", self._shapes[1], v.shape)
+        )
+        return wrong_shape(f"{name} of {self.model.name!r} (in predictive control)", what, got)
 
     def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
         ne = self.rates.ne
@@ -165,7 +275,8 @@ class Predictive(Portable):
             self._restart(q_R, v_R, u_R)
             linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
             deviation = self._program.weighed(linear.away)
-        solved = self._program.solve(linear, deviation, self.u, u_R, self.v[1:])
+        kept = self._ahead.kept(self.q, self.v)
+        solved = self._program.solve(linear, deviation, self.u, u_R, kept)
         if solved is None:
             self.failures += 1  # the inputs that were planned before are used
             planned = self.u
@@ -173,7 +284,7 @@ class Predictive(Portable):
             self.u = planned
             return
         du, dx = solved
-        turned = np.linalg.norm(dx[:, self._turns], axis=1)
+        turned = np.linalg.norm(dx[:, self._angles], axis=1)
         if turned.max(initial=0.0) > self._trust:
             dx *= (self._trust / np.maximum(turned, self._trust))[:, None]
         self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
@@ -186,7 +297,7 @@ class Predictive(Portable):
         There are dead ends: upside down without thrust no small change helps, as thrust pushes the wrong way and a turn alone changes
         nothing.
         """
-        gap = np.abs(linear.defect[:, self._turns]).max(initial=0.0)
+        gap = np.abs(linear.defect[:, self._angles]).max(initial=0.0)
         low, high = TRUST
         self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
         far = np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN
@@ -224,6 +335,8 @@ def mpc(
     cost: Weights | None = None,
     limits: Any = None,
     speeds: Mapping[str, tuple[float, float]] | None = None,
+    states: Mapping[str, tuple[float, float]] | None = None,
+    within: Within | Sequence[Within] = (),
     iterations: int = 1,
 ) -> Predictive:
     """Predictive control by real-time iteration.
@@ -234,37 +347,84 @@ def mpc(
     reference : motion to follow, or configuration (nq,) to hold; default: the neutral one.
     horizon, step : number and length (s) of the moves that are looked ahead; the controller is sampled with this step.
     cost : weights of deviations from the reference.
-    limits : of the inputs: pair (lower, upper) or :class:`.Limits`; they are always kept.
-    speeds : name of a velocity -> (lower, upper); kept as well as possible (slacks), as a disturbance may make it impossible.
+    limits : of the inputs, always kept: pair (lower, upper), :class:`.Limits`, or a mapping from inputs to pairs. ``system.limits``, those of
+        joints, limits efforts and bounds positions and velocities of the joints as ``states`` does.
+    speeds : name of a velocity -> (lower, upper). states : name of a coordinate or a velocity -> (lower, upper).
+    within : functions of the state with bounds: cones of attitudes, half-spaces, own ones (:class:`.Within`), one or several. These and
+        the two before are kept as well as possible (slacks), as a disturbance may make it impossible.
     iterations : linearisations per sample.
+
+    Raises
+    ------
+    ControlError
+        Before anything is compiled: what is asked for contradicts itself.
 
     Examples
     --------
     >>> import heavytop as ht
     >>> cart = ht.library.cart_pole().derive()
     >>> upright = ht.control.mpc(cart, [0.0, 0.0], horizon=30, limits=(-20, 20))
-    >>> run = ht.simulate(cart, ([0.5, 0.4], [0, 0]), until=6.0, step=0.01, inputs=upright, control_step=0.05)
+    >>> run = ht.simulate(cart, ([0.5, 0.4], [0, 0]), until=6.0, step=0.01, control=upright, control_step=0.05)
     >>> bool(abs(run.q[-1]).max() < 1e-2)
     True
     """
-    if not isinstance(horizon, int) or horizon < 2:
-        raise ControlError(f"the horizon must be a whole number of at least 2 moves, got {horizon!r}.")
-    if not 0 < step < np.inf:
+    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or not 2 <= horizon <= LONGEST:
+        raise ControlError(f"the horizon must be a whole number of 2 to {LONGEST} moves, got {horizon!r}.")
+    if not isinstance(step, int | float | np.number) or not 0 < step < np.inf:
         raise ControlError(f"the step of predictive control must be positive, got {step!r} s.")
-    if not isinstance(iterations, int) or iterations < 1:
+    if not isinstance(iterations, int | np.integer) or isinstance(iterations, bool) or iterations < 1:
         raise ControlError(f"iterations must be 1, 2, ..., got {iterations!r}.")
+    if not model.nu:
+        raise ControlError(
+            f"{model.name!r} has no inputs, so there is nothing to control it with. Add one: system.input(...)."
+        )
+    if cost is not None and not isinstance(cost, Weights):
+        raise ControlError(f"cost takes Weights(places=, speeds=, inputs=), got {cost!r}.")
     solver()
+    limited, bounds = input_bounds(model, limits), state_bounds(model, speeds, states, within, limits)
+    return Predictive(
+        model,
+        _as_reference(model, reference),
+        int(horizon),
+        float(step),
+        cost or Weights(),
+        limited,
+        bounds,
+        int(iterations),
+    )
+
+
+MEMORY = ("q", "v", "u", "_time", "seconds", "failures", "restarts", "_costs", "_wait", "_trust")
+"""What a controller remembers between samples."""
+
+
+def _remade(settings: tuple[Any, ...], memory: dict[str, Any]) -> Predictive:
+    made = Predictive(*settings)
+    vars(made).update(memory)
+    return made
+
+
+def _as_reference(model: Model, reference: Reference | Array | None) -> Reference:
     if not isinstance(reference, Reference):
-        reference = Reference.set_point(model, reference)
-    bounds = None if limits is None else (limits if isinstance(limits, Limits) else Limits(*limits)).bounds(model)
-    low, high = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
-    for name, (least, most) in (speeds or {}).items():
-        if name not in model.v_names:
-            raise unknown_name(f"velocity of {model.name!r}", name, model.v_names)
-        if not least < most:
-            raise ControlError(f"limits of {name!r}: the lower one {least:g} is not below the upper one {most:g}.")
-        low[model.v_names.index(name)], high[model.v_names.index(name)] = least, most
-    return Predictive(model, reference, horizon, float(step), cost or Weights(), bounds, (low, high), iterations)
+        return Reference.set_point(model, reference)
+    for what in ("nq", "nv"):
+        own, other = getattr(model, what), getattr(reference.model, what)
+        if own != other:
+            raise ControlError(
+                f"the reference is made for {reference.model.name!r} with {what} = {other}, predictive control for {model.name!r} with "
+                f"{what} = {own}. Make both for one model."
+            )
+    return reference
+
+
+def _joint_angles(model: Model) -> list[int]:
+    """Entries of charts that are angles of joints of one axis."""
+    found, at = [], 0
+    for edge in model.description.joints:
+        if isinstance(edge.joint, Revolute):
+            found.append(at)
+        at += edge.joint.coordinates.nv
+    return found
 
 
 def _is_constant(reference: Reference) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from heavytop.control.horizon_motion import Linear
+from heavytop.control.within import StateBounds
 from heavytop.errors import ControlError
 
 BLOCKS = 5
@@ -20,6 +21,8 @@ FEW = 2
 """Bounds that change from one sample to the next while the active ones are worth keeping."""
 SOFT = 8
 """DAQP's mark of a constraint that may be violated at a cost."""
+SOFTNESS = 1e-5
+"""DAQP's ``rho_soft``: about this part of what a bound forbids is left."""
 WIDE = 1e30
 """What DAQP takes for infinity."""
 
@@ -96,7 +99,7 @@ class QuadraticProgram:
     Parameters
     ----------
     horizon, nx, nu : sizes. weights : (nx,) of deviations, final : (nx, nx) at the last node, effort : (nu,).
-    limits : of the inputs. speeds : lower and upper (nv,) of velocities and where they begin in x.
+    limits : of the inputs. bounds : of the states, soft; None: there are none.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class QuadraticProgram:
         final: np.ndarray,
         effort: np.ndarray,
         limits: tuple[np.ndarray, np.ndarray],
-        speeds: tuple[np.ndarray, np.ndarray, int],
+        bounds: StateBounds | None,
     ) -> None:
         self.n, self.nx, self.nu, self.limits = horizon, nx, nu, limits
         self._root = np.broadcast_to(np.diag(np.sqrt(weights)), (horizon, nx, nx)).copy()
@@ -119,22 +122,37 @@ class QuadraticProgram:
         inputs = horizon * nu
         self._sums = np.zeros((horizon, nx + 1, 1 + inputs))
         self._sums[:, nx, 0] = 1.0
-        node, row, item = self._sums.strides
-        self._own = as_strided(self._sums[0, :, 1:], (horizon, nx, nu), (node + nu * item, row, item))
+        self._own = self._moves()
         self._step = np.zeros((horizon, nx + 1, nx + 1))
         self._step[:, nx, nx] = 1.0
         self._turned, self._weighed = np.zeros((horizon, nx, nx + 1)), np.empty((horizon, nx, 1 + inputs))
         # blocks of inputs: columns from, to, and the first row of the nodes that they move
         nodes = np.round(np.linspace(0, horizon, min(BLOCKS, horizon) + 1)).astype(int).tolist()
         self._blocks = [(a * nu, b * nu, a * nx) for a, b in pairwise(nodes)]
-        low, high, start = speeds
-        bounded = np.nonzero(np.isfinite(low) | np.isfinite(high))[0]
-        self._rows, self._low, self._high, self._bounded = bounded + start, low[bounded], high[bounded], bounded
-        soft = horizon * len(bounded)
+        self._low, self._high = (np.zeros(0),) * 2 if bounds is None else (bounds.lower, bounds.upper)
+        soft = horizon * len(self._low)
+        # what is outside comes back within two thirds of the horizon: at once it would cost all that inputs can do
+        self._way_back = np.maximum(1.0 - 1.5 * np.arange(1, horizon + 1) / horizon, 0.0)[:, None]
         self._sense = np.concatenate([np.zeros(inputs), np.full(soft, SOFT)]).astype(np.intc)
         self._none = np.zeros((0, inputs))
         self._box = ActiveBounds(inputs)
+        _cholesky()  # loaded now, not in a sample
         self.forget()
+
+    def copy(self) -> QuadraticProgram:
+        """One with its own room, that begins anew."""
+        made = object.__new__(QuadraticProgram)
+        vars(made).update(vars(self))
+        made._sums, made._step, made._turned = self._sums.copy(), self._step.copy(), self._turned.copy()
+        made._weighed, made._box = np.empty_like(self._weighed), ActiveBounds(self.n * self.nu)
+        made._own = made._moves()
+        made.forget()
+        return made
+
+    def _moves(self) -> np.ndarray:
+        """B of each move where it stands in the sums (N, nx, nu)."""
+        node, row, item = self._sums.strides
+        return as_strided(self._sums[0, :, 1:], (self.n, self.nx, self.nu), (node + self.nu * item, row, item))
 
     def forget(self) -> None:
         """Begin the next solution anew instead of from the last one."""
@@ -153,9 +171,18 @@ class QuadraticProgram:
         return H
 
     def solve(
-        self, linear: Linear, deviation: np.ndarray, u: np.ndarray, u_R: np.ndarray, v: np.ndarray
+        self,
+        linear: Linear,
+        deviation: np.ndarray,
+        u: np.ndarray,
+        u_R: np.ndarray,
+        kept: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Changes of the inputs (N, nu) and of the nodes (N, nx); None if there is no solution. deviation : see :meth:`weighed`."""
+        """Changes of the inputs (N, nu) and of the nodes (N, nx); None if there is no solution.
+
+        deviation : see :meth:`weighed`. kept : bounded values (N + 1, m) at the nodes and their slopes
+        (N + 1, m, nx).
+        """
         n, nx, nu, sums, step = self.n, self.nx, self.nu, self._sums, self._step
         step[:, :nx, :nx], step[:, :nx, nx] = linear.A, linear.defect
         self._own[...], sums[0, :nx, 0] = linear.B, linear.defect[0]
@@ -170,11 +197,14 @@ class QuadraticProgram:
         g = deviation @ G + self._effort * (u - u_R).ravel()
         lower, upper = ((side - u).ravel() for side in self.limits)
         rows = self._none
-        if len(self._rows):
-            rows = S[:, self._rows].reshape(-1, n * nu)
-            here = v[:, self._bounded] + f[:, self._rows]
-            lower = np.concatenate([lower, (self._low - here).ravel()])
-            upper = np.concatenate([upper, (self._high - here).ravel()])
+        if kept is not None:
+            value, slope = kept[0], kept[1][1:]
+            rows = np.matmul(slope, S).reshape(-1, n * nu)
+            here = value[1:] + np.matvec(slope, f)
+            low = self._low - self._way_back * np.maximum(self._low - value[0], 0.0)
+            high = self._high + self._way_back * np.maximum(value[0] - self._high, 0.0)
+            lower = np.concatenate([lower, (low - here).ravel()])
+            upper = np.concatenate([upper, (high - here).ravel()])
         x = self._minimize(H, g, rows, np.minimum(upper, WIDE), np.maximum(lower, -WIDE))
         return None if x is None else (x.reshape(n, nu), S @ x + f)
 
@@ -189,10 +219,11 @@ class QuadraticProgram:
             if x is not None:
                 return x
         if not self._held:
-            x, _, flag, info = solver().solve(H, g, rows, upper, lower, self._sense)
+            x, _, flag, info = solver().solve(H, g, rows, upper, lower, self._sense, rho_soft=SOFTNESS)
         else:
             if self._warm is None:
                 self._warm = solver().Model()
+                self._warm.settings = {"rho_soft": SOFTNESS}
                 ready = self._warm.setup(H, g, rows, upper, lower, self._sense.copy())[0]
             else:
                 ready = self._warm.update(H=H, f=g, A=rows if len(rows) else None, bupper=upper, blower=lower)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,16 +13,21 @@ from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
 from heavytop.control.collocation import intervals
+from heavytop.control.lqr import LinearQuadratic, lqr
 from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout
+from heavytop.control.weights import Weights
 from heavytop.errors import PlanError
 from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.integrators.tableaus import Tableau
 from heavytop.system.names import TIME
+
+if TYPE_CHECKING:
+    from heavytop.show.inline import InlinePage
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,86 @@ class Plan(Unchanging, Shown):
         k, tau = self._interval(t)
         part = tau[:, None]
         return whole[k] + part * self.u[k] + 0.5 * part**2 * ((ends - self.u[:-1]) / h)[k]
+
+    # --- follow -------------------------------------------------------------------------------------------------------------
+
+    def regulator(self, weights: Weights | None = None, limits: Any = None) -> LinearQuadratic:
+        """The linear-quadratic regulator along the plan, :func:`heavytop.control.lqr` with its reference and its inputs.
+
+        Parameters
+        ----------
+        weights : of deviations and inputs; None: inputs cost a tenth of what they cost in :class:`.Weights`, which leaves little to wrong masses.
+        limits : of the inputs of the plant, those from which a ``reserve`` was taken; None: those of the plan.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> task = ht.plan.problems.swing_up_cart_pole()
+        >>> plan = task.plan(tolerance=1e-4)
+        >>> run = ht.simulate(task.model, (plan.q[0] + 0.02, plan.v[0]), plan.duration, 1e-3, control=plan.regulator())
+        >>> bool(plan.distance(run)[-1] < 0.01)
+        True
+        """
+        bounds = self.problem.bounds.u if limits is None else limits
+        return lqr(self.model, self.reference, weights or Weights(inputs=0.01), inputs=self.inputs, limits=bounds)
+
+    def distance(self, run: Run) -> np.ndarray:
+        """How far (m) the farthest body, by the origin of its frame, is from where the plan has it, at the times of a run (n, *batch)."""
+        t = np.asarray(run.t) - self.problem.start_time
+        q = self.reference(np.clip(t, 0.0, self.duration))[0]
+        parameters = self._parameters(t) if self.model.description.time is not None else None
+        away = []
+        for body in self.model.body_names:
+            wanted = self.model.pose("world", body, q, parameters=parameters)[:, :3, 3]
+            was = self.model.pose("world", body, run.q, parameters=parameters)[..., :3, 3]
+            away.append(np.linalg.norm(was - wanted.reshape(len(t), *(1,) * (was.ndim - 2), 3), axis=-1))
+        return np.max(away, axis=0)
+
+    # --- look and keep ------------------------------------------------------------------------------------------------------
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Figure with coordinates, velocities and inputs, limits and what holds them; written to ``path`` (png, pdf, svg) if given."""
+        from heavytop.show.plan_figure import plot_plan
+
+        return plot_plan(self, path)
+
+    def show(self, path: str | Path | None = None) -> Path | InlinePage:
+        """Write a self-contained page with the moving system, gates and obstacles, curves, and what holds the plan.
+
+        Without a ``path`` the page is returned as an object that a notebook shows in place.
+        """
+        from heavytop.show.inline import InlinePage
+        from heavytop.show.page import write_page
+        from heavytop.show.plan_report import plan_report
+
+        report = plan_report(self)
+        return InlinePage(report) if path is None else write_page(report, path)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan with its problem and its model; :meth:`load` reads it back. ``plan.run().save(path)`` writes the motion as netCDF."""
+        from heavytop.io.recipe import save_recipe
+
+        save_recipe(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, trust: bool = False) -> Plan:
+        """Read a plan that was saved. Reading runs code that the file names, so say that you trust it: ``Plan.load(path, trust=True)``.
+
+        Raises
+        ------
+        RecipeError
+            It is not trusted, or comes from another series of heavytop.
+        PlanError
+            The file holds something else.
+        """
+        from heavytop.io.recipe import load_recipe
+
+        found = load_recipe(path, trust=trust)
+        if not isinstance(found, cls):
+            raise PlanError(
+                f"{str(path)!r} holds a {type(found).__name__}, no Plan. load_recipe(path, trust=True) reads it."
+            )
+        return found
 
     def report(self) -> str:
         """A short text: what came out and what held it."""

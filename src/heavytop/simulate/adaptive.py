@@ -12,6 +12,7 @@ import numpy as np
 from heavytop._arrays import split
 from heavytop.errors import SimulationError
 from heavytop.simulate.events import EventLog, Reached, crossings
+from heavytop.simulate.hosted import hosted
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.native import Native
@@ -74,6 +75,7 @@ class ChosenSteps:
         self.held: dict[str, np.ndarray] = {}
         self.memories: np.ndarray | None = None
         self.law = law.kernel if law is not None else None
+        self.hosted = hosted(law, self.count)
         self.attempts = 0
         self._pace: np.ndarray | None = None
         self.refused: np.ndarray | None = None
@@ -189,6 +191,8 @@ class ChosenSteps:
         if "signal" in law.takes:
             sample = law.signal(t[:1])[0] if len(t) else np.zeros(law.signal_size)
             sources["signal"] = self.problem.rows(sample)
+            if self.hosted is not None:
+                sources["signal"] = self.hosted.answered(sources)
         return dict(zip(law.traced.outputs, self.law(*(sources[name] for name in law.takes)), strict=True))
 
     def _note_refusals(self, outputs: Mapping[str, np.ndarray], q: np.ndarray) -> None:

@@ -27,6 +27,8 @@ model, and again when something that it is made of has changed: an attribute, an
 ``causes``
     Optional: a law that has no input for some states tells so by an output ``status`` (): 0, or k for its k-th cause, whose text is
     ``causes[k - 1]``. The trajectory ends there with the outcome ``refused``.
+``host``
+    Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:mod:`heavytop.simulate.hosted`).
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
 """
@@ -123,6 +125,10 @@ class _Completed:
     @property
     def causes(self) -> tuple[str, ...]:
         return tuple(getattr(self.law, "causes", ()))
+
+    @property
+    def host(self) -> Any:
+        return getattr(self.law, "host", None)
 
 
 def complete(law: Any) -> Controller:
@@ -253,6 +259,11 @@ class BoundLaw:
     def causes(self) -> tuple[str, ...]:
         """Texts of the statuses of the law, from 1 on."""
         return tuple(getattr(self.law, "causes", ()))
+
+    @property
+    def host(self) -> Any:
+        """What answers in Python at every sample (:mod:`heavytop.simulate.hosted`); None: the law is native code as a whole."""
+        return getattr(self.law, "host", None)
 
     @cached_property
     def fingerprint(self) -> str:

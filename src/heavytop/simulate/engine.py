@@ -12,6 +12,7 @@ import numpy as np
 from heavytop.compile import Steps
 from heavytop.errors import SimulationError
 from heavytop.simulate.events import EventLog, Reached, crossings
+from heavytop.simulate.hosted import hosted
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
@@ -37,6 +38,7 @@ class FixedStep:
         self._last: tuple[int, Records | None] = 0, None
         """Steps done and the records of the last block, in one: Ctrl-C may come between any two assignments."""
         self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
+        self.hosted = hosted(problem.plan.control.law, problem.count)
         self.tables = self._tables()
         self.hold = {self.at.u: problem.plan.every} if problem.plan.control.kind == "table" else {}
 
@@ -48,6 +50,8 @@ class FixedStep:
         if law is not None and self.at.signals:
             instants = problem.start_time + problem.step * np.arange(problem.steps + 1)
             tables |= {name: law.signal(instants + c * problem.step) for c, name in self.at.signals}
+            if self.hosted is not None:  # answers of each trajectory are written into it
+                tables = {name: _each_trajectory(table, problem.batch) for name, table in tables.items()}
         if problem.plan.control.kind == "table":
             tables[self.at.u] = problem.plan.table
         return tables
@@ -112,7 +116,7 @@ class FixedStep:
 
     def _first_block(self) -> int:
         problem = self.problem
-        if problem.plan.callback is not None:
+        if problem.plan.asks:
             return problem.plan.every
         first = min(1024, self.limit)
         if problem.count > 1:  # many steps of many trajectories would keep Ctrl-C waiting
@@ -129,14 +133,14 @@ class FixedStep:
     def _length(self, block: int, done: int) -> int:
         """Steps of the next block: whole record intervals, or a part of one that does not reach beyond its end."""
         every, remaining = self.problem.record_every, self.problem.steps - done
-        if self.problem.plan.callback is not None or self.problem.events:
+        if self.problem.plan.asks or self.problem.events:
             return min(block, remaining)
         if done % every or block < every or remaining < every:
             return min(block, remaining, every - done % every)
         return min(block, remaining) // every * every
 
     def _next_block(self, block: int, seconds: float) -> int:
-        if self.problem.plan.callback is not None:
+        if self.problem.plan.asks:
             return block
         factor = min(max(BLOCK_SECONDS / max(seconds, 1e-6), 0.25), 8.0)
         return int(min(max(block * factor, 1), self.limit))
@@ -147,8 +151,9 @@ class FixedStep:
         if problem.plan.callback is not None:
             now = problem.start_time + problem.step * first
             self.tables[self.at.u] = call_back(problem.plan.callback, now, *self._visible(state), problem.dynamics.nu)
+        self._ask(state, first, length)
         every = problem.record_every if length % problem.record_every == 0 else length
-        if problem.events or problem.plan.callback is not None:
+        if problem.events or problem.plan.asks:
             every = 1
         return self.stepper._raw_run(
             state,
@@ -161,6 +166,21 @@ class FixedStep:
             record_every=every,
             hold=self.hold,
         )
+
+    def _ask(self, state: dict[str, np.ndarray], first: int, length: int) -> None:
+        """Write the answers of hosts into the signal of the next steps."""
+        if self.hosted is None:
+            return
+        problem = self.problem
+        now = problem.start_time + problem.step * first
+        q, v = self._visible(state)
+        p = problem.dynamics.at_times(problem.p, np.asarray(now))
+        z = problem.memory if self.at.memory is None else state[self.at.memory]
+        for _, name in self.at.signals:
+            table = self.tables[name]
+            given = {"t": now, "q": q, "v": v, "p": p, "z": z, "signal": table[first]}
+            size = self.hosted.size
+            table[first : first + length + 1, ..., :size] = self.hosted.answered(given)[..., :size]
 
     def _visible(self, state: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """q and v of a state; where v is not carried it comes from the last record."""
@@ -281,7 +301,12 @@ class _RepeatedSteps:
         rows, numbers, begin = self.rows[group], self.numbers[group], self.begin[group]
         tables = {}
         for c, name in at.signals:
-            if control.law is not None:
+            if run.hosted is not None:
+                table = run.tables[name]
+                tables[name] = np.concatenate(
+                    [_row_of(table[k][None], problem.batch, row) for k, row in zip(numbers, rows, strict=True)], axis=1
+                )
+            elif control.law is not None:
                 samples = [control.law.signal(begin[j : j + 1] + c * h[j]) for j in range(len(h))]
                 tables[name] = np.concatenate(
                     [_row_of(sample, problem.batch, rows[j]) for j, sample in enumerate(samples)], axis=1
@@ -303,6 +328,13 @@ class _RepeatedSteps:
             first=number,
             record_every=1,
         ).records
+
+
+def _each_trajectory(table: np.ndarray, batch: Sequence[int]) -> np.ndarray:
+    """Samples (n, *axes, m) as an array (n, *batch, m) of our own."""
+    missing = len(batch) - (table.ndim - 2)
+    spread = table.reshape(len(table), *(1,) * missing, *table.shape[1:])
+    return np.broadcast_to(spread, (len(table), *batch, table.shape[-1])).copy()
 
 
 def _row_of(sample: np.ndarray, batch: Sequence[int], row: int) -> np.ndarray:

@@ -38,6 +38,12 @@ class InputPlan:
     every: int
 
     @property
+    def asks(self) -> bool:
+        """Whether Python is asked at every sample."""
+        law = self.control.law
+        return self.callback is not None or (law is not None and law.host is not None)
+
+    @property
     def batch(self) -> tuple[int, ...]:
         """Batch axes of the table."""
         return self.table.shape[1:-1]
@@ -69,6 +75,10 @@ def plan_inputs(
             raise SimulationError("control_step= belongs to hold='zero-order'; a continuous law has no sample time.")
         period = every * step if hold == "zero-order" else None
         law = bind(control, dynamics, subject, reference, period)
+        if law.host is not None and period is None:
+            raise SimulationError(
+                f"{control!r} is computed in Python at every sample, so it cannot run continuously: simulate it with hold='zero-order'."
+            )
         kind = "sampled" if hold == "zero-order" else "continuous"
         return InputPlan(Control(kind, law, every if kind == "sampled" else 1), zeros, None, every)
     if callable(inputs):

@@ -1,0 +1,275 @@
+"""What predictive control and regulators shall keep: limits of inputs in all forms that users have, and soft bounds of states.
+
+Inputs are limited by a pair, by :class:`.Limits`, by a mapping from names to pairs, or by the limits of joints that a system or a robot file
+declares (``system.limits``). Bounds of states may become impossible by a disturbance, so they are soft: kept as well as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, is_symbolic, part, shape, symbol
+from heavytop._travel import Unchanging
+from heavytop.compile import on_symbols
+from heavytop.control.allocation import Limits
+from heavytop.errors import ControlError, unknown_name, wrong_shape
+from heavytop.system.inputs import JointForce
+from heavytop.system.joint_limits import JointLimits
+from heavytop.system.model import Model
+from heavytop.system.names import WORLD
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+SIDES = 4
+"""Pairs of sides of the pyramid that stands for a cone."""
+UPSIDE_DOWN = 1e-3
+"""Where the stereographic image of a tilt ends: 1 + cos(tilt)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Within(Unchanging):
+    """A function of the state that shall stay between two bounds, as well as possible.
+
+    Parameters
+    ----------
+    function : of (q, v) in NumPy notation; a number or (m,). lower, upper : numbers or (m,); infinite: no bound.
+    label : what it is, for messages.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> quad = ht.library.quadcopter().derive()
+    >>> level = Within.cone(quad, "hull", 0.5)
+    >>> floor = Within.half_space(quad, "hull", (0, 0, 1), 0.1)
+    >>> level, floor
+    (Within('hull' within 0.5 rad of (0, 0, 1)), Within('hull' above 0.1 m along (0, 0, 1)))
+    >>> held = ht.control.mpc(quad, horizon=3, limits=(0, 9), within=[level, floor])
+    """
+
+    function: Callable[[Array, Array], Array]
+    lower: Any = -np.inf
+    upper: Any = np.inf
+    label: str = "own function"
+
+    def __repr__(self) -> str:
+        return f"Within({self.label})"
+
+    @classmethod
+    def cone(cls, model: Model, frame: str, angle: float, axis: Any = (0, 0, 1), about: Any = (0, 0, 1)) -> Within:
+        """The ``axis`` of a frame stays within ``angle`` (rad, below half a turn) of the direction ``about`` of the world.
+
+        The tilt is bounded by its stereographic image, a vector of the length tan(tilt / 2) that has a slope at no tilt and grows up to half a
+        turn, and the cone by a pyramid of 2 * SIDES sides inside it: 8 % of the angle are given away at the worst.
+        """
+        if not 0 < angle < np.pi:
+            raise ControlError(f"the angle of a cone must lie between 0 and pi, got {angle!r} rad.")
+        own, wanted = _direction(axis, "the axis of a cone"), _direction(about, "the direction of a cone")
+        pose = _pose(model, frame)
+        first = _direction(np.cross(wanted, np.eye(3)[np.argmin(np.abs(wanted))]), "a side of a cone")
+        turns = np.pi / SIDES * np.arange(SIDES)
+        sides = np.outer(np.cos(turns), first) + np.outer(np.sin(turns), np.cross(wanted, first))
+
+        def tilt(q: Array, v: Array) -> Array:
+            pointing = np.matvec(pose(q)[:3, :3], own)
+            return np.matvec(sides, pointing) / np.maximum(1.0 + np.vecdot(wanted, pointing), UPSIDE_DOWN)
+
+        most = float(np.cos(np.pi / (2 * SIDES)) * np.tan(0.5 * angle))
+        return cls(tilt, -most, most, f"{frame!r} within {angle:g} rad of {_short(about)}")
+
+    @classmethod
+    def half_space(cls, model: Model, frame: str, normal: Any, distance: float, offset: Any = (0, 0, 0)) -> Within:
+        """The point ``offset`` of a frame stays where ``normal . r >= distance`` (m)."""
+        if not np.isfinite(distance):
+            raise ControlError(f"the distance of a half-space must be finite, got {distance!r} m.")
+        n, at = _direction(normal, "the normal of a half-space"), _triple(offset, "the offset of a point")
+        pose = _pose(model, frame)
+
+        def height(q: Array, v: Array) -> Array:
+            G = pose(q)
+            return np.vecdot(n, G[:3, 3] + np.matvec(G[:3, :3], at))
+
+        return cls(height, float(distance), np.inf, f"{frame!r} above {distance:g} m along {_short(normal)}")
+
+
+def _triple(value: Any, what: str) -> np.ndarray:
+    array = np.asarray(value, dtype=float)
+    if array.shape != (3,) or not np.all(np.isfinite(array)):
+        raise wrong_shape(what, (3,), array.shape, "Three finite numbers.")
+    return array
+
+
+def _direction(value: Any, what: str) -> np.ndarray:
+    array = _triple(value, what)
+    length = float(np.linalg.norm(array))
+    if not length > 0:
+        raise ControlError(f"{what} must have a length, got {array.tolist()}.")
+    return array / length
+
+
+def _short(value: Any) -> str:
+    return f"({', '.join(f'{float(x):g}' for x in value)})"
+
+
+def _pose(model: Model, frame: str) -> Callable[[Array], Array]:
+    traced = model.traced(f"pose:{WORLD}:{frame}")  # an unknown frame is told here
+    return lambda q: traced.expressions(q, model.parameter_vector())[0]
+
+
+@dataclass(frozen=True, eq=False)
+class StateBounds:
+    """All soft bounds of a controller in one function.
+
+    Attributes
+    ----------
+    lower, upper : (m,). labels : what is bounded, for messages.
+    """
+
+    parts: tuple[tuple[Callable[[Array, Array], Array], int], ...]
+    lower: np.ndarray
+    upper: np.ndarray
+    labels: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of bounded values m."""
+        return len(self.lower)
+
+    def values(self, q: Array, v: Array) -> Array:
+        """The bounded values (m,)."""
+        return concatenate(*(np.reshape(function(q, v), (size,)) for function, size in self.parts))
+
+
+def input_bounds(model: Model, limits: Any) -> Pair | None:
+    """Lower and upper limits (nu,) of the inputs, checked; None: there are none.
+
+    ``limits`` : None, a pair, :class:`.Limits`, a mapping from inputs to pairs, or from joints to :class:`.JointLimits`.
+    """
+    if limits is None:
+        return None
+    if isinstance(limits, Limits):
+        return limits.bounds(model)
+    if not isinstance(limits, Mapping):
+        if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
+            raise ControlError(
+                "limits must be a pair (lower, upper), Limits(lower, upper), a mapping such as {'motor': (-1, 1)}, or the limits of joints "
+                f"(system.limits); got {limits!r}."
+            )
+        return Limits(*limits).bounds(model)
+    lower, upper = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
+    joints = [edge.label for edge in model.description.joints]
+    for name, given in limits.items():
+        if isinstance(given, JointLimits):
+            if name not in joints:
+                raise unknown_name(f"joint of {model.name!r} (in limits)", str(name), joints)
+            for k, element in enumerate(model.description.inputs.values()):
+                if isinstance(element, JointForce) and element.body == name and given.effort is not None:
+                    most = given.effort / abs(float(element.gear))
+                    lower[k], upper[k] = -most, most
+        elif name not in model.u_names:
+            raise unknown_name(f"input of {model.name!r} (in limits)", str(name), model.u_names)
+        else:
+            k = model.u_names.index(name)
+            lower[k], upper[k] = _pair(given, f"limits of input {name!r}", strict=False)
+    return Limits(lower, upper).bounds(model)
+
+
+def _pair(given: Any, what: str, strict: bool = True) -> tuple[float, float]:
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) != 2:
+        raise ControlError(f"{what} must be a pair (lower, upper), got {given!r}.")
+    low, high = (float(x) for x in given)
+    if np.isnan(low) or np.isnan(high) or low > high or (strict and low == high):
+        raise ControlError(f"{what}: the lower one {low:g} is not below the upper one {high:g}.")
+    return low, high
+
+
+def state_bounds(model: Model, speeds: Any, states: Any, within: Any, limits: Any) -> StateBounds | None:
+    """The soft bounds of a controller; None: there are none.
+
+    Parameters
+    ----------
+    speeds : velocity -> pair. states : coordinate or velocity -> pair. within : :class:`Within`, or several.
+    limits : as given for the inputs; those of joints bound positions and velocities too.
+    """
+    rows: list[tuple[Callable[[Array, Array], Array], Any, Any, str]] = []
+    named: set[str] = set()
+    for what, given, names in (
+        ("velocity", speeds, model.v_names),
+        ("coordinate or velocity", states, (*model.q_names, *model.v_names)),
+    ):
+        if given is not None and not isinstance(given, Mapping):
+            raise ControlError(
+                f"bounds of states must map names to pairs, such as {{{names[0]!r}: (-1, 1)}}; got {given!r}."
+            )
+        for name, pair in (given or {}).items():
+            if name not in names:
+                raise unknown_name(f"{what} of {model.name!r}", str(name), names)
+            if name in named:
+                raise ControlError(f"{name!r} is bounded twice, in speeds and in states. Give one pair.")
+            named.add(name)
+            rows.append((_entry(model, name), *_pair(pair, f"limits of {name!r}"), repr(name)))
+    rows += [row for row in _of_joints(model, limits) if row[3].strip("'") not in named]
+    for item in [within] if isinstance(within, Within) else within or ():
+        if not isinstance(item, Within):
+            raise ControlError(f"within takes Within(function, lower, upper), got {item!r}.")
+        rows.append((on_symbols(item.function, item.label, ControlError), item.lower, item.upper, item.label))
+    return _together(model, rows) if rows else None
+
+
+def _entry(model: Model, name: str) -> Callable[[Array, Array], Array]:
+    if name in model.q_names:
+        k = model.q_names.index(name)
+        return lambda q, v: part(q, k, k + 1)
+    k = model.v_names.index(name)
+    return lambda q, v: part(v, k, k + 1)
+
+
+def _of_joints(model: Model, limits: Any) -> list[tuple[Callable[[Array, Array], Array], Any, Any, str]]:
+    rows, places = [], {}
+    at = 0
+    for edge in model.description.joints:
+        places[edge.label] = at, edge.joint.coordinates.nq
+        at += edge.joint.coordinates.nq
+    for name, given in limits.items() if isinstance(limits, Mapping) else ():
+        if not isinstance(given, JointLimits) or name not in places or places[name][1] != 1:
+            continue
+        q_name = model.q_names[places[name][0]]
+        low = -np.inf if given.lower is None else given.lower
+        high = np.inf if given.upper is None else given.upper
+        if np.isfinite(low) or np.isfinite(high):
+            rows.append((_entry(model, q_name), *_pair((low, high), f"limits of {q_name!r}"), repr(q_name)))
+        speeds = [v for v in model.v_names if v.startswith(f"{name}.")]
+        if given.velocity is not None and len(speeds) == 1:
+            pair = _pair((-given.velocity, given.velocity), f"limits of {speeds[0]!r}")
+            rows.append((_entry(model, speeds[0]), *pair, repr(speeds[0])))
+    return rows
+
+
+def _together(model: Model, rows: Sequence[tuple[Callable[[Array, Array], Array], Any, Any, str]]) -> StateBounds:
+    q, v = symbol("q", model.nq), symbol("v", model.nv)
+    parts, lowers, uppers, labels = [], [], [], []
+    for function, low, high, label in rows:
+        value = function(q, v)
+        size = int(np.prod(shape(value))) if is_symbolic(value) else 0
+        if not size or len(shape(value)) > 1:
+            raise ControlError(f"{label} must be a number or a vector that depends on the state (q, v).")
+        sides = []
+        for side in (low, high):
+            array = np.asarray(side, dtype=float)
+            if array.shape not in ((), (size,)):
+                raise wrong_shape(f"a bound of {label}", (size,), array.shape)
+            sides.append(np.broadcast_to(array, (size,)))
+        if np.any(np.isnan(sides)) or not np.all(sides[0] < sides[1]):
+            raise ControlError(f"{label}: the lower bound {_list(low)} is not below the upper bound {_list(high)}.")
+        parts.append((function, size))
+        lowers.append(sides[0])
+        uppers.append(sides[1])
+        labels += [label] * size
+    return StateBounds(tuple(parts), np.concatenate(lowers), np.concatenate(uppers), tuple(labels))
+
+
+def _list(value: Any) -> Any:
+    return np.asarray(value, dtype=float).tolist()
