@@ -12,6 +12,7 @@ and the second ones are composed from dz and mu as for explicit methods (:mod:`h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,29 +40,25 @@ class Collocation(Shooting):
         layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
         count, part, b = len(y), weights / self.substeps, np.array(self.tableau.b)
         h = part * y[:, layout.tau] if layout.free else part
-        x, costs, stages = y[:, :nx].copy(), np.zeros(count), []
-        dx = np.zeros((count if slopes else 0, nx, layout.size))
-        dx[:, np.arange(nx), np.arange(nx)] = 1.0
-        dcosts, column = np.zeros((len(dx), layout.size)), h[:, None]
+        made = self._stages(count, slopes)
+        x, dx, column = y[:, :nx], made.slopes, h[:, None]
+        dx[...] = self._unmoved
         k: np.ndarray | None = None
         for step in range(self.substeps):
+            mine = slice(step * n, (step + 1) * n)
             u = np.stack([self._input(y, self._fraction(step, c)) for c in self.tableau.c], axis=1)
-            k, z = self._rates(x, h, u, q_bar, parameters, k)
-            raised = np.einsum("ij,njk->nik", self._a, k)
+            k, made.z[:, mine] = self._rates(x, h, u, q_bar, parameters, k)
+            made.k[:, mine] = k
             if slopes:
-                made = self._slopes(step, z, h, part, raised, dx, q_bar, parameters)
-            else:
-                made = [{"z": z[:, i]} for i in range(n)]
-            if self.integrand is not None:
-                self._add_costs(made, h, part, q_bar, parameters, own, costs, dcosts)
-            stages += made
+                self._add_slopes(made, step, h, part, dx, q_bar, parameters)
             total = np.einsum("i,nik->nk", b, k)
             x = x + column * total
             if slopes:
-                dx = dx + column[:, :, None] * sum(b[i] * made[i]["dk"] for i in range(n))
+                dx = dx + column[:, :, None] * np.einsum("i,nikl->nkl", b, made.dk[:, mine])
                 if layout.free:
                     dx[:, :, layout.tau] += part[:, None] * total
-        return Trajectory(x, costs, stages, dx, dcosts)
+        made = replace(made, ends=x, slopes=dx)
+        return made if self.integrand is None else self._with_costs(made, h, part, q_bar, parameters, own)
 
     def _rates(
         self,
@@ -116,66 +113,37 @@ class Collocation(Shooting):
         M[:, np.arange(n * nx), np.arange(n * nx)] += 1.0
         return M
 
-    def _slopes(
+    def _add_slopes(
         self,
+        made: Trajectory,
         step: int,
-        z: np.ndarray,
         h: np.ndarray,
         dh: np.ndarray,
-        raised: np.ndarray,
         dx: np.ndarray,
         q_bar: np.ndarray,
         parameters: np.ndarray,
-    ) -> list[dict[str, np.ndarray]]:
-        """What derivatives need of every stage."""
-        layout, (count, n), nx = self.layout, z.shape[:2], self.layout.nx
+    ) -> None:
+        """What derivatives need of the stages of a step."""
+        layout, nx, n = self.layout, self.layout.nx, self.tableau.stages
+        mine = slice(step * n, (step + 1) * n)
+        z, count = made.z[:, mine], len(made.z)
         _, slope = self._first(np.nan_to_num(z), q_bar, parameters)
         base = np.repeat(dx[:, None], n, axis=1)
         if layout.free:
-            base[..., layout.tau] += dh[:, None, None] * raised
-        du = np.stack(self._input_slopes[step * n : (step + 1) * n])
+            base[..., layout.tau] += dh[:, None, None] * np.einsum("ij,njk->nik", self._a, made.k[:, mine])
+        du = np.stack(self._input_slopes[mine])
         forced = slope[..., :nx] @ base + slope[..., nx:] @ du
         dk = _solve(self._matrix(h, slope), forced.reshape(count, n * nx, -1)).reshape(forced.shape)
-        dz = np.empty((count, n, nx + layout.nu, layout.size))
-        dz[:, :, :nx] = base + np.einsum("n,ij,njkl->nikl", h, self._a, dk)
-        dz[:, :, nx:] = du
-        return [{"z": z[:, i], "dz": dz[:, i], "slope": slope[:, i], "dk": dk[:, i]} for i in range(n)]
-
-    def _add_costs(
-        self,
-        stages: list[dict[str, np.ndarray]],
-        h: np.ndarray,
-        dh: np.ndarray,
-        q_bar: np.ndarray,
-        parameters: np.ndarray,
-        own: Sequence[np.ndarray],
-        costs: np.ndarray,
-        dcosts: np.ndarray,
-    ) -> None:
-        """Add the integral of the cost over a step, and its slope."""
-        integrand: Derivatives = self.integrand  # pyright: ignore[reportAssignmentType]
-        for b, stage in zip(self.tableau.b, stages, strict=True):
-            if "dz" not in stage:
-                costs += h * b * integrand.value(stage["z"], q_bar, parameters, *own)[0][:, 0]
-                continue
-            value, gradient = integrand.first(stage["z"], q_bar, parameters, *own)
-            moved = np.matvec(np.swapaxes(stage["dz"], 1, 2), gradient[:, 0])
-            costs += h * b * value[:, 0]
-            dcosts += (b * h)[:, None] * moved
-            if self.layout.free:
-                dcosts[:, self.layout.tau] += dh * b * value[:, 0]
-            stage |= {"gradient": gradient[:, 0], "dl": moved}
+        made.slope[:, mine], made.dk[:, mine] = slope, dk
+        made.dz[:, mine, :nx] = base + np.einsum("n,ij,njkl->nikl", h, self._a, dk)
 
     def _stage_multipliers(
-        self, stages: list[dict[str, np.ndarray]], adjoint: np.ndarray, h: np.ndarray, costs: list[np.ndarray | float]
-    ) -> list[np.ndarray]:
+        self, slope: np.ndarray, adjoint: np.ndarray, h: np.ndarray, pushed: np.ndarray
+    ) -> np.ndarray:
         n, (count, nx) = self.tableau.stages, adjoint.shape
-        slope = np.stack([stage["slope"] for stage in stages], axis=1)
-        push = np.stack([np.broadcast_to(cost, adjoint.shape) for cost in costs], axis=1)
-        right = np.array(self.tableau.b)[:, None] * adjoint[:, None] + np.einsum("ji,njk->nik", self._a, push)
+        right = np.array(self.tableau.b)[:, None] * adjoint[:, None] + np.einsum("ji,njk->nik", self._a, pushed)
         M = np.swapaxes(self._matrix(h[:, 0], slope), 1, 2)
-        mu = _solve(M, right.reshape(count, n * nx, 1)).reshape(count, n, nx)
-        return [mu[:, i] for i in range(n)]
+        return _solve(M, right.reshape(count, n * nx, 1)).reshape(count, n, nx)
 
 
 def _solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:

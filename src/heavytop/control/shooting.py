@@ -12,7 +12,7 @@ Munthe-Kaas method. Derivatives are composed from those of ``rho`` by the chain 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -82,13 +82,27 @@ class NodeLayout:
 
 @dataclass
 class Trajectory:
-    """Intervals that were integrated: ends (N, nx), costs (N,), what derivatives need of every stage, and slopes (none: 0 of them)."""
+    """N intervals that were integrated.
+
+    Attributes
+    ----------
+    ends : (N, nx). costs : (N,). slopes : (N, nx, ny) of the ends; cost_slopes : (N, ny); none (0, ...) where they were not asked for.
+    z : (N, T, nz) arguments (x, u) of all T stages. k : (N, T, nx) their rates. slope : (N, T, nx, nz) of the rates by z.
+    dz : (N, T, nz, ny), dk : (N, T, nx, ny) by the variables of the node. gradient : (N, T, nz) of the cost per time.
+    cost_rate : (N, ny) slope of the cost of an interval by the variables, for a fixed length, over the length of its steps.
+    """
 
     ends: np.ndarray
     costs: np.ndarray
-    stages: list[dict[str, np.ndarray]]
     slopes: np.ndarray
     cost_slopes: np.ndarray
+    z: np.ndarray
+    k: np.ndarray
+    slope: np.ndarray
+    dz: np.ndarray
+    dk: np.ndarray
+    gradient: np.ndarray
+    cost_rate: np.ndarray
 
 
 class Shooting:
@@ -119,6 +133,8 @@ class Shooting:
             integrand,
         )
         self._a = tableau.matrix
+        self._kept: Trajectory | None = None
+        self._spread: tuple[np.ndarray, np.ndarray] | None = None
 
     # --- where inputs are ---------------------------------------------------------------------------------------------------
 
@@ -158,75 +174,130 @@ class Shooting:
         Parameters
         ----------
         y : (N, ny) variables of the nodes. weights : (N,) length of each interval, as part of tau where the duration is free, else in s.
-        q_bar : (N, nq) centres of the charts. parameters : (np,). own : further arguments of the integrand.
-        slopes : whether to compute the derivatives of ends (N, nx, ny) and costs (N, ny) too.
+        q_bar : (N, nq) centres of the charts. parameters : (np,). own : further arguments of the integrand, for all nodes.
+        slopes : whether to compute the derivatives of ends (N, nx, ny) and costs (N, ny) too. What belongs to stages is overwritten by the
+            next run with slopes.
         """
-        layout, n = self.layout, self.tableau.stages
-        count, nx = len(y), layout.nx
-        part = weights / self.substeps
+        layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
+        count, part = len(y), weights / self.substeps
         h = part * y[:, layout.tau] if layout.free else part
-        x, costs, stages = y[:, :nx].copy(), np.zeros(count), []
-        dx, dh = np.zeros((count if slopes else 0, nx, layout.size)), part
-        dx[:, np.arange(nx), np.arange(nx)] = 1.0
-        dcosts = np.zeros((len(dx), layout.size))
-        rho, column = self.rates.rho, h[:, None]
+        made = self._stages(count, slopes)
+        for t, fraction in enumerate(self._fractions):
+            made.z[:, t, nx:] = self._input(y, fraction)
+        x, dx, column = y[:, :nx], made.slopes, h[:, None]
+        dx[...] = self._unmoved
+        b = np.array(self.tableau.b)[None]
         for step in range(self.substeps):
-            k: list[np.ndarray] = []
-            dk: list[np.ndarray] = []
+            first = step * n
+            k = made.k[:, first : first + n]
             for i in range(n):
-                row = [j for j in range(i) if self._a[i, j] != 0.0]
-                raised = sum((self._a[i, j] * k[j] for j in row), np.zeros((count, nx)))
-                u = self._input(y, self._fraction(step, self.tableau.c[i]))
-                z = np.concatenate([x + column * raised, u], axis=1)
-                stage: dict[str, np.ndarray] = {"z": z}
+                t, z = first + i, made.z[:, first + i]
+                row = [(self._a[i, j], j) for j in range(i) if self._a[i, j] != 0.0]
+                raised = _combined(row, k)
+                z[:, :nx] = x if raised is None else x + column * raised
                 if not slopes:
-                    (rate,) = rho.value(z, q_bar, parameters)
-                    if self.integrand is not None and self.tableau.b[i]:
-                        costs += h * self.tableau.b[i] * self.integrand.value(z, q_bar, parameters, *own)[0][:, 0]
+                    k[:, i] = self.rates.rho.value(z, q_bar, parameters)[0]
+                    continue
+                k[:, i], made.slope[:, t] = self.rates.rho.first(z, q_bar, parameters)
+                dz = made.dz[:, t, :nx]
+                if raised is None:
+                    dz[...] = dx
                 else:
-                    rate, slope = rho.first(z, q_bar, parameters)
-                    dz = np.empty((count, nx + layout.nu, layout.size))
-                    dz[:, :nx] = dx
-                    for j in row:
-                        dz[:, :nx] += (self._a[i, j] * column)[:, :, None] * dk[j]
-                    if layout.free and row:
-                        dz[:, :nx, layout.tau] += dh[:, None] * raised
-                    dz[:, nx:] = self._input_slopes[step * n + i]
-                    dk.append(slope @ dz)
-                    stage |= {"dz": dz, "slope": slope, "dk": dk[-1]}
-                    if self.integrand is not None and self.tableau.b[i]:
-                        value, gradient = self.integrand.first(z, q_bar, parameters, *own)
-                        moved = np.matvec(np.swapaxes(dz, 1, 2), gradient[:, 0])
-                        costs += h * self.tableau.b[i] * value[:, 0]
-                        dcosts += (self.tableau.b[i] * column) * moved
-                        if layout.free:
-                            dcosts[:, layout.tau] += dh * self.tableau.b[i] * value[:, 0]
-                        stage |= {"gradient": gradient[:, 0], "dl": moved}
-                k.append(rate)
-                stages.append(stage)
-            b = self.tableau.b
-            total = sum((b[i] * k[i] for i in range(n) if b[i]), np.zeros((count, nx)))
+                    for place, (a, j) in enumerate(row):
+                        if place:
+                            dz += (a * h)[:, None, None] * made.dk[:, first + j]
+                        else:
+                            np.multiply(made.dk[:, first + j], (a * h)[:, None, None], out=dz)
+                    if step:
+                        dz += dx
+                    else:
+                        dz.reshape(count, -1)[:, :: layout.size + 1] += 1.0  # the unit matrix
+                    if layout.free:
+                        dz[:, :, layout.tau] += part[:, None] * raised
+                np.matmul(made.slope[:, t], made.dz[:, t], out=made.dk[:, t])
+            total = (b @ k)[:, 0]
             x = x + column * total
             if slopes:
-                dx = dx + column[:, :, None] * sum(b[i] * dk[i] for i in range(n) if b[i])
+                turned = (b @ made.dk[:, first : first + n].reshape(count, n, -1)).reshape(dx.shape)
+                dx = dx + column[:, :, None] * turned
                 if layout.free:
-                    dx[:, :, layout.tau] += dh[:, None] * total
-        return Trajectory(x, costs, stages, dx, dcosts)
+                    dx[:, :, layout.tau] += part[:, None] * total
+        made = replace(made, ends=x, slopes=dx)
+        return made if self.integrand is None else self._with_costs(made, h, part, q_bar, parameters, own)
+
+    @cached_property
+    def _fractions(self) -> list[float]:
+        """Where in the interval every stage of every step lies."""
+        return [self._fraction(step, c) for step in range(self.substeps) for c in self.tableau.c]
+
+    @cached_property
+    def _unmoved(self) -> np.ndarray:
+        """dx/dy (nx, ny) at the node itself."""
+        return np.eye(self.layout.nx, self.layout.size)
+
+    def _at_stages(self, q_bar: np.ndarray) -> np.ndarray:
+        """The centres (N, T, nq) of all stages of all intervals; kept for the array that came last."""
+        if self._spread is None or self._spread[0] is not q_bar:
+            self._spread = q_bar, np.repeat(q_bar[:, None], self.substeps * self.tableau.stages, axis=1)
+        return self._spread[1]
+
+    def _stages(self, count: int, slopes: bool) -> Trajectory:
+        """Places for what stages yield; those for slopes are kept from run to run."""
+        layout, total = self.layout, self.substeps * self.tableau.stages
+        nx, ny, nz = layout.nx, layout.size, layout.nx + layout.nu
+        if slopes and self._kept is not None and len(self._kept.z) == count:
+            return replace(self._kept, costs=np.zeros(count), slopes=np.empty((count, nx, ny)))
+        some = count if slopes else 0
+        made = Trajectory(
+            np.empty((count, nx)), np.zeros(count), np.empty((some, nx, ny)), np.zeros((some, ny)),
+            np.empty((count, total, nz)), np.empty((count, total, nx)), np.empty((some, total, nx, nz)),
+            np.empty((some, total, nz, ny)), np.empty((some, total, nx, ny)), np.zeros((some, total, 0)), np.zeros((some, ny)),
+        )  # fmt: skip
+        made.dz[:, :, nx:] = np.stack(self._input_slopes)
+        if slopes:
+            self._kept = made
+        return made
+
+    def _with_costs(
+        self,
+        made: Trajectory,
+        h: np.ndarray,
+        part: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        own: Sequence[np.ndarray],
+    ) -> Trajectory:
+        """The integral of the cost over the intervals, and its slopes: all stages are one native batch."""
+        integrand: Derivatives = self.integrand  # pyright: ignore[reportAssignmentType]
+        layout, (count, total, nz) = self.layout, made.z.shape
+        arguments = [made.z, self._at_stages(q_bar), parameters, *own]
+        b = np.tile(self.tableau.b, self.substeps)
+        if not len(made.slopes):
+            return replace(made, costs=h * (integrand.value(*arguments)[0][:, :, 0] @ b))
+        value, gradient = integrand.first(*arguments)
+        rate = value[:, :, 0] @ b
+        gradient = gradient[:, :, 0]
+        moved = ((b[:, None] * gradient).reshape(count, 1, -1) @ made.dz.reshape(count, total * nz, -1))[:, 0]
+        slopes = h[:, None] * moved
+        if layout.free:
+            slopes[:, layout.tau] += part * rate
+        return replace(made, costs=h * rate, cost_slopes=slopes, gradient=gradient, cost_rate=moved)
 
     def _stage_multipliers(
-        self, stages: list[dict[str, np.ndarray]], adjoint: np.ndarray, h: np.ndarray, costs: list[np.ndarray | float]
-    ) -> list[np.ndarray]:
-        """mu_i / h (N, nx) of the stages of a step, from the last one to the first."""
+        self, slope: np.ndarray, adjoint: np.ndarray, h: np.ndarray, pushed: np.ndarray
+    ) -> np.ndarray:
+        """mu_i / h (N, n, nx) of the stages of a step.
+
+        ``slope``: (N, n, nx, nz) of their rates. ``adjoint``: (N, nx) at the end of the step. ``h``: (N, 1).
+        ``pushed``: (N, n, nx) what the cost adds to nu_i.
+        """
         n, a, b, nx = self.tableau.stages, self._a, self.tableau.b, self.layout.nx
-        nu: list[np.ndarray] = [np.zeros_like(adjoint)] * n
-        mus = [np.zeros_like(adjoint)] * n
+        nu, mus = np.empty((len(adjoint), n, nx)), np.empty((len(adjoint), n, nx))
         for i in reversed(range(n)):
             mu = b[i] * adjoint
-            for j in range(i + 1, n):
-                if a[j, i] != 0.0:
-                    mu = mu + a[j, i] * nu[j]
-            mus[i] = mu
-            nu[i] = np.matvec(np.swapaxes(stages[i]["slope"][:, :, :nx], 1, 2), h * mu) + costs[i]
+            later = _combined([(a[j, i], j) for j in range(i + 1, n) if a[j, i] != 0.0], nu)
+            mus[:, i] = mu if later is None else mu + later
+            nu[:, i] = ((h * mus[:, i])[:, None] @ slope[:, i])[:, 0, :nx] + pushed[:, i]
         return mus
 
     # --- second derivatives -------------------------------------------------------------------------------------------------
@@ -242,42 +313,44 @@ class Shooting:
         parameters: np.ndarray,
         own: Sequence[np.ndarray] = (),
     ) -> np.ndarray:
-        """Hessians (N, ny, ny) of ``lam . end + cost_weight * cost`` for a trajectory that was run with slopes."""
-        layout, n, b = self.layout, self.tableau.stages, self.tableau.b
-        nx, part = layout.nx, weights / self.substeps
+        """Hessians (N, ny, ny) of ``lam . end + cost_weight * cost`` for the trajectory that was last run with slopes."""
+        layout, n, nx, made = self.layout, self.tableau.stages, self.layout.nx, trajectory
+        count, ny, part = len(y), layout.size, weights / self.substeps
         h = (part * y[:, layout.tau] if layout.free else part)[:, None]
-        total = np.zeros((len(y), layout.size, layout.size))
-        cross = np.zeros((len(y), layout.size))
-        adjoint, everything = lam, []
+        b, curved_cost = np.array(self.tableau.b), bool(made.gradient.shape[2])
+        mus = np.empty(made.k.shape)
+        adjoint, pushed = lam, np.zeros((count, n, nx))
         for step in reversed(range(self.substeps)):
-            stages = trajectory.stages[step * n : (step + 1) * n]
-            costs = [
-                cost_weight * b[i] * h * stages[i]["gradient"][:, :nx] if "gradient" in stages[i] else 0.0
-                for i in range(n)
-            ]
-            mus = self._stage_multipliers(stages, adjoint, h, costs)
-            for i in reversed(range(n)):
-                stage = stages[i]
-                if layout.free:
-                    cross += np.matvec(np.swapaxes(stage["dk"], 1, 2), mus[i])
-                    if "gradient" in stage:
-                        cross += cost_weight * b[i] * stage["dl"]
-                mu = h * mus[i]
-                adjoint = adjoint + np.matvec(np.swapaxes(stage["slope"][:, :, :nx], 1, 2), mu) + costs[i]
-                everything.append((stage, mu, b[i]))
+            own_stages = slice(step * n, (step + 1) * n)
+            slope = made.slope[:, own_stages]
+            if curved_cost:
+                pushed = (cost_weight * h)[:, :, None] * (b[:, None] * made.gradient[:, own_stages, :nx])
+            mu = mus[:, own_stages] = self._stage_multipliers(slope, adjoint, h, pushed)
+            if step:
+                back = (h * mu.reshape(count, -1))[:, None] @ slope.reshape(count, n * nx, -1)
+                adjoint = adjoint + back[:, 0, :nx] + pushed.sum(axis=1)
         # one native batch for the second derivatives of all stages of all intervals
-        count = len(everything)
-        z = np.concatenate([stage["z"] for stage, _, _ in everything])
-        centres = np.broadcast_to(q_bar, (count, *q_bar.shape)).reshape(-1, q_bar.shape[1])
-        (curved,) = self.rates.rho.second(np.concatenate([mu for _, mu, _ in everything]), z, centres, parameters)
-        if self.integrand is not None:
-            weight = np.concatenate([np.broadcast_to(cost_weight * bi * h, (len(y), 1)) for _, _, bi in everything])
-            spread = [np.broadcast_to(o, (count, *o.shape)).reshape(-1, o.shape[1]) for o in own]
-            curved = curved + self.integrand.second(weight, z, centres, parameters, *spread)[0]
-        dz = np.concatenate([stage["dz"] for stage, _, _ in everything])
-        parts = np.swapaxes(dz, 1, 2) @ (curved @ dz)
-        total += parts.reshape(count, len(y), layout.size, layout.size).sum(axis=0)
+        centres = self._at_stages(q_bar)
+        (curved,) = self.rates.rho.second(h[:, :, None] * mus, made.z, centres, parameters)
+        if self.integrand is not None and self.integrand.patterns[1].any():
+            weight = (cost_weight * h * np.tile(b, self.substeps))[:, :, None]
+            curved += self.integrand.second(weight, made.z, centres, parameters, *own)[0]
+        bent = (curved @ made.dz).reshape(count, -1, ny)
+        total = np.swapaxes(made.dz.reshape(count, -1, ny), 1, 2) @ bent
         if layout.free:
-            total[:, layout.tau] += part[:, None] * cross
-            total[:, :, layout.tau] += part[:, None] * cross
+            cross = (mus.reshape(count, 1, -1) @ made.dk.reshape(count, -1, ny))[:, 0]
+            if curved_cost:
+                cross += cost_weight * made.cost_rate
+            cross *= part[:, None]
+            total[:, layout.tau] += cross
+            total[:, :, layout.tau] += cross
         return total
+
+
+def _combined(row: Sequence[tuple[float, int]], values: np.ndarray) -> np.ndarray | None:
+    """``sum_j a_j values[:, j]``; None where there is nothing to add."""
+    total: np.ndarray | None = None
+    for a, j in row:
+        part = values[:, j] if a == 1.0 else a * values[:, j]
+        total = part if total is None else total + part
+    return total

@@ -74,8 +74,8 @@ class Transcription:
         self.costs = [b for b in blocks if b.weights is not None]
         self.constraints = [b for b in blocks if b.weights is None]
         self.lower, self.upper = self._variable_bounds()
-        self._slopes_at: tuple[bytes, tuple[Trajectory, np.ndarray, np.ndarray]] | None = None
-        self._values_at: tuple[bytes, Trajectory] | None = None
+        self._at: tuple[bytes, tuple[Trajectory, np.ndarray, np.ndarray]] | None = None
+        self._begin = centres[:-1]  # of the intervals
         rate = problem.bounds.rate
         self._rate: tuple[np.ndarray, np.ndarray] = (np.zeros(0), np.zeros(0)) if rate is None else rate
 
@@ -141,7 +141,8 @@ class Transcription:
     @property
     def _bounded_total(self) -> bool:
         """Whether the sum of the durations is bounded by a row of its own."""
-        return self.layout.free and len(self.problem.phases) > 1 and self.problem.total is not None
+        low, high = self.problem.total or (0.0, np.inf)
+        return self.layout.free and len(self.problem.phases) > 1 and (low > 0.0 or high < np.inf)
 
     @cached_property
     def offsets(self) -> dict[str, int]:
@@ -215,46 +216,39 @@ class Transcription:
         """Length of each interval (N,) in s."""
         return self.weights * self.nodes(x)[:-1, self.layout.tau] if self.layout.free else self.weights.copy()
 
-    def _run(self, x: np.ndarray) -> Trajectory:
-        key = x.tobytes()
-        if self._slopes_at is not None and self._slopes_at[0] == key:
-            return self._slopes_at[1][0]
-        if self._values_at is None or self._values_at[0] != key:
-            run = self.shooting.run(self.nodes(x)[:-1], self.weights, self.centres[:-1], self.p, self._own)
-            self._values_at = key, run
-        return self._values_at[1]
-
     @property
     def _own(self) -> tuple[np.ndarray, ...]:
-        own = self._integrand_own
-        return () if own is None else (np.broadcast_to(own, (self.count, len(own))),)
+        return () if self._integrand_own is None else (self._integrand_own,)
 
     _integrand_own: np.ndarray | None = None
 
-    def _run_slopes(self, x: np.ndarray) -> tuple[Trajectory, np.ndarray, np.ndarray]:
-        """The trajectory with slopes, and value and slope of the links."""
+    def _run(self, x: np.ndarray) -> tuple[Trajectory, np.ndarray, np.ndarray]:
+        """The trajectory with slopes, and value and slope of the links; kept for the x that came last.
+
+        Where a solver asks for values it mostly asks for slopes next, and they cost little more.
+        """
         key = x.tobytes()
-        if self._slopes_at is None or self._slopes_at[0] != key:
+        if self._at is None or self._at[0] != key:
             Y = self.nodes(x)
-            run = self.shooting.run(Y[:-1], self.weights, self.centres[:-1], self.p, self._own, slopes=True)
+            run = self.shooting.run(Y[:-1], self.weights, self._begin, self.p, self._own, slopes=True)
             value, slope = self.rates.link.first(*self._link_arguments(run, Y))
-            self._slopes_at = key, (run, value, slope)
-        return self._slopes_at[1]
+            self._at = key, (run, value, slope)
+        return self._at[1]
 
     def _link_arguments(self, run: Trajectory, Y: np.ndarray) -> tuple[np.ndarray, ...]:
         ends = np.concatenate([run.ends[:, : self.rates.ne], Y[1:, self.layout.e]], axis=1)
-        return ends, self.centres[:-1], self.centres[1:]
+        return ends, self._begin, self.centres[1:]
 
     def objective(self, x: np.ndarray) -> float:
         """The cost."""
-        total = float(self._run(x).costs.sum()) + self.time_weight * float(self.lengths(x).sum())
+        total = float(self._run(x)[0].costs.sum()) + self.time_weight * float(self.lengths(x).sum())
         Y = self.nodes(x)
         return total + sum(float(b.cost_weights @ b.values(Y, self.centres, self.p)[:, 0]) for b in self.costs)
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
         """Its gradient."""
         g = np.zeros((self.count + 1, self.size))
-        run = self._run_slopes(x)[0]
+        run = self._run(x)[0]
         g[:-1] = run.cost_slopes
         if self.layout.free:
             g[:-1, self.layout.tau] += self.time_weight * self.weights
@@ -266,8 +260,7 @@ class Transcription:
     def values(self, x: np.ndarray) -> np.ndarray:
         """All rows."""
         Y, layout = self.nodes(x), self.layout
-        run = self._run(x)
-        (missed,) = self.rates.link.value(*self._link_arguments(run, Y))
+        run, missed, _ = self._run(x)
         dynamics = np.concatenate([missed, run.ends[:, self.rates.ne :] - Y[1:, layout.v]], axis=1)
         parts = [dynamics.ravel()]
         if layout.linear:
@@ -295,6 +288,16 @@ class Transcription:
     @cached_property
     def _patterns(self):
         return interval_patterns(self.shooting)
+
+    @cached_property
+    def _entries(self) -> tuple[np.ndarray, ...]:
+        """Places in one interval of: slopes by its node and by the next one; curves by its node, across, by the next one."""
+        P, ny, ne = self._patterns, self.size, self.rates.ne
+        flat = lambda mask, width, r0=0, c0=0: (np.nonzero(mask)[0] + r0) * width + np.nonzero(mask)[1] + c0  # noqa: E731
+        return (
+            flat(P.slope, ny), flat(P.next_slope, 2 * ne, 0, ne),
+            flat(np.triu(P.curve), ny), flat(P.cross_curve, ne), flat(np.triu(P.next_curve), 2 * ne, ne, ne),
+        )  # fmt: skip
 
     @cached_property
     def slope_places(self) -> tuple[np.ndarray, np.ndarray]:
@@ -347,14 +350,12 @@ class Transcription:
         """Entries of the Jacobian in the order of :attr:`slope_places`."""
         N, ne, nx, layout = self.count, self.rates.ne, self.rates.nx, self.layout
         Y = self.nodes(x)
-        run, _, link = self._run_slopes(x)
+        run, _, link = self._run(x)
         full = np.empty((N, nx, self.size))
-        full[:, :ne] = link[:, :, :ne] @ run.slopes[:, :ne]
+        np.matmul(link[:, :, :ne], run.slopes[:, :ne], out=full[:, :ne])
         full[:, ne:] = run.slopes[:, ne:]
-        r, c = np.nonzero(self._patterns.slope)
-        parts = [full[:, r, c].ravel()]
-        r, c = np.nonzero(self._patterns.next_slope)
-        parts += [link[:, r, ne + c].ravel(), np.full(N * self.rates.nv, -1.0)]
+        own, following, *_ = self._entries
+        parts = [_taken(full, own), _taken(link, following), np.full(N * self.rates.nv, -1.0)]
         if layout.linear:
             parts += [np.ones(2 * N * layout.nu), np.full(N * layout.nu, -1.0)]
         if layout.free:
@@ -407,27 +408,20 @@ class Transcription:
         """Entries of the Hessian of ``cost_weight * objective + lam . values``."""
         N, ne, nx, P = self.count, self.rates.ne, self.rates.nx, self._patterns
         Y = self.nodes(x)
-        run, _, link = self._run_slopes(x)
+        run, _, link = self._run(x)
         own = lam[: N * nx].reshape(N, nx)
-        adjoint = np.concatenate([np.matvec(np.swapaxes(link[:, :, :ne], 1, 2), own[:, :ne]), own[:, ne:]], axis=1)
-        total = self.shooting.hessians(
-            run, adjoint, cost_weight, Y[:-1], self.weights, self.centres[:-1], self.p, self._own
-        )
-        cross = last = np.zeros((N, self.size, ne))
+        turned = (own[:, None, :ne] @ link[:, :, :ne])[:, 0]
+        adjoint = np.concatenate([turned, own[:, ne:]], axis=1)
+        total = self.shooting.hessians(run, adjoint, cost_weight, Y[:-1], self.weights, self._begin, self.p, self._own)
+        *_, curve, cross, last = self._entries
+        parts = []
         if P.linked:
             (bent,) = self.rates.link.second(own[:, :ne], *self._link_arguments(run, Y))
             D = run.slopes[:, :ne]
             DT = np.swapaxes(D, 1, 2)
-            total = total + DT @ (bent[:, :ne, :ne] @ D)
-            cross, last = DT @ bent[:, :ne, ne:], bent[:, ne:, ne:]
-        parts = []
-        for mask, values in (
-            (np.triu(P.curve), total),
-            (P.cross_curve, cross),
-            (np.triu(P.next_curve), last),
-        ):
-            r, c = np.nonzero(mask)
-            parts.append(values[:, r, c].ravel())
+            total += DT @ (bent[:, :ne, :ne] @ D)
+            parts = [_taken(DT @ bent[:, :ne, ne:], cross), _taken(bent, last)]
+        parts.insert(0, _taken(total, curve))
         if self._periodic_rows:
             start = self.offsets["periodic"]
             (bent,) = self.rates.link.second(lam[None, start : start + ne], *self._ends(Y))
@@ -440,6 +434,11 @@ class Transcription:
         for block in self.costs:
             parts.append(block.curves(Y, self.centres, self.p, cost_weight * block.cost_weights[:, None]))
         return np.concatenate(parts)
+
+
+def _taken(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Entries of matrices (N, m, n), interval by interval."""
+    return np.take(values.reshape(len(values), -1), places, axis=1).ravel()
 
 
 def _finite(values: np.ndarray, instead: np.ndarray) -> np.ndarray:

@@ -69,13 +69,10 @@ class _Staged:
             )
         if t._periodic_rows:
             raise PlanError("fatrop solves stage by stage, and a periodic motion ties its ends together: use Ipopt().")
-        low, high = t.row_bounds
-        if t._bounded_total and np.isfinite([low[t.offsets["total"]], high[t.offsets["total"]]]).any():
-            total = (low[t.offsets["total"]], high[t.offsets["total"]])
-            if total[0] > 0 or np.isfinite(total[1]):
-                raise PlanError(
-                    "fatrop solves stage by stage, and a bound on the sum of several durations ties them together: use Ipopt()."
-                )
+        if t._bounded_total:
+            raise PlanError(
+                "fatrop solves stage by stage, and a bound on the sum of several durations ties them together: use Ipopt()."
+            )
         # the last node has neither input nor duration: its variables after the state are constants, and left away
         self.kept = t.count * t.size + t.layout.s.stop
         self.fixed = np.nonzero((t.lower == t.upper)[: self.kept])[0]
@@ -163,7 +160,7 @@ class _Staged:
     def _compared(self, x: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Multipliers of places as the transcription compares them: ``lam = T^T lam'`` with the slope T of miss by place."""
         t, n, ne = self.program, self.program.rates.nx, self.program.rates.ne
-        slope = t._run_slopes(x)[2][:, :, ne:]
+        slope = t._run(x)[2][:, :, ne:]
         own = lam[: t.count * n].reshape(t.count, n).copy()
         own[:, :ne] = np.linalg.solve(-np.swapaxes(slope, 1, 2), own[:, :ne, None])[:, :, 0]
         return np.concatenate([own.ravel(), lam[t.count * n :]])

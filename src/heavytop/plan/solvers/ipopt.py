@@ -14,7 +14,7 @@ import numpy as np
 from heavytop.plan.solvers.nonlinear_program import NonlinearProgram, Solution, Status, Tell
 
 _INT, _REAL, _BOOL, _ANY = ct.c_int, ct.c_double, ct.c_bool, ct.c_void_p
-_REALS, _INTS = ct.POINTER(_REAL), ct.POINTER(_INT)
+_REALS = _INTS = _ANY  # addresses: pointers of ctypes take longer to become arrays
 _OBJECTIVE = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REALS, _ANY)
 _ROWS = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _REALS, _ANY)
 _SLOPES = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _INT, _INTS, _INTS, _REALS, _ANY)
@@ -124,7 +124,7 @@ class _Run:
 
     def _objective(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool | None:
         value = self.program.objective(_array(x, n))
-        out[0] = value
+        _array(out, 1)[0] = value
         return bool(np.isfinite(value))
 
     def _gradient(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool | None:
@@ -140,8 +140,8 @@ class _Run:
 
     def _slopes(self, n: int, x: Any, new: bool, m: int, count: int, rows: Any, columns: Any, out: Any, user: Any):
         if rows:
-            _array(rows, count)[:] = self.rows
-            _array(columns, count)[:] = self.columns
+            _array(rows, count, _INT)[:] = self.rows
+            _array(columns, count, _INT)[:] = self.columns
             return True
         values = self.program.slopes(_array(x, n))
         _array(out, count)[:] = values
@@ -152,8 +152,8 @@ class _Run:
         columns: Any, out: Any, user: Any,
     ):  # fmt: skip
         if rows:
-            _array(rows, count)[:] = self.curve_rows
-            _array(columns, count)[:] = self.curve_columns
+            _array(rows, count, _INT)[:] = self.curve_rows
+            _array(columns, count, _INT)[:] = self.curve_columns
             return True
         values = self.program.curves(_array(x, n), _array(lam, m), weight)
         _array(out, count)[:] = values
@@ -247,8 +247,8 @@ def _set(lib: Any, handle: Any, name: str, value: Any) -> None:
         raise PlanError(f"IPOPT does not know the option {name!r} with the value {value!r}.")
 
 
-def _array(pointer: Any, size: int) -> np.ndarray:
-    return np.ctypeslib.as_array(pointer, (size,)) if size else np.zeros(0)
+def _array(address: int | None, size: int, kind: Any = _REAL) -> np.ndarray:
+    return np.frombuffer((kind * size).from_address(address), dtype=kind) if address and size else np.zeros(0)
 
 
 def _pointer(array: np.ndarray) -> Any:

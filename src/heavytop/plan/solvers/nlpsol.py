@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ class Nlpsol:
         tell: Tell | None = None,
     ) -> Solution:
         """Solve from the point x."""
+        return self.prepared(program, tolerance=tolerance, iterations=iterations)(x)
+
+    def prepared(
+        self, program: NonlinearProgram, *, tolerance: float = 1e-8, iterations: int = 1000
+    ) -> Callable[[np.ndarray], Solution]:
+        """Build the program in CasADi, once; what comes back solves it from a point x."""
         import casadi
 
         from heavytop.plan.solvers.symbolic import symbolic
@@ -60,21 +67,24 @@ class Nlpsol:
             solver = casadi.nlpsol("plan", self.plugin, built, options | {self.plugin: own})
         except RuntimeError as error:
             raise PlanError(f"CasADi has no solver {self.plugin!r} here: {error}") from None
-        row_lower, row_upper = program.row_bounds
-        begin, cpu = time.perf_counter(), time.process_time()
-        result = solver(x0=x, lbx=program.lower, ubx=program.upper, lbg=row_lower, ubg=row_upper)
-        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-        stats = solver.stats()
-        text = str(stats.get("return_status", stats.get("unified_return_status", "")))
-        status = Status.SOLVED if stats.get("success") else ending(text)
-        found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
-        lam = found["lam_x"]
-        inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
-        return Solution(
-            found["x"], found["lam_g"], np.maximum(-lam, 0.0), np.maximum(lam, 0.0), float(result["f"]),
-            int(stats.get("iter_count", 0)), status, text, seconds, float(inside),
-            cpu,
-        )  # fmt: skip
+        return lambda x: _solved(solver, program, x)
+
+
+def _solved(solver: Any, program: NonlinearProgram, x: np.ndarray) -> Solution:
+    row_lower, row_upper = program.row_bounds
+    begin, cpu = time.perf_counter(), time.process_time()
+    result = solver(x0=x, lbx=program.lower, ubx=program.upper, lbg=row_lower, ubg=row_upper)
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    stats = solver.stats()
+    text = str(stats.get("return_status", stats.get("unified_return_status", "")))
+    status = Status.SOLVED if stats.get("success") else ending(text)
+    found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
+    lam = found["lam_x"]
+    inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
+    return Solution(
+        found["x"], found["lam_g"], np.maximum(-lam, 0.0), np.maximum(lam, 0.0), float(result["f"]),
+        int(stats.get("iter_count", 0)), status, text, seconds, float(inside), cpu,
+    )  # fmt: skip
 
 
 def ending(text: str) -> Status:
