@@ -13,6 +13,7 @@ from heavytop.compile import Cache, Kernel, Traced, blocks, repeats, trace_of
 from heavytop.compile.blocks import in_blocks
 from heavytop.compile.entries import kernel_module
 from heavytop.compile.lanes import Lanes
+from heavytop.compile.order import waiting, with_few_waiting
 from heavytop.compile.program import Instruction, Op, Program
 from heavytop.system.solve import product
 
@@ -114,3 +115,31 @@ def interpreted(program: Program, given: np.ndarray) -> np.ndarray:
         else:
             values.append(x[0] * x[1] if op is Op.MUL else x[0] + x[1] if op is Op.ADD else x[0] - x[1])
     return np.array([values[v] for v in program.outputs[0]])
+
+
+def test_a_cut_program_keeps_few_values_waiting() -> None:
+    program = Program.from_traced(chain(20).derive().traced("acceleration"))
+    ordered = with_few_waiting(program)
+    assert max(waiting(ordered)) < 0.6 * max(waiting(program))
+    assert sorted(ordered.histogram.items()) == sorted(program.histogram.items())
+    assert all(a < k for k, i in enumerate(ordered.code) if i.op is not Op.INPUT for a in i.args)
+    sines = [k for k, i in enumerate(ordered.code) if i.op is Op.SIN]
+    assert all(ordered.code[k + 1] == Instruction(Op.COS, ordered.code[k].args) for k in sines)
+
+
+@pytest.mark.parametrize("name", ["acceleration", "acceleration_derivatives"])
+def test_neither_cuts_nor_lanes_change_a_bit(name: str, tmp_path) -> None:
+    model = chain(6).derive()
+    traced, rng = model.traced(name), np.random.default_rng(1)
+    states = (
+        model.random(0, (11,)),
+        rng.standard_normal((11, 6)),
+        rng.standard_normal((11, 6)),
+        model.parameter_vector(),
+    )
+    whole = Kernel(traced, 4, chunk=10**6, cache=Cache(tmp_path))
+    for lanes, chunk in ((4, 150), (1, 400), (8, 250)):
+        cut = Kernel(traced, lanes, chunk=chunk, cache=Cache(tmp_path))
+        assert cut.stats().chunks > 2 > whole.stats().chunks
+        for ours, theirs in zip(cut(*states), whole(*states), strict=True):
+            np.testing.assert_array_equal(ours, theirs)

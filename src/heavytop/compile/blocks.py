@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
+from heavytop.compile.order import reordered
 from heavytop.compile.program import Instruction, Op, Program
 
 SIDE = 4
@@ -36,7 +36,7 @@ def in_blocks(program: Program) -> Program:
     if sum(len(chain) for block in blocks for chain in block) < SHARE * len(program.code):
         return program
     order = _order(program.code, blocks)
-    return program if order is None else _reordered(program, order)
+    return program if order is None else reordered(program, order)
 
 
 def _chains(program: Program) -> dict[int, Chain]:
@@ -127,12 +127,3 @@ def _order(code: Sequence[Instruction], blocks: Sequence[Sequence[Chain]]) -> li
                 opened.add(block_of[k])
             stack += waiting[::-1]
     return order
-
-
-def _reordered(program: Program, order: Sequence[int]) -> Program:
-    number = {k: i for i, k in enumerate(order)}
-    code = []
-    for op, args, value in (program.code[k] for k in order):
-        code.append(Instruction(op, args if op is Op.INPUT else tuple([number[a] for a in args]), value))
-    outputs = tuple(tuple([number[v] for v in values]) for values in program.outputs)
-    return replace(program, code=tuple(code), outputs=outputs)

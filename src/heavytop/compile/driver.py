@@ -65,7 +65,7 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     programs, calls = without_copies(programs, in_order(schedule.items, 2), lasting_buffers(schedule.layout))
     phases = Phases.cut(calls, schedule)
     emitted = {
-        name: emit(program, f"f{k}", lanes, chunk or part_size(program), fma=fma, exported=False)
+        name: emit(program, f"f{k}", lanes, chunk or part_size(program, lanes), fma=fma, exported=False)
         for k, (name, program) in enumerate(programs.items())
     }
     long = sum(usual_size(program) for program in programs.values()) > TILE_ABOVE

@@ -31,7 +31,7 @@ def kernel_module(program: Program, lanes: Lanes, *, fma: bool, chunk: int | Non
     for all). ``packed(args)``: arrays ``[batch][variable][lane]``, aligned. ``args``: number of batches, scratch,
     then addresses and distances of the batches in bytes.
     """
-    emitted = emit(program, "f", lanes, chunk or part_size(program), fma=fma)
+    emitted = emit(program, "f", lanes, chunk or part_size(program, lanes), fma=fma)
     loops = _Loops(program, lanes, emitted)
     parts = [
         support([program], lanes, fma=fma),

@@ -7,7 +7,7 @@ evaluated alone has the same bits as the same state in a batch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 
 from heavytop.compile.program import Op, Program
 
@@ -17,27 +17,27 @@ def count_uses(program: Program) -> Counter[int]:
     return Counter(a for op, args, _ in program.code if op is not Op.INPUT for a in args)
 
 
-def fused_products(
-    program: Program,
-    uses: Mapping[int, int],
-    start: int,
-    stop: int,
-    kept: Collection[int],
-    sides: Sequence[Collection[int]],
-) -> dict[int, int]:
-    """Sum or difference -> the product it absorbs, among the instructions ``start`` to ``stop - 1``.
+def fused_products(program: Program) -> dict[int, int]:
+    """Sum or difference -> the product it absorbs.
 
-    A product is absorbed if nothing else reads it: it is neither ``kept`` nor read twice, and belongs to the same block (one of the
-    ``sides`` that are computed only where needed, or none of them). Of two products the first is taken.
+    A product is absorbed if nothing else reads it and it is no output. Of two products the first is taken. Neither the order of the instructions
+    nor the cuts of a long program matter: the bits are the same for every number of lanes.
     """
-    block = {k: n for n, nodes in enumerate(sides) for k in nodes}
+    uses, homes, code = count_uses(program), program.homes, program.code
     found: dict[int, int] = {}
-    for k in range(start, stop):
-        if program.code[k].op not in (Op.ADD, Op.SUB):
-            continue
-        for m in program.code[k].args:
-            alone = uses[m] == 1 and m not in kept and m >= start and block.get(m) == block.get(k)
-            if alone and program.code[m].op is Op.MUL:
-                found[k] = m
-                break
+    for k, (op, args, _) in enumerate(code):
+        if op is Op.ADD or op is Op.SUB:
+            for m in args:
+                if code[m].op is Op.MUL and uses[m] == 1 and m not in homes:
+                    found[k] = m
+                    break
     return found
+
+
+def last_readers(program: Program, fused: Mapping[int, int]) -> list[int]:
+    """:attr:`.Program.last_use`, where the sum that absorbs a product reads its factors."""
+    last = list(program.last_use)
+    for k, product in fused.items():
+        for a in program.code[product].args:
+            last[a] = max(last[a], k)
+    return last

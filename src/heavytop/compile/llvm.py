@@ -9,15 +9,15 @@ tables of places and constants tell them apart.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from heavytop.compile.blocks import in_blocks
-from heavytop.compile.fusion import count_uses, fused_products
+from heavytop.compile.fusion import fused_products, last_readers
 from heavytop.compile.lanes import Lanes, Writer, any_lane
 from heavytop.compile.lazy import LazySide, lazy_sides
+from heavytop.compile.order import waiting, with_few_waiting
 from heavytop.compile.program import Op, Program
 from heavytop.compile.repeats import repeating_bounds
 from heavytop.compile.vector_math import (
@@ -82,21 +82,8 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, ex
     ``chunk`` is the number of instructions per function; only an ``exported`` function can be called from outside the module. With
     ``fma`` products are fused with sums (:mod:`heavytop.compile.fusion`).
     """
-    program = in_blocks(program)
-    uses = count_uses(program) if fma else Counter()
-    turned = _pure_angles(program)
-
-    def cut(bounds: Sequence[int], tabled: bool) -> tuple[list[_Body], list[str], int]:
-        slots, scratch = _scratch_slots(program, bounds)
-        parts = [_Body(program, lanes, slots, turned, uses, tabled=tabled) for _ in bounds[1:]]
-        texts = [part.emit(start, stop) for part, (start, stop) in zip(parts, pairwise(bounds), strict=True)]
-        return parts, texts, scratch
-
-    repeats = repeating_bounds(program, chunk)
-    parts, texts, scratch = cut(repeats or _bounds(program, chunk), repeats is not None)
-    rolled = repeats is not None and len(set(texts)) <= len(texts) / 2
-    if repeats is not None and not rolled:  # tables would only cost time
-        parts, texts, scratch = cut(_bounds(program, chunk), False)
+    parts, texts, scratch, rolled = _in_parts(program, lanes, chunk, fma)
+    program, turned = parts[0].program, sorted(parts[0].moderate)
     inputs = [f"%in{i}" for i in range(len(program.input_sizes))]
     outputs = [f"%out{i}" for i in range(len(program.outputs))]
     head = ", ".join([f"ptr noalias {'readonly ' if p in inputs else ''}{p}" for p in [*inputs, *outputs, "%scratch"]])
@@ -127,6 +114,29 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, ex
     return replace(made, text=text, scratch=scratch)
 
 
+def _in_parts(program: Program, lanes: Lanes, chunk: int, fma: bool) -> tuple[list[_Body], list[str], int, bool]:
+    """The parts of a program with their texts, the number of scratch vectors, and whether the parts share their texts."""
+
+    def cut(program: Program, repeats: Sequence[int] | None) -> tuple[list[_Body], list[str], int]:
+        fused = fused_products(program) if fma else {}
+        last, turned = last_readers(program, fused), _pure_angles(program)
+        bounds = repeats or _bounds(program, chunk, last)
+        slots, scratch = _scratch_slots(program, bounds, last, fused.values())
+        parts = [_Body(program, lanes, slots, turned, fused, tabled=repeats is not None) for _ in bounds[1:]]
+        texts = [part.emit(start, stop) for part, (start, stop) in zip(parts, pairwise(bounds), strict=True)]
+        return parts, texts, scratch
+
+    in_order = in_blocks(program)
+    repeats = repeating_bounds(in_order, chunk)
+    if repeats is not None:
+        parts, texts, scratch = cut(in_order, repeats)
+        if len(set(texts)) <= len(texts) / 2:  # else tables would only cost time
+            return parts, texts, scratch, True
+    if len(program.code) > chunk:
+        in_order = in_blocks(with_few_waiting(program))
+    return *cut(in_order, None), False
+
+
 _TABLES = "ptr noalias readonly %places, ptr noalias readonly %numbers"
 
 
@@ -150,16 +160,11 @@ def _table(name: str, kind: str, entries: Sequence[str]) -> str:
     return f"@{name} = internal constant [{len(entries)} x {kind}] [{', '.join(f'{kind} {x}' for x in entries)}]\n"
 
 
-def _bounds(program: Program, chunk: int) -> list[int]:
+def _bounds(program: Program, chunk: int, last: Sequence[int]) -> list[int]:
     """Where to cut a program into equal parts of at most about ``chunk`` instructions, with few values alive at each cut."""
     total = len(program.code)
     parts = max(-(-total // chunk), 1)
-    change = [0] * (total + 2)
-    for k, last in enumerate(program.last_use):
-        if program.code[k].op not in (Op.INPUT, Op.CONST):
-            change[k + 1] += 1
-            change[last + 1] -= 1
-    alive = list(accumulate(change))
+    alive = waiting(program, last)
     window = total // parts // 6
     cuts = [total * j // parts for j in range(1, parts)]
     return [0, *(min(range(c - window, c + window + 1), key=lambda i: (alive[i], i)) for c in cuts), total]
@@ -220,17 +225,19 @@ def _with_moderate_angles(w: Writer, program: Program, lanes: Lanes, turned: Seq
     ]
 
 
-def _scratch_slots(program: Program, bounds: Sequence[int]) -> tuple[dict[int, int], int]:
-    """Scratch places of the values that outlive their chunk; a place is reused when its value is dead."""
+def _scratch_slots(
+    program: Program, bounds: Sequence[int], last: Sequence[int], absorbed: Collection[int]
+) -> tuple[dict[int, int], int]:
+    """Scratch places of the values that outlive their chunk; a place is reused when its value is dead, ``absorbed`` products have none."""
     slots: dict[int, int] = {}
     free: list[int] = []
     size = 0
     expiring: dict[int, list[int]] = {}
-    last = program.last_use
+    nowhere = set(absorbed)
     for start, stop in pairwise(bounds):
         for k in range(start, stop):
             # inputs and constants are loaded again; an output is stored where it is made, so only later readers count
-            if last[k] < stop or program.code[k].op in (Op.INPUT, Op.CONST):
+            if last[k] < stop or program.code[k].op in (Op.INPUT, Op.CONST) or k in nowhere:
                 continue
             if free:
                 slots[k] = free.pop()
@@ -255,28 +262,25 @@ class _Body:
         lanes: Lanes,
         slots: dict[int, int],
         moderate: Sequence[int],
-        uses: Mapping[int, int],
+        fused: Mapping[int, int],
         *,
         tabled: bool = False,
     ) -> None:
         self.tabled = tabled
         self.places: list[str] = []
         self.numbers: list[str] = []
-        self.program, self.lanes, self.slots, self.uses = program, lanes, slots, uses
+        self.program, self.lanes, self.slots, self.fused = program, lanes, slots, fused
+        self.absorbed = frozenset(fused.values())
         self.moderate = frozenset(moderate)  # angles already brought into range
         self.w = Writer()
         self.names: dict[int, str] = {}
         self.sincos: dict[int, str] = {}
-        self.fused: dict[int, int] = {}
 
     def emit(self, start: int, stop: int) -> str:
         t, alignment, w = self.lanes.real, self.lanes.alignment, self.w
         homes = self.program.homes
         sides = lazy_sides(self.program, start, stop, homes.keys() | self.slots.keys())
         lazy = {k for side in sides for k in side.nodes}
-        kept = homes.keys() | self.slots.keys()
-        self.fused = fused_products(self.program, self.uses, start, stop, kept, [side.nodes for side in sides])
-        self.absorbed = frozenset(self.fused.values())
         for k in range(start, stop):
             for side in sides:
                 if side.at == k:
@@ -297,8 +301,9 @@ class _Body:
         """Compute the values of a side if it is chosen in any lane."""
         w, t, code = self.w, self.lanes.real, self.program.code
         for k in side.nodes:  # what the block reads from outside is there before it, for the code behind it as well
-            for a in code[k].args:
-                if a not in side.nodes:
+            product = self.fused.get(k)
+            for a in (*code[k].args, *(() if product is None else code[product].args)):
+                if a not in side.nodes and a != product:
                     self._value(a)
         relation = "une" if side.when else "oeq"
         chosen = w.let(f"fcmp {relation} {t} {self._value(side.condition)}, {self.lanes.constant(0.0)}")

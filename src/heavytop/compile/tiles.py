@@ -3,6 +3,9 @@
 A processor keeps only about four thousand decoded instructions. A longer program would be decoded anew for every W states, which
 costs a third of the time; so it is cut into parts, and each part handles a tile of several groups of W states before the next part
 comes. Between the parts the values still needed wait in the scratch area of their group.
+
+With eight lanes or more an instruction is busy for longer than its decoding takes, and a waiting value fills a whole line of the cache: there a
+program stays in one piece until compiling it would take too long, and then its parts handle one group at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +19,10 @@ from heavytop.compile.program import Program
 
 TILE_ABOVE = 1_600
 """Programs of more instructions are cut into parts, each of which handles a tile before the next; steps of more are done in tiles."""
+WIDE = 8
+"""Lanes from which on decoding costs no time."""
+WIDE_ABOVE = 16_000
+"""Programs of more instructions are cut into parts even there: the time to compile a single piece grows faster than its length."""
 PART = 1_000
 """Instructions of a part."""
 TILE = 12
@@ -24,9 +31,10 @@ TILE_BYTES = 2**19
 """Memory of a tile; it should fit into the second level of the cache."""
 
 
-def part_size(program: Program) -> int:
+def part_size(program: Program, lanes: Lanes) -> int:
     """Into parts of how many instructions a program is cut; what is skipped as a rule must stay in one of them."""
-    return PART if usual_size(program) > TILE_ABOVE else max(len(program.code), 1)
+    limit = WIDE_ABOVE if lanes.count >= WIDE else TILE_ABOVE
+    return PART if usual_size(program) > limit else max(len(program.code), 1)
 
 
 def group_size(vectors: int) -> int:
@@ -36,6 +44,8 @@ def group_size(vectors: int) -> int:
 
 def tile_size(group: int, lanes: Lanes) -> int:
     """Groups in a tile of groups of so many vectors."""
+    if lanes.count >= WIDE:
+        return 1
     return min(max(TILE_BYTES // (8 * lanes.count * group), 4), TILE)
 
 
