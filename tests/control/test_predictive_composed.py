@@ -120,6 +120,12 @@ def test_another_reference(cart: ht.Model) -> None:
         (lambda c, a: control.export_controller(a, "nowhere", 0.01), ControlError, "export_c"),
         (lambda c, a: a(0.0, [0.0, 0.0, 0.0], [0.0, 0.0]), ShapeError, "predictive control"),
         (lambda c, a: a(0.0, np.zeros((3, 2)), np.zeros((3, 2))), ControlError, "batch axis"),
+        (lambda c, a: a(np.nan, [0.0, 0.0], [0.0, 0.0]), ControlError, "finite time"),
+        (lambda c, a: a(0.0, [0.0, 0.0], ["a", "b"]), HeavytopError, "numbers"),
+        (lambda c, a: a.with_reference([0.0, 0.0, 0.0]), ShapeError, "set point"),
+        (lambda c, a: control.lqr(c, [0.0, 0.0], "heavy"), ControlError, "Weights"),
+        (lambda c, a: control.lqr(c, [0.0, 0.0]).region([-1.0]), ControlError, "positive"),
+        (lambda c, a: control.lqr(c, [0.0, 0.0]).region([1.0], samples=0), ControlError, "samples"),
     ],
 )
 def test_what_it_cannot_do_is_told(cart: ht.Model, act, error, message: str) -> None:
@@ -253,7 +259,7 @@ def test_copies_have_a_memory_of_their_own(quad: ht.Model, start) -> None:
     """A copy and a pickle go on where the controller was; what one does next does not move the others."""
     ahead = ahead_of(quad)
     ahead(0.0, *start)
-    twins = [copy.deepcopy(ahead), pickle.loads(pickle.dumps(ahead))]
+    twins = [copy.deepcopy(ahead), copy.copy(ahead), pickle.loads(pickle.dumps(ahead))]
     expected = ahead(0.05, *start)
     later = ahead(0.1, *start)
     for twin in twins:
