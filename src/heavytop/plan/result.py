@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._arrays import numbers
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
@@ -146,7 +147,9 @@ class Plan(Unchanging, Shown):
 
     def inputs(self, t: Any) -> np.ndarray:
         """Inputs (..., nu) at the times t (...); after the end those that hold the last configuration best."""
-        times = np.asarray(t, dtype=float)
+        times = numbers(t, "times of a plan")
+        if not np.all(np.isfinite(times)):
+            raise PlanError("the inputs of a plan are known at finite times only.")
         k, tau = self._interval(times.reshape(-1))
         u = self.u[k]
         if self.linear:
