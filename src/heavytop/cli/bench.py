@@ -12,7 +12,8 @@ from heavytop.cli.terminal import FAILURE, fail, reported, working
 @reported
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Benchmarks; all without a name.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Benchmarks, or parts of them (NAME:PART); all without a name."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
@@ -30,6 +31,7 @@ def bench(
     Examples:
 
     - `heavytop bench forward`
+    - `heavytop bench plan:speed` (one part; the whole of `plan` takes minutes)
     - `heavytop bench --json > bench.json`
     - `heavytop bench --list`
     """
@@ -37,11 +39,13 @@ def bench(
 
     from heavytop.bench import machine
     from heavytop.bench.measure import BenchEffort
-    from heavytop.bench.registry import BENCHMARKS, run_all, title
+    from heavytop.bench.registry import BENCHMARKS, parts, run_all, title
 
     if list_:
         for name in BENCHMARKS:
             typer.echo(f"{name:<12} {title(name)}")
+            if parts(name):
+                typer.echo(f"{'':<12} parts: {', '.join(f'{name}:{part}' for part in parts(name))}")
         return
     if seconds <= 0:
         raise fail(f"--seconds must be positive, got {seconds:g}.")
@@ -49,13 +53,13 @@ def bench(
     if json:
         from json import dumps
 
-        with working("measuring"):
-            result = run_all(names or (), effort)
+        with working("measuring") as tell:
+            result = run_all(names or (), replace(effort, tell=tell))
         typer.echo(dumps(result, indent=1))
     else:
         typer.echo(machine.text(machine.describe()))
-        with working("measuring"):
-            result = run_all(names or (), effort, lambda report: typer.echo(f"\n{report.text()}"))
+        with working("measuring") as tell:
+            result = run_all(names or (), replace(effort, tell=tell), lambda report: typer.echo(f"\n{report.text()}"))
     ratios = [ratio for part in result["benchmarks"].values() for ratio in part["ratios"].values()]
     if check and any(ratio["met"] is False for ratio in ratios):
         raise typer.Exit(FAILURE)
