@@ -237,7 +237,8 @@ def test_parts_of_a_benchmark_run_alone(no_peers):
     told: list[str] = []
     report = registry.run("plan:problems", replace(BenchEffort.tiny(), tell=told.append))
     assert [row["problem"] for row in report.rows] == ["cart-pole: swing-up"]
-    assert len(told) == 1 and told[0].startswith("plan, cart-pole: cost 0.53")
+    assert len(told) == 1
+    assert told[0].startswith("plan, cart-pole: cost 0.53")
     with pytest.raises(UnknownNameError, match="part of the benchmark 'plan' 'sped'. Did you mean 'speed'"):
         registry.run_all(["plan:sped"])
     with pytest.raises(UnknownNameError, match="part of the benchmark 'forward'"):

@@ -11,9 +11,7 @@ from heavytop.errors import ShapeError
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    return Kernel(
-        trace(lambda x, p: (np.sin(x) * p[0], x[0] * p), {"x": (3,), "p": (2,)}, name="bound")
-    )
+    return Kernel(trace(lambda x, p: (np.sin(x) * p[0], x[0] * p), {"x": (3,), "p": (2,)}, name="bound"))
 
 
 @pytest.mark.parametrize("count", [1, 7, 33])
