@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -230,3 +231,15 @@ def test_a_shared_machine_is_told(monkeypatch, no_peers):
     assert machine.other_work() == ""
     assert " lanes" in machine.describe()["native"]
     assert host().triple in machine.describe()["native"]
+
+
+def test_parts_of_a_benchmark_run_alone(no_peers):
+    told: list[str] = []
+    report = registry.run("plan:problems", replace(BenchEffort.tiny(), tell=told.append))
+    assert [row["problem"] for row in report.rows] == ["cart-pole: swing-up"]
+    assert len(told) == 1
+    assert told[0].startswith("plan, cart-pole: cost 0.53")
+    with pytest.raises(UnknownNameError, match="part of the benchmark 'plan' 'sped'. Did you mean 'speed'"):
+        registry.run_all(["plan:sped"])
+    with pytest.raises(UnknownNameError, match="part of the benchmark 'forward'"):
+        registry.run_all(["forward:speed"])

@@ -153,3 +153,25 @@ def test_studies_tell_the_line(tmp_path, line: str, text: str) -> None:
     file.write_text(f'system = "cart-pole"\n\n# comment\nsteps = 9\n\n{line}\n\n[goal]\nq = [0, 0]\n', "utf-8")
     with pytest.raises(FileFormatError, match=text):
         read_study(file)
+
+
+def test_a_free_body_that_is_too_slow() -> None:
+    model = ht.library.quadcopter().derive()
+    start, goal = model.neutral(), model.neutral().copy()
+    goal[:3] = 3.0, 0.0, 4.0
+    limits = {**dict.fromkeys(model.u_names, (0.0, 7.0)), **dict.fromkeys(model.v_names[:3], (-1.0, 2.0))}
+    with pytest.raises(
+        PlanError, match="has to move by 5 m, and with its limited velocities it comes 3.4641 m far in 1 s"
+    ):
+        ht.plan(model, start, goal, 1.0, limits=limits, solver=Never())
+    with pytest.raises(AssertionError, match="was started"):  # 6.9 m in 2 s: it may be
+        ht.plan(model, start, goal, 2.0, limits=limits, solver=Never())
+
+
+@pytest.mark.parametrize(("given", "told"), [((-20.0, 20.0, 1.0), "3 values"), ([5.0], "1 values")])
+def test_limits_are_pairs(given: Any, told: str) -> None:
+    cart = ht.library.cart_pole().derive()
+    with pytest.raises(PlanError, match=told):
+        ht.plan(cart, [0, np.pi], [0, 0], 2.0, limits=given, solver=Never())
+    with pytest.raises(PlanError, match="number of seconds"):
+        ht.plan(cart, [0, np.pi], [0, 0], True, limits=(-20, 20), solver=Never())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Work = Callable[[], object]
 
@@ -20,6 +20,7 @@ class BenchEffort:
     rounds : least number of rounds over all candidates.
     batch : states of a batch.
     lengths : numbers of links of the chains.
+    tell : told what was measured, as it comes, by benchmarks that take minutes.
     """
 
     seconds: float = 4.0
@@ -27,6 +28,7 @@ class BenchEffort:
     rounds: int = 20
     batch: int = 4096
     lengths: tuple[int, ...] = (5, 10, 20, 40, 80)
+    tell: Callable[[str], None] = field(default=lambda text: None, compare=False)
 
     @classmethod
     def tiny(cls) -> BenchEffort:

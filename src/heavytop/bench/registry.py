@@ -1,4 +1,7 @@
-"""All benchmarks by name. A new one is a module with ``TITLE`` and ``run(effort, peers) -> Report``, named here."""
+"""All benchmarks by name. A new one is a module with ``TITLE`` and ``run(effort, peers) -> Report``, named here.
+
+One that takes minutes may have ``PARTS``; ``name:part`` runs ``run(effort, peers, (part,))``.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,23 @@ def title(name: str) -> str:
     return _module(name).TITLE
 
 
+def parts(name: str) -> tuple[str, ...]:
+    """Parts of a benchmark that can be run alone, as ``name:part``.
+
+    >>> parts("plan")
+    ('problems', 'speed', 'tracked', 'predictive')
+    """
+    return getattr(_module(name), "PARTS", ())
+
+
 def _module(name: str) -> Any:
+    name, _, part = name.partition(":")
     if name not in BENCHMARKS:
         raise unknown_name("benchmark", name, BENCHMARKS)
-    return import_module(BENCHMARKS[name])
+    module = import_module(BENCHMARKS[name])
+    if part and part not in getattr(module, "PARTS", ()):
+        raise unknown_name(f"part of the benchmark {name!r}", part, getattr(module, "PARTS", ()))
+    return module
 
 
 def run(name: str, effort: BenchEffort | None = None, peers: Sequence[Peer] | None = None) -> BenchReport:
@@ -48,7 +64,8 @@ def run(name: str, effort: BenchEffort | None = None, peers: Sequence[Peer] | No
     'tricopter-load'
     """
     busy = other_work()
-    report = _module(name).run(effort or BenchEffort(), peers)
+    part = name.partition(":")[2]
+    report = _module(name).run(effort or BenchEffort(), peers, *([(part,)] if part else []))
     if busy:
         report.notes.append(busy)
     return report

@@ -13,7 +13,8 @@ from heavytop.cli.terminal import FAILURE, fail, reported, working
 @reported
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Benchmarks to run; all of them if none is named.")
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Benchmarks, or parts of them (NAME:PART); all of them if none is named."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
@@ -31,6 +32,7 @@ def bench(
     Examples:
 
     - `heavytop bench forward`
+    - `heavytop bench plan:speed` (one part; the whole of `plan` takes minutes)
     - `heavytop bench --json > bench.json`
     - `heavytop bench --list`
     """
@@ -39,28 +41,27 @@ def bench(
 
     from heavytop.bench import machine
     from heavytop.bench.measure import BenchEffort
-    from heavytop.bench.registry import BENCHMARKS, run_all, title
-    from heavytop.errors import unknown_name
+    from heavytop.bench.registry import BENCHMARKS, parts, run_all, title
 
     if list_:
-        print_list({name: title(name) for name in BENCHMARKS}, json)
+        listed = {name: title(name) for name in BENCHMARKS}
+        print_list(listed | {f"{name}:{part}": f"a part of {name}" for name in BENCHMARKS for part in parts(name)}, json)
         return
     if not (isfinite(seconds) and seconds > 0):
         raise fail(f"--seconds must be a positive number, got {seconds:g}.")
     for name in names or ():
-        if name not in BENCHMARKS:
-            raise unknown_name("benchmark", name, BENCHMARKS)
+        title(name)  # an unknown name is refused before anything is measured
     effort = BenchEffort.tiny() if quick else replace(BenchEffort(), seconds=seconds)
     if json:
         from json import dumps
 
-        with working("measuring"):
-            result = run_all(names or (), effort)
+        with working("measuring") as tell:
+            result = run_all(names or (), replace(effort, tell=tell))
         typer.echo(dumps(result, indent=1))
     else:
         typer.echo(machine.text(machine.describe()))
-        with working("measuring"):
-            result = run_all(names or (), effort, lambda report: typer.echo(f"\n{report.text()}"))
+        with working("measuring") as tell:
+            result = run_all(names or (), replace(effort, tell=tell), lambda report: typer.echo(f"\n{report.text()}"))
     ratios = [ratio for part in result["benchmarks"].values() for ratio in part["ratios"].values()]
     if check and any(ratio["met"] is False for ratio in ratios):
         raise typer.Exit(FAILURE)

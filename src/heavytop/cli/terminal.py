@@ -44,14 +44,15 @@ def notice(message: str) -> None:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Say on a terminal what takes its time; elsewhere nothing."""
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Say on a terminal what takes its time; elsewhere nothing. Yields a function that writes a line of progress to standard error."""
     screen = console(stderr=True)
+    tell = lambda text: screen.print(_escaped(text), highlight=False, soft_wrap=True)  # noqa: E731
     if not screen.is_terminal:
-        yield
+        yield tell
         return
     with screen.status(_escaped(what)):
-        yield
+        yield tell
 
 
 def _escaped(message: str) -> str:

@@ -4,6 +4,7 @@
 """
 
 from heavytop._gate import gate as _gate
+from heavytop.compile.bound import Bound as Bound
 from heavytop.compile.cache import Cache as Cache
 from heavytop.compile.cache import CacheWarning as CacheWarning
 from heavytop.compile.cache import cache_folder as cache_folder

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from heavytop.compile import Bound, Kernel
 from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.simulate.integrators.tableaus import Tableau
 
@@ -135,6 +136,9 @@ class Shooting:
         self._a = tableau.matrix
         self._kept: Trajectory | None = None
         self._spread: tuple[np.ndarray, np.ndarray] | None = None
+        self._lam: tuple[np.ndarray, np.ndarray] | None = None
+        self._calls: dict[int, tuple[list[np.ndarray], Bound, list[np.ndarray]]] = {}
+        self._bound: tuple[tuple[np.ndarray, ...], list[Bound]] | None = None
 
     # --- where inputs are ---------------------------------------------------------------------------------------------------
 
@@ -182,6 +186,7 @@ class Shooting:
         count, part = len(y), weights / self.substeps
         h = part * y[:, layout.tau] if layout.free else part
         made = self._stages(count, slopes)
+        evaluate = self._evaluations(made, q_bar, parameters) if slopes else []
         for t, fraction in enumerate(self._fractions):
             made.z[:, t, nx:] = self._input(y, fraction)
         x, dx, column = y[:, :nx], made.slopes, h[:, None]
@@ -198,7 +203,7 @@ class Shooting:
                 if not slopes:
                     k[:, i] = self.rates.rho.value(z, q_bar, parameters)[0]
                     continue
-                k[:, i], made.slope[:, t] = self.rates.rho.first(z, q_bar, parameters)
+                evaluate[t]()
                 dz = made.dz[:, t, :nx]
                 if raised is None:
                     dz[...] = dx
@@ -241,6 +246,27 @@ class Shooting:
             self._spread = q_bar, np.repeat(q_bar[:, None], self.substeps * self.tableau.stages, axis=1)
         return self._spread[1]
 
+    def _evaluations(self, made: Trajectory, q_bar: np.ndarray, parameters: np.ndarray) -> list[Bound]:
+        """Native calls that fill the rates and slopes of each stage; kept as long as the arrays are the same."""
+        key = (made.z, q_bar, parameters)
+        if self._bound is None or any(a is not b for a, b in zip(self._bound[0], key, strict=True)):
+            first, centres = self.rates.rho.first, np.ascontiguousarray(q_bar)
+            every = range(made.z.shape[1])
+            calls = [Bound(first, (made.z[:, t], centres, parameters), (made.k[:, t], made.slope[:, t])) for t in every]
+            self._bound = key, calls
+        return self._bound[1]
+
+    def _evaluated(self, kernel: Kernel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Results (N T, ...) of a kernel at all stages; they are overwritten by its next evaluation. Calls are kept with their arrays."""
+        known = self._calls.get(id(kernel))
+        if known is None or any(a is not b for a, b in zip(known[0], arrays, strict=True)):
+            shapes, count = list(kernel.inputs.values()), arrays[0].shape[0] * arrays[0].shape[1]
+            rows = [a.reshape(count, *s) if a.ndim > len(s) else a for a, s in zip(arrays, shapes, strict=True)]
+            outputs = [np.empty((count, *shape)) for shape in kernel.outputs.values()]
+            known = self._calls[id(kernel)] = list(arrays), Bound(kernel, rows, outputs), outputs
+        known[1]()
+        return known[2]
+
     def _stages(self, count: int, slopes: bool) -> Trajectory:
         """Places for what stages yield; those for slopes are kept from run to run."""
         layout, total = self.layout, self.substeps * self.tableau.stages
@@ -274,9 +300,9 @@ class Shooting:
         b = np.tile(self.tableau.b, self.substeps)
         if not len(made.slopes):
             return replace(made, costs=h * (integrand.value(*arguments)[0][:, :, 0] @ b))
-        value, gradient = integrand.first(*arguments)
-        rate = value[:, :, 0] @ b
-        gradient = gradient[:, :, 0]
+        value, gradient = self._evaluated(integrand.first, arguments)
+        rate = value.reshape(count, total) @ b
+        gradient = gradient.reshape(count, total, nz)
         moved = ((b[:, None] * gradient).reshape(count, 1, -1) @ made.dz.reshape(count, total * nz, -1))[:, 0]
         slopes = h[:, None] * moved
         if layout.free:
@@ -318,7 +344,9 @@ class Shooting:
         count, ny, part = len(y), layout.size, weights / self.substeps
         h = (part * y[:, layout.tau] if layout.free else part)[:, None]
         b, curved_cost = np.array(self.tableau.b), bool(made.gradient.shape[2])
-        mus = np.empty(made.k.shape)
+        if self._lam is None or self._lam[0].shape != made.k.shape:
+            self._lam = np.empty(made.k.shape), np.empty((*made.k.shape[:2], 1))
+        mus, weight = self._lam
         adjoint, pushed = lam, np.zeros((count, n, nx))
         for step in reversed(range(self.substeps)):
             own_stages = slice(step * n, (step + 1) * n)
@@ -331,14 +359,15 @@ class Shooting:
                 adjoint = adjoint + back[:, 0, :nx] + pushed.sum(axis=1)
         # one native batch for the second derivatives of all stages of all intervals
         centres = self._at_stages(q_bar)
-        (curved,) = self.rates.rho.second(h[:, :, None] * mus, made.z, centres, parameters)
+        cross = (mus.reshape(count, 1, -1) @ made.dk.reshape(count, -1, ny))[:, 0] if layout.free else None
+        mus *= h[:, :, None]
+        (curved,) = self._evaluated(self.rates.rho.second, [mus, made.z, centres, parameters])
         if self.integrand is not None and self.integrand.patterns[1].any():
-            weight = (cost_weight * h * np.tile(b, self.substeps))[:, :, None]
-            curved += self.integrand.second(weight, made.z, centres, parameters, *own)[0]
-        bent = (curved @ made.dz).reshape(count, -1, ny)
+            weight[:, :, 0] = cost_weight * h * np.tile(b, self.substeps)
+            curved += self._evaluated(self.integrand.second, [weight, made.z, centres, parameters, *own])[0]
+        bent = (curved.reshape(count, -1, *curved.shape[1:]) @ made.dz).reshape(count, -1, ny)
         total = np.swapaxes(made.dz.reshape(count, -1, ny), 1, 2) @ bent
-        if layout.free:
-            cross = (mus.reshape(count, 1, -1) @ made.dk.reshape(count, -1, ny))[:, 0]
+        if cross is not None:
             if curved_cost:
                 cross += cost_weight * made.cost_rate
             cross *= part[:, None]

@@ -160,6 +160,8 @@ def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constr
                     raise unknown_name(f"input, velocity or coordinate of {model.name!r}", str(name), known)
                 extra.append(Between(name, low, high))
     elif limits is not None:
+        if isinstance(limits, tuple | list) and len(limits) != 2:
+            raise PlanError(f"limits must be a pair (lower, upper) of inputs, got {len(limits)} values: {limits!r}.")
         try:
             u = _as_limits(limits).bounds(model)
         except TypeError:
@@ -246,7 +248,7 @@ def _span(duration: Duration) -> tuple[float, float]:
     """Shortest and longest duration in s; the longest may be infinite."""
     if duration is None or duration == "free":
         return 0.0, np.inf
-    if isinstance(duration, str):
+    if isinstance(duration, str | bool | np.bool_):
         raise PlanError(
             f"duration must be a number of seconds, a pair (shortest, longest) or 'free', got {duration!r}."
         )

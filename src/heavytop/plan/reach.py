@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from heavytop.control.charts import place
+from heavytop.coordinates import Pose
 from heavytop.errors import PlanError
 from heavytop.plan.constraints import Constraint, HalfSpace, KeepIn, KeepOut, Own, Point
 from heavytop.plan.costs import OwnCost
@@ -69,6 +72,10 @@ def _check_reach(problem: Problem, start: State, goal: State) -> None:
     if not np.isfinite(total):
         return
     for name, block in zip(model.coordinates.names or (), model.coordinates.blocks, strict=True):
+        if isinstance(block, Pose):
+            part = model.coordinates.v_slice(name)
+            _check_travel(model, name, away[part][:3], low[part][:3], high[part][:3], total)
+            continue
         if block.nq != block.nv or not np.array_equal(block.kinematics_matrix(block.neutral()), np.eye(block.nv)):
             continue  # only coordinates whose rates are the velocities
         part = model.coordinates.v_slice(name)
@@ -79,6 +86,16 @@ def _check_reach(problem: Problem, start: State, goal: State) -> None:
                 f"the goal cannot be reached: {model.v_names[part.start + k]!r} is limited, so that in {total:g} s the "
                 f"distance of {abs(away[part][k]):g} is {far[k]:.3g} too far. Allow more time or speed."
             )
+
+
+def _check_travel(model: Any, name: str, away: np.ndarray, low: np.ndarray, high: np.ndarray, total: float) -> None:
+    """A free body is as fast as its velocities along three axes together allow, wherever the axes point."""
+    distance, speed = float(np.linalg.norm(away)), float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
+    if distance - speed * total > 1e-9:
+        raise PlanError(
+            f"the goal cannot be reached: {name!r} of {model.name!r} has to move by {distance:g} m, and with its limited velocities it comes "
+            f"{speed * total:g} m far in {total:g} s. Allow more time or speed."
+        )
 
 
 def check_meetings(problem: Problem, guessed: bool = False) -> None:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from heavytop.compile import Bound
 from heavytop.control.charts import chart
 from heavytop.control.collocation import intervals
 from heavytop.control.rates import ChartRates, Derivatives
@@ -231,13 +232,36 @@ class Transcription:
         if self._at is None or self._at[0] != key:
             Y = self.nodes(x)
             run = self.shooting.run(Y[:-1], self.weights, self._begin, self.p, self._own, slopes=True)
-            value, slope = self.rates.link.first(*self._link_arguments(run, Y))
+            self._place_ends(run, Y)
+            first, _, _, value, slope, _ = self._links
+            first()
             self._at = key, (run, value, slope)
         return self._at[1]
 
-    def _link_arguments(self, run: Trajectory, Y: np.ndarray) -> tuple[np.ndarray, ...]:
-        ends = np.concatenate([run.ends[:, : self.rates.ne], Y[1:, self.layout.e]], axis=1)
-        return ends, self._begin, self.centres[1:]
+    @cached_property
+    def _links(self) -> tuple[Bound, Bound, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Native calls for the links of all intervals: (first, second, multipliers, values, slopes, Hessians)."""
+        link, ne, N = self.rates.link, self.rates.ne, self.count
+        lam, value = np.empty((N, ne)), np.empty((N, ne))
+        slope, bent = np.empty((N, ne, 2 * ne)), np.empty((N, 2 * ne, 2 * ne))
+        places = (self._ends_at, np.ascontiguousarray(self._begin), np.ascontiguousarray(self.centres[1:]))
+        return (
+            Bound(link.first, places, (value, slope)),
+            Bound(link.second, (lam, *places), (bent,)),
+            lam,
+            value,
+            slope,
+            bent,
+        )
+
+    @cached_property
+    def _ends_at(self) -> np.ndarray:
+        """Places (N, 2 ne) at the ends of the intervals and of the nodes that follow."""
+        return np.empty((self.count, 2 * self.rates.ne))
+
+    def _place_ends(self, run: Trajectory, Y: np.ndarray) -> None:
+        ne = self.rates.ne
+        self._ends_at[:, :ne], self._ends_at[:, ne:] = run.ends[:, :ne], Y[1:, self.layout.e]
 
     def objective(self, x: np.ndarray) -> float:
         """The cost."""
@@ -416,7 +440,9 @@ class Transcription:
         *_, curve, cross, last = self._entries
         parts = []
         if P.linked:
-            (bent,) = self.rates.link.second(own[:, :ne], *self._link_arguments(run, Y))
+            _, second, mine, _, _, bent = self._links
+            mine[...] = own[:, :ne]
+            second()
             D = run.slopes[:, :ne]
             DT = np.swapaxes(D, 1, 2)
             total += DT @ (bent[:, :ne, :ne] @ D)
