@@ -220,7 +220,7 @@ from heavytop.compile import Kernel, code, program, trace
 def never(*arguments, **options):
     raise RuntimeError("a cached kernel does no work")
 
-trace.make_function = program.program_from_function = code.compile_text = llvm.create_pass_builder = never
+trace.make_function = program.program_from_function = code.compile_side_by_side = llvm.create_pass_builder = never
 kernel = Kernel.from_cache("quick")
 print(kernel(np.ones(3))[0].tolist(), kernel.stats().cache_hit, {"casadi", "sympy", "scipy"} & sys.modules.keys())
 """

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from heavytop._arrays import symbol
 from heavytop.bench.trees import chain
-from heavytop.compile import Cache, Kernel, Traced, blocks, repeats, trace_of
+from heavytop.compile import Cache, Kernel, Traced, blocks, code, jit, repeats, trace_of
 from heavytop.compile.blocks import in_blocks
 from heavytop.compile.entries import kernel_module
 from heavytop.compile.lanes import Lanes
@@ -143,3 +145,57 @@ def test_neither_cuts_nor_lanes_change_a_bit(name: str, tmp_path) -> None:
         assert cut.stats().chunks > 2 > whole.stats().chunks
         for ours, theirs in zip(cut(*states), whole(*states), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.fixture(scope="module")
+def long_text() -> str:
+    """A module of more than ten parts with sines."""
+    return kernel_module(Program.from_traced(chain(40).derive().traced("acceleration")), Lanes(4), fma=True).text
+
+
+def test_modules_side_by_side_are_the_same_object_code_whoever_makes_them(long_text, monkeypatch) -> None:
+    many = jit.compile_side_by_side(long_text)
+    assert len(many.sizes) > 3
+    assert many.data == jit.compile_side_by_side(long_text).data
+    monkeypatch.setattr(jit, "thread_count", lambda _: 1)
+    assert many.data == jit.compile_side_by_side(long_text).data
+
+
+def test_threads_that_compile_at_the_same_time_do_not_disturb_each_other(long_text) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: jit.compile_side_by_side(long_text).data, range(4)))
+    assert len(found) == 1
+
+
+def test_modules_side_by_side_have_the_bits_of_one(tmp_path, monkeypatch) -> None:
+    model = chain(40).derive()
+    traced, rng = model.traced("acceleration"), np.random.default_rng(1)
+    q, v, u, p = model.random(0, (7,)), rng.standard_normal((7, 40)), np.ones(40), model.parameter_vector()
+    q[3, 5] = 1e12  # through the helpers that the modules share
+    first = Kernel(traced, 4, fingerprint="cut", cache=Cache(tmp_path / "a"))
+    cached = Kernel.from_cache("cut", 4, cache=Cache(tmp_path / "a"))
+    monkeypatch.setattr(code, "compile_side_by_side", jit.compile_text)
+    whole = Kernel(traced, 4, cache=Cache(tmp_path / "b"))
+    assert cached is not None
+    assert cached.stats().cache_hit
+    assert cached.stats().object_bytes == first.stats().object_bytes > whole.stats().object_bytes
+    for kernel in (first, cached):
+        np.testing.assert_array_equal(kernel(q, v, u, p)[0], whole(q, v, u, p)[0])
+
+
+def test_an_entry_whose_objects_do_not_add_up_is_compiled_anew(tmp_path) -> None:
+    traced, store = chain(3).derive().traced("acceleration"), Cache(tmp_path)
+    Kernel(traced, 4, fingerprint="odd", cache=store)
+    (key,) = [_decoded_key(path) for path in tmp_path.iterdir() if _decoded_key(path).startswith("ir ")]
+    entry = store.get(key)
+    assert entry is not None
+    for sizes in ([], [len(entry.data) - 8, 9], [8, len(entry.data) - 8], "all", None):
+        store.put(key, {**entry.meta, "objects": sizes}, entry.data)
+        assert code._found(store, key, {k: v for k, v in entry.meta.items() if k != "objects"}) is None
+    store.put(key, entry.meta, entry.data)
+    assert code._found(store, key, entry.meta) is not None
+
+
+def _decoded_key(path) -> str:
+    content = path.read_bytes()[40:]
+    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["key"]

@@ -14,7 +14,9 @@ from heavytop.cli.terminal import FAILURE, fail, reported, working
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help="Benchmarks, or parts of them (NAME:PART); all of them if none is named."),
+        typer.Argument(
+            metavar="NAME...", help="Benchmarks, or parts of them (NAME:PART); all of them if none is named."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
@@ -45,7 +47,9 @@ def bench(
 
     if list_:
         listed = {name: title(name) for name in BENCHMARKS}
-        print_list(listed | {f"{name}:{part}": f"a part of {name}" for name in BENCHMARKS for part in parts(name)}, json)
+        print_list(
+            listed | {f"{name}:{part}": f"a part of {name}" for name in BENCHMARKS for part in parts(name)}, json
+        )
         return
     if not (isfinite(seconds) and seconds > 0):
         raise fail(f"--seconds must be a positive number, got {seconds:g}.")

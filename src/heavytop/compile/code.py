@@ -8,15 +8,17 @@ version of LLVM.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from heavytop.compile.cache import Cache, source_stamp
-from heavytop.compile.jit import Library, compile_text, external_functions, host, native_allowed
+from heavytop.compile.jit import Library, compile_side_by_side, external_functions, host, native_allowed, objects
 from heavytop.compile.manifest import (
     DIGEST_BYTES,
     DIGEST_NAME,
@@ -66,15 +68,18 @@ def load(
             return found
     if build is None:
         return None
-    text, meta = build()
+    with _collector_at_rest():
+        text, meta = build()
     text += digest_constant(sizes_digest(meta))
     key = f"ir {hashlib.sha256(text.encode()).hexdigest()} {host().label}"
     result = _found(store, key, meta)
     if result is None:
-        code = compile_text(text)
-        meta = {**meta, "compile_seconds": code.seconds, "externals": external_functions(text)}
+        code = compile_side_by_side(text)
+        own = {"compile_seconds": code.seconds, "externals": external_functions(text), "objects": list(code.sizes)}
+        meta = {**meta, **own}
         store.put(key, meta, code.data)
-        result = Code(Library(code.data, meta["externals"]), meta, cache_hit=False, object_bytes=len(code.data))
+        library = Library(code.data, meta["externals"], code.sizes)
+        result = Code(library, meta, cache_hit=False, object_bytes=len(code.data))
     if fingerprint is not None:
         # equal code may belong to functions with other names and shapes: those are the pointer's
         store.put(_fingerprint_key(fingerprint), {"points_to": key, "meta": meta}, b"")
@@ -109,17 +114,31 @@ def native_code(
 def _found(store: Cache, key: Any, meta: Any) -> Code | None:
     """Code from the cache with metadata that belong to it; anything odd counts as absent and is compiled anew."""
     entry = store.get(key) if isinstance(key, str) and isinstance(meta, dict) else None
-    if entry is None or not whole_object(entry.data):
+    if entry is None:
         return None
     try:
-        merged = checked_metadata({**entry.meta, **meta})
+        merged = checked_metadata({**entry.meta, **meta}, len(entry.data))
+        if not all(map(whole_object, objects(entry.data, merged["objects"]))):
+            return None
         expected = sizes_digest(merged)
-        library = Library(entry.data, merged["externals"])
+        library = Library(entry.data, merged["externals"], merged["objects"])
         if library.constant(DIGEST_NAME, DIGEST_BYTES) != expected:
             return None
     except (ValueError, CompileError):
         return None
     return Code(library, merged, cache_hit=True, object_bytes=len(entry.data))
+
+
+@contextlib.contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Programs are millions of small objects without cycles, among which the garbage collector would look for them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _fingerprint_key(fingerprint: str) -> str:

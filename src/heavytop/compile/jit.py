@@ -9,13 +9,19 @@ import mmap
 import os
 import re
 import sys
+import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from heavytop.compile.modules import cut_module
+from heavytop.compile.rows import thread_count
 from heavytop.errors import CompileError
 
 
@@ -81,8 +87,18 @@ def host() -> Machine:
     return Machine(llvm.get_host_cpu_name(), features, triple, ".".join(str(n) for n in llvm.llvm_version_info))
 
 
-@cache
 def _target_machine(machine: Machine, opt: int) -> Any:
+    """The code generator of a machine, one for each thread: it is changed by what it compiles."""
+    made = _THREAD.__dict__.setdefault("machines", {})
+    if (machine, opt) not in made:
+        made[machine, opt] = _new_target_machine(machine, opt)
+    return made[machine, opt]
+
+
+_THREAD = threading.local()
+
+
+def _new_target_machine(machine: Machine, opt: int) -> Any:
     llvm = _binding()
     here = host()  # initialises LLVM for this processor
     if machine.triple == here.triple:
@@ -100,22 +116,47 @@ LONG_TEXT = 2_000_000
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """Machine code before loading, with the time it took to make."""
+    """Machine code before loading, with the time it took to make; ``sizes`` of the objects that ``data`` holds one after the other."""
 
     data: bytes
     seconds: float
+    sizes: tuple[int, ...]
 
 
 def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
-    """Compile LLVM IR for a machine, by default this one: light clean-up of the IR (O1), full code generation (O2), no vectorisers.
+    """Compile LLVM IR into one object for a machine, by default this one.
 
-    The lanes are vectors already; LLVM's own vectorisers only cost time on straight-line code. Long text is nearly all such code, for which
-    lighter code generation (O1) gives the same speed.
+    Light clean-up of the IR (O1), full code generation (O2), no vectorisers: the lanes are vectors already, and LLVM's own vectorisers only cost
+    time on straight-line code. Long text is nearly all such code, for which lighter code generation (O1) gives the same speed.
     """
-    llvm = _binding()
-    machine = machine or host()
-    backend = _target_machine(machine, 1 if len(text) > LONG_TEXT else 2)
     start = time.perf_counter()
+    data = _object(text, machine or host(), 1 if len(text) > LONG_TEXT else 2, straight=False)
+    return ObjectCode(data, time.perf_counter() - start, (len(data),))
+
+
+def compile_side_by_side(text: str) -> ObjectCode:
+    """Compile LLVM IR for this machine, the parts of a long program in modules of their own (:func:`.cut_module`), one thread per processor.
+
+    Parts are straight-line code, in which most of LLVM's clean-up finds nothing to do.
+    """
+    start = time.perf_counter()
+    machine, modules = host(), cut_module(text)
+    level = 1 if len(text) > LONG_TEXT else 2
+    work = [(modules.main, False), *((part, True) for part in modules.parts)]
+    threads = min(thread_count(None), len(work))
+    if threads == 1:
+        objects = [_object(own, machine, level, straight) for own, straight in work]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            objects = list(pool.map(lambda item: _object(item[0], machine, level, item[1]), work))
+    sizes = tuple(len(data) for data in objects)
+    return ObjectCode(b"".join(objects), time.perf_counter() - start, sizes)
+
+
+def _object(text: str, machine: Machine, level: int, straight: bool) -> bytes:
+    """One object; ``straight``: the text is straight-line code alone."""
+    llvm = _binding()
+    backend = _target_machine(machine, level)
     # a context of its own: LLVM keeps the types and constants of the global one as long as the process lives. Closed by hand, module first,
     # since the garbage collector does not keep this order.
     context = llvm.create_context()
@@ -126,17 +167,54 @@ def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
         tuning = llvm.create_pipeline_tuning_options(speed_level=1)
         tuning.slp_vectorization = False
         tuning.loop_vectorization = False
-        with llvm.create_pass_builder(backend, tuning) as builder, builder.getModulePassManager() as passes:
-            passes.run(module, builder)
+        with llvm.create_pass_builder(backend, tuning) as builder, _passes(builder, straight) as passes:
+            _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
             _release(passes)
-            data = backend.emit_object(module)
+            return _emitted(backend, module)
     except RuntimeError as error:
         raise CompileError(f"LLVM rejects the generated code: {error}") from None
     finally:
         if module is not None:
             module.close()
         context.close()
-    return ObjectCode(data, time.perf_counter() - start)
+
+
+def _passes(builder: Any, straight: bool) -> Any:
+    """What cleans up the IR: all of O1, or what straight-line code needs."""
+    if not straight:
+        return builder.getModulePassManager()
+    passes = _binding().create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    return passes
+
+
+def _emitted(backend: Any, module: Any) -> bytes:
+    """Object code of a module."""
+    from llvmlite.binding import ffi
+
+    with ffi.OutputString() as complaint:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(backend, module, 1, complaint)
+        if not buffer:
+            raise RuntimeError(str(complaint))
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _unlocked(name: str) -> Any:
+    """A function of LLVM that several threads may call at once, each for a context and a target machine of its own.
+
+    llvmlite allows one call at a time, whatever it works on; where its library is not to be had, that stays so.
+    """
+    from llvmlite.binding import ffi
+
+    locked = getattr(ffi.lib, name)
+    return getattr(locked, "_cfn", locked)
 
 
 def _release(passes: Any) -> None:
@@ -202,7 +280,8 @@ def external_functions(text: str) -> list[str]:
 class Library:
     """Functions loaded into memory; they live as long as this object."""
 
-    def __init__(self, data: bytes, externals: list[str]) -> None:
+    def __init__(self, data: bytes, externals: list[str], sizes: Sequence[int] | None = None) -> None:
+        """``sizes``: those of the objects that ``data`` holds one after the other; None: it is one."""
         if not executable_memory():
             raise CompileError("this process may not make memory executable (operating system policy).")
         llvm = _binding()
@@ -212,7 +291,8 @@ class Library:
         try:
             self._backing = llvm.parse_assembly("")
             self._engine = llvm.create_mcjit_compiler(self._backing, _engine_machine())
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+            for part in objects(data, sizes):
+                self._engine.add_object_file(llvm.ObjectFileRef.from_data(part))
             self._engine.finalize_object()
         except RuntimeError as error:
             raise CompileError(f"LLVM cannot load the object code: {error}") from None
@@ -234,6 +314,16 @@ class Library:
     def function(self, name: str) -> Any:
         """The function ``void name(void *args)``; Python's lock is released while it runs."""
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address(name))
+
+
+def objects(data: bytes, sizes: Sequence[int] | None) -> list[bytes]:
+    """The objects that lie one after the other.
+
+    >>> objects(b"abcde", (2, 3)), objects(b"abcde", None)
+    ([b'ab', b'cde'], [b'abcde'])
+    """
+    ends = list(accumulate(sizes or (len(data),)))
+    return [data[end - size : end] for end, size in zip(ends, sizes or (len(data),), strict=True)]
 
 
 def _engine_machine() -> Any:

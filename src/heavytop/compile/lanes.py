@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -17,23 +18,23 @@ class Lanes:
 
     count: int
 
-    @property
+    @cached_property
     def real(self) -> str:
         return "double" if self.count == 1 else f"<{self.count} x double>"
 
-    @property
+    @cached_property
     def bits(self) -> str:
         return "i1" if self.count == 1 else f"<{self.count} x i1>"
 
-    @property
+    @cached_property
     def ints(self) -> str:
         return "i64" if self.count == 1 else f"<{self.count} x i64>"
 
-    @property
+    @cached_property
     def suffix(self) -> str:
         return "f64" if self.count == 1 else f"v{self.count}f64"
 
-    @property
+    @cached_property
     def alignment(self) -> int:
         return 8 * self.count
 
@@ -60,7 +61,8 @@ class Writer:
 
     def let(self, expression: str) -> str:
         """Append ``%new = expression``; return ``%new``."""
-        name = "%" + self.fresh()
+        self._counter += 1
+        name = f"%t{self._counter}"
         self.lines.append(f"  {name} = {expression}")
         return name
 

@@ -32,6 +32,7 @@ from heavytop.compile.vector_math import (
 )
 
 _ARITHMETIC = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}
+_LEAVES = (Op.INPUT, Op.CONST)
 _COMPARE = {Op.LT: "olt", Op.LE: "ole", Op.EQ: "oeq", Op.NE: "une"}
 _INTRINSIC = {
     Op.SQRT: "sqrt",
@@ -237,7 +238,7 @@ def _scratch_slots(
     for start, stop in pairwise(bounds):
         for k in range(start, stop):
             # inputs and constants are loaded again; an output is stored where it is made, so only later readers count
-            if last[k] < stop or program.code[k].op in (Op.INPUT, Op.CONST) or k in nowhere:
+            if last[k] < stop or program.code[k].op in _LEAVES or k in nowhere:
                 continue
             if free:
                 slots[k] = free.pop()
@@ -287,7 +288,7 @@ class _Body:
                     self._when_needed(side)
             if k in lazy or k in self.absorbed:
                 continue
-            if self.program.code[k].op not in (Op.INPUT, Op.CONST):
+            if self.program.code[k].op not in _LEAVES:
                 self._operation(k)
                 if k in self.slots:
                     place = self._address("%scratch", self.slots[k])
@@ -393,6 +394,9 @@ class _Body:
             self.names[k] = self._fused(k)
             return
         a = [self._value(j) for j in args]
+        if op in _ARITHMETIC:
+            self.names[k] = let(f"{_ARITHMETIC[op]} {t} {a[0]}, {a[1]}")
+            return
         zero = lanes.constant(0.0)
 
         def truth(value: str) -> str:
@@ -401,9 +405,7 @@ class _Body:
         def number(mask: str) -> str:
             return let(f"uitofp {bits} {mask} to {t}")
 
-        if op in _ARITHMETIC:
-            name = let(f"{_ARITHMETIC[op]} {t} {a[0]}, {a[1]}")
-        elif op is Op.NEG:
+        if op is Op.NEG:
             name = let(f"fneg {t} {a[0]}")
         elif op in _INTRINSIC:
             name = let(f"call {t} @llvm.{_INTRINSIC[op]}.{lanes.suffix}({', '.join(f'{t} {x}' for x in a)})")

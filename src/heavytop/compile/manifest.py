@@ -48,13 +48,16 @@ def digest_constant(digest: bytes) -> str:
     return f'\n@{DIGEST_NAME} = constant [{DIGEST_BYTES} x i8] c"{content}"\n'
 
 
-def checked_metadata(meta: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of an entry, or a ValueError."""
+def checked_metadata(meta: dict[str, Any], size: int) -> dict[str, Any]:
+    """The metadata of an entry with ``size`` bytes of code, or a ValueError."""
     externals, seconds = meta.get("externals"), meta.get("compile_seconds")
     if not isinstance(externals, list) or not all(isinstance(name, str) for name in externals):
         raise ValueError("unexpected metadata: externals")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise ValueError("unexpected metadata: compile_seconds")
+    sizes = meta.get("objects")
+    if not isinstance(sizes, list) or not sizes or sum(_count(n) for n in sizes) != size:
+        raise ValueError("unexpected metadata: objects")
     if _count(meta.get("lanes", 1)) < 1:
         raise ValueError("unexpected metadata: lanes")
     return meta

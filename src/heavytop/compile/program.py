@@ -265,20 +265,34 @@ def _share_reciprocals(program: Program) -> Program:
     CasADi turns ``a * (1 / d)`` back into ``a / d``, so this cannot be said in the formula.
     """
     shared = {d for d, n in Counter(i.args[1] for i in program.code if i.op is Op.DIV).items() if n > 1}
-    builder = _Builder()
+    if not shared:
+        return program
+    code: list[Instruction] = []
     number: list[int] = []
+    one: int | None = None
+    reciprocals: dict[int, int] = {}
+
+    def add(op: Op, args: tuple[int, ...], value: float = 0.0) -> int:
+        code.append(Instruction(op, args, value))
+        return len(code) - 1
+
     for op, args, value in program.code:
-        if op is Op.INPUT:
-            number.append(builder.add(op, args))
+        if op is Op.CONST and value == 1.0:
+            one = add(op, args, value) if one is None else one
+            number.append(one)
+        elif op is Op.INPUT or op is Op.CONST:
+            number.append(add(op, args, value))
         elif op is Op.DIV and args[1] in shared:
-            reciprocal = builder.add(Op.DIV, (builder.constant(1.0), number[args[1]]))
-            top = program.code[args[0]]
+            if args[1] not in reciprocals:
+                one = add(Op.CONST, (), 1.0) if one is None else one
+                reciprocals[args[1]] = add(Op.DIV, (one, number[args[1]]))
+            reciprocal, top = reciprocals[args[1]], program.code[args[0]]
             unit = top.op is Op.CONST and top.value == 1.0
-            number.append(reciprocal if unit else builder.add(Op.MUL, (number[args[0]], reciprocal)))
+            number.append(reciprocal if unit else add(Op.MUL, (number[args[0]], reciprocal)))
         else:
-            number.append(builder.add(op, tuple([number[a] for a in args]), value))
-    outputs = tuple(tuple(number[v] for v in values) for values in program.outputs)
-    return Program(program.name, tuple(builder.code), program.input_sizes, outputs)
+            number.append(add(op, tuple([number[a] for a in args])))
+    outputs = tuple(tuple([number[v] for v in values]) for values in program.outputs)
+    return Program(program.name, tuple(code), program.input_sizes, outputs)
 
 
 def _tidy(program: Program) -> Program:

@@ -9,6 +9,7 @@ import numpy as np
 from heavytop._arrays import Array, depends_on, is_symbolic, to_sx
 from heavytop.compile.trace import NOT_MATH, holds_nan, trace_of
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
+from heavytop.system.composite import composite_mass_matrix, has_composites
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.inputs import BodyWrench, JointAction
 
@@ -127,17 +128,13 @@ def why_not_finite(model: Evaluation, q: np.ndarray, v: np.ndarray, p: np.ndarra
 
 
 def _check_inertia_of_many(model: Evaluation) -> None:
-    """The same for many velocities: columns of M by inverse dynamics, whose program is short, then the pivots of its elimination from the tips.
+    """The same for many velocities: M in numbers, then the pivots of its elimination from the tips.
 
     A pivot is the inertia that a joint moves when all joints behind it are free. One configuration at which none vanishes is enough.
     """
-    n, zero = model.nv, np.zeros(model.nv)
-    traced, p = model.traced("inverse_dynamics"), model.parameter_vector()
+    n = model.nv
     for q in model.random(0, (2,)):
-        columns = np.concatenate([np.zeros((1, n)), np.eye(n)])
-        states = np.broadcast_to(q, (n + 1, model.nq)), np.broadcast_to(zero, (n + 1, n))
-        forces = traced.interpret(*states, columns, np.broadcast_to(p, (n + 1, len(p))))[0]
-        M = (forces[1:] - forces[0]).T
+        M = _mass_matrix_of_many(model, q)
         if not np.all(np.isfinite(M)):
             return
         size, worst, weakest = np.diag(M).copy(), np.inf, 0
@@ -154,6 +151,17 @@ def _check_inertia_of_many(model: Evaluation) -> None:
         f"velocity {model.v_names[weakest]!r} of {model.name!r} moves no mass: the mass matrix is singular (a pivot of {worst:.1e} beside its "
         "diagonal). Give inertia to the bodies that this joint carries, with a moment about its axis (a point mass on the axis has none)."
     )
+
+
+def _mass_matrix_of_many(model: Evaluation, q: np.ndarray) -> np.ndarray:
+    """M (nv, nv) at a configuration by composite bodies; columns of it by inverse dynamics, whose program is short, where they do not apply."""
+    n, zero, p, dynamics = model.nv, np.zeros(model.nv), model.parameter_vector(), model.expressions.dynamics
+    if has_composites(dynamics):
+        return composite_mass_matrix(dynamics, model.expressions.p, q, p)
+    columns = np.concatenate([np.zeros((1, n)), np.eye(n)])
+    states = np.broadcast_to(q, (n + 1, model.nq)), np.broadcast_to(zero, (n + 1, n))
+    forces = model.traced("inverse_dynamics").interpret(*states, columns, np.broadcast_to(p, (n + 1, len(p))))[0]
+    return (forces[1:] - forces[0]).T
 
 
 def _check_action(dynamics: EquationTerms, action: BodyWrench | JointAction) -> Array:
