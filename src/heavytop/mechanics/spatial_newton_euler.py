@@ -87,7 +87,9 @@ def rolling_cylinder(speed: float, radius: float, t: Array) -> tuple[np.ndarray,
     """
     t = np.asarray(t, dtype=float)
     if np.ndim(speed) or np.ndim(radius) or not (np.isfinite(speed) and 0.0 < radius < np.inf):
-        raise ModelError(f"A cylinder rolls with one speed and one radius > 0, got the speed {speed} and the radius {radius}.")
+        raise ModelError(
+            f"A cylinder rolls with one speed and one radius > 0, got the speed {speed} and the radius {radius}."
+        )
     zero = np.zeros(t.shape)
     omega = speed / radius
     velocity = np.stack([zero, zero + omega, zero, zero, zero, speed * omega * t], axis=-1)
