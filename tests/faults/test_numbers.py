@@ -1,6 +1,8 @@
 """Numbers that are none: NaN in native code, infinities in decompositions, arguments of a wrong kind."""
 
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,3 +232,27 @@ def test_costs_and_arrays() -> None:
         Time() + np.ones(2)
     with pytest.raises(PlanError, match="multiplied by one number"):
         load_transport(turns=np.zeros((4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        (
+            "radius",
+            "99999999999999999999",
+            r"line 16: 'radius' must be a positive number \(m\), got 9999",
+        ),
+        ("thrust_coefficient", "1e-320", r"line 9: the wrenches of the rotors must be finite"),
+        ("mass", "1e400", r"line 8: 'mass' must be a positive number \(kg\), got inf"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_numbers_of_airframes_out_of_range(key: str, value: str, text: str, tmp_path: Path) -> None:
+    """A TypeError and a LinAlgError from below."""
+    from heavytop.errors import FileFormatError
+
+    frame = (Path(ht.copters.__file__).parent / "catalogue" / "crazyflie.toml").read_text(encoding="utf-8")
+    path = tmp_path / "frame.toml"
+    path.write_text(re.sub(rf"^({key} *= *)[-\d.e]+", rf"\g<1>{value}", frame, count=1, flags=re.M))
+    with pytest.raises(FileFormatError, match=text):
+        ht.copters.load(path)
