@@ -40,6 +40,15 @@ def slider_on_turntable(q):
     return se3.pose(so3.rotation_about("z", q[0]), ht.vector(np.cos(q[0]) * q[1], np.sin(q[0]) * q[1], 0.1 * q[1] ** 2))
 
 
+@cache
+def custom_joints() -> dict[str, Joint]:
+    """The joints of users; each is verified when it is made."""
+    return {
+        "custom-screw": ht.Custom(ht.coordinates.Angle(), screw),
+        "custom-slider": ht.Custom(ht.coordinates.Vector(2), slider_on_turntable),
+    }
+
+
 def all_joints(rng: np.random.Generator) -> dict[str, Joint]:
     """One of each joint and of each choice of its coordinates."""
     axis = lambda: rng.standard_normal(3)  # noqa: E731
@@ -51,8 +60,7 @@ def all_joints(rng: np.random.Generator) -> dict[str, Joint]:
         "cylindrical": ht.Cylindrical(axis()),
         "planar": ht.Planar(),
         "fixed": ht.Fixed(),
-        "custom-screw": ht.Custom(ht.coordinates.Angle(), screw),
-        "custom-slider": ht.Custom(ht.coordinates.Vector(2), slider_on_turntable),
+        **custom_joints(),
     }
     for attitude in ATTITUDES:
         for frame in ("relative", "absolute"):

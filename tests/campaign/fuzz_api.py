@@ -359,6 +359,7 @@ def main(seed: int, calls: int, report: Path) -> None:
                 "counts": counts,
                 "callables": len(names),
                 "spent": spent.most_common(20),
+                "enough": ENOUGH,
                 "called enough": sorted(name for name, seconds in spent.items() if seconds > ENOUGH),
                 "failures": failures,
             }

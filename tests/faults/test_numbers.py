@@ -1,6 +1,8 @@
 """Numbers that are none: NaN in native code, infinities in decompositions, arguments of a wrong kind."""
 
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,3 +175,84 @@ def test_a_text_of_wrong_parts() -> None:
     assert repr(vehicle).startswith("Vehicle('quadcopter'")
     with pytest.raises(ValueError, match="not a valid Op"):
         ht.compile.program.Op(wrong)
+
+
+def _massive(moment: bool) -> ht.Model:
+    system = ht.System(name="stick")
+    mass, a, b, c, g = (system.parameter(n, v) for n, v in zip("mabcg", (1.0, 1.0, 1.0, 0.1, 9.81), strict=True))
+    given = [[a, c, 0.0], [c, b, 0.0], [0.0, 0.0, 1.0]] if moment else np.zeros((3, 3))
+    inertia = ht.Inertia(mass, com=(0, 0, -1), moment_at_com=ht.matrix(given) if moment else given)
+    system.body("rod", joint=ht.Revolute("y"), inertia=inertia)
+    system.input("motor", ht.JointForce("rod", gear=g))
+    return system.derive(native=False)
+
+
+@pytest.mark.parametrize("value", [-1.0, [1.0, -1.0], [[1.0, 2.0], [3.0, -1.0]]])
+def test_a_negative_mass_is_refused_by_name(value: Any) -> None:
+    """It ran, with bodies that fall upwards."""
+    text = "inertia of 'rod' in 'stick' with m = -1: the mass must not be negative, got -1"
+    with pytest.raises(ModelError, match=text):
+        _massive(False).parameter_vector({"m": value})
+
+
+def test_a_negative_mass_at_the_call_of_simulate() -> None:
+    with pytest.raises(ModelError, match=r"with m = -1.*mass must not be negative"):
+        ht.simulate(_massive(False), ([0.1], [0.0]), 0.1, 0.01, parameters={"m": -1.0})
+
+
+def test_negative_moments_are_refused_by_name() -> None:
+    model = _massive(True)
+    for wrong in ({"a": -1.0}, {"c": 2.0}, {"a": 0.0}, {"a": [1.0, 2.0], "c": [0.5, -3.0]}):
+        with pytest.raises(
+            ModelError, match=r"inertia of 'rod' in 'stick' with m = 1, a = .*no moment may be negative"
+        ):
+            model.parameter_vector(wrong)
+    for right in ({"a": 3.0}, {"a": 0.01, "b": 1.0}, {"m": 0.0, "c": 0.0}, {"g": -1.0}, {"m": np.zeros((0,))}):
+        model.parameter_vector(right)
+
+
+@pytest.mark.parametrize("width", [np.nan, np.inf, 0, -3, 80.5, "80", None, True])
+def test_a_width_that_is_no_number_of_characters(width: Any) -> None:
+    """For NaN the lines were broken for ever."""
+    equations = ht.library.pendulum().derive(native=False).equations()
+    with pytest.raises(ArgumentError, match="width of the text must be a whole number of characters"):
+        equations.text(width=width)
+    assert equations.text(width=np.int64(60))
+
+
+def test_costs_and_arrays() -> None:
+    """NumPy made an array of costs of the product, and the sum failed."""
+    from heavytop.errors import PlanError
+    from heavytop.plan import Effort, Time
+    from heavytop.plan.problems import load_transport
+
+    with pytest.raises(PlanError, match=r"multiplied by one number, got an array of shape \(2,\)"):
+        np.ones(2) * Effort()
+    with pytest.raises(TypeError, match="operand"):
+        Time() + np.ones(2)
+    with pytest.raises(PlanError, match="multiplied by one number"):
+        load_transport(turns=np.zeros((4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        (
+            "radius",
+            "99999999999999999999",
+            r"line 16: 'radius' must be a positive number \(m\), got 9999",
+        ),
+        ("thrust_coefficient", "1e-320", r"line 9: the wrenches of the rotors must be finite"),
+        ("mass", "1e400", r"line 8: 'mass' must be a positive number \(kg\), got inf"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_numbers_of_airframes_out_of_range(key: str, value: str, text: str, tmp_path: Path) -> None:
+    """A TypeError and a LinAlgError from below."""
+    from heavytop.errors import FileFormatError
+
+    frame = (Path(ht.copters.__file__).parent / "catalogue" / "crazyflie.toml").read_text(encoding="utf-8")
+    path = tmp_path / "frame.toml"
+    path.write_text(re.sub(rf"^({key} *= *)[-\d.e]+", rf"\g<1>{value}", frame, count=1, flags=re.M))
+    with pytest.raises(FileFormatError, match=text):
+        ht.copters.load(path)

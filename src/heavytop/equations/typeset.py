@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from numbers import Integral
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from heavytop._names import safe_name
+from heavytop.errors import ArgumentError
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
@@ -171,6 +173,8 @@ def rates(equations: Equations) -> list[tuple[Any, Any]]:
 
 def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
     """One line per entry that is not zero."""
+    if isinstance(width, bool) or not isinstance(width, Integral) or width < 1:  # textwrap does not end for NaN
+        raise ArgumentError(f"width of the text must be a whole number of characters, at least 1, got {width!r}.")
     compact = equations.compact
     present = occurring(equations)
     shown = lambda x: line(x, unicode)  # noqa: E731

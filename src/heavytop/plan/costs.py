@@ -35,11 +35,16 @@ class Cost(Unchanging, ABC):
     """
 
     weight: float = 1.0
+    __array_ufunc__ = None  # an array is no factor, and NumPy shall not make an array of costs
 
     def __add__(self, other: Cost) -> Sum:
+        if not isinstance(other, Cost):
+            return NotImplemented
         return Sum((*self.terms, *other.terms))
 
     def __rmul__(self, factor: float) -> Sum:
+        if np.ndim(factor):
+            raise PlanError(f"a cost must be multiplied by one number, got an array of shape {np.shape(factor)}.")
         factor = float(factor)
         if not 0 <= factor < np.inf:
             raise PlanError(f"a cost must be multiplied by a finite, non-negative number, got {factor}.")

@@ -19,6 +19,7 @@ from heavytop.system.checks import check_inertia, why_not_finite
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 from heavytop.system.function import ModelFunction
+from heavytop.system.physical import PhysicalInertias
 
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
@@ -248,10 +249,17 @@ class Evaluation(Inside, Unchanging, Lasting):
             if not np.all(np.isfinite(column)):
                 raise ShapeError(f"parameter {p.name!r} of {self.name!r} must be finite.")
         try:
-            return np.stack(np.broadcast_arrays(*columns), axis=-1)
+            values = np.stack(np.broadcast_arrays(*columns), axis=-1)
         except ValueError:
             got = ", ".join(f"{p.name} {c.shape}" for p, c in zip(self.description.parameters, columns, strict=True))
             raise ShapeError(f"the parameters of {self.name!r} do not broadcast: {got}.") from None
+        if not self._physical.names.isdisjoint(parameters):
+            self._physical(values)
+        return values
+
+    @cached_property
+    def _physical(self) -> PhysicalInertias:
+        return PhysicalInertias(self.description)
 
     _raw_parameter_vector = parameter_vector
 

@@ -30,7 +30,9 @@ class Field(NamedTuple):
 
 
 def _number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and bool(np.isfinite(x))
+    return (
+        isinstance(x, int | float) and not isinstance(x, bool) and abs(x) < 2.0**63
+    )  # TOML's own limit for whole numbers
 
 
 def _positive(x: Any) -> bool:
