@@ -80,16 +80,23 @@ def quadcopter_gates(
 
 
 def quadcopter_flip(steps: int = 60) -> Task:
-    """A quadcopter turns upside down and on, once around, and is at rest where it was, in least time."""
+    """A quadcopter turns once around, over one side, its back and the other side, and is at rest where it was, in least time.
+
+    Upside down alone would not do: it is quicker to turn back from there than to turn on.
+    """
     model = library.quadcopter().derive()
     hover = 0.9 * GRAVITY / 4
-    over = Cone("hull", np.radians(5.0), about=(0.0, 0.0, -1.0))
-    half = Phase(0.05, 3.0, steps // 2, end=(over,))
+    one_side, back, other_side = (
+        Cone("hull", np.radians(angle), about=about)
+        for angle, about in ((45.0, (0.0, -1.0, 0.0)), (5.0, (0.0, 0.0, -1.0)), (45.0, (0.0, 1.0, 0.0)))
+    )
+    quarter = max(steps // 4, 1)
+    on_the_way = [Phase(0.02, 3.0, quarter, end=(cone,)) for cone in (one_side, back, other_side)]
     options = {
-        "limits": (0.0, 2.0 * hover), "phases": [half, Phase(0.05, 3.0, steps - steps // 2)],
+        "limits": (0.0, 2.0 * hover), "phases": [*on_the_way, Phase(0.02, 3.0, max(steps - 3 * quarter, 1))],
         "cost": Time() + 1e-4 * Effort(about=hover),
     }  # fmt: skip
-    return Task("flip", "least time, upside down on the way", model, model.neutral(), model.neutral(), options)
+    return Task("flip", "least time, once around", model, model.neutral(), model.neutral(), options)
 
 
 def quadcopter_perch(at: Any = (4.0, 0.0, 2.0), steps: int = 60) -> Task:
