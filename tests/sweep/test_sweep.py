@@ -110,11 +110,11 @@ def test_results_do_not_depend_on_chunks_and_threads() -> None:
 
 
 def test_starts_parameters_and_functions_of_values_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from heavytop.sweep import models
+    from heavytop.simulate.prepared import PreparedRun
 
     calls: list[int] = []
-    simulate = models.simulate
-    monkeypatch.setattr(models, "simulate", lambda *a, **k: (calls.append(1), simulate(*a, **k))[1])
+    run = PreparedRun._run
+    monkeypatch.setattr(PreparedRun, "_run", lambda *a: (calls.append(1), run(*a))[1])
     model = ht.library.load("double-pendulum").derive()
 
     def start(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +127,7 @@ def test_starts_parameters_and_functions_of_values_run_in_one_batch(monkeypatch:
     calls.clear()
     result = ht.sweep.run_study(study)
     assert len(calls) == 1
-    alone = simulate(model, ([1.0, 2.0], [0.0, 0.0]), until=0.1, step=0.01)
+    alone = ht.simulate(model, ([1.0, 2.0], [0.0, 0.0]), until=0.1, step=0.01)
     assert np.allclose(result.q.values[-1, -1], alone.q[-1], atol=1e-13)
 
 

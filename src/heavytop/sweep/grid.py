@@ -17,6 +17,8 @@ from heavytop.sweep.distributions import Distribution
 
 DRAW = "draw"
 """The dimension of all random variables."""
+TIME = "time"
+"""The dimension of trajectories."""
 RESERVED = ("outcome", "end_time", "cause", "done", "chunk", "zarr.json")
 """Names of what every result or store has itself: no variable, dimension or measure can have them."""
 
@@ -200,7 +202,9 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
 
 def _usable(name: Any) -> bool:
     """Whether a variable or dimension can have this name."""
-    return isinstance(name, str) and name not in RESERVED and all(part.isidentifier() for part in name.split("."))
+    return (
+        isinstance(name, str) and name not in (TIME, *RESERVED) and all(part.isidentifier() for part in name.split("."))
+    )
 
 
 def _variables(over: Any, labels: dict[str, np.ndarray]) -> Iterator[Variable]:

@@ -14,7 +14,7 @@ from heavytop._version import __version__
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Cases, Output, as_type, reason, same_names
 from heavytop.sweep.describe import line
-from heavytop.sweep.grid import Chunks, Grid, cut
+from heavytop.sweep.grid import TIME, Chunks, Grid, cut
 from heavytop.sweep.measure import FAILED, Measured
 
 TRIED = 20
@@ -127,7 +127,7 @@ class Study(Unchanging):
                 inside = np.isin(np.arange(s.start, s.stop), self.kept[name])
                 wanted &= inside.reshape([-1 if k == axis else 1 for k in range(len(region))])
         for name, value in output.measured.items():
-            if "time" in value.dims:
+            if TIME in value.dims:
                 output.measured[name] = Measured(
                     np.where(wanted.reshape(-1, *(1,) * (np.ndim(value.values) - 1)), value.values, np.nan),
                     value.unit,
