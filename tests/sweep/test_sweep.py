@@ -432,3 +432,19 @@ def test_quantile_interval_covers() -> None:
         _, low, high = ht.sweep.quantile_interval(rng.random(300), 0.9)
         inside += low <= 0.9 <= high
     assert inside > 460
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"draws": 2**70}, "draws are numbered up to"),
+        ({"draws": 10**14}, "more than 10,000,000: take a larger chunk"),
+        ({"draws": 10**14, "chunk": 10**9}, "do not fit into the "),
+        ({"draws": 3, "store": ""}, "store must be None or the path"),
+        ({"draws": 3, "store": 3}, "store must be None or the path"),
+        ({"draws": 3, "store": "a\0b"}, "store must be None or the path"),
+    ],
+)
+def test_what_is_too_large_or_no_path_is_refused(options: dict, text: str) -> None:
+    with pytest.raises(SweepError, match=text):
+        ht.sweep(lambda x: {"y": x}, over={"x": ht.uniform()}, **options)
