@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from heavytop._arrays import Numbers
 from heavytop.coordinates import Pose, Product
 from heavytop.coordinates.attitude import Attitude
 from heavytop.errors import SweepError, unknown_name
-from heavytop.simulate import Run, simulate
+from heavytop.simulate import PreparedRun, Run, prepare
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
 from heavytop.sweep.cases import (
@@ -30,6 +29,7 @@ from heavytop.sweep.cases import (
     places,
     reason,
 )
+from heavytop.sweep.grid import TIME
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
 
 STRUCTURE = (
@@ -232,8 +232,8 @@ class ModelCases(Cases):
         codes, times, causes = endings(run)
         if self.trajectories:
             for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
-                labels = {axis: getattr(run, f"{name}_names"), "time": run.t}
-                measured[f"{name}_t"] = Measured(np.moveaxis(getattr(run, name), 0, 1), "", ("time", axis), labels)
+                labels = {axis: getattr(run, f"{name}_names"), TIME: run.t}
+                measured[f"{name}_t"] = Measured(np.moveaxis(getattr(run, name), 0, 1), "", (TIME, axis), labels)
         if count == 1:
             measured = {n: Measured(m.values[:1], m.unit, m.dims, m.labels) for n, m in measured.items()}
             codes, times, causes = codes[:1], times[:1], {k: t for k, t in causes.items() if k == 0}
@@ -242,12 +242,16 @@ class ModelCases(Cases):
     def _runner(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Callable[[], Run]:
         """The simulation of a batch, ready to be called."""
         dynamics = as_dynamics(plan["model"])
-        options = {n: v for n, v in plan.items() if n not in ("model", "record_every") and v is not None}
-        options |= {"parameters": self._parameters(dynamics, values), "start": self._start(dynamics, values, count)}
-        inputs = self.options.get("inputs")
-        if inputs is not None:
-            options["inputs"] = _table(call(inputs, values)) if is_function(inputs) and not _of_time(inputs) else inputs
-        return partial(simulate, plan["model"], record_every=every, balance=False, progress=False, **options)
+        start, parameters = self._start(dynamics, values, count), self._parameters(dynamics, values)
+        inputs: Any = self.options.get("inputs")
+        if inputs is not None and is_function(inputs) and not _of_time(inputs):
+            return _prepared(plan, every, _table(call(inputs, values))).ready(start, parameters)
+        known = self.__dict__.setdefault("_plans", {})
+        of, run = known.get(every, (None, None))
+        if of is not plan:
+            run = _prepared(plan, every, inputs)
+            known[every] = plan, run
+        return run.ready(start, parameters)
 
     def _parameters(self, dynamics: Dynamics, values: Values) -> dict[str, Any]:
         given: Any = self.options.get("parameters") or {}
@@ -281,6 +285,19 @@ class ModelCases(Cases):
         plan = self._plan(next(groups(values, self.apart))[0])
         padded = {n: np.concatenate([v, v]) for n, v in values.items()}
         return first_of(self._runner(plan, padded, 2, int(plan.get("record_every", 1)))())
+
+
+def _prepared(plan: Mapping[str, Any], every: int, inputs: Any) -> PreparedRun:
+    """All of a plan but the start."""
+    options = {n: v for n, v in plan.items() if n not in ("model", "record_every") and v is not None}
+    return prepare(
+        plan["model"],
+        record_every=every,
+        balance=False,
+        progress=False,
+        **options,
+        **({} if inputs is None else {"inputs": inputs}),
+    )
 
 
 def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
