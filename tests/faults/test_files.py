@@ -293,3 +293,24 @@ def test_the_descriptor_is_closed(run: ht.Run, tmp_path: Path) -> None:
         run.save(tmp_path / "run.nc")
         ht.Run.load(tmp_path / "run.nc")
     assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+def test_a_failed_save_leaves_nothing_for_the_collector() -> None:
+    """A view of the file in memory stayed in the frames of the error: collecting it complained, and ended Python 3.12.1."""
+    code = """
+import gc
+import heavytop as ht
+from heavytop.errors import FileFormatError
+run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+def fail():
+    try:
+        run.save("/dev/null/run.nc")
+    except FileFormatError as error:
+        kept = error  # in a cycle: the error, its traceback, this frame
+    assert kept
+fail()
+gc.collect()
+print("alive")
+"""
+    done = finish(code)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "alive", "")

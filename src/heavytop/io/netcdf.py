@@ -144,7 +144,7 @@ def save(run: Run, path: str | Path) -> None:
         file.write(seal(made))
 
 
-def _netcdf(data: xarray.Dataset) -> memoryview:
+def _netcdf(data: xarray.Dataset) -> bytes:
     """The bytes of a netCDF-4 file."""
     import h5netcdf
     import h5py
@@ -159,7 +159,7 @@ def _netcdf(data: xarray.Dataset) -> memoryview:
             kind = h5py.string_dtype() if text else values.dtype
             made = file.create_variable(str(name), variable.dims, kind, data=values)
             made.attrs.update(variable.attrs)
-    return buffer.getbuffer()
+    return buffer.getvalue()  # not a view: Python 3.12.1 and before cannot collect one that is part of a cycle
 
 
 def load(path: str | Path, *, checked: bool = True) -> Run:
