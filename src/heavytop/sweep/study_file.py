@@ -45,6 +45,7 @@ from heavytop.sweep.study import Study
 
 TOP = ("vehicle", "system", "draws", "seed", "chunk", "options", "over", "measure", "title")
 SYSTEM_OPTIONS = ("until", "step", "integrator", "parameters", "start", "record_every", "hold")
+FLIGHT_OPTIONS = tuple(name for name in SETTINGS if name != "seed")
 LONGEST = 10**8
 """Values of one range."""
 RANDOM = {"normal": normal, "uniform": uniform}
@@ -186,7 +187,9 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
     if not isinstance(content[kind], str):
         raise reader.wrong((kind,), f"{kind} must be a name, got {content[kind]!r}.")
     options = dict(reader.table("options"))
-    reader.known(options, ("options",), SETTINGS if kind == "vehicle" else SYSTEM_OPTIONS)
+    if "seed" in options:
+        raise reader.wrong(("options", "seed"), "the seed stands at the top of a study, before [options]: seed = 3.")
+    reader.known(options, ("options",), FLIGHT_OPTIONS if kind == "vehicle" else SYSTEM_OPTIONS)
     over = {n: reader.over(n, value) for n, value in reader.table("over").items()}
     measure = {n: reader.measure(n, value) for n, value in reader.table("measure").items()} or None
     draws, seed, own = reader.number("draws", 1), reader.number("seed", 0), reader.number("chunk", 1)
