@@ -110,11 +110,11 @@ def test_results_do_not_depend_on_chunks_and_threads() -> None:
 
 
 def test_starts_parameters_and_functions_of_values_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from heavytop.sweep import models
+    from heavytop.simulate.prepared import PreparedRun
 
     calls: list[int] = []
-    simulate = models.simulate
-    monkeypatch.setattr(models, "simulate", lambda *a, **k: (calls.append(1), simulate(*a, **k))[1])
+    run = PreparedRun._run
+    monkeypatch.setattr(PreparedRun, "_run", lambda *a: (calls.append(1), run(*a))[1])
     model = ht.library.load("double-pendulum").derive()
 
     def start(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +127,7 @@ def test_starts_parameters_and_functions_of_values_run_in_one_batch(monkeypatch:
     calls.clear()
     result = ht.sweep.run_study(study)
     assert len(calls) == 1
-    alone = simulate(model, ([1.0, 2.0], [0.0, 0.0]), until=0.1, step=0.01)
+    alone = ht.simulate(model, ([1.0, 2.0], [0.0, 0.0]), until=0.1, step=0.01)
     assert np.allclose(result.q.values[-1, -1], alone.q[-1], atol=1e-13)
 
 
@@ -432,3 +432,19 @@ def test_quantile_interval_covers() -> None:
         _, low, high = ht.sweep.quantile_interval(rng.random(300), 0.9)
         inside += low <= 0.9 <= high
     assert inside > 460
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"draws": 2**70}, "draws are numbered up to"),
+        ({"draws": 10**14}, "more than 10,000,000: take a larger chunk"),
+        ({"draws": 10**14, "chunk": 10**9}, "do not fit into the "),
+        ({"draws": 3, "store": ""}, "store must be None or the path"),
+        ({"draws": 3, "store": 3}, "store must be None or the path"),
+        ({"draws": 3, "store": "a\0b"}, "store must be None or the path"),
+    ],
+)
+def test_what_is_too_large_or_no_path_is_refused(options: dict, text: str) -> None:
+    with pytest.raises(SweepError, match=text):
+        ht.sweep(lambda x: {"y": x}, over={"x": ht.uniform()}, **options)

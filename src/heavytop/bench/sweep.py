@@ -18,7 +18,6 @@ from heavytop.bench.report import BenchReport
 from heavytop.control import energy_law
 from heavytop.copters import quadcopter
 from heavytop.copters.vehicle import add_rotors
-from heavytop.geometry import so3
 from heavytop.simulate import simulate
 from heavytop.sweep import Study, make_study, normal, run_study, take, uniform
 from heavytop.sweep.models import BATCH
@@ -50,12 +49,24 @@ def plant() -> tuple[Model, Any]:
 
 
 def start(tilt: np.ndarray, heading: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At the origin, tilted."""
-    axis = np.stack([-np.sin(heading), np.cos(heading), np.zeros_like(heading)], axis=-1)
-    R = so3.exp(tilt[..., None] * axis)
-    return np.concatenate(
-        [np.zeros((*tilt.shape, 3)), np.swapaxes(R, -1, -2).reshape(*tilt.shape, 9)], axis=-1
-    ), np.zeros(6)
+    """At the origin, tilted: turned by ``tilt`` about the axis (-sin(heading), cos(heading), 0)."""
+    c, s, x, y = np.cos(tilt), np.sin(tilt), np.cos(heading), np.sin(heading)
+    q = np.zeros((*tilt.shape, 12))
+    versine = 1.0 - c
+    columns = (
+        c + versine * y * y,
+        -versine * x * y,
+        -s * x,
+        -versine * x * y,
+        c + versine * x * x,
+        -s * y,
+        s * x,
+        s * y,
+        c,
+    )
+    for k, entry in enumerate(columns, start=3):  # of the rotation matrix, one column after the other
+        q[..., k] = entry
+    return q, np.zeros(6)
 
 
 def study_of(count: int) -> Study:

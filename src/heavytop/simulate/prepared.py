@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil, inf
 from typing import Any
 
@@ -105,7 +106,25 @@ class PreparedRun(Portable):
         """
         return self._raw_run(start, parameters)
 
+    def ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Callable[[], Run]:
+        """All of a call up to the first step: the start is checked now, and what comes back runs when it is called.
+
+        Whoever has many batches makes some of them ready one after the other, which is quicker than between long runs.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> prepared = ht.prepare(ht.library.pendulum().derive(), until=1.0, step=0.01)
+        >>> later = prepared.ready(([0.5], [0.0]))
+        >>> later().q.shape
+        (101, 1)
+        """
+        return partial(self._run, *self._ready(start, parameters))
+
     def _raw_run(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None) -> Run:
+        return self._run(*self._ready(start, parameters))
+
+    def _ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None) -> tuple[RunProblem, Settled, Any]:
         dynamics = as_dynamics(self.model)
         # a vehicle is not what a law looks at
         subject = dynamics.model if isinstance(dynamics, ModelDynamics) else self.model
@@ -143,6 +162,9 @@ class PreparedRun(Portable):
             threads,
             progress,
         )
+        return problem, settled, subject
+
+    def _run(self, problem: RunProblem, settled: Settled, subject: Any) -> Run:
         lanes = 1 if problem.count == 1 else batch_lanes()
         code, seconds = settled.natives.get((lanes, problem.balance)), 0.0
         if code is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from heavytop._memory import available_memory
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
@@ -204,9 +206,12 @@ def run_study(
     array([1., 4., 9.])
     """
     if store is not None:
+        if not isinstance(store, str | Path) or not str(store) or "\0" in str(store):
+            raise SweepError(f"store must be None or the path of a folder such as 'study.zarr', got {store!r}.")
         return _into_store(study, Store(store), client, workers, retries, timeout, retry_failed, progress)
     chunks, layout = study.chunks, study.layout
-    regions: dict[int, Region] = {k: chunks.region(k) for k in range(len(chunks))}
+    _check_room(study)
+    regions: dict[int, Region] = _Regions(chunks, range(len(chunks)))
     arrays = {
         n: np.full((*chunks.shape, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in layout.items()
     }
@@ -223,6 +228,17 @@ def run_study(
             with connected(client, workers) as made:
                 Cluster(made.client, study, None, retries, timeout, bar, keep, keep, made.revive).run(regions)
     return in_memory(study, arrays, layout)
+
+
+def _check_room(study: Study) -> None:
+    """Raise a SweepError if a result does not fit into the memory of this machine."""
+    each = sum(np.dtype(e.dtype).itemsize * prod(e.shape) for e in study.layout.values()) + 17  # outcome, time, cause
+    room = available_memory()
+    if study.grid.points * each > room:
+        raise SweepError(
+            f"{study.grid.points:,} points of {each} bytes do not fit into the {room / 1e9:.3g} GB of memory that are free: give a path, "
+            "store='study.zarr'."
+        )
 
 
 def _into_store(

@@ -16,7 +16,7 @@ from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, SweepError, unknown_name
 from heavytop.geometry import so3
-from heavytop.simulate import Run
+from heavytop.simulate import Run, prepare
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.sweep.cases import Values, call, is_function, names_of
 from heavytop.sweep.event_ends import first_of
@@ -257,15 +257,14 @@ class FlightCases(ModelCases):
         else:
             control = Remade(loop.around(start), loop.memo)
         options = {n: plan[n] for n in ("until", "step", "integrator")}
-        from heavytop.simulate import simulate
-
         options |= {
             "control": control,
             "record_every": every,
             "threads": self.given.get("threads", 1),
             "progress": False,
         }
-        return lambda: Flown(simulate(plan["model"], start, parameters=parameters, **options), vehicle, maneuver)
+        run = prepare(plan["model"], **options).ready(start, parameters)
+        return lambda: Flown(run(), vehicle, maneuver)
 
     def run(self, values: Values) -> Any:
         """The flight of one point, with all records."""

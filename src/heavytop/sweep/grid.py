@@ -17,8 +17,12 @@ from heavytop.sweep.distributions import Distribution
 
 DRAW = "draw"
 """The dimension of all random variables."""
+TIME = "time"
+"""The dimension of trajectories."""
 RESERVED = ("outcome", "end_time", "cause", "done", "chunk", "zarr.json")
 """Names of what every result or store has itself: no variable, dimension or measure can have them."""
+MOST_POINTS = 10**15
+"""Of a sweep; more could not be counted by the generator of the draws and by arrays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +168,8 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
         raise SweepError(f"draws must be None or 1, 2, ..., got {draws!r}.")
     if not isinstance(first_draw, int | np.integer) or first_draw < 0:
         raise SweepError(f"first_draw must be 0, 1, 2, ..., got {first_draw!r}.")
+    if first_draw + (draws or 0) > MOST_POINTS:
+        raise SweepError(f"draws are numbered up to {MOST_POINTS:.0e}, got first_draw={first_draw} and draws={draws}.")
     variables: dict[str, Variable] = {}
     sizes: dict[str, int] = {}
     labels: dict[str, np.ndarray] = {}
@@ -195,12 +201,16 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
         raise SweepError(
             f"{sizes[DRAW]} values are given along {DRAW!r} for draws={draws}: what shares a dimension varies together."
         )
+    if prod(sizes.values()) > MOST_POINTS:
+        raise SweepError(f"a sweep has at most {MOST_POINTS:.0e} points, got {' x '.join(map(str, sizes.values()))}.")
     return Grid(variables, sizes, int(seed), labels, int(first_draw))
 
 
 def _usable(name: Any) -> bool:
     """Whether a variable or dimension can have this name."""
-    return isinstance(name, str) and name not in RESERVED and all(part.isidentifier() for part in name.split("."))
+    return (
+        isinstance(name, str) and name not in (TIME, *RESERVED) and all(part.isidentifier() for part in name.split("."))
+    )
 
 
 def _variables(over: Any, labels: dict[str, np.ndarray]) -> Iterator[Variable]:

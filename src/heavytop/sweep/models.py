@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from heavytop._arrays import Numbers
 from heavytop.coordinates import Pose, Product
 from heavytop.coordinates.attitude import Attitude
 from heavytop.errors import SweepError, unknown_name
-from heavytop.simulate import Run, simulate
+from heavytop.simulate import PreparedRun, Run, prepare
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.recording import recorded_steps
@@ -33,6 +32,7 @@ from heavytop.sweep.cases import (
     taken,
 )
 from heavytop.sweep.event_ends import first_of
+from heavytop.sweep.grid import TIME
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
 
 STRUCTURE = (
@@ -252,12 +252,16 @@ class ModelCases(Cases):
     def _runner(self, plan: Mapping[str, Any], values: Values, count: int, every: int) -> Callable[[], Run]:
         """The simulation of a batch, ready to be called."""
         dynamics = as_dynamics(plan["model"])
-        options = {n: v for n, v in plan.items() if n not in ("model", "record_every") and v is not None}
-        options |= {"parameters": self._parameters(dynamics, values), "start": self._start(dynamics, values, count)}
-        inputs = self.options.get("inputs")
-        if inputs is not None:
-            options["inputs"] = _table(call(inputs, values)) if is_function(inputs) and not _of_time(inputs) else inputs
-        return partial(simulate, plan["model"], record_every=every, progress=False, **options)
+        start, parameters = self._start(dynamics, values, count), self._parameters(dynamics, values)
+        inputs: Any = self.options.get("inputs")
+        if inputs is not None and is_function(inputs) and not _of_time(inputs):
+            return _prepared(plan, every, _table(call(inputs, values))).ready(start, parameters)
+        known = self.__dict__.setdefault("_plans", {})
+        of, run = known.get(every, (None, None))
+        if of is not plan:
+            run = _prepared(plan, every, inputs)
+            known[every] = plan, run
+        return run.ready(start, parameters)
 
     def _parameters(self, dynamics: Dynamics, values: Values) -> dict[str, Any]:
         given: Any = self.options.get("parameters") or {}
@@ -293,6 +297,18 @@ class ModelCases(Cases):
         return first_of(self._runner(plan, padded, 2, int(plan.get("record_every", 1)))())
 
 
+def _prepared(plan: Mapping[str, Any], every: int, inputs: Any) -> PreparedRun:
+    """All of a plan but the start."""
+    options = {n: v for n, v in plan.items() if n not in ("model", "record_every") and v is not None}
+    return prepare(
+        plan["model"],
+        record_every=every,
+        progress=False,
+        **options,
+        **({} if inputs is None else {"inputs": inputs}),
+    )
+
+
 def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function gives, or the error that makes its points fail; an error of the study itself is raised."""
     try:
@@ -312,8 +328,8 @@ def _trajectories(run: Run) -> dict[str, Measured]:
     for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
         values = np.moveaxis(getattr(run, name), 0, 1)
         values = np.pad(values, ((0, 0), (0, len(times) - len(run.t)), (0, 0)), constant_values=np.nan)
-        labels = {axis: getattr(run, f"{name}_names"), "time": times}
-        found[f"{name}_t"] = Measured(values, "", ("time", axis), labels)
+        labels = {axis: getattr(run, f"{name}_names"), TIME: times}
+        found[f"{name}_t"] = Measured(values, "", (TIME, axis), labels)
     return found
 
 

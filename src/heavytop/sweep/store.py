@@ -16,7 +16,7 @@ from heavytop.errors import SweepError
 from heavytop.sweep.cases import Output, missing
 from heavytop.sweep.chunk_files import ChunkFormat, compressor, content_of, digest, file_of, put, settle
 from heavytop.sweep.describe import difference
-from heavytop.sweep.grid import DRAW, Chunks, Variable
+from heavytop.sweep.grid import DRAW, TIME, Chunks, Variable
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.study import StoredVariable, Study, shaped
 
@@ -346,7 +346,7 @@ def coordinates(
         for name, labels in entry.labels.items():
             if name not in taken:
                 taken.add(name)
-                yield name, np.asarray(labels), (name,), "s" if name == "time" else ""
+                yield name, np.asarray(labels), (name,), "s" if name == TIME else ""
 
 
 def label(value: Any) -> str:

@@ -14,9 +14,11 @@ from heavytop._version import __version__
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Cases, Output, as_type, reason, same_names
 from heavytop.sweep.describe import line
-from heavytop.sweep.grid import Chunks, Grid, cut
+from heavytop.sweep.grid import TIME, Chunks, Grid, cut
 from heavytop.sweep.measure import FAILED, Measured
 
+MOST_CHUNKS = 10_000_000
+"""Of a study: the list of them is kept in memory, and a store has as many marks."""
 TRIED = 20
 """Points that are tried for the layout of the results before a study is given up."""
 
@@ -108,7 +110,13 @@ class Study(Unchanging):
         if target is None:
             target = max(1, self.cases.least, min(self.cases.target, -(-self.grid.points // 8)))
         apart = {d for n in self.cases.apart for d in self.grid.variables[n].dims if n in self.grid.variables}
-        return cut(self.grid, target, tuple(apart))
+        chunks = cut(self.grid, target, tuple(apart))
+        if len(chunks) > MOST_CHUNKS:
+            raise SweepError(
+                f"{self.grid.points:,} points in chunks of {chunks.size} are {len(chunks):,} chunks, more than {MOST_CHUNKS:,}: take a larger "
+                f"chunk=, or fewer points."
+            )
+        return chunks
 
     def compute(self, region: Sequence[slice]) -> Output:
         """The points of a region."""
@@ -127,7 +135,7 @@ class Study(Unchanging):
                 inside = np.isin(np.arange(s.start, s.stop), self.kept[name])
                 wanted &= inside.reshape([-1 if k == axis else 1 for k in range(len(region))])
         for name, value in output.measured.items():
-            if "time" in value.dims:
+            if TIME in value.dims:
                 output.measured[name] = Measured(
                     np.where(wanted.reshape(-1, *(1,) * (np.ndim(value.values) - 1)), value.values, np.nan),
                     value.unit,
