@@ -440,11 +440,25 @@ def test_quantile_interval_covers() -> None:
         ({"draws": 2**70}, "draws are numbered up to"),
         ({"draws": 10**14}, "more than 10,000,000: take a larger chunk"),
         ({"draws": 10**14, "chunk": 10**9}, "do not fit into the "),
+        ({"draws": 3, "workers": -1}, "workers must be None or 1, 2"),
+        ({"draws": 3, "retries": "x"}, "retries must be 0, 1, 2"),
+        ({"draws": 3, "timeout": -1}, "timeout must be None or a positive number"),
+        ({"draws": 3, "chunk": True}, "chunk must be None or 1, 2"),
+        ({"draws": 3, "trajectories": {"draw": [3]}}, "positions from 0 to 2"),
+        ({"draws": 3, "trajectories": {"draw": 1}}, "positions from 0 to 2"),
         ({"draws": 3, "store": ""}, "store must be None or the path"),
         ({"draws": 3, "store": 3}, "store must be None or the path"),
         ({"draws": 3, "store": "a\0b"}, "store must be None or the path"),
     ],
 )
-def test_what_is_too_large_or_no_path_is_refused(options: dict, text: str) -> None:
+def test_what_is_too_large_or_makes_no_sense_is_refused(options: dict, text: str) -> None:
     with pytest.raises(SweepError, match=text):
         ht.sweep(lambda x: {"y": x}, over={"x": ht.uniform()}, **options)
+
+
+def test_a_dimension_twice_and_a_store_that_is_not_there(tmp_path: Path) -> None:
+    twice = xarray.DataArray(np.ones((2, 2)), dims=("k", "k"))
+    with pytest.raises(SweepError, match="dimension twice"):
+        ht.sweep(lambda a: {"y": a}, over={"a": twice})
+    with pytest.raises(SweepError, match="there is no store"):
+        ht.sweep.open_result(tmp_path / "none.zarr")

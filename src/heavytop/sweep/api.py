@@ -140,18 +140,27 @@ def make_study(
     (2, 3)
     """
     grid = make_grid({} if over is None else over, draws, seed, first_draw)
-    if chunk is not None and (not isinstance(chunk, int | np.integer) or chunk < 1):
+    if chunk is not None and not _whole(chunk, 1):
         raise SweepError(f"chunk must be None or 1, 2, ..., got {chunk!r}.")
     kept = None
     if isinstance(trajectories, Mapping):
-        for dim in trajectories:
+        for dim, positions in trajectories.items():
             if dim not in grid.sizes:
                 raise unknown_name("dimension of the sweep (in trajectories)", dim, grid.sizes)
+            if not hasattr(positions, "__iter__") or not all(_whole(i, 0) and i < grid.sizes[dim] for i in positions):
+                raise SweepError(
+                    f"trajectories along {dim!r} are kept at a list of positions from 0 to {grid.sizes[dim] - 1}, got {positions!r}."
+                )
         kept = {dim: tuple(int(i) for i in places) for dim, places in trajectories.items()}
     cases = _cases(make, options, measure, bool(trajectories), batched, seed)
     cases.check(tuple(grid.variables))
     grid = grid.with_units({name: cases.unit(name) for name in grid.variables})
     return Study(cases, grid, describe(make, options, measure, grid, trajectories), chunk, kept)
+
+
+def _whole(number: Any, least: int) -> bool:
+    """Whether this is a whole number, and large enough."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= least
 
 
 def _is_flown(make: Any, options: Mapping[str, Any]) -> bool:
@@ -205,6 +214,12 @@ def run_study(
     >>> result["square"].values
     array([1., 4., 9.])
     """
+    if not _whole(retries, 0):
+        raise SweepError(f"retries must be 0, 1, 2, ..., got {retries!r}.")
+    if workers is not None and not _whole(workers, 1):
+        raise SweepError(f"workers must be None or 1, 2, ..., got {workers!r}.")
+    if timeout is not None and (not isinstance(timeout, int | float | np.number) or not timeout > 0):
+        raise SweepError(f"timeout must be None or a positive number of seconds, got {timeout!r}.")
     if store is not None:
         if not isinstance(store, str | Path) or not str(store) or "\0" in str(store):
             raise SweepError(f"store must be None or the path of a folder such as 'study.zarr', got {store!r}.")

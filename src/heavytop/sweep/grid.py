@@ -178,6 +178,8 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
             raise SweepError(f"{variable.name!r} is given twice in over.")
         if variable.name == DRAW or not _usable(variable.name):
             raise SweepError(f"a variable of a sweep cannot be called {variable.name!r}.")
+        if len(set(variable.dims)) < len(variable.dims):
+            raise SweepError(f"{variable.name!r} has a dimension twice: {', '.join(map(repr, variable.dims))}.")
         for dim in variable.dims:
             if not _usable(dim):
                 raise SweepError(f"a dimension of a sweep cannot be called {dim!r}.")

@@ -169,9 +169,9 @@ def open_result(path: str | Path, study: Study | None = None, *, check: bool = T
     import xarray
 
     store = Store(path)
+    varied, dims = store.attributes["varied"], store.attributes["dimensions"]
     if check:
         check_store(store)
-    varied, dims = store.attributes["varied"], store.attributes["dimensions"]
     data = xarray.open_zarr(str(store.path), consolidated=False, chunks=None)
     data = data.set_coords([name for name in varied if name in data]).drop_vars("done")
     data = data.transpose(*dims, ...)[[*store.entries, "outcome", "end_time", "cause"]]  # in the order of the study
