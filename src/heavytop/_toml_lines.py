@@ -1,8 +1,14 @@
-"""Where the keys of a TOML text are: the parser tells the line of a syntax error, not that of a key."""
+"""TOML texts with the lines of their keys: the parser tells the line of a syntax error, not that of a key."""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path as FilePath
+from typing import Any
+
+from heavytop.errors import FileFormatError, unknown_name
 
 _TABLE = re.compile(r"^\s*(\[\[?)\s*([A-Za-z0-9_\-.]+)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*["']?([A-Za-z0-9_\-]+|(?<=["'])[^"']+)["']?\s*=""")
@@ -52,3 +58,55 @@ def line_of(lines: dict[Path, int], path: Path) -> int | None:
             return lines[path]
         path = path[:-1]
     return None
+
+
+def read_text(path: str | FilePath, what: str) -> str:
+    """The text of a file that holds ``what``, or a FileFormatError that says why not.
+
+    >>> read_text("missing.toml", "study")
+    Traceback (most recent call last):
+    heavytop.errors.FileFormatError: cannot read the study 'missing.toml': ...
+    """
+    try:
+        return FilePath(path).read_text("utf-8")
+    except OSError as error:
+        raise FileFormatError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}.") from None
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"cannot read the {what} {str(path)!r}: {error}.") from None
+
+
+class TomlText:
+    """What a TOML text holds, and errors with the name of its file and the line of a key.
+
+    Examples
+    --------
+    >>> file = TomlText("steps = 3\\n[goal]\\nq = 1\\n", "study.toml")
+    >>> file.content["goal"], file.at("goal", "q")
+    ({'q': 1}, 'study.toml, line 3')
+    >>> file.check_keys(file.content, ("step", "goal"))
+    Traceback (most recent call last):
+    heavytop.errors.FileFormatError: study.toml, line 1: unknown key 'steps'. Did you mean 'step'? Declared: 'step', 'goal'.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name, self.lines = name, key_lines(text)
+        try:
+            self.content: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise FileFormatError(f"{name} is not TOML: {error}.") from None
+
+    def at(self, *keys: str | int) -> str:
+        """File and line of a key, or of the nearest table around it."""
+        line = line_of(self.lines, keys)
+        return self.name if line is None else f"{self.name}, line {line}"
+
+    def wrong(self, keys: Path, message: object) -> FileFormatError:
+        """The error of a message at a key."""
+        return FileFormatError(f"{self.at(*keys)}: {message}")
+
+    def check_keys(self, table: Iterable[str], known: Iterable[str], keys: Path = (), kind: str = "key") -> None:
+        """Raise an error for a key of a table that means nothing."""
+        names = tuple(known)
+        for key in table:
+            if key not in names:
+                raise self.wrong((*keys, key), unknown_name(kind, key, names))

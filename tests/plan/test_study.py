@@ -89,7 +89,7 @@ def test_infeasible_study_ends_with_code_one(tmp_path: Path) -> None:
         (("[goal]", "[gaol]"), "unknown key 'gaol'"),
         (('system = "cart-pole"', ""), "system = "),
         (("{ effort", "{ efort"), "unknown cost 'efort'"),
-        (("duration = 2.0", "duration = "), "not valid TOML"),
+        (("duration = 2.0", "duration = "), "is not TOML"),
         (("tolerance = 1e-4", "[[gate]]\nframe = 'pole'"), "needs 'at'"),
         (("tolerance = 1e-4", "[[gate]]\nframe = 'pole'\nat = [1,2,3]\nsize = 3"), "unknown key of"),
         (("q = [0.0, 0.0]", "position = [1, 2, 3]"), "free body"),

@@ -101,3 +101,28 @@ def test_runs_that_end_at_an_event_count() -> None:
         events=[low],
     )
     assert np.isfinite(found.value)
+
+
+def test_a_condition_that_begins_has_a_boundary() -> None:
+    edge = ht.sweep.refine(lambda x, y: {"ok": x > y}, "x", [0.0, 1.0, 2.0], "ok", 1e-3, over={"y": [0.7, 1.4, 3.0]})
+    assert np.allclose(edge.data.edge.values[:2], [0.7, 1.4], atol=1e-3)
+    assert np.all(edge.data.inside.values[:2] > [0.7, 1.4])
+    assert np.all(edge.data.outside.values[:2] <= [0.7, 1.4])
+    assert np.isnan(edge.data.edge.values[2])  # it holds nowhere
+    both = ht.sweep.refine(lambda x: {"ok": 0.5 < x < 1.5}, "x", [0.0, 1.0, 2.0], "ok", 1e-3)
+    assert np.isclose(both.data.edge, 1.5, atol=1e-3)  # where it ends, if it does
+
+
+def test_boundaries_of_models_may_have_a_start() -> None:
+    model = ht.library.load("pendulum").derive()
+    speed = model.v_names[0]
+
+    def low(data: object) -> object:
+        return data.q[..., 0] < 0.5  # pyright: ignore
+
+    options = {"until": 0.1, "step": 0.01}
+    here, ahead = (
+        float(ht.sweep.refine(model, speed, [0.0, 20.0], low, 1e-2, start=([q], [0.0]), **options).data.edge)
+        for q in (0.0, 0.3)
+    )
+    assert ahead < here - 2.0

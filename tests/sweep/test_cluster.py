@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,7 +59,9 @@ def test_without_any_worker_the_wait_ends() -> None:
 
 
 def test_all_workers_are_no_warning() -> None:
-    connection._Nurse(PlayedCluster(2, 2)).wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        connection._Nurse(PlayedCluster(2, 2)).wait()
 
 
 class PlayedClient:

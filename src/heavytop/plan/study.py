@@ -19,7 +19,6 @@ frame), ``[[cone]]`` (frame, degrees) and ``[[between]]`` (name, lower, upper).
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from heavytop import library
-from heavytop._toml_lines import key_lines, line_of
+from heavytop._toml_lines import TomlText, read_text
 from heavytop.control.needed import needed_inputs
 from heavytop.coordinates import Pose
-from heavytop.errors import FileFormatError, HeavytopError, unknown_name
+from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, KeepIn, KeepOut
 from heavytop.plan.costs import Cost, Effort, Jerk, Speed, Time
 from heavytop.plan.problems import Task
@@ -78,17 +77,9 @@ def read_study(path: str | Path, model: Model | None = None) -> Task:
     FileFormatError
         The file is not TOML, or a key or value has no meaning; the message names it.
     """
-    try:
-        text = Path(path).read_text("utf-8")
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path}: not valid TOML: {error}.") from None
-    except OSError as error:
-        raise FileFormatError(f"cannot read the study {str(path)!r}: {error.strerror or error}.") from None
-    file = _File(Path(path), key_lines(text))
-    for key in data:
-        if key not in TOP:
-            raise FileFormatError(f"{file.at(key)}: {unknown_name('key', key, TOP)}")
+    file = TomlText(read_text(path, "study"), str(path))
+    data = file.content
+    file.check_keys(data, TOP)
     if model is None:
         name = data.get("system")
         if not isinstance(name, str):
@@ -104,22 +95,9 @@ def read_study(path: str | Path, model: Model | None = None) -> Task:
         raise FileFormatError(f"{path}: {error}.") from None
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file and the lines of its keys."""
-
-    path: Path
-    lines: dict[tuple[str | int, ...], int]
-
-    def at(self, *keys: str | int) -> str:
-        """File and line of a key, for messages."""
-        line = line_of(self.lines, keys)
-        return str(self.path) if line is None else f"{self.path}, line {line}"
-
-
-def _task(file: _File, data: Mapping[str, Any], model: Model) -> Task:
+def _task(file: TomlText, data: Mapping[str, Any], model: Model) -> Task:
     if "goal" not in data and not data.get("periodic"):
-        raise FileFormatError(f"{file.path}: the table [goal] is missing (position, or q and v).")
+        raise FileFormatError(f"{file.name}: the table [goal] is missing (position, or q and v).")
     options: dict[str, Any] = {
         name: data[name]
         for name in ("steps", "reserve", "guesses", "inputs", "method", "tolerance", "periodic")
@@ -140,24 +118,22 @@ def _task(file: _File, data: Mapping[str, Any], model: Model) -> Task:
     if "cost" in data:
         options["cost"] = _cost(file, data["cost"], model, start[0])
     goal = _state(file, "goal", data["goal"], model) if "goal" in data else None
-    return Task(file.path.stem, f"study {file.path.name}", model, start, goal, options)
+    path = Path(file.name)
+    return Task(path.stem, f"study {path.name}", model, start, goal, options)
 
 
-def _tables(file: _File, kind: str, data: Mapping[str, Any]) -> list[Any]:
+def _tables(file: TomlText, kind: str, data: Mapping[str, Any]) -> list[Any]:
     given = data.get(kind, [])
     if not isinstance(given, list):
         raise FileFormatError(f"{file.at(kind)}: {kind} must be given as tables [[{kind}]].")
     return given
 
 
-def _constraint(file: _File, kind: str, index: int, table: Any) -> Constraint:
+def _constraint(file: TomlText, kind: str, index: int, table: Any) -> Constraint:
     known, at = KINDS[kind], file.at(kind, index)
     if not isinstance(table, Mapping):
         raise FileFormatError(f"{at}: {kind} must be given as tables [[{kind}]].")
-    for key in table:
-        if key not in (*known.needed, *known.allowed):
-            names = (*known.needed, *known.allowed)
-            raise FileFormatError(f"{file.at(kind, index, key)}: {unknown_name(f'key of [[{kind}]]', key, names)}")
+    file.check_keys(table, (*known.needed, *known.allowed), (kind, index), f"key of [[{kind}]]")
     if missing := [key for key in known.needed if key not in table]:
         raise FileFormatError(f"{at}: [[{kind}]] needs {missing[0]!r}.")
     try:
@@ -166,15 +142,13 @@ def _constraint(file: _File, kind: str, index: int, table: Any) -> Constraint:
         raise FileFormatError(f"{at}: {error}") from None
 
 
-def _state(file: _File, what: str, table: Any, model: Model) -> tuple[np.ndarray, np.ndarray]:
+def _state(file: TomlText, what: str, table: Any, model: Model) -> tuple[np.ndarray, np.ndarray]:
     allowed = ("q", "v", "position")
     if not isinstance(table, Mapping):
         raise FileFormatError(
             f"{file.at(what)}: {what} must be a table [{what}] with q and v or position, got {table!r}."
         )
-    for key in table:
-        if key not in allowed:
-            raise FileFormatError(f"{file.at(what, key)}: {unknown_name(f'key of [{what}]', key, allowed)}")
+    file.check_keys(table, allowed, (what,), f"key of [{what}]")
     q, v = (
         np.array(table.get("q", model.neutral()), dtype=float),
         np.array(table.get("v", np.zeros(model.nv)), dtype=float),
@@ -200,16 +174,15 @@ def _state(file: _File, what: str, table: Any, model: Model) -> tuple[np.ndarray
     return q, v
 
 
-def _cost(file: _File, table: Any, model: Model, q: np.ndarray) -> Cost:
+def _cost(file: TomlText, table: Any, model: Model, q: np.ndarray) -> Cost:
     allowed = ("time", "effort", "speed", "jerk_of")
     total: Cost | None = None
     if not isinstance(table, Mapping):
         raise FileFormatError(
             f"{file.at('cost')}: cost must be a table such as cost = {{ time = 1.0 }}, got {table!r}."
         )
+    file.check_keys(table, allowed, ("cost",), "cost")
     for key, value in table.items():
-        if key not in allowed:
-            raise FileFormatError(f"{file.at('cost', key)}: {unknown_name('cost', key, allowed)}")
         if key == "effort":
             zero = np.zeros(model.nv)
             term: Cost = float(value) * Effort(about=needed_inputs(model, q, zero, zero))

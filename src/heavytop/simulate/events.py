@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -52,6 +52,8 @@ class Event(Unchanging):
 class Occurrence:
     """One crossing: which event, when, of which trajectory, and the state there.
 
+    ``moment`` has all that is recorded at a terminal event, until the run is saved.
+
     >>> Occurrence("touchdown", 1.2, (), np.zeros(1), np.zeros(1), terminal=True).time
     1.2
     """
@@ -62,6 +64,7 @@ class Occurrence:
     q: np.ndarray
     v: np.ndarray
     terminal: bool
+    moment: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -183,11 +186,13 @@ class EventLog:
                 continue
             event = self.events[which[k]]
             index = tuple(int(i) for i in np.unravel_index(rows[k], self.batch)) if self.batch else ()
-            self.occurrences.append(Occurrence(event.name, float(now[k]), index, last.q[k], last.v[k], event.terminal))
+            moment = None
             if event.terminal:
                 self.stopped[rows[k]] = now[k]
                 others = (None if array is None else array[k] for array in (last.work, last.memory))
-                self.endings[index] = ending(k).at(last.q[k], last.v[k], *others)
+                moment = self.endings[index] = ending(k).at(last.q[k], last.v[k], *others)
+            state = last.q[k], last.v[k]
+            self.occurrences.append(Occurrence(event.name, float(now[k]), index, *state, event.terminal, moment))
 
     def forget_after(self, time: float) -> None:
         """Drop what happened later, unless it ended a trajectory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -54,8 +54,22 @@ class Outcome:
         """Whether the trajectory went as far as it should: to the end or to a terminal event."""
         return self.ending in (Ending.finished, Ending.event)
 
+    @property
+    def alone(self) -> Outcome:
+        """The same of the trajectory on its own, without its place in a batch."""
+        return replace(self, message=self.message.replace(place_in(self.trajectory), "", 1), trajectory=())
+
     def __str__(self) -> str:
         return f"{self.ending.value}: {self.message}"
+
+
+def place_in(trajectory: tuple[int, ...]) -> str:
+    """The place of a trajectory in a batch in words.
+
+    >>> place_in((3,)), place_in(())
+    (' (trajectory 3)', '')
+    """
+    return f" (trajectory {trajectory[0] if len(trajectory) == 1 else trajectory})" if trajectory else ""
 
 
 SEVERITY = (

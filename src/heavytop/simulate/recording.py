@@ -59,14 +59,23 @@ class RunProblem:
     @property
     def recorded(self) -> np.ndarray:
         """Numbers of the steps whose start is recorded; the end always is."""
-        numbers = np.arange(0, self.steps + 1, self.record_every)
-        return numbers if numbers[-1] == self.steps else np.append(numbers, self.steps)
+        return recorded_steps(self.steps, self.record_every)
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """An array (..., n) as one row for each trajectory."""
         if not self.batch and array.ndim == 1:
             return array[None]
         return np.broadcast_to(array, (*self.batch, array.shape[-1])).reshape(self.count, array.shape[-1])
+
+
+def recorded_steps(steps: int, every: int) -> np.ndarray:
+    """Numbers of the steps whose start is recorded, and of the end.
+
+    >>> recorded_steps(5, 2)
+    array([0, 2, 4, 5])
+    """
+    numbers = np.arange(0, steps + 1, every)
+    return numbers if numbers[-1] == steps else np.append(numbers, steps)
 
 
 def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.outcome import Ending, Outcome, summary
+from heavytop.simulate.outcome import Ending, Outcome, place_in, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.refusal import Refusal
 from heavytop.simulate.run import Run, Settings, Timing
@@ -111,7 +111,7 @@ def _early_outcome(
 ) -> Outcome:
     """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
-    where = f" (trajectory {index[0] if len(index) == 1 else index})" if index else ""
+    where = place_in(index)
     if isfinite(stopped) and not failed <= stopped:
         guarded = any(guard.name == event for guard in problem.dynamics.guards(problem.step))
         return Outcome(

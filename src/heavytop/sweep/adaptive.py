@@ -32,7 +32,7 @@ class Boundary:
 
     Attributes
     ----------
-    data : dataset with ``inside`` and ``outside``: the last value at which the condition holds and the first at which it does not, over the
+    data : dataset with ``inside`` and ``outside``: neighbouring values at which the condition holds and does not hold, over the
         other dimensions; NaN where it never changes. ``edge`` is the middle.
     rounds, points : how many sweeps and points it took.
 
@@ -51,7 +51,7 @@ class Boundary:
 def refine(
     make: Any,
     along: str,
-    start: Any,
+    first: Any,
     condition: str | Callable[[Any], Any],
     tolerance: float,
     over: Mapping[str, Any] | None = None,
@@ -59,12 +59,12 @@ def refine(
     rounds: int = 40,
     **options: Any,
 ) -> Boundary:
-    """Find where a condition ends along a variable, for every point of the others, by bisection of all of them at once.
+    """Find where a condition ends along a variable, or begins if it never ends, for every point of the others, by bisection of all at once.
 
     Parameters
     ----------
     make, options : as for :func:`heavytop.sweep.sweep`.
-    along : the variable. start : its first values, increasing; between two of them the condition changes at most once.
+    along : the variable. first : its first values, increasing; between two of them the condition changes at most once.
     condition : name of a measure that is true or false, or a function of the dataset of a round that gives such an array.
     tolerance : width of the interval that is enough, in units of the variable.
     over : what else varies; every combination has an edge of its own. No distributions: their draws would be other points.
@@ -78,19 +78,21 @@ def refine(
     """
     import xarray
 
-    first = np.asarray(start, dtype=float)
+    first = np.asarray(first, dtype=float)
     if first.ndim != 1 or len(first) < 2 or not np.all(np.diff(first) > 0) or not tolerance > 0:
         raise SweepError("refine needs at least two increasing values to start from, and a positive tolerance.")
     grid = sweep(make, {**(over or {}), along: first}, store=_round(store, 0), **options)
     holds = _condition(grid.data, condition).transpose(..., along)
     others = tuple(str(d) for d in holds.dims[:-1])
     values = np.asarray(holds.values, dtype=bool)
-    change = values[..., :-1] & ~values[..., 1:]
-    found = change.any(axis=-1)
-    at = np.argmax(change, axis=-1)
-    inside, outside = np.where(found, first[at], np.nan), np.where(found, first[at + 1], np.nan)
+    ends, begins = values[..., :-1] & ~values[..., 1:], ~values[..., :-1] & values[..., 1:]
+    falls = ends.any(axis=-1)
+    found = falls | begins.any(axis=-1)
+    at = np.where(falls, np.argmax(ends, axis=-1), np.argmax(begins, axis=-1))
+    low, high = np.where(found, first[at], np.nan), np.where(found, first[at + 1], np.nan)
+    inside, outside = np.where(falls, low, high), np.where(falls, high, low)
     number, points = 0, int(values.size)
-    while number < rounds and np.any(outside - inside > tolerance):
+    while number < rounds and np.any(np.abs(outside - inside) > tolerance):
         number += 1
         middle = np.where(found, (inside + outside) / 2, first[0])
         given = {**(over or {}), along: xarray.DataArray(middle, dims=others)}

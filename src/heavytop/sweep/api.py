@@ -55,16 +55,19 @@ def sweep(
 
     Parameters
     ----------
-    make : a model (options as for :func:`heavytop.simulate`), a vehicle (options ``maneuver``, ``law``, ... as for
-        :func:`heavytop.copters.fly`), or a function of one point that takes variables by name and returns numbers by name, a run or a flight.
+    make : a model (options as for :func:`heavytop.simulate`), a vehicle (options ``maneuver``, ``law``, ... of
+        :func:`heavytop.copters.fly`, and ``lag``), or a function of one point that takes variables by name and returns numbers by
+        name, a run or a flight.
     over : name -> values. A list or array is a dimension of its own name; an ``xarray.DataArray`` brings its dimensions; variables that
         share a dimension vary together, other dimensions multiply. A distribution (:func:`normal`, :func:`uniform`, :func:`choice`,
         :func:`attitude`) varies along ``draw``. ``("mass", "arm"): [(1, 0.2), (2, 0.3)]`` and :func:`zipped` vary together.
         A whole ``xarray.Dataset`` will do as well.
     draws : how often distributions are drawn, at every point of the other dimensions.
-    seed : of the draws. A draw depends on the seed, the name of the variable and its own index, on nothing else.
-    measure : what is kept of a run: a function of the run that returns a mapping, names of coordinates (their values at the end), or a mapping
-        from names to functions, names or :func:`take`. Records have time first, then the batch. Default: ``q`` and ``v`` at the end.
+    seed : of the draws, and of noise and wind of flights unless ``seed`` varies. A draw depends on the seed, the name of the variable and its
+        own index, on nothing else.
+    measure : what is kept of a run: a function of the run that returns a mapping, names of coordinates (their values at the end) or
+        :func:`take`, or a mapping from names to functions, names or :func:`take`. Records have time first, then the batch. Default: ``q`` and
+        ``v`` at the end.
     store : path of a zarr store. What is there is not done again; a store that was made for another study is refused.
     client : None: in this process; "local": workers on this machine; an address, a scheduler file or a ``dask.distributed.Client``.
     chunk : about how many points are one piece of work and one chunk of the store.
@@ -149,7 +152,7 @@ def make_study(
                     f"trajectories along {dim!r} are kept at a list of positions from 0 to {grid.sizes[dim] - 1}, got {positions!r}."
                 )
         kept = {dim: tuple(int(i) for i in places) for dim, places in trajectories.items()}
-    cases = _cases(make, options, measure, bool(trajectories), batched)
+    cases = _cases(make, options, measure, bool(trajectories), batched, seed)
     cases.check(tuple(grid.variables))
     grid = grid.with_units({name: cases.unit(name) for name in grid.variables})
     return Study(cases, grid, describe(make, options, measure, grid, trajectories), chunk, kept)
@@ -170,11 +173,11 @@ def is_simulated(make: Any, options: Mapping[str, Any]) -> bool:
     return not _is_flown(make, options) and (isinstance(make, Model | Dynamics) or made)
 
 
-def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool, batched: bool) -> Cases:
+def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool, batched: bool, seed: int) -> Cases:
     if isinstance(make, Cases):
         return make
     if _is_flown(make, options):
-        return FlightCases(make, options, measure, trajectories)
+        return FlightCases(make, options, measure, trajectories, seed)
     if is_simulated(make, options):
         return ModelCases(make, options, as_measures(measure), trajectories)
     if not callable(make):

@@ -219,6 +219,16 @@ def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
     return arguments_of(function).names
 
 
+def taken(function: Callable[..., Any], names: Sequence[str]) -> list[str]:
+    """Those of the named variables that a function takes: all of them by ``**others``.
+
+    >>> taken(lambda mass: mass, ["mass", "arm"]), taken(lambda **others: others, ["mass", "arm"])
+    (['mass'], ['mass', 'arm'])
+    """
+    arguments = arguments_of(function)
+    return [name for name in names if arguments.any_other or name in arguments.names]
+
+
 def call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """A function with those of the named values that it takes."""
     arguments = arguments_of(function)

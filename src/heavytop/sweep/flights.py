@@ -10,7 +10,7 @@ import numpy as np
 from heavytop.control import Actuated, Propellers
 from heavytop.copters import catalogue
 from heavytop.copters.conditions import Conditions
-from heavytop.copters.flight import angle_between, integral_action
+from heavytop.copters.flight import ROBUST, angle_between, integral_action
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
@@ -19,8 +19,9 @@ from heavytop.geometry import so3
 from heavytop.simulate import Run, prepare
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.sweep.cases import Values, call, is_function, names_of
+from heavytop.sweep.event_ends import first_of
 from heavytop.sweep.measure import Measures, as_measures
-from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, first_of, unit_of
+from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, unit_of
 
 SETTINGS: Mapping[str, Any] = {
     "maneuver": "hover",
@@ -73,6 +74,10 @@ class Flown:
     def __getitem__(self, name: str) -> np.ndarray:
         return getattr(self, name) if name in ("position_error", "attitude_error") else self.run[name]
 
+    def with_run(self, run: Run) -> Flown:
+        """Another run of the same flight."""
+        return Flown(run, self.vehicle, self.maneuver)
+
     def _pose(self, desired: bool) -> np.ndarray:
         if desired:
             pose = self.vehicle.model.pose("world", "hull", self.maneuver(self.run.t)[0])
@@ -118,13 +123,15 @@ def flight_measures(flown: Any) -> dict[str, Any]:
 class FlightCases(ModelCases):
     """A vehicle, its name, or a function of variables that makes it, with the options of a flight."""
 
-    def __init__(self, vehicle: Any, options: Mapping[str, Any], measure: Any, trajectories: bool = False) -> None:
+    def __init__(
+        self, vehicle: Any, options: Mapping[str, Any], measure: Any, trajectories: bool = False, seed: int = 0
+    ) -> None:
         unknown = [name for name in options if name not in SETTINGS and name != "threads"]
         if unknown:
-            raise unknown_name("option of a sweep over flights", unknown[0], SETTINGS)
+            raise unknown_name("option of a sweep over flights", unknown[0], (*SETTINGS, "threads"))
         measures = Measures({"": flight_measures}) if measure is None else as_measures(measure)
         super().__init__(vehicle, {}, measures, trajectories)
-        self.given = dict(options)
+        self.given = {"seed": seed, **options}
 
     def check(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -136,6 +143,8 @@ class FlightCases(ModelCases):
         for name in names:
             if name not in known and name not in own:
                 raise unknown_name("variable of a sweep over flights", name, (*known, *own))
+        if self.given.get("law") == ROBUST and "law" not in names:
+            raise _not_in_batches()
         if "attitude" in names and {"tilt", "heading"} & set(names):
             raise SweepError("the start has either an attitude or a tilt with a heading, not both.")
 
@@ -164,7 +173,7 @@ class FlightCases(ModelCases):
         known = self.__dict__.setdefault("_plans", {})
         if key not in known:
             while len(known) > 256:
-                del known[next(iter(known))]
+                del known[next(name for name in known if name != ("parts",))]
             known[key] = self._made(chosen)
         return known[key]
 
@@ -181,6 +190,8 @@ class FlightCases(ModelCases):
             **{n: call(v, chosen) if is_function(v) else v for n, v in self.given.items() if n != "threads"},
         }
         settings |= {n: v for n, v in chosen.items() if n in SETTINGS}
+        if str(settings["law"]) == ROBUST:
+            raise _not_in_batches()
         subject = chosen.get("vehicle", call(self.subject, chosen) if is_function(self.subject) else self.subject)
         vehicle = self._shared(
             "vehicle", subject if isinstance(subject, str) else id(subject), lambda: _vehicle(subject)
@@ -235,13 +246,24 @@ class FlightCases(ModelCases):
                 (q[:, k] if k < own.nq else v[:, k - own.nq])[...] = values[name]
         _turn(own, q, values)
         start = loops[0].plant_start(q, v)
+        parameters = {name: values[name] for name in own.parameter_names if name in values}
+        if lost := [name for name in parameters if name not in as_dynamics(plan["model"]).parameter_names]:
+            raise SweepError(
+                f"the plant of this flight of {vehicle.name!r} has no parameter {lost[0]!r}, its model has."
+            )
         if isinstance(loop, Stacked):
-            control: Any = Stacked([one.around(start) for one in loops], loops[0].memo)
+            around = {id(one): one.around(start) for one in dict.fromkeys(loops)}
+            control: Any = Stacked([around[id(one)] for one in loops], loops[0].memo)
         else:
             control = Remade(loop.around(start), loop.memo)
         options = {n: plan[n] for n in ("until", "step", "integrator")}
-        options |= {"control": control, "record_every": every, "balance": False, "progress": False}
-        run = prepare(plan["model"], **options).ready(start)
+        options |= {
+            "control": control,
+            "record_every": every,
+            "threads": self.given.get("threads", 1),
+            "progress": False,
+        }
+        run = prepare(plan["model"], **options).ready(start, parameters)
         return lambda: Flown(run(), vehicle, maneuver)
 
     def run(self, values: Values) -> Any:
@@ -266,6 +288,12 @@ class FlightCases(ModelCases):
             loop.conditions,
             bool(s["rotors"]),
         )
+
+
+def _not_in_batches() -> SweepError:
+    return SweepError(
+        f"the law {ROBUST!r} is not flown in batches: sweep a function of one point that returns copters.fly(vehicle, ..., law={ROBUST!r})."
+    )
 
 
 def _vehicle(subject: Any) -> Vehicle:

@@ -12,6 +12,7 @@ import numpy as np
 from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.run import Run
+from heavytop.sweep.event_ends import AT_EVENTS, at_events
 from heavytop.sweep.grid import RESERVED
 
 ONLY_ENDS = 10**9
@@ -62,27 +63,27 @@ def take(of: str, how: str = "end") -> Take:
     return Take(of, how)
 
 
-def _at_end(run: Run, values: np.ndarray, part: Callable[[Any], np.ndarray] | None) -> np.ndarray:
-    """Values at the end of every trajectory; ``part`` gives them at an event, where there are no records."""
-    end = np.array(values[-1], dtype=float)
-    if run.batch and part is not None:
-        for occurrence in run.events:
-            if occurrence.terminal:
-                end[occurrence.trajectory] = part(occurrence)
+def _end(run: Run, name: str) -> np.ndarray:
+    end = np.array(run[name][-1], dtype=float)
+    if (ends := at_events(run)) is not None:
+        end[ends.places] = ends.run[name]
     return end
 
 
-def _end(run: Run, name: str) -> np.ndarray:
-    for names, attribute in ((run.q_names, "q"), (run.v_names, "v")):
-        if name in names:
-            k = names.index(name)
-            return _at_end(run, getattr(run, attribute)[..., k], lambda o, a=attribute, k=k: getattr(o, a)[k])
-    return _at_end(run, np.asarray(run[name]), None)
+def _records(run: Run, name: str) -> np.ndarray:
+    """Values (n, *batch, ...), with one more record for trajectories that ended at an event between two."""
+    values = np.asarray(run[name], dtype=float)
+    if (ends := at_events(run)) is None:
+        return values
+    last = np.full(values.shape[1:], np.nan)
+    last[ends.places] = ends.run[name]
+    last[tuple(place[np.isin(ends.run.t, run.t)] for place in ends.places)] = np.nan  # there is such a record
+    return np.concatenate([values, last[None]])
 
 
 def _over_time(function: Callable[..., np.ndarray], before: Callable[[np.ndarray], np.ndarray] = np.asarray) -> Any:
     def reduce(run: Run, name: str) -> np.ndarray:
-        values = before(np.asarray(run[name], dtype=float))
+        values = before(_records(run, name))
         empty = ~np.isfinite(values).any(axis=0)
         with np.errstate(invalid="ignore"):
             return np.where(empty, np.nan, function(np.where(empty, 0.0, values), axis=0))
@@ -119,15 +120,13 @@ def final(run: Run) -> dict[str, Measured]:
     >>> final(run)["q"].values.shape
     (5, 1)
     """
-    return {
-        name: Measured(
-            _at_end(run, getattr(run, name), lambda o, n=name: getattr(o, n)),
-            "",
-            (axis,),
-            {axis: getattr(run, f"{name}_names")},
-        )
-        for name, axis in (("q", "coordinate"), ("v", "velocity"))
-    }
+    ends, found = at_events(run), {}
+    for name, axis in (("q", "coordinate"), ("v", "velocity")):
+        values = np.array(getattr(run, name)[-1], dtype=float)
+        if ends is not None:
+            values[ends.places] = getattr(ends.run, name)
+        found[name] = Measured(values, "", (axis,), {axis: getattr(run, f"{name}_names")})
+    return found
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ def _checked(name: str, value: Measured, count: int) -> Measured:
 
 
 def as_measures(measure: Any) -> Measures:
-    """From what a user gives: None, a function of a run, a name, names, or a mapping from names to functions."""
+    """From what a user gives: None, a function of a run, a name or :func:`take`, several of them, or a mapping from names to functions."""
     if measure is None:
         return Measures({"": final})
     if isinstance(measure, Measures):
@@ -206,10 +205,13 @@ def as_measures(measure: Any) -> Measures:
         if bad:
             raise SweepError(f"the measure {bad[0]!r} must be a function of a run or a name, got {measure[bad[0]]!r}.")
         return Measures({n: take(part) if isinstance(part, str) else part for n, part in measure.items()})
+    if isinstance(measure, Take):
+        return as_measures([measure])
     if callable(measure):
         return Measures({"": measure})
-    if isinstance(measure, Sequence) and all(isinstance(name, str) for name in measure):
-        return Measures({name: take(name) for name in measure})
+    if isinstance(measure, Sequence) and all(isinstance(part, str | Take) for part in measure):
+        parts = [take(part) if isinstance(part, str) else part for part in measure]
+        return Measures({part.of if part.how == "end" else f"{part.of}_{part.how}": part for part in parts})
     raise SweepError(
         f"measure must be a function of a run, names, or a mapping from names to functions, got {measure!r}."
     )
@@ -241,12 +243,17 @@ def endings(run: Run) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     usual = next((o for o in flat if not o.trajectory), flat[0])  # those that went as far as the run share one outcome
     codes, times = np.full(len(flat), _CODES[usual.ending], dtype=np.int8), np.full(len(flat), usual.time, dtype=float)
     causes: dict[int, str] = {}
+    events = {o.trajectory: o.name for o in reversed(run.events) if o.terminal}
+
+    def cause(o: Any) -> str:
+        return events.get(o.trajectory, "") if o.ending in AT_EVENTS else o.alone.message
+
     for k in [k for k, o in enumerate(flat) if o is not usual]:
         codes[k], times[k] = _CODES[flat[k].ending], flat[k].time
         if flat[k].ending is not Ending.finished:
-            causes[k] = flat[k].message
+            causes[k] = cause(flat[k])
     if usual.ending is not Ending.finished:
-        causes |= {k: usual.message for k, o in enumerate(flat) if o is usual}
+        causes |= {k: cause(usual) for k, o in enumerate(flat) if o is usual}
     return codes, times, causes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate import PreparedRun, Run, prepare
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
+from heavytop.simulate.recording import recorded_steps
 from heavytop.sweep.cases import (
     LEAST,
     MANY,
@@ -28,7 +29,9 @@ from heavytop.sweep.cases import (
     names_of,
     places,
     reason,
+    taken,
 )
+from heavytop.sweep.event_ends import first_of
 from heavytop.sweep.grid import TIME
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
 
@@ -43,6 +46,7 @@ STRUCTURE = (
     "events",
     "start_time",
     "record_every",
+    "balance",
 )
 """Options of a simulation whose values cannot differ within a batch; they may be functions of variables of the sweep."""
 BATCHED = ("start", "inputs", "parameters")
@@ -75,21 +79,25 @@ class ModelCases(Cases):
             raise unknown_name("option of a sweep over a model", unknown[0], (*STRUCTURE, *BATCHED, "threads"))
         self.subject, self.options, self.measures, self.trajectories = subject, dict(options), measures, trajectories
         self.names: tuple[str, ...] = ()
+        self.left: tuple[str, ...] = ()
 
     def check(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         used = {n for n in STRUCTURE if n in names}
-        for value in (self.subject, *self.options.values()):
-            if is_function(value) and not (value is self.options.get("inputs") and _of_time(value)):
-                used |= set(names_of(value))
+        for option, value in (("model", self.subject), *self.options.items()):
+            if is_function(value) and option != "events" and not (option == "inputs" and _of_time(value)):
+                used |= {*names_of(value), *taken(value, names)}
         for name in ("until", "step"):
             if name not in self.options and name not in names:
                 raise SweepError(f"a sweep over a model needs {name}=, as simulate does.")
         known = () if is_function(self.subject) else self._own_names(as_dynamics(self.subject))
-        for name in names:
-            if name not in used and name not in known:
-                if is_function(self.subject):
-                    continue  # whether the model has such a parameter is seen when it is made
+        self.left = tuple(name for name in names if name not in used and name not in known)
+        if not is_function(self.subject):  # otherwise whether the model has such a name is seen when it is made
+            self._check_left(known, used)
+
+    def _check_left(self, known: Sequence[str], used: Iterable[str] = ()) -> None:
+        for name in self.left:
+            if name not in known:
                 raise unknown_name(
                     "variable of the sweep: no parameter, start coordinate or option has this name",
                     name,
@@ -104,8 +112,8 @@ class ModelCases(Cases):
     def apart(self) -> tuple[str, ...]:
         found = [n for n in self.names if n in STRUCTURE]
         for name, value in (("model", self.subject), *self.options.items()):
-            if is_function(value) and name not in BATCHED:
-                found += [n for n in names_of(value) if n in self.names]
+            if is_function(value) and name not in (*BATCHED, "events"):
+                found += taken(value, self.names)
         return tuple(dict.fromkeys(found))
 
     @property
@@ -160,9 +168,13 @@ class ModelCases(Cases):
             plan |= {name: chosen[name] for name in STRUCTURE if name in chosen}
             plan = {n: call(v, chosen) if is_function(v) and n != "events" else v for n, v in plan.items()}
             reference = plan.pop("reference", None)
-            if reference is not None:
+            if hasattr(plan.get("control"), "with_reference") and reference is not None:
                 plan["control"] = plan["control"].with_reference(reference)
+            elif reference is not None:  # the simulation tells what is wrong
+                plan["reference"] = reference
             plan["model"] = call(self.subject, chosen) if is_function(self.subject) else self.subject
+            if is_function(self.subject):
+                self._check_left(self._own_names(as_dynamics(plan["model"])))
             while len(known) > 256:
                 del known[next(iter(known))]
             known[key] = plan
@@ -231,9 +243,7 @@ class ModelCases(Cases):
         measured = self.measures(run, max(count, 2))
         codes, times, causes = endings(run)
         if self.trajectories:
-            for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
-                labels = {axis: getattr(run, f"{name}_names"), TIME: run.t}
-                measured[f"{name}_t"] = Measured(np.moveaxis(getattr(run, name), 0, 1), "", (TIME, axis), labels)
+            measured |= _trajectories(run)
         if count == 1:
             measured = {n: Measured(m.values[:1], m.unit, m.dims, m.labels) for n, m in measured.items()}
             codes, times, causes = codes[:1], times[:1], {k: t for k, t in causes.items() if k == 0}
@@ -293,7 +303,6 @@ def _prepared(plan: Mapping[str, Any], every: int, inputs: Any) -> PreparedRun:
     return prepare(
         plan["model"],
         record_every=every,
-        balance=False,
         progress=False,
         **options,
         **({} if inputs is None else {"inputs": inputs}),
@@ -310,26 +319,18 @@ def _tried(function: Callable[..., Any], *arguments: Any) -> Any:
         return error
 
 
-def first_of(run: Run) -> Run:
-    """The first trajectory of a batch as a run of its own; with the same bits, as it ran in the same code."""
-    from dataclasses import replace
-
-    outcome = run.outcomes.reshape(-1)[0]
-    kept = run.t <= outcome.time + 1e-12 * max(abs(outcome.time), 1.0)
-    alone = np.empty((), dtype=object)
-    alone[()] = outcome
-    return replace(
-        run,
-        t=run.t[kept],
-        q=run.q[kept, 0],
-        v=run.v[kept, 0],
-        u=run.u[kept, 0],
-        outcome=outcome,
-        outcomes=alone,
-        channels={name: values[kept, 0] for name, values in run.channels.items()},
-        events=tuple(replace(o, trajectory=()) for o in run.events if o.trajectory == (0,)),
-        parameters={name: np.asarray(value)[0] if np.ndim(value) else value for name, value in run.parameters.items()},
-    )
+def _trajectories(run: Run) -> dict[str, Measured]:
+    """All records, with NaN from the end of each trajectory to that of the study."""
+    made, found = run.settings, {}
+    steps = round((made.until - made.start_time) / made.step) if made.step else 0
+    times = made.start_time + made.step * recorded_steps(steps, made.record_every)
+    times[: len(run.t)] = run.t
+    for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
+        values = np.moveaxis(getattr(run, name), 0, 1)
+        values = np.pad(values, ((0, 0), (0, len(times) - len(run.t)), (0, 0)), constant_values=np.nan)
+        labels = {axis: getattr(run, f"{name}_names"), TIME: times}
+        found[f"{name}_t"] = Measured(values, "", (TIME, axis), labels)
+    return found
 
 
 def unit_of(dynamics: Dynamics, name: str) -> str:
@@ -427,7 +428,10 @@ def _likeness(plan: Mapping[str, Any], apart: Sequence[str]) -> Any:
     """A key that is equal for plans whose native code is the same."""
     if not apart:
         return ()
-    rest = tuple((name, _text(value)) for name, value in sorted(plan.items()) if name not in ("model", "control"))
+    rest = tuple(
+        (name, _text(value)) for name, value in sorted(plan.items()) if name not in ("model", "control", "flown")
+    )
+    rest += tuple(map(id, plan.get("flown", ())))
     dynamics = as_dynamics(plan["model"])
     model = dynamics.fingerprint or id(dynamics)
     control = plan.get("control")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,9 @@ from heavytop.sweep.study import StoredVariable, Study
 
 if TYPE_CHECKING:
     import xarray
+
+
+_NUMBERS = re.compile(r"(?<![\w.])[-+]?\d+(\.\d*)?(e[-+]?\d+)?\b")
 
 
 class Result(Shown):
@@ -83,10 +87,16 @@ class Result(Shown):
         return {("open" if c < 0 else OUTCOMES[c]): found[c] for c in sorted(found)}
 
     def causes(self) -> dict[str, int]:
-        """Why points failed or ended early, and how many did for that reason."""
+        """Why points failed or ended early, and how many did for that reason: the event at which they ended, or what was told.
+
+        Reasons that differ in their numbers only, times for instance, count as one, told with the numbers of the first of them.
+        """
         found: Counter[str] = Counter()
+        first: dict[str, str] = {}
         for _, (values,) in boxes(self, "cause"):
-            found.update(str(text) for text in values.reshape(-1).tolist() if text)
+            texts = Counter(str(text) for text in values.reshape(-1).tolist() if text)
+            for text, count in texts.items():
+                found[first.setdefault(_NUMBERS.sub("#", text), text)] += count
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def place(self, **chosen: Any) -> tuple[int, ...]:

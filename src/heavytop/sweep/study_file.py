@@ -23,17 +23,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heavytop import library
-from heavytop._toml_lines import key_lines, line_of
+from heavytop._toml_lines import TomlText, read_text
 from heavytop.copters import catalogue
 from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.sweep.api import make_study
@@ -45,6 +43,7 @@ from heavytop.sweep.study import Study
 
 TOP = ("vehicle", "system", "draws", "seed", "chunk", "options", "over", "measure", "title")
 SYSTEM_OPTIONS = ("until", "step", "integrator", "parameters", "start", "record_every", "hold")
+FLIGHT_OPTIONS = tuple(name for name in SETTINGS if name != "seed")
 LONGEST = 10**8
 """Values of one range."""
 RANDOM = {"normal": normal, "uniform": uniform}
@@ -66,19 +65,7 @@ class StudyFile:
             raise self._located(str(error)) from None
 
 
-class _Reader:
-    def __init__(self, text: str, name: str) -> None:
-        self.name, self.lines = name, key_lines(text)
-        try:
-            self.content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise FileFormatError(f"{name}: not TOML: {error}.") from None
-
-    def wrong(self, path: tuple[str, ...], message: str) -> FileFormatError:
-        line = line_of(self.lines, path)
-        where = f"{self.name}, line {line}" if line else self.name
-        return FileFormatError(f"{where}: {message}")
-
+class _Reader(TomlText):
     def located(self, message: str) -> FileFormatError:
         """The error of a message, at the line of the key or text that it names first."""
         places: dict[tuple[str, ...], int] = {}
@@ -89,14 +76,6 @@ class _Reader:
                 if any(at >= 0 for at in found):
                     places[section, key] = min(at for at in found if at >= 0)
         return self.wrong(min(places, key=lambda path: places[path]) if places else (), message)
-
-    def known(self, table: Mapping[str, Any], path: tuple[str, ...], names: Any) -> None:
-        """Raise an error for a key that means nothing."""
-        for key in table:
-            if key not in names:
-                near = get_close_matches(key, list(names), n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
-                raise self.wrong((*path, key), f"unknown key {key!r}.{hint} Known: {', '.join(names)}.")
 
     def table(self, name: str) -> dict[str, Any]:
         value = self.content.get(name, {})
@@ -179,14 +158,16 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
     """
     reader = _Reader(text, name)
     content = reader.content
-    reader.known(content, (), TOP)
+    reader.check_keys(content, TOP)
     if ("vehicle" in content) == ("system" in content):
         raise reader.wrong((), "a study needs either vehicle = NAME or system = NAME.")
     kind = "vehicle" if "vehicle" in content else "system"
     if not isinstance(content[kind], str):
         raise reader.wrong((kind,), f"{kind} must be a name, got {content[kind]!r}.")
     options = dict(reader.table("options"))
-    reader.known(options, ("options",), SETTINGS if kind == "vehicle" else SYSTEM_OPTIONS)
+    if "seed" in options:
+        raise reader.wrong(("options", "seed"), "the seed stands at the top of a study, before [options]: seed = 3.")
+    reader.check_keys(options, FLIGHT_OPTIONS if kind == "vehicle" else SYSTEM_OPTIONS, ("options",))
     over = {n: reader.over(n, value) for n, value in reader.table("over").items()}
     measure = {n: reader.measure(n, value) for n, value in reader.table("measure").items()} or None
     draws, seed, own = reader.number("draws", 1), reader.number("seed", 0), reader.number("chunk", 1)
@@ -216,11 +197,7 @@ def load_study(path: str | Path, chunk: int | None = None) -> StudyFile:
     Traceback (most recent call last):
     heavytop.errors.FileFormatError: cannot read the study 'missing.toml'...
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"cannot read the study {str(path)!r}: {error}.") from None
-    return read_study(text, str(path), chunk)
+    return read_study(read_text(path, "study"), str(path), chunk)
 
 
 def listed() -> dict[str, tuple[str, ...]]:

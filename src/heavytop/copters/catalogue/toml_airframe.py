@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._toml_lines import Path, key_lines, line_of
+from heavytop._toml_lines import Path, TomlText
 from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.limbs import Limb, check_limbs
 from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import FileFormatError, HeavytopError
+from heavytop.errors import HeavytopError
 from heavytop.system.joints import Prismatic, Revolute
 
 
@@ -128,16 +127,8 @@ SENSOR = {
 }
 
 
-class _Checker:
+class _Checker(TomlText):
     """Checks tables of one file against fields."""
-
-    def __init__(self, text: str, name: str) -> None:
-        self.name, self.lines = name, key_lines(text)
-
-    def fail(self, path: Path, message: str) -> FileFormatError:
-        line = line_of(self.lines, path)
-        where = f"{self.name}, line {line}" if line is not None else self.name
-        return FileFormatError(f"{where}: {message}")
 
     def table(self, given: Mapping[str, Any], fields: Mapping[str, Field], path: Path = ()) -> dict[str, Any]:
         """Values of all fields; unknown, missing and wrong keys are errors."""
@@ -145,16 +136,16 @@ class _Checker:
             if key not in fields:
                 near = get_close_matches(key, fields, n=1)
                 hint = f" Did you mean {near[0]!r}?" if near else f" Known here: {', '.join(fields)}."
-                raise self.fail((*path, key), f"unknown key {key!r}.{hint}")
+                raise self.wrong((*path, key), f"unknown key {key!r}.{hint}")
         result = {}
         for key, field in fields.items():
             if key not in given:
                 if field.required:
-                    raise self.fail(path, f"{_spoken(path)} needs the key {key!r}: {field.words}.")
+                    raise self.wrong(path, f"{_spoken(path)} needs the key {key!r}: {field.words}.")
                 result[key] = field.default
                 continue
             if not field.test(given[key]):
-                raise self.fail((*path, key), f"{key!r} must be {field.words}, got {given[key]!r}.")
+                raise self.wrong((*path, key), f"{key!r} must be {field.words}, got {given[key]!r}.")
             result[key] = given[key]
         return result
 
@@ -180,12 +171,8 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
     Traceback (most recent call last):
     heavytop.errors.FileFormatError: airframe.toml, line 2: unknown key 'mas'. Did you mean 'mass'?
     """
-    try:
-        given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileFormatError(f"{name} is not TOML: {error}.") from None
     checker = _Checker(text, name)
-    top = checker.table(given, TOP)
+    top = checker.table(checker.content, TOP)
     common = checker.table(top["rotors"], ROTORS, ("rotors",))
     propulsion = Propulsion(
         thrust_coefficient=common["thrust_coefficient"],
@@ -217,7 +204,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
             limbs=limbs,
         )
     except HeavytopError as error:
-        raise checker.fail(("moment",), str(error)) from None
+        raise checker.wrong(("moment",), str(error)) from None
     return vehicle
 
 
@@ -233,7 +220,7 @@ def _limbs(checker: _Checker, given: list[Mapping[str, Any]]) -> list[Limb]:
         try:
             found = list(check_limbs([*found, Limb(v["name"], v["mass"], joint=joint, path=path, **kept)]))
         except HeavytopError as error:
-            raise checker.fail(("limb", k, "name" if v["parent"] in known else "parent"), str(error)) from None
+            raise checker.wrong(("limb", k, "name" if v["parent"] in known else "parent"), str(error)) from None
     return found
 
 
@@ -247,7 +234,7 @@ def _sensors(checker: _Checker, given: Mapping[str, Any]) -> Sensors:
     for name, entry in checker.table(given, SENSORS, ("sensors",)).items():
         if entry is False:
             if name not in ("accelerometer", "rotor_speeds"):
-                raise checker.fail(("sensors", name), f"{name!r} must be measured: a law needs the whole state.")
+                raise checker.wrong(("sensors", name), f"{name!r} must be measured: a law needs the whole state.")
             found[name] = None
         else:
             found[name] = Sensor(**checker.table(entry, SENSOR, ("sensors", name)))

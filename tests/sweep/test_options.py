@@ -1,0 +1,149 @@
+"""Names and options of a sweep have an effect or are refused."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop import copters
+from heavytop.errors import FileFormatError, SweepError, UnknownNameError
+from heavytop.sweep import flights
+from heavytop.sweep.study_file import read_study
+
+
+def cart(mass: float = 1.0) -> ht.Model:
+    system = ht.System(gravity=(0, 0, 0), name="cart")
+    drag = system.parameter("drag", 0.0)
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(mass))
+    system.force(lambda q, v: -drag * v)
+    system.input("motor", ht.JointForce("cart"))
+    return system.derive()
+
+
+MODEL = cart()
+TIMES = {"until": 0.5, "step": 0.1}
+
+
+def test_what_a_function_makes_must_have_the_names() -> None:
+    with pytest.raises(SweepError, match="'drga'.*Did you mean 'drag'"):
+        ht.sweep(cart, {"mass": [1.0, 2.0], "drga": [0.0, 1.0]}, start=([0.0], [1.0]), **TIMES)
+    result = ht.sweep(cart, {"mass": [1.0, 2.0], "drag": [0.0, 1.0]}, start=([0.0], [1.0]), **TIMES)
+    assert len(np.unique(result.q.values)) == 3
+    taken = ht.sweep(lambda **values: cart(values["mass"]), {"mass": [1.0, 2.0]}, inputs=[1.0], **TIMES)
+    assert np.allclose(taken.q.values.ravel(), [0.125, 0.0625])
+
+
+def test_arguments_of_events_are_no_variables() -> None:
+    for name in ("t", "q", "v"):
+        with pytest.raises(UnknownNameError, match=f"'{name}'"):
+            ht.sweep(MODEL, {name: [1.0, 2.0]}, events=lambda t, q, v: q[0] - 5, **TIMES)
+
+
+def test_a_reference_needs_a_law() -> None:
+    with pytest.raises(SweepError, match="reference= needs a law in control= that follows it"):
+        ht.sweep(MODEL, {"drag": [0.0]}, reference=[0.0], **TIMES)
+
+
+def test_a_take_alone_is_a_measure() -> None:
+    options: dict[str, Any] = {"inputs": lambda drag: 1.0 + drag[:, None], **TIMES}
+    result = ht.sweep(MODEL, {"drag": [1.0, 2.0]}, measure=ht.sweep.take("motor", "max"), **options)
+    assert result.motor_max.values.tolist() == [2.0, 3.0]
+    result = ht.sweep(MODEL, {"drag": [1.0, 2.0]}, measure=[ht.sweep.take("motor"), "cart.x"], **options)
+    assert list(result.data.data_vars)[:2] == ["motor", "cart.x"]
+
+
+def leaking() -> copters.Vehicle:
+    """A quadcopter that a force pushes of which its law knows nothing."""
+    plain = copters.quadcopter()
+
+    def describe() -> ht.System:
+        system = plain.describe()
+        push = system.parameter("push", 0.0)
+        system.force(lambda q, v: ht.vector(push + 0 * v[0], *(0 * v[k] for k in range(1, 6))))
+        return system
+
+    system = describe()
+    return replace(plain, system=system, model=system.derive(), describe=describe)
+
+
+def test_parameters_of_a_vehicle_reach_its_plant() -> None:
+    vehicle = leaking()
+    hover = copters.maneuvers.make("hover", vehicle)
+    result = ht.sweep(vehicle, {"push": [0.0, 5.0]}, maneuver=hover, until=0.5, measure={"x": "hull.x"})
+    for k, push in enumerate((0.0, 5.0)):
+        law = vehicle.law().with_reference(hover)
+        run = ht.simulate(vehicle.model, hover.start, 0.5, 2e-3, control=law, parameters={"push": push})
+        assert np.isclose(result.x.values[k], run["hull.x"][-1], rtol=0, atol=1e-12)
+    assert result.x.values[1] > 1e-3
+    assert result.rerun(push=5.0).run["hull.x"][-1] == result.x.values[1]
+
+
+def test_the_seed_is_that_of_the_noise_too() -> None:
+    quad = copters.quadcopter()
+    hover = copters.maneuvers.make("hover", quad)
+    options: dict[str, Any] = {"maneuver": hover, "until": 0.1, "noise": 1.0}
+    varied = ht.sweep(quad, {"seed": [0, 7]}, **options).position_error.values
+    given = [ht.sweep(quad, {"wind": [0.0]}, seed=seed, **options).position_error.values[0] for seed in (0, 7)]
+    assert given == varied.tolist()
+    assert given[0] != given[1]
+
+
+def test_seeds_of_flights_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    quad = copters.quadcopter()
+    calls: list[int] = []
+    runner = flights.FlightCases._runner
+
+    def counted(self: Any, plan: Any, values: Any, count: int, every: int) -> Any:
+        calls.append(count)
+        return runner(self, plan, values, count, every)
+
+    monkeypatch.setattr(flights.FlightCases, "_runner", counted)
+    for delay in (0.0, 0.01):
+        study = ht.sweep.make_study(
+            quad, {"seed": range(8)}, maneuver="hover", noise=1.0, delay=delay, until=0.1, chunk=8
+        )
+        assert study.layout
+        calls.clear()
+        result = ht.sweep.run_study(study)
+        assert calls == [8]
+        alone = [copters.fly(quad, "hover", noise=1.0, delay=delay, seed=s, until=0.1, step=2e-3) for s in (0, 5)]
+        errors = [flight.position_error[-1] for flight in alone]
+        assert np.allclose(result.position_error.values[[0, 5]], errors, rtol=0, atol=1e-12)
+
+
+def test_options_of_flights_are_those_of_fly_but_for_what_the_page_says() -> None:
+    parameters = inspect.signature(copters.fly).parameters
+    assert set(parameters) - set(flights.SETTINGS) == {"vehicle", "start", "tell"}
+    assert set(flights.SETTINGS) - set(parameters) == {"lag", "record_every", "integrator"}
+    others = {n for n in parameters if n in flights.SETTINGS and flights.SETTINGS[n] != parameters[n].default}
+    assert others == {"maneuver", "step"}
+
+
+@pytest.mark.parametrize("given", [{"law": "robust"}, {"over": {"law": ["energy", "robust"]}}])
+def test_the_robust_controller_is_flown_point_by_point(given: dict[str, Any]) -> None:
+    with pytest.raises(SweepError, match=r"'robust'.*function of one point"):
+        ht.sweep(copters.quadcopter(), **{"over": {"wind": [0.0]}, "maneuver": "hover", "until": 0.1, **given})
+
+
+def test_threads_of_flights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    quad = copters.quadcopter()
+    with pytest.raises(SweepError, match="threads must be"):
+        ht.sweep(quad, {"tilt": [0.0]}, maneuver="hover", until=0.1, threads=-3)
+    seen: list[Any] = []
+    from heavytop.simulate import prepared
+
+    problem = prepared.RunProblem
+    monkeypatch.setattr(prepared, "RunProblem", lambda *given: (seen.append(given[-2]), problem(*given))[1])
+    ht.sweep(quad, {"tilt": [0.0]}, maneuver="hover", until=0.1, threads=2)
+    assert set(seen) == {2}
+
+
+def test_the_seed_of_a_study_file_stands_at_the_top() -> None:
+    text = 'vehicle = "quadcopter"\n[options]\nmaneuver = "hover"\nseed = 3\n[over]\nwind = [1.0]\n'
+    with pytest.raises(FileFormatError, match=r"study.toml, line 4: .*seed.*top"):
+        read_study(text)
