@@ -178,6 +178,7 @@ class Plan(Unchanging, Shown):
             duration=self.duration,
             breaks=tuple(self.times[1:-1]),
             start_time=self.problem.start_time,
+            parameters={name: value for name, value in self._parameters().items() if name != TIME},
         )
 
     def _motion(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
