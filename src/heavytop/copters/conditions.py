@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.control.base import TOLERANCE
 from heavytop.control.disturbances import Windy, add_wind
 from heavytop.control.measurements import Delayed, Noisy
 from heavytop.control.wind import Breeze
@@ -90,12 +91,26 @@ class Conditions:
             controller = Noisy(controller, model, *self.deviations(model.nv), seed=self.seed + 1)
         if not self.delay:
             return controller
-        samples = round(self.delay / step)
-        if not samples:
-            raise ModelError(
-                f"a delay of {self.delay:g} s is less than half a sample of {step:g} s: sample more often."
+        return Delayed(controller, self.samples_late(step), start)
+
+    def samples_late(self, period: float) -> int:
+        """The delay in samples.
+
+        Raises
+        ------
+        ModelError
+            It is not a whole number of samples, within the hundredth by which a simulation may shorten a period.
+        """
+        samples = round(self.delay / period)
+        if abs(self.delay - samples * period) > TOLERANCE * self.delay:
+            near = " or ".join(
+                f"{k * period:g} s" for k in sorted({int(self.delay / period), int(self.delay / period) + 1})
             )
-        return Delayed(controller, samples, start)
+            raise ModelError(
+                f"a delay of {self.delay:g} s is {self.delay / period:.4g} samples of {period:g} s, but measurements are passed on at samples: "
+                f"fly with a delay of {near}, or with another step."
+            )
+        return samples
 
     def blown(self, controller: Controller) -> Controller:
         """The controller in a plant that feels wind."""
