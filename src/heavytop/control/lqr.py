@@ -190,7 +190,7 @@ class LinearQuadratic(BaseController):
 def lqr(
     model: Model,
     reference: Reference | Array,
-    weights: Weights | None = None,
+    cost: Weights | None = None,
     *,
     inputs: Callable[[np.ndarray], np.ndarray] | None = None,
     limits: Any = None,
@@ -205,7 +205,7 @@ def lqr(
     model : of the plant.
     reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
         can hold.
-    weights : of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
+    cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
     final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
     inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
     limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or those of joints (``system.limits``, whose efforts count);
@@ -222,11 +222,12 @@ def lqr(
     >>> bool(abs(run.q[-1]).max() < 1e-2)
     True
     """
-    weights = weights or Weights()
+    if cost is not None and not isinstance(cost, Weights):
+        raise ControlError(f"cost takes Weights(places=, speeds=, inputs=), got {cost!r}.")
     if not isinstance(reference, Reference):
         reference = Reference.set_point(model, reference)
     reference = reference.with_parameters(parameters, model)
-    Q, R = weights.vectors(model)
+    Q, R = (cost or Weights()).vectors(model)
     constant, period = reference.is_constant, reference.period if reference.duration is None else None
     if not constant and period is None and reference.duration is None:
         raise ControlError(
