@@ -26,7 +26,7 @@ class Sensor:
     Parameters
     ----------
     noise : standard deviation of each sample. bias : standard deviation of what is constant during a flight. Units of what it measures.
-    delay : age of what it tells, s; one number, or one per member of a batch.
+    delay : age of what it tells, s; one number, or one per member of a batch. Taken to the nearest sample.
 
     Examples
     --------
