@@ -120,6 +120,12 @@ def test_another_reference(cart: ht.Model) -> None:
         (lambda c, a: control.export_controller(a, "nowhere", 0.01), ControlError, "export_c"),
         (lambda c, a: a(0.0, [0.0, 0.0, 0.0], [0.0, 0.0]), ShapeError, "predictive control"),
         (lambda c, a: a(0.0, np.zeros((3, 2)), np.zeros((3, 2))), ControlError, "batch axis"),
+        (lambda c, a: a(np.nan, [0.0, 0.0], [0.0, 0.0]), ControlError, "finite time"),
+        (lambda c, a: a(0.0, [0.0, 0.0], ["a", "b"]), HeavytopError, "numbers"),
+        (lambda c, a: a.with_reference([0.0, 0.0, 0.0]), ShapeError, "set point"),
+        (lambda c, a: control.lqr(c, [0.0, 0.0], "heavy"), ControlError, "Weights"),
+        (lambda c, a: control.lqr(c, [0.0, 0.0]).region([-1.0]), ControlError, "positive"),
+        (lambda c, a: control.lqr(c, [0.0, 0.0]).region([1.0], samples=0), ControlError, "samples"),
     ],
 )
 def test_what_it_cannot_do_is_told(cart: ht.Model, act, error, message: str) -> None:
@@ -253,7 +259,7 @@ def test_copies_have_a_memory_of_their_own(quad: ht.Model, start) -> None:
     """A copy and a pickle go on where the controller was; what one does next does not move the others."""
     ahead = ahead_of(quad)
     ahead(0.0, *start)
-    twins = [copy.deepcopy(ahead), pickle.loads(pickle.dumps(ahead))]
+    twins = [copy.deepcopy(ahead), copy.copy(ahead), pickle.loads(pickle.dumps(ahead))]
     expected = ahead(0.05, *start)
     later = ahead(0.1, *start)
     for twin in twins:
@@ -300,3 +306,22 @@ def test_a_motion_that_ends_is_held(cart: ht.Model) -> None:
     assert run.q[-1, 0] == pytest.approx(0.5, abs=1e-3)
     with pytest.raises(ControlError, match="Make both for one model"):
         control.mpc(ht.library.quadcopter().derive(), plan.reference)
+
+
+def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
+    """Controllers that look alike to native code are not mixed up: each point has the goal of its own."""
+
+    def towards(goal: float) -> control.Predictive:
+        return control.mpc(cart, [goal, 0.0], limits=(-20, 20), horizon=20)
+
+    options = {"until": 2.0, "step": 0.05}
+    found = ht.sweep(
+        cart, over={"goal": [0.3, 0.6], "x.x": [0.0, 0.1]}, control=towards, trajectories=True, chunk=4, **options
+    )
+    for k, goal in enumerate((0.3, 0.6)):
+        for j, x in enumerate((0.0, 0.1)):
+            alone = ht.simulate(cart, ([x, 0.0], [0.0, 0.0]), control=towards(goal), **options)
+            np.testing.assert_allclose(found.data.q_t.values[k, j, :, 0], alone.q[:, 0], atol=1e-9)
+            assert alone.q[-1, 0] == pytest.approx(goal, abs=0.2)
+    same = ht.sweep(cart, over={"x.x": [0.0, 0.1]}, control=towards(0.6), trajectories=True, **options)
+    np.testing.assert_allclose(same.data.q_t.values, found.data.q_t.values[1], atol=1e-9)

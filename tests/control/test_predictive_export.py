@@ -54,13 +54,15 @@ def test_the_c_program_answers_as_the_controller_does(quad: ht.Model, tmp_path: 
     assert 0.1 < limited < 1.0
     source = tmp_path / "predictive_mpc.c"
     text = source.read_text()
-    source.write_text(text.replace("if (side[i] * slope > 0.0)", "if (side[i] * slope > 1.0)"))
+    source.write_text(text.replace("side[i] * slope_at(w, i) > 0.0", "side[i] * slope_at(w, i) > 1.0"))
     assert "Error" in made(tmp_path)  # a bound that is let go too late is seen
 
 
 @needs_compiler
-def test_along_a_motion(tmp_path: Path) -> None:
-    """The reference comes from outside, sample by sample."""
+@pytest.mark.parametrize("rounds", [0, 8])
+def test_along_a_motion(tmp_path: Path, monkeypatch, rounds: int) -> None:
+    """The reference comes from outside, sample by sample; also if bounds are only exchanged one by one."""
+    monkeypatch.setattr(mpc_export, "BLOCK_ROUNDS", rounds)
     cart = ht.library.cart_pole().derive()
     plan = ht.plan(cart, [0, 0], [0.5, 0], 1.5, limits=(-20, 20), steps=20, tolerance=1e-4)
     control.mpc(cart, plan.reference, limits=(-8, 8), horizon=15, iterations=2).export_c(tmp_path, name="cart")

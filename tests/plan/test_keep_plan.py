@@ -54,6 +54,11 @@ def test_a_saved_plan_is_the_same_plan(plan: Plan, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.inputs(t), plan.inputs(t))
 
 
+def test_times_that_are_no_numbers_are_told(plan: Plan) -> None:
+    with pytest.raises(PlanError, match="finite times"):
+        plan.inputs([0.0, np.nan])
+
+
 def test_other_files_are_told_apart(tmp_path: Path) -> None:
     save_recipe(ht.library.pendulum(), tmp_path / "pendulum.recipe")
     with pytest.raises(PlanError, match="holds a System, no Plan"):

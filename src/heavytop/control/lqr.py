@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Numbers, concatenate, split, symbol
+from heavytop._arrays import Array, Numbers, concatenate, numbers, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import BaseController
 from heavytop.control.charts import chart, place
@@ -23,7 +23,7 @@ from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout, Shooting
 from heavytop.control.weights import Weights
 from heavytop.control.within import input_bounds
-from heavytop.errors import ControlError
+from heavytop.errors import ControlError, wrong_shape
 from heavytop.simulate import simulate
 from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.system.model import Model
@@ -157,6 +157,11 @@ class LinearQuadratic(BaseController):
         -------
         (m,) parts between 0 and 1.
         """
+        sizes = np.atleast_1d(numbers(sizes, "sizes of deviations"))
+        if sizes.ndim != 1 or not np.all((sizes > 0) & (sizes < np.inf)):
+            raise ControlError(f"sizes of deviations must be positive numbers (m,), got {sizes.tolist()}.")
+        if not isinstance(samples, int | np.integer) or samples < 1:
+            raise ControlError(f"samples must be 1, 2, ..., got {samples!r}.")
         model, rng = self.model, np.random.default_rng(seed)
         h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
         whole = 5.0 if self.period is None else self.period * np.ceil(5.0 / self.period)
@@ -168,7 +173,7 @@ class LinearQuadratic(BaseController):
         P = T.T @ self.cost_to_go[0] @ T
         root = T @ np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
         parts = []
-        for size in np.atleast_1d(np.asarray(sizes, dtype=float)):
+        for size in sizes:
             sphere = rng.standard_normal((samples, len(P)))
             x = size * np.matvec(root, sphere / np.linalg.norm(sphere, axis=1)[:, None])
             ne = model.coordinates.nv
@@ -261,7 +266,10 @@ def lqr(
         P = _periodic([A[k][own] @ T[k] for k in range(count)], B[:, own], [T[k].T @ Q @ T[k] for k in range(count)], R)
     else:
         final = _final(model, reference, end, end / count, Q, R, given) if final is None else final
-        P = T[-1].T @ np.asarray(final, dtype=float) @ T[-1]
+        final = np.asarray(final, dtype=float)
+        if final.shape != (T.shape[1],) * 2 or not np.all(np.isfinite(final)):
+            raise wrong_shape("the cost at the end", (T.shape[1],) * 2, final.shape, "Finite numbers.")
+        P = T[-1].T @ final @ T[-1]
     gains, costs = [], [minimal.whole(P)]
     for k in reversed(range(count)):
         P, K = riccati(P, A[k][own] @ T[k], B[k][own], T[k].T @ Q @ T[k], R)

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Numbers, symbol
+from heavytop._arrays import Array, Numbers, numbers, symbol
 from heavytop._likeness import Lasting
-from heavytop._travel import Portable
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import BaseController
 from heavytop.control.charts import is_turn
@@ -74,7 +74,7 @@ class Predictive(BaseController, Lasting):
         bounds: StateBounds | None,
         iterations: int,
     ) -> None:
-        self._settings = model, reference, horizon, step, weights, limits, bounds, iterations
+        self._settings: tuple[Any, ...] = model, reference, horizon, step, weights, limits, bounds, iterations
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
         self.iterations, self.rates = iterations, ChartRates.of(model)
         self._ahead = Prediction(self.rates, step, bounds, reference.parameters_of(model))
@@ -177,7 +177,8 @@ class Predictive(BaseController, Lasting):
         vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY})
         return made
 
-    __copy__ = Portable.__copy__
+    def __copy__(self) -> Predictive:
+        return deepcopy(self)  # two of one memory would spoil it
 
     def _final_cost(self, weights: Weights) -> np.ndarray:
         """P of the regulator where the reference ends or rests; without one ten times the weights."""
@@ -237,7 +238,9 @@ class Predictive(BaseController, Lasting):
     def __call__(self, t: float, q: Array, v: Array) -> np.ndarray:
         """The input (nu,) at the time t (s) in the state (q, v)."""
         clock = perf_counter()
-        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        if not isinstance(t, int | float | np.number) or not isfinite(t):
+            raise ControlError(f"predictive control needs a finite time in s, got {t!r}.")
+        q, v = numbers(q, "q (in predictive control)"), numbers(v, "v (in predictive control)")
         if q.shape != self._shapes[0] or v.shape != self._shapes[1]:
             raise self._wrong_state(q, v)
         q_R, v_R, u_R = self._wanted(float(t))

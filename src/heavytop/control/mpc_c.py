@@ -1,7 +1,8 @@
 """The text of the C99 program of a predictive controller around its exported functions: condensing, the quadratic program, the guards.
 
 Sizes are constants, all room is in two structures of the caller, loops are bounded. The quadratic program in the inputs is solved by block
-pivoting: all variables that contradict the guess of active bounds change sides at once, and one by one when that stops helping.
+pivoting: all variables that contradict the guess of active bounds change sides at once. That may cycle; after a few rounds the primal
+active-set method takes over, which changes one variable at a time and never comes back.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ typedef struct {
     double f[@L@_MOVES][@L@_NX], S[@L@_MOVES][@L@_NX][@L@_MOVES * @L@_NU];
     double G[@L@_NX][@L@_MOVES * @L@_NU], H[@L@_MOVES * @L@_NU][@L@_MOVES * @L@_NU];
     double C[@L@_MOVES * @L@_NU][@L@_MOVES * @L@_NU];
-    double g[@L@_MOVES * @L@_NU], x[@L@_MOVES * @L@_NU], low[@L@_MOVES * @L@_NU], high[@L@_MOVES * @L@_NU];
+    double g[@L@_MOVES * @L@_NU], x[@L@_MOVES * @L@_NU], y[@L@_MOVES * @L@_NU], low[@L@_MOVES * @L@_NU], high[@L@_MOVES * @L@_NU];
     double d[@L@_MOVES][@L@_NX], dx[@L@_NX];
 } @L@_room;
 
@@ -63,7 +64,7 @@ SOURCE = """\
 #include <string.h>
 
 enum { N = @L@_MOVES, NQ = @L@_NQ, NV = @L@_NV, NU = @L@_NU, NX = @L@_NX, NE = @NE@, SIZE = N * NU };
-enum { PATIENCE = @PATIENCE@, SETTLING = @SETTLING@, ROUNDS = @ROUNDS@, TRIES = @TRIES@ };
+enum { PATIENCE = @PATIENCE@, SETTLING = @SETTLING@, BLOCK_ROUNDS = @BLOCK_ROUNDS@, ROUNDS = @ROUNDS@ };
 
 @TABLES@
 
@@ -290,52 +291,95 @@ static int solve(@L@_room *w, const signed char *side)
     return 1;
 }
 
-/* The least x^T H x / 2 + g^T x within bounds; begins with the sides of the sample before. 0: not found. */
-static int minimize(@L@_room *w, signed char *side)
+static double slope_at(const @L@_room *w, int i)
 {
-    int round, i, j, wrong, fewest = SIZE + 1, tries = TRIES, last, to;
-    for (round = 0; round < ROUNDS; round++) {
-        int single;
+    double slope = w->g[i];
+    int j;
+    for (j = 0; j < SIZE; j++)
+        slope += w->H[i][j] * w->x[j];
+    return slope;
+}
+
+/* All variables that contradict the guess change sides at once: a few rounds where it settles, which is not sure. */
+static int settle(@L@_room *w, signed char *side)
+{
+    int round, i, wrong;
+    for (round = 0; round < BLOCK_ROUNDS; round++) {
         if (!solve(w, side))
             return 0;
         wrong = 0;
-        last = -1;
-        to = 0;
-        for (i = 0; i < SIZE; i++) { /* the diagonal of C is free now that x is known: where each variable belongs */
+        for (i = 0; i < SIZE; i++) {
             int wish = side[i];
-            if (!isfinite(w->x[i]))
-                return 0;
             if (side[i] == 0)
                 wish = w->x[i] > w->high[i] ? 1 : w->x[i] < w->low[i] ? -1 : 0;
-            else {
-                double slope = w->g[i];
-                for (j = 0; j < SIZE; j++)
-                    slope += w->H[i][j] * w->x[j];
-                if (side[i] * slope > 0.0)
-                    wish = 0;
-            }
-            w->C[i][i] = wish;
-            if (wish != side[i]) {
-                wrong++;
-                last = i;
-                to = wish;
-            }
+            else if (side[i] * slope_at(w, i) > 0.0)
+                wish = 0;
+            w->C[i][i] = wish; /* the diagonal of C is free now that x is known */
+            wrong += wish != side[i];
         }
         if (wrong == 0)
             return 1;
-        if (wrong < fewest) {
-            fewest = wrong;
-            tries = TRIES;
-        } else
-            tries--;
-        single = tries < 0;
-        if (single)
-            side[last] = (signed char)to;
-        else
-            for (i = 0; i < SIZE; i++)
-                side[i] = (signed char)w->C[i][i];
+        for (i = 0; i < SIZE; i++)
+            side[i] = (signed char)w->C[i][i];
     }
     return 0;
+}
+
+/* One variable at a time: towards the least value until a bound is met, which is held; there the one is let go that gains most. The value
+   falls from round to round, so no guess comes back. */
+static int descend(@L@_room *w, signed char *side)
+{
+    double least = 0.0; /* slopes that are rounding */
+    int round, i, k;
+    for (i = 0; i < SIZE; i++) {
+        if (1e-12 * fabs(w->g[i]) > least)
+            least = 1e-12 * fabs(w->g[i]);
+        w->x[i] = isfinite(w->x[i]) ? clip(w->x[i], w->low[i], w->high[i]) : clip(0.0, w->low[i], w->high[i]);
+        side[i] = (signed char)(w->x[i] >= w->high[i] ? 1 : w->x[i] <= w->low[i] ? -1 : 0);
+        w->y[i] = w->x[i];
+    }
+    for (round = 0; round < ROUNDS; round++) {
+        double part = 1.0, most = least;
+        if (!solve(w, side))
+            return 0;
+        k = -1;
+        for (i = 0; i < SIZE; i++) {
+            double d = w->x[i] - w->y[i], room = d > 0.0 ? w->high[i] - w->y[i] : w->low[i] - w->y[i];
+            if (!isfinite(d))
+                return 0;
+            if (side[i] == 0 && d != 0.0 && room / d < part) {
+                part = room / d;
+                k = i;
+            }
+        }
+        if (k >= 0) {
+            int to = w->x[k] > w->y[k] ? 1 : -1;
+            for (i = 0; i < SIZE; i++)
+                w->y[i] += part * (w->x[i] - w->y[i]);
+            w->y[k] = to > 0 ? w->high[k] : w->low[k];
+            side[k] = (signed char)to;
+            continue;
+        }
+        for (i = 0; i < SIZE; i++) {
+            double gain = side[i] ? side[i] * slope_at(w, i) : 0.0;
+            if (gain > most) {
+                most = gain;
+                k = i;
+            }
+        }
+        if (k < 0)
+            return 1;
+        for (i = 0; i < SIZE; i++)
+            w->y[i] = w->x[i];
+        side[k] = 0;
+    }
+    return 0;
+}
+
+/* The least x^T H x / 2 + g^T x within bounds; begins with the sides of the sample before. 0: not found. */
+static int minimize(@L@_room *w, signed char *side)
+{
+    return settle(w, side) || descend(w, side);
 }
 
 static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *v_R, const double *u_R)

@@ -23,8 +23,10 @@ START = 1.5
 """How far from the reference they begin, m or rad."""
 TOLERANCE = 1e-6
 """Of the inputs in the test, relative to one plus their largest."""
-ROUNDS, TRIES = 100, 5
-"""Changes of the active bounds at most; block exchanges without progress before single ones."""
+BLOCK_ROUNDS = 8
+"""Rounds in which all variables may change sides."""
+ROUNDS_EACH = 5
+"""Changes of single active bounds at most, for each variable."""
 
 
 def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predictive") -> list[Path]:
@@ -59,7 +61,8 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     values = {
         "MARK": MARK, "LABEL": label, "L": label, "GUARD": label.upper(), "N": ahead.horizon, "NQ": m.nq, "NV": m.nv, "NU": m.nu,
         "NX": ahead.rates.nx, "NE": ahead.rates.ne, "PATIENCE": guards.PATIENCE, "SETTLING": guards.SETTLING,
-        "ROUNDS": ROUNDS, "TRIES": TRIES, "SPEEDS": speeds, "SPEED": "moved[i]" if speeds == m.nv else "v_R[k * NV + i]",
+        "BLOCK_ROUNDS": BLOCK_ROUNDS, "ROUNDS": ROUNDS_EACH * ahead.horizon * m.nu,
+        "SPEEDS": speeds, "SPEED": "moved[i]" if speeds == m.nv else "v_R[k * NV + i]",
         "PREDICTION": f"{label}_prediction", "STRAIGHT": f"{label}_straight", "MOVE": f"{label}_move", "ITERATIONS": ahead.iterations,
         "COUNT": len(rows), "EACH": "0" if ahead._constant else "k", "TOLERANCE": TOLERANCE,
     }  # fmt: skip
@@ -175,9 +178,9 @@ def _readme(ahead: Predictive, label: str) -> str:
 
 `{label}_sample` in `{label}_mpc.h` is one sample of the predictive controller with {n} moves of {ahead.step:g} s: it linearises the
 expected motion, solves a quadratic program in {size} inputs and returns the first of them. No allocation, no global data:
-`{label}_memory` is what it remembers, `{label}_room` (about {room / 1000:.0f} kB) is room for one sample. At most {ROUNDS} factorisations of
-{size} x {size}; two to four as a rule. If there is no solution, the inputs planned before are used. The reference and the inputs it needs come
-from outside.
+`{label}_memory` is what it remembers, `{label}_room` (about {room / 1000:.0f} kB) is room for one sample. One to eight factorisations of
+{size} x {size} as a rule, a hundred where the active limits change much, at most {BLOCK_ROUNDS + ROUNDS_EACH * size}. If there is no solution, the
+inputs planned before are used. The reference and the inputs it needs come from outside.
 
 `make test` also runs {SAMPLES} samples of a motion from a random start and compares the inputs with those of the model's controller.
 """

@@ -24,6 +24,7 @@ from heavytop.copters.propulsion import Propulsion as Propulsion
 from heavytop.copters.remaining import Remaining as Remaining
 from heavytop.copters.remaining import remaining as remaining
 from heavytop.copters.robust import agile_law as agile_law
+from heavytop.copters.robust import agile_prototype as agile_prototype
 from heavytop.copters.robust import robust_controller as robust_controller
 from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.vehicle import Vehicle as Vehicle

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._arrays import numbers
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.charts import chart
 from heavytop.control.collocation import intervals
+from heavytop.control.lqr import LinearQuadratic, lqr
 from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
 from heavytop.control.shooting import NodeLayout
+from heavytop.control.weights import Weights
 from heavytop.errors import PlanError
 from heavytop.plan.problem import Problem
 from heavytop.plan.solvers import Solution
@@ -144,7 +147,9 @@ class Plan(Unchanging, Shown):
 
     def inputs(self, t: Any) -> np.ndarray:
         """Inputs (..., nu) at the times t (...); after the end those that hold the last configuration best."""
-        times = np.asarray(t, dtype=float)
+        times = numbers(t, "times of a plan")
+        if not np.all(np.isfinite(times)):
+            raise PlanError("the inputs of a plan are known at finite times only.")
         k, tau = self._interval(times.reshape(-1))
         u = self.u[k]
         if self.linear:
@@ -222,6 +227,40 @@ class Plan(Unchanging, Shown):
         k, tau = self._interval(t)
         part = tau[:, None]
         return whole[k] + part * self.u[k] + 0.5 * part**2 * ((ends - self.u[:-1]) / h)[k]
+
+    # --- follow -------------------------------------------------------------------------------------------------------------
+
+    def regulator(self, cost: Weights | None = None, limits: Any = None) -> LinearQuadratic:
+        """The linear-quadratic regulator along the plan, :func:`heavytop.control.lqr` with its reference and its inputs.
+
+        Parameters
+        ----------
+        cost : weights of deviations and inputs; None: inputs cost a tenth of what they cost in :class:`.Weights`, which leaves little to wrong masses.
+        limits : of the inputs of the plant, those from which a ``reserve`` was taken; None: those of the plan.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> task = ht.plan.problems.swing_up_cart_pole()
+        >>> plan = task.plan(tolerance=1e-4)
+        >>> run = ht.simulate(task.model, (plan.q[0] + 0.02, plan.v[0]), plan.duration, 1e-3, control=plan.regulator())
+        >>> bool(plan.distance(run)[-1] < 0.01)
+        True
+        """
+        bounds = self.problem.bounds.u if limits is None else limits
+        return lqr(self.model, self.reference, cost or Weights(inputs=0.01), inputs=self.inputs, limits=bounds)
+
+    def distance(self, run: Run) -> np.ndarray:
+        """How far (m) the farthest body, by the origin of its frame, is from where the plan has it, at the times of a run (n, *batch)."""
+        t = np.asarray(run.t) - self.problem.start_time
+        q = self.reference(np.clip(t, 0.0, self.duration))[0]
+        parameters = self._parameters(t) if self.model.description.time is not None else None
+        away = []
+        for body in self.model.body_names:
+            wanted = self.model.pose("world", body, q, parameters=parameters)[:, :3, 3]
+            was = self.model.pose("world", body, run.q, parameters=parameters)[..., :3, 3]
+            away.append(np.linalg.norm(was - wanted.reshape(len(t), *(1,) * (was.ndim - 2), 3), axis=-1))
+        return np.max(away, axis=0)
 
     # --- look and keep ------------------------------------------------------------------------------------------------------
 

@@ -391,6 +391,7 @@ class Remade:
         self.controller, self.memo, self.period = controller, memo, period
         self.signal_size, self.state_size = controller.signal_size, controller.state_size
         self.signal, self.initial_state = controller.signal, controller.initial_state
+        self.host = getattr(controller, "host", None)
 
     def sampled(self, period: float | None) -> Remade:
         """At a period."""

@@ -340,6 +340,22 @@ class Stacked:
             self.memo[key] = self.controllers[0].traced(model)
         return self.memo[key]
 
+    @property
+    def host(self) -> Any:
+        """The controllers together, if they are computed in Python at every sample (:mod:`heavytop.simulate.hosted`)."""
+        return None if getattr(self.controllers[0], "host", None) is None else self
+
+    @property
+    def answer_size(self) -> int:
+        """That of each."""
+        return self.controllers[0].host.answer_size
+
+    def sessions(self, count: int) -> list[Any]:
+        """One of its own controller for each trajectory."""
+        hosts = [controller.host for controller in self.controllers]
+        made = {id(host): iter(host.sessions(sum(h is host for h in hosts))) for host in hosts}
+        return [next(made[id(host)]) for host in hosts]
+
     def signal(self, times: Numbers) -> np.ndarray:
         """Samples (n, batch, m)."""
         if not self.signal_size:
