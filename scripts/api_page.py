@@ -12,16 +12,16 @@ a class, in that of a method; exceptions and warnings need none, and in a module
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from heavytop._offered import offered
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "heavytop"
@@ -68,34 +68,6 @@ class Export:
         if inspect.isclass(self.value):
             texts += [getattr(member, "__doc__", None) or "" for member in vars(self.value).values()]
         return sum(text.count(">>> ") for text in texts)
-
-
-def offered(module: ModuleType) -> list[str]:
-    """Public names of a package (what it re-exports or defines) or of a module (what it defines), in the order of the source."""
-    file = module.__file__
-    if file is None:
-        return []
-    names: list[str] = []
-    is_package = hasattr(module, "__path__")
-    for node in top_level(ast.parse(Path(file).read_text(encoding="utf-8")).body):
-        if isinstance(node, ast.ImportFrom) and is_package:
-            names += [alias.name for alias in node.names if alias.asname == alias.name]
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.append(node.name)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and is_package:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names += [target.id for target in targets if isinstance(target, ast.Name)]
-    return list(dict.fromkeys(name for name in names if not name.startswith("_")))
-
-
-def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, also those under a condition."""
-    for node in body:
-        if isinstance(node, ast.If):
-            yield from top_level(node.body)
-            yield from top_level(node.orelse)
-        else:
-            yield node
 
 
 def exports_of(module: ModuleType) -> list[Export]:

@@ -10,9 +10,12 @@ from heavytop import __version__
 
 HERE = Path(__file__).parent
 project, author, release = "heavytop", "the authors of heavytop", __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "formulas"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_allow_space = False  # "$ command" is no formula
+html_math_renderer = "mathml"
 exclude_patterns = ["gallery/media"]  # what examples write is shown, not read
 
 autodoc_typehints = "none"  # the table of parameters tells them

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +66,8 @@ def _results(script: Path, folder: Path) -> Path:
     seal = folder.with_suffix(".mark")
     if seal.exists() and seal.read_text(encoding="utf-8") == mark:
         return folder
-    print(f"running {script.name}", flush=True)
+    print(f"running {script.name} ...", end=" ", flush=True)
+    began, used = time.monotonic(), _processor_time()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(EXAMPLES)])}
@@ -74,6 +76,13 @@ def _results(script: Path, folder: Path) -> Path:
     )
     if done.returncode:
         raise SystemExit(f"{script.name} failed with exit code {done.returncode}:\n{done.stderr[-3000:]}")
+    print(f"{time.monotonic() - began:.1f} s, {_processor_time() - used:.1f} s of processor time", flush=True)
     (folder / "printed.txt").write_text(done.stdout.replace(str(folder), "."), encoding="utf-8")
     seal.write_text(mark, encoding="utf-8")
     return folder
+
+
+def _processor_time() -> float:
+    """Seconds that finished programs used."""
+    spent = os.times()
+    return spent.children_user + spent.children_system

@@ -17,7 +17,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any, get_type_hints
@@ -25,6 +25,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from heavytop._arrays import is_symbolic, numbers
+from heavytop._offered import completion
 from heavytop.errors import ArgumentError, HeavytopError
 
 _RAW = (
@@ -70,9 +71,12 @@ class Inside:
 def gate(package: str, *modules: str, whole: bool = False) -> None:
     """Guard the public functions and classes of a package, and those of its public ``modules``, or of all (``whole``).
 
-    To be called at the end of the package's ``__init__``.
+    To be called at the end of the package's ``__init__``. Completion (``dir``) then finds what the package and those in it offer.
     """
     owner = sys.modules[package]
+    parts = [value for value in vars(owner).values() if isinstance(value, ModuleType) and hasattr(value, "__path__")]
+    for module in (owner, *(part for part in parts if part.__name__.startswith(f"{package}."))):
+        vars(module).setdefault("__dir__", partial(completion, module))
     inside = [name for name, value in vars(owner).items() if whole and isinstance(value, ModuleType)]
     for name, value in list(vars(owner).items()):
         if not name.startswith("_") and not isinstance(value, ModuleType):

@@ -230,7 +230,7 @@ def unpack(content: bytes) -> Any:
     _check_version(header)
     if header["checksum"] != _checksum(header, rest):  # readers of pickles and of symbols do not survive every damage
         raise RecipeError(
-            "the recipe is damaged: its checksum is another one. Make the object anew, or copy the file again."
+            "the recipe is damaged: its checksum does not match. Copy the file again, or make the object again."
         )
     size = header["symbols"]
 
@@ -283,7 +283,7 @@ def _check_version(header: Mapping[str, Any]) -> None:
     if _series(written) != _series(here):
         raise RecipeError(
             f"the recipe was written by heavytop {written}, this is heavytop {here}: recipes are only read within one series "
-            f"({'.'.join(_series(here))}.x). Install the other version, or make the object anew."
+            f"({'.'.join(_series(here))}.x). Install the other version, or make the object again."
         )
     python = platform.python_version()
     if header["code"] and _series(str(header["python"])) != _series(python):

@@ -78,11 +78,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     """The error for an undeclared name, with the nearest declared ones.
 
     >>> str(unknown_name("body", "hul", ["world", "hull"]))
-    "unknown body 'hul'. Did you mean 'hull'? Declared: 'world', 'hull'."
+    "unknown body 'hul'. Did you mean 'hull'? Known: 'world', 'hull'."
     """
     names = list(known)
     declared = ", ".join(repr(n) for n in names) if names else "none"
-    return UnknownNameError(f"unknown {kind} {name!r}.{did_you_mean(name, names)} Declared: {declared}.")
+    return UnknownNameError(f"unknown {kind} {name!r}.{did_you_mean(name, names)} Known: {declared}.")
 
 
 def wrong_shape(what: str, expected: Sequence[int | str], got: Sequence[int], hint: str = "") -> ShapeError:

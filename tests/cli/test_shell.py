@@ -28,6 +28,24 @@ def test_every_command_lists_its_systems(command: str) -> None:
     lines = shell(command, "--list").splitlines()
     assert [line.split()[0] for line in lines[:-1]] == list(library.names())
     assert all(len(line.split()) > 1 for line in lines)
+    assert json.loads(shell(command, "--list", "--json")) == library.summaries()
+    assert f"name a system or a file: heavytop {command} furuta" in " ".join(shell(command, code=2).split())
+
+
+@pytest.mark.parametrize("command", ["fly", "cockpit", "plan", "bench"])
+def test_other_lists_as_json(command: str) -> None:
+    names = json.loads(shell(command, "--list", "--json"))
+    assert len(names) > 5
+    assert all(name in shell(command, "--list") for name in names)
+
+
+def test_written_files_as_json(tmp_path: Path) -> None:
+    page, folder = tmp_path / "x.html", tmp_path / "c"
+    shown = json.loads(shell("show", "pendulum", "--out", str(page), "--json"))
+    assert shown == {"system": "pendulum", "q": ["theta.angle"], "files": [str(page)]}
+    written = json.loads(shell("export", "pendulum", str(folder), "-f", "energy", "--json"))
+    assert written["functions"] == ["energy"]
+    assert sorted(written["files"]) == sorted(map(str, folder.iterdir()))
 
 
 def test_a_run_as_json(tmp_path: Path) -> None:
@@ -59,6 +77,16 @@ def test_numbers_that_json_lacks_are_null() -> None:
         ),
         (("simulate", "pendulum", "--page", "x.png"), "--page: the name must end with .html"),
         (("simulate", "pendulum", "--integrator", "rk5"), "unknown integrator 'rk5'"),
+        (("simulate", "pendulum", "--until", "nan"), "--until must be a time in s that is not before the start"),
+        (("simulate", "pendulum", "--step", "0"), "--step must be a positive number of seconds, got 0"),
+        (("simulate", "pendulum", "--every", "0"), "--every must be 1, 2, ..., got 0"),
+        (("simulate", "pendulum", "--q", "a"), "--q takes finite numbers separated by commas, got 'a'"),
+        (("simulate", "pendulum", "--v", "inf"), "--v takes finite numbers separated by commas, got 'inf'"),
+        (("derive", "pendulum", "--base", "frei"), "--base must be fixed or free, got 'frei'"),
+        (("derive", "pendulum", "--base", "free"), "--base is for robot files"),
+        (("export", "pendulum"), "name a folder to write to: heavytop export pendulum pendulum_c"),
+        (("bench", "forwards"), "unknown benchmark 'forwards'. Did you mean 'forward'?"),
+        (("bench", "forward", "--seconds", "nan"), "--seconds must be a positive number, got nan"),
         (("show", "pendulum", "--out", "nowhere/x.html"), "the folder 'nowhere' does not exist"),
         (("fly", "--out", "."), "is a folder"),
         (("plan", "gates", "--out", "x.png"), "--out: the name must end with .html"),

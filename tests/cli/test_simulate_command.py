@@ -69,9 +69,9 @@ def test_divergence_is_an_exit_code(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("pendulum", "--v", "1,2"), "--v needs 1 numbers (theta.rate), got 2"),
-        (("pendulum", "--q", "a"), "--q takes numbers separated by commas, got 'a'"),
+        (("pendulum", "--q", "a"), "--q takes finite numbers separated by commas, got 'a'"),
         (("pendulum", "--integrator", "euler"), "unknown integrator 'euler'"),
-        (("pendulum", "--step", "-1"), "step must be positive"),
+        (("pendulum", "--step", "-1"), "--step must be a positive number of seconds, got -1"),
         (("pendulum", "--out", "nowhere/run.nc"), "the folder 'nowhere' does not exist"),
         (
             ("pendulum", "--until", "0.1", "--plot", "run.xyz"),

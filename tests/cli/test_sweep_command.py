@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,27 @@ def test_run_status_and_again(study: Path, tmp_path: Path) -> None:
     assert np.all(data.speed.values > 0)
 
 
+def test_everything_as_json(study: Path, tmp_path: Path) -> None:
+    store, page = tmp_path / "study.zarr", tmp_path / "study.html"
+
+    def read(*arguments: object) -> dict:
+        result = CliRunner().invoke(app, ["sweep", *map(str, arguments), "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    assert read(study, "--dry-run")["points"] == 12
+    made = read(study, "--store", store, "--page", page)
+    assert (made["points"], made["dimensions"], made["outcomes"]) == (12, {"g": 4, "draw": 3}, {"finished": 12})
+    assert made["measures"]["speed"]["unit"] == "rad/s"
+    assert (made["store"], made["page"]) == (str(store), str(page))
+    status = read("status", store)
+    assert status["chunks"]["done"] == status["chunks"]["all"] > 0
+    assert status["measures"] == made["measures"]
+    assert read("show", store, "--page", page)["page"] == str(page)
+    assert read("rerun", store, "--study", study, "--point", "g=7.0", "--point", "draw=2")["outcome"]["ok"]
+    assert "quadcopter" in read("--list")["vehicles"]
+
+
 def test_a_median_of_a_sample_says_so(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert "median (of a sample)" not in run(study)[1]
@@ -86,6 +108,8 @@ def test_list_and_misuse(study: Path, tmp_path: Path) -> None:
     assert "--resume needs a store" in run(study, "--resume")[1]
     assert "either --workers" in run(study, "--workers", 2, "--scheduler", "tcp://x:1")[1]
     assert "not the store of a sweep" in run("status", tmp_path)[1]
+    assert "there is no store" in run("show", tmp_path / "none.zarr")[1]
+    assert "--page: the name must end with .html" in run(study, "--page", "x.png")[1]
     assert run(tmp_path / "none.toml")[0] == 2
 
 

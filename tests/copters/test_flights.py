@@ -81,7 +81,7 @@ def test_wind_payload_and_noise_disturb_but_do_not_destroy() -> None:
     assert flight.position_error[-1] < 0.2
     again = fly(quadcopter(), "hover", wind=4.0, noise=1.0, payload=0.1, seed=3)
     np.testing.assert_array_equal(flight.run.q, again.run.q)
-    with pytest.raises(ModelError, match="payload of a flight must be a number that is not negative, got -1"):
+    with pytest.raises(ModelError, match="payload of a flight must be a non-negative number, got -1"):
         Conditions(payload=-1)
 
 
@@ -157,6 +157,8 @@ def test_rotors_fly_with_wind_noise_payload_and_delay_at_once() -> None:
     assert 0 < np.abs(lag).max() < np.abs(np.diff(flight.run.u[:, :4], axis=0)).max()
     with pytest.raises(ModelError, match=r"is 0\.1 samples of 0\.001 s"):
         fly(quadcopter(), "hover", delay=1e-4)
+    with pytest.raises(ModelError, match="delay of a flight must be at most 2 s, got 1e.09"):
+        fly(quadcopter(), "hover", delay=1e9)
 
 
 def test_wind_in_a_rotor_plant_is_motion_through_the_air() -> None:

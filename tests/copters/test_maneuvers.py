@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from heavytop.copters import bicopter, maneuvers, quadcopter, quadcopter_with_load, tricopter, tricopter_with_load
 from heavytop.copters.maneuvers import make, suited
 from heavytop.copters.maneuvers.paths import eased
-from heavytop.errors import ControlError, UnknownNameError
+from heavytop.errors import ControlError, ShapeError, UnknownNameError
 
 MAKERS = {
     "quadcopter": quadcopter,
@@ -113,6 +114,36 @@ def test_time_that_starts_and_stops_smoothly() -> None:
     assert rate.min() > -1e-9
     with pytest.raises(ControlError, match="a smooth start and stop"):
         eased(2.0, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("maneuver", "given", "said"),
+    [
+        ("waypoints", {"speed": 0}, "speed of waypoints must be a positive number, got 0."),
+        ("waypoints", {"speed": -1.0}, "speed of waypoints must be a positive number, got -1.0."),
+        (
+            "waypoints",
+            {"points": [(0, 0), (1, 1)]},
+            "points of waypoints must have shape (m + 1, 3), got (2, 2). Give two",
+        ),
+        ("waypoints", {"points": [(0, 0, 0)]}, "points of waypoints must have shape (m + 1, 3), got (1, 3)."),
+        ("waypoints", {"points": [(0, 0, 0), (1, 0, np.nan)]}, "points of waypoints must be finite"),
+        ("eight", {"rate": 0}, "rate of eight must be a positive number, got 0."),
+        ("eight", {"length": np.inf}, "length of eight must be a finite number, got inf."),
+        ("circle", {"laps": -1}, "laps of circle must be a positive number, got -1."),
+        ("helix", {"climb": np.nan}, "climb of helix must be a finite number, got nan."),
+        ("hover", {"at": (1, 2)}, "at of hover must have shape (3,), got (2,). Give x, y and z in m."),
+        ("hover", {"duration": 0}, "duration of hover must be a positive number, got 0."),
+        ("step", {"to": (1, 2, np.nan)}, "to of step must be finite"),
+        ("recovery", {"angle": np.nan}, "angle of recovery must be a finite number, got nan."),
+        ("looping", {"radius": 0}, "radius of looping must be a positive number, got 0."),
+        ("looping", {"rest": -1.0}, "rest of looping must be a non-negative number, got -1.0."),
+        ("flip", {"turn": 0}, "turn of flip must be a positive number, got 0."),
+    ],
+)
+def test_numbers_that_no_maneuver_has_are_refused_by_name(maneuver: str, given: dict, said: str) -> None:
+    with pytest.raises((ControlError, ShapeError), match=re.escape(said)):
+        getattr(maneuvers, maneuver)(vehicle("quadcopter"), **given)
 
 
 def test_what_cannot_be_flown_is_said() -> None:

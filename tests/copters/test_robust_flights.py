@@ -141,7 +141,7 @@ def test_sensors_in_a_file() -> None:
     assert "rotor_speeds" not in without.names
     for old, new, message in (
         ("{noise = 0.005}", "{nois = 0.005}", r"line 2\d: unknown key 'nois'"),
-        ("{noise = 0.005}", "{noise = -1}", "not negative"),
+        ("{noise = 0.005}", "{noise = -1}", "non-negative"),
         ("gyro = {noise = 0.02}", "gyro = false", "'gyro' must be measured"),
         ("gyro =", "gyros =", "Did you mean 'gyro'"),
     ):

@@ -41,6 +41,7 @@ ORDER = (
         "_memory",
         "_names",
         "_notebook",
+        "_offered",
         "_toml_lines",
         "_travel",
         "_version",

@@ -42,6 +42,17 @@ def test_public_names_are_documented_shown_and_listed() -> None:
     assert api.faults(api.public_modules(), PAGE) == []
 
 
+PACKAGES = [module for module in api.public_modules() if hasattr(module, "__path__")]
+
+
+@pytest.mark.parametrize("module", PACKAGES, ids=lambda module: module.__name__)
+def test_completion_finds_public_names_only(module: ModuleType) -> None:
+    shown = {name for name in dir(module) if not name.startswith("_")}
+    if module.__name__ not in ("heavytop.bench", "heavytop.cli"):  # of which nobody imports by hand
+        assert shown - {"bench", "cli"} == set(api.offered(module))
+    assert {"__doc__", "__name__"} <= set(dir(module))
+
+
 def test_the_page_is_that_of_the_code() -> None:
     assert api.page(api.public_modules()) == PAGE, "docs/api.md is out of date: run python scripts/api_page.py"
 

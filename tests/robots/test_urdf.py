@@ -230,7 +230,7 @@ WRONG = {
     "no number": (robot(link("a", '<inertial><mass value="1 kg"/></inertial>')), "value must hold numbers, got '1 kg'"),
     "zero axis": (
         robot(link("a"), link("b"), joint("i", "revolute", "a", "b", '<axis xyz="0 0 0"/>')),
-        "must not be zero",
+        "must be finite and not zero",
     ),
     "two numbers": (
         robot(link("a"), link("b"), joint("i", "fixed", "a", "b", '<origin xyz="1 2"/>')),
@@ -269,7 +269,7 @@ WRONG = {
     ),
     "huge axis": (
         robot(link("a"), link("b"), joint("j", "revolute", "a", "b", '<axis xyz="1e308 1e308 1e308"/>')),
-        r"robot\.urdf:4: <axis>: the axis of joint 'j' must not be zero or beyond all bounds",
+        r"robot\.urdf:4: <axis>: the axis of joint 'j' must be finite and not zero",
     ),
     "long list of numbers": (
         robot(link("a"), link("b"), joint("j", "revolute", "a", "b", f'<axis xyz="{"0 " * 1_000_000}"/>')),

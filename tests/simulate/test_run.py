@@ -264,6 +264,24 @@ def test_run_without_energy_says_so() -> None:
     assert "energy" not in fall.report(show=False)
 
 
+def test_a_batch_without_its_work_says_why_it_has_no_energy_balance() -> None:
+    system = ht.System(name="damped")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -0.5)))
+    system.joint_damper("rod", damping=0.1)
+    model = system.derive()
+    start, options = (np.zeros((3, 1)), np.ones((3, 1))), {"until": 0.1, "step": 0.01}
+    bare = ht.simulate(model, start, **options)
+    assert bare.invariants == {}
+    text = bare.report(show=False)
+    assert "batches leave out the energy balance" in text
+    assert "simulate(..., balance=True) has it." in text
+    assert max(map(len, text.splitlines())) <= 100
+    with pytest.raises(SimulationError, match="no invariants to draw: batches leave out .* has it."):
+        plot_invariants(bare)
+    assert "leave out" not in ht.simulate(model, start, balance=True, **options).report(show=False)
+    assert "leave out" not in ht.simulate(model, (np.zeros(1), np.ones(1)), **options).report(show=False)
+
+
 def axis_labels(figure: object) -> list[tuple[str, str]]:
     return [(a.get_xlabel(), a.get_ylabel()) for a in figure.axes if a.get_visible()]  # type: ignore[attr-defined]
 

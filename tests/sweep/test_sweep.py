@@ -375,7 +375,7 @@ def test_times_that_are_no_numbers_are_told(option: str) -> None:
 
 def test_unknown_variable_of_a_model_names_the_known_ones() -> None:
     model = ht.library.load("pendulum").derive()
-    with pytest.raises(UnknownNameError, match=r"'gravity'.*Declared:.*'g'"):
+    with pytest.raises(UnknownNameError, match=r"'gravity'.*Known:.*'g'"):
         ht.sweep(model, over={"gravity": [1.0]}, until=1.0, step=0.01)
     with pytest.raises(SweepError, match="needs until="):
         ht.sweep(model, over={"g": [1.0]}, step=0.01)

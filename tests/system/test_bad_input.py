@@ -72,7 +72,7 @@ NAMES = {
     ),
     "parent": (
         UnknownNameError,
-        "unknown body or frame (in joint 'hand') 'lover'. Did you mean 'lower'? Declared: 'world', 'upper', 'lower', 'hand'.",
+        "unknown body or frame (in joint 'hand') 'lover'. Did you mean 'lower'? Known: 'world', 'upper', 'lower', 'hand'.",
         deriving(lambda s: s.body("hand", parent="lover", joint=ht.Fixed())),
     ),
     "frame": (UnknownNameError, "'elbow'", deriving(lambda s: s.frame("eye", "elbow", (0, 0, 0)))),
@@ -369,7 +369,7 @@ class Spiral(ht.coordinates.Circle):
 INPUTS = {
     "thruster": (
         UnknownNameError,
-        "input 'f': unknown body or frame 'hand'. Declared: 'world', 'upper', 'lower'.",
+        "input 'f': unknown body or frame 'hand'. Known: 'world', 'upper', 'lower'.",
         deriving(lambda s: s.input("f", ht.Thruster("hand"))),
     ),
     "thruster-axis": (
@@ -399,7 +399,7 @@ INPUTS = {
     ),
     "joint": (
         UnknownNameError,
-        "input 'f': unknown joint (the name of the body it carries) 'hand'. Declared: 'upper', 'lower'.",
+        "input 'f': unknown joint (the name of the body it carries) 'hand'. Known: 'upper', 'lower'.",
         deriving(lambda s: s.input("f", ht.JointForce("hand"))),
     ),
     "joint-index": (
@@ -630,7 +630,7 @@ ARGUMENTS = {
     ),
     "parameter": (
         UnknownNameError,
-        "unknown parameter of 'arm' 'mass'. Declared: 'k'.",
+        "unknown parameter of 'arm' 'mass'. Known: 'k'.",
         lambda m: m.mass_matrix(m.neutral(), parameters={"mass": 1.0}),
     ),
     "pose": (

@@ -225,7 +225,7 @@ def test_bad_constraints_are_named():
     with pytest.raises(ModelError, match="must be a function of q, or of q and v; it takes 3 arguments"):
         system.constrain(lambda q, v, u: v)
     system.basis(lambda q, w: ht.vector(w[0], w[1], 0.0), ("a", "b"))
-    with pytest.raises(ModelError, match="the basis does not satisfy constraint 'slide': it misses by"):
+    with pytest.raises(ModelError, match="the basis does not satisfy constraint 'slide': it is violated by"):
         system.derive()
     system = skate_system()
     system.constrain(lambda q, v: v[0])

@@ -6,19 +6,20 @@ from typing import Annotated
 
 import typer
 
+from heavytop.cli.choices import print_list
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 
 @reported
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Benchmarks; all without a name.")
+        list[str] | None, typer.Argument(metavar="NAME...", help="Benchmarks to run; all of them if none is named.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
     seconds: Annotated[float, typer.Option(help="Wall time of each measurement.")] = 4.0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only see that everything runs; the times mean nothing.")
+        bool, typer.Option("--quick", help="Only check that everything runs; the times mean nothing.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
 ) -> None:
@@ -34,17 +35,21 @@ def bench(
     - `heavytop bench --list`
     """
     from dataclasses import replace
+    from math import isfinite
 
     from heavytop.bench import machine
     from heavytop.bench.measure import BenchEffort
     from heavytop.bench.registry import BENCHMARKS, run_all, title
+    from heavytop.errors import unknown_name
 
     if list_:
-        for name in BENCHMARKS:
-            typer.echo(f"{name:<12} {title(name)}")
+        print_list({name: title(name) for name in BENCHMARKS}, json)
         return
-    if seconds <= 0:
-        raise fail(f"--seconds must be positive, got {seconds:g}.")
+    if not (isfinite(seconds) and seconds > 0):
+        raise fail(f"--seconds must be a positive number, got {seconds:g}.")
+    for name in names or ():
+        if name not in BENCHMARKS:
+            raise unknown_name("benchmark", name, BENCHMARKS)
     effort = BenchEffort.tiny() if quick else replace(BenchEffort(), seconds=seconds)
     if json:
         from json import dumps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,37 @@ from heavytop.cli.terminal import fail
 FIGURES = (".png", ".pdf", ".svg")
 
 
-def _list_systems(wanted: bool) -> None:
-    if wanted:
-        from heavytop import library
-
-        for name, what in library.summaries().items():
-            typer.echo(f"{name:<24} {what}")
-        typer.echo("A Python file that defines `system`, or a robot file (URDF, MJCF), serves as well.")
-        raise typer.Exit
-
-
-LIST_SYSTEMS: Any = typer.Option("--list", callback=_list_systems, is_eager=True, help="List the built-in systems.")
+LIST_SYSTEMS: Any = typer.Option("--list", help="List the built-in systems.")
 JSON: Any = typer.Option("--json", help="Print one JSON object instead of tables.")
+
+
+def need_target(target: str, command: str) -> None:
+    """Refuse a command without the name of a system."""
+    if not target:
+        raise fail(
+            f"name a system or a file: heavytop {command} furuta. heavytop {command} --list shows the built-in systems."
+        )
+
+
+def list_systems(json: bool = False) -> None:
+    """Print the built-in systems."""
+    from heavytop import library
+
+    print_list(library.summaries(), json)
+    if not json:
+        typer.echo("A Python file that defines `system` or a robot file (URDF, MJCF) will do as well.")
+
+
+def print_list(names: Mapping[str, str], json: bool) -> None:
+    """Print names with what they mean, or one JSON object of them."""
+    if json:
+        from heavytop.cli.data import print_json
+
+        print_json(dict(names))
+        return
+    width = max(map(len, names), default=0) + 2
+    for name, what in names.items():
+        typer.echo(f"{name:<{width}}{what}")
 
 
 def complete_system(incomplete: str) -> list[str]:

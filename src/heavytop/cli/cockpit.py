@@ -17,13 +17,15 @@ def cockpit(
     law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
     port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; others than this machine need --network as well.")
+        str, typer.Option("--host", help="Address to listen on; any other than this machine's also needs --network.")
     ] = "127.0.0.1",
     network: Annotated[
         bool,
-        typer.Option("--network", help="Let other machines in that know the address with its token; not encrypted."),
+        typer.Option("--network", help="Let in other machines that know the address and its token; not encrypted."),
     ] = False,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
+    listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --list: one JSON object.")] = False,
 ) -> None:
     """Fly a vehicle in real time: push it, switch the wind, drag its set point, turn its gains, watch it recover.
 
@@ -34,6 +36,11 @@ def cockpit(
     - `heavytop cockpit`
     - `heavytop cockpit --vehicle tricopter --law particle`
     """
+    if listed:
+        from heavytop.cli.fly import list_vehicles
+
+        list_vehicles(json)
+        return
     fly_live(vehicle, law, port, host, open_browser, network=network)
 
 

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from heavytop._files import write_whole
-from heavytop.cli.choices import LIST_SYSTEMS, check_places, complete_system
-from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
+from heavytop.cli.choices import LIST_SYSTEMS, check_places, complete_system, list_systems, need_target
+from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, load_target
 from heavytop.cli.terminal import console, fail, reported, working
 
 
 @reported
 def derive(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
     latex: Annotated[bool, typer.Option("--latex", help="All equations as LaTeX.")] = False,
     text: Annotated[bool, typer.Option("--text", help="All equations as text.")] = False,
     json: Annotated[bool, typer.Option("--json", help="All equations as JSON with Python expressions.")] = False,
@@ -35,6 +35,11 @@ def derive(
     - `heavytop derive my_robot.py --latex`
     - `heavytop derive robot.urdf --base free`
     """
+    if listed:
+        list_systems(json)
+        return
+    need_target(target, "derive")
+    check_base(target, base)
     if latex + text + json > 1:
         raise fail("choose one of --latex, --text and --json.")
     check_places(out=(out, ()))

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import LIST_SYSTEMS, complete_system
-from heavytop.cli.target import BASE_HELP, HELP, derived, load_target
+from heavytop.cli.choices import JSON, LIST_SYSTEMS, complete_system, list_systems, need_target
+from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, load_target
 from heavytop.cli.terminal import console, fail, reported, working
 
 
 @reported
 def export(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
-    folder: Annotated[Path, typer.Argument(help="Folder to write to; made if it does not exist.")],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="FOLDER", help="Folder to write to; made if it does not exist.")
+    ] = None,
     functions: Annotated[
         str, typer.Option("--functions", "-f", help="Functions of the model, separated by commas.")
     ] = "acceleration,mass_matrix,bias",
@@ -24,6 +26,7 @@ def export(
         bool, typer.Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
     ] = False,
     base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Write a model as C99 without dependencies: source, header, a test with vectors, README and Makefile.
@@ -35,6 +38,13 @@ def export(
     - `heavytop export quadcopter quad_c`
     - `heavytop export my_robot.py out -f acceleration,pose:world:tool --precision float`
     """
+    if listed:
+        list_systems(json)
+        return
+    need_target(target, "export")
+    check_base(target, base)
+    if folder is None:
+        raise fail(f"name a folder to write to: heavytop export {target} {Path(target).stem.replace(':', '-')}_c.")
     if precision not in ("double", "float"):
         raise fail(f"--precision must be double or float, got {precision!r}.")
     names = [name.strip() for name in functions.split(",") if name.strip()]
@@ -43,6 +53,11 @@ def export(
     model = derived(load_target(target, base))
     with working("writing C"):
         paths = model.export_c(folder, names, "float" if precision == "float" else "double", footprint)
+    if json:
+        from heavytop.cli.data import print_json
+
+        print_json({"system": model.name, "functions": names, "precision": precision, "files": paths})
+        return
     for path in paths:
         console().print(str(path), highlight=False)
     console().print(f"check it with: make -C {folder} test", highlight=False)

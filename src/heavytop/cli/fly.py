@@ -23,29 +23,31 @@ if TYPE_CHECKING:
 def fly(
     vehicle: Annotated[
         str,
-        typer.Argument(metavar="[VEHICLE]", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
+        typer.Argument(metavar="VEHICLE", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
     ] = "quadcopter",
     maneuver: Annotated[
-        str | None, typer.Argument(metavar="[MANEUVER]", help="Name of a maneuver, or a TOML file to plan.")
+        str | None, typer.Argument(metavar="MANEUVER", help="Name of a maneuver, or a TOML file to plan.")
     ] = None,
     law: Annotated[str, typer.Option("--law", help="energy, particle, body or robust.")] = "energy",
-    limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Keep the limits of the rotors.")] = True,
+    limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
     wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.", min=0.0)] = 0.0,
-    noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1: as of motion capture.", min=0.0)] = 0.0,
+    noise: Annotated[
+        float, typer.Option("--noise", help="Measurement noise; 1 is that of motion capture.", min=0.0)
+    ] = 0.0,
     payload: Annotated[
-        float, typer.Option("--payload", help="Mass in kg that the controller does not know.", min=0.0)
+        float, typer.Option("--payload", help="Extra mass in kg that the controller does not know of.", min=0.0)
     ] = 0.0,
     rotors: Annotated[
         bool,
-        typer.Option("--rotors", help="Rotor speeds and tilts lag behind, rotors and frame have drag."),
+        typer.Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag."),
     ] = False,
-    delay: Annotated[float, typer.Option("--delay", help="Age in s of what the controller sees.", min=0.0)] = 0.0,
+    delay: Annotated[float, typer.Option("--delay", help="Delay in s of the measurements.", min=0.0)] = 0.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a desktop.")
     ] = True,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.", min=0)] = 0,
     live: Annotated[
         bool, typer.Option("--live", help="Fly it in real time in the cockpit instead (needs the extra live).")
     ] = False,
@@ -65,7 +67,7 @@ def fly(
     - `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
     """
     if listed:
-        _list()
+        list_vehicles(json)
         return
     if live:
         from heavytop.cli.cockpit import fly_live
@@ -189,19 +191,26 @@ def _print_json(flight: Flight, page: Path, save: Path | None) -> None:
     print_json({**flown, "outcome": outcome_data(flight.outcome), "figures": flight.numbers(), "files": files})
 
 
-def _list() -> None:
+def list_vehicles(json: bool) -> None:
+    """Print the vehicles and what they can fly."""
     from rich.table import Table
 
     from heavytop.copters import catalogue
     from heavytop.copters.maneuvers import suited
 
+    able = {name: suited(catalogue.load(name)) for name in catalogue.names()}
+    if json:
+        from heavytop.cli.data import print_json
+
+        print_json(able)
+        return
     table = Table(title="vehicles and what they can fly", title_justify="left")
     table.add_column("vehicle")
     table.add_column("maneuvers")
-    for name in catalogue.names():
-        table.add_row(name, ", ".join(suited(catalogue.load(name))))
+    for name, names in able.items():
+        table.add_row(name, ", ".join(names))
     console().print(table)
-    typer.echo("A TOML file with an airframe of your own also serves as VEHICLE.")
+    typer.echo("VEHICLE may also be a TOML file with your own airframe.")
 
 
 def _file_name(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import JSON, check_places
+from heavytop.cli.choices import JSON, check_places, print_list
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 
@@ -18,7 +18,9 @@ def plan(
     ] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page with the motion (html).")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the motion as netCDF.")] = None,
-    tolerance: Annotated[float | None, typer.Option("--tolerance", help="Largest defect of an interval.")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", help="Largest defect allowed in an interval.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the ready-made problems.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -35,8 +37,8 @@ def plan(
     from heavytop.plan.study import read_study
 
     if listed or not study:
-        for name, make in problems.PROBLEMS.items():
-            typer.echo(f"{name:12} {(make.__doc__ or '').strip().splitlines()[0]}")
+        first = {name: (make.__doc__ or "").strip().splitlines()[0] for name, make in problems.PROBLEMS.items()}
+        print_list({name: line.replace("``", "") for name, line in first.items()}, json)
         return
     check_places(out=(out, (".html", ".htm")), save=(save, ()))
     if study.endswith(".toml"):
@@ -46,7 +48,8 @@ def plan(
     else:
         task = problems.load(study)
     try:
-        found = task.plan(**({} if tolerance is None else {"tolerance": tolerance}))
+        with working(f"planning {study}"):
+            found = task.plan(**({} if tolerance is None else {"tolerance": tolerance}))
     except InfeasibleError as error:
         raise fail(str(error), FAILURE) from None
     if not json:

@@ -7,17 +7,18 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import LIST_SYSTEMS, check_places, complete_system
-from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, load_target
+from heavytop.cli.choices import JSON, LIST_SYSTEMS, check_places, complete_system, list_systems, need_target
+from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, is_file, load_target
 from heavytop.cli.terminal import reported, working
 
 
 @reported
 def show(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
     base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Write a page of a system at rest with a slider for every joint.
@@ -27,6 +28,11 @@ def show(
     - `heavytop show robot.urdf --open`
     - `heavytop show furuta --out furuta.html`
     """
+    if listed:
+        list_systems(json)
+        return
+    need_target(target, "show")
+    check_base(target, base)
     from heavytop import library
 
     check_places(out=(out, (".html", ".htm")))
@@ -36,6 +42,11 @@ def show(
     published = None if is_file(target) else library.start(target, model)
     with working("writing the page"):
         written = model.show(page, None if published is None else published[0])
-    typer.echo(f"wrote {written}")
+    if json:
+        from heavytop.cli.data import print_json
+
+        print_json({"system": model.name, "q": model.q_names, "files": [written]})
+    else:
+        typer.echo(f"wrote {written}")
     if browse:
         typer.launch(str(written))

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, check_places, complete_integrator, complete_system
-from heavytop.cli.target import BASE_HELP, HELP, derived, is_file, is_robot, load_target, names_of_file
+from heavytop.cli.choices import (
+    FIGURES,
+    JSON,
+    LIST_SYSTEMS,
+    check_places,
+    complete_integrator,
+    complete_system,
+    list_systems,
+    need_target,
+)  # fmt: skip
+from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, is_file, is_robot, load_target, names_of_file
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 if TYPE_CHECKING:
@@ -22,13 +31,13 @@ PUSH = 0.5
 
 @reported
 def simulate(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)],
+    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
     until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
     step: Annotated[
         float | None,
         typer.Option(
             "--step",
-            help="Step size in s; with rkmk45, which chooses its steps, the distance of the records. 0.001 if not given, less for built-in "
+            help="Step size in s; with rkmk45, which chooses its own steps, the time between records. 0.001 if not given, less for built-in "
             "systems that are stiff.",
         ),
     ] = None,
@@ -37,7 +46,7 @@ def simulate(
         typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...", autocompletion=complete_integrator),
     ] = "rkmk4",
     every: Annotated[
-        int | None, typer.Option("--every", help="Steps between records; 10 if not given, with rkmk45 1.")
+        int | None, typer.Option("--every", help="Steps between records; 10 if not given, 1 with rkmk45.")
     ] = None,
     q: Annotated[str | None, typer.Option("--q", help="Start configuration, numbers separated by commas.")] = None,
     v: Annotated[str | None, typer.Option("--v", help="Start velocity, numbers separated by commas.")] = None,
@@ -59,10 +68,16 @@ def simulate(
     - `heavytop simulate heavy-top --until 5 --v 0,15,-4`
     - `heavytop simulate my_robot.py --out run.nc --page run.html`
     """
+    if listed:
+        list_systems(json)
+        return
+    need_target(target, "simulate")
+    check_base(target, base)
     from heavytop import library
     from heavytop.simulate import simulate as run_simulation
     from heavytop.simulate.integrators import as_integrator
 
+    _check_numbers(until, step, every, q, v)
     check_places(out=(out, ()), plot=(plot, FIGURES), page=(page, (".html", ".htm")))
     method = as_integrator(integrator)
     step = step if step is not None else 1e-3 if is_file(target) else library.step(target)
@@ -95,6 +110,21 @@ def simulate(
             typer.echo(f"wrote {path}")
     if not run.outcome.ok:
         raise typer.Exit(FAILURE)
+
+
+def _check_numbers(until: float, step: float | None, every: int | None, q: str | None, v: str | None) -> None:
+    """Refuse what no system could be simulated with, before one is derived."""
+    from math import isfinite
+
+    if not isfinite(until) or until < 0:
+        raise fail(f"--until must be a time in s that is not before the start at 0, got {until:g}.")
+    if step is not None and not (isfinite(step) and step > 0):
+        raise fail(f"--step must be a positive number of seconds, got {step:g}.")
+    if every is not None and every < 1:
+        raise fail(f"--every must be 1, 2, ..., got {every}.")
+    for option, text in (("--q", q), ("--v", v)):
+        if text is not None:
+            _parsed(text, option)
 
 
 def _start(
@@ -130,10 +160,19 @@ def _start(
 def _numbers(text: str, option: str, names: tuple[str, ...]) -> np.ndarray:
     import numpy as np
 
-    try:
-        values = np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        raise fail(f"{option} takes numbers separated by commas, got {text!r}.") from None
+    values = np.array(_parsed(text, option))
     if len(values) != len(names):
         raise fail(f"{option} needs {len(names)} numbers ({', '.join(names)}), got {len(values)}.")
+    return values
+
+
+def _parsed(text: str, option: str) -> list[float]:
+    from math import isfinite
+
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(map(isfinite, values)):
+        raise fail(f"{option} takes finite numbers separated by commas, got {text!r}.")
     return values

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heavytop.cli.choices import JSON, check_places
 from heavytop.cli.terminal import FAILURE, console, fail, notice, reported
 
 if TYPE_CHECKING:
@@ -19,19 +21,19 @@ INTERRUPTED = 130
 def sweep(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[STUDY.toml | status | show | rerun]", help="A study, or what to do with a store."),
+        typer.Argument(metavar="STUDY.toml|status|show|rerun", help="A study, or what to do with a store."),
     ] = None,
-    path: Annotated[Path | None, typer.Argument(metavar="[STORE]", help="Store, for status, show and rerun.")] = None,
+    path: Annotated[Path | None, typer.Argument(metavar="STORE", help="Store, for status, show and rerun.")] = None,
     store: Annotated[Path | None, typer.Option("--store", help="Zarr store to write to, and to resume from.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Worker processes on this machine.", min=1)] = None,
     scheduler: Annotated[str | None, typer.Option("--scheduler", help="Address or file of a Dask scheduler.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Insist that the store is there already.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try chunks again that were given up.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Require that the store exists.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry chunks that were given up.")] = False,
     chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and tell what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and say what would be done.")] = False,
     page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
     runs: Annotated[
-        int, typer.Option("--runs", help="With --page: 3-D pages of so many of its points, linked.", min=0)
+        int, typer.Option("--runs", help="With --page: also link 3-D pages of this many points.", min=0)
     ] = 0,
     point: Annotated[
         list[str] | None, typer.Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
@@ -40,6 +42,7 @@ def sweep(
         Path | None, typer.Option("--study", help="For rerun and show: the study of the store.")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List what a study can name and exit.")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Run a study: a vehicle or system at many points, with what varies and what is measured in a TOML file.
 
@@ -52,29 +55,35 @@ def sweep(
     - `heavytop sweep show study.zarr --page study.html`
     - `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
     """
+    check_places(page=(page, (".html", ".htm")))
     if list_:
-        _list()
+        _list(json)
     elif target is None:
         raise fail("give a study: heavytop sweep study.toml, or see heavytop sweep --help.")
     elif target == "status":
-        _status(_needed(path, "status"))
+        _status(_needed(path, "status"), json)
     elif target == "show":
-        _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file, runs)
+        _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file, runs, json)
     elif target == "rerun":
-        _rerun(_needed(path, "rerun"), study_file, point or [], page)
+        _rerun(_needed(path, "rerun"), study_file, point or [], page, json)
     else:
-        _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page, runs)
+        _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page, runs, json)
 
 
 def _needed(path: Path | None, what: str) -> Path:
     if path is None:
         raise fail(f"{what} needs a store: heavytop sweep {what} study.zarr.")
+    if not path.exists():
+        raise fail(f"there is no store {str(path)!r}. heavytop sweep study.toml --store {path} makes it.")
     return path
 
 
-def _list() -> None:
+def _list(json: bool) -> None:
     from heavytop.sweep.study_file import listed
 
+    if json:
+        _print_json(dict(listed()))
+        return
     for title, names in listed().items():
         typer.echo(f"{title}:\n  {', '.join(names)}")
 
@@ -90,6 +99,7 @@ def _run(
     dry_run: bool,
     page: Path | None,
     runs: int,
+    json: bool,
 ) -> None:
     from heavytop.sweep import run_study
     from heavytop.sweep.study_file import load_study
@@ -98,7 +108,7 @@ def _run(
         raise fail(
             "--resume needs a store: --store study.zarr."
             if store is None
-            else f"--resume needs a store that is there; {store} is not."
+            else f"--resume needs an existing store; {store} does not exist."
         )
     if workers is not None and scheduler is not None:
         raise fail("give either --workers (on this machine) or --scheduler (a cluster), not both.")
@@ -106,7 +116,7 @@ def _run(
     made.check()
     study = made.study
     if dry_run:
-        _plan(made.title, study, store)
+        _plan(made.title, study, store, json)
         return
     client: Any = scheduler or ("local" if workers else None)
     try:
@@ -115,21 +125,60 @@ def _run(
         if store is not None and store.exists():
             notice(f"interrupted. Run the same command again to do the rest: {_progress(store)}.")
         else:
-            notice("interrupted. With --store what was done would have been kept.")
+            notice("interrupted. With --store, finished work is kept.")
         raise typer.Exit(INTERRUPTED) from None
-    _summary(made.title, result)
-    if page is not None:
-        typer.echo(f"page:  {result.show(page, runs)}")
-    if store is not None:
-        typer.echo(f"store: {store}")
+    shown = None if page is None else result.show(page, runs)
+    if json:
+        _print_json({"title": made.title, **_facts(result), "store": store, "page": shown})
+    else:
+        _summary(made.title, result)
+        if shown is not None:
+            typer.echo(f"page:  {shown}")
+        if store is not None:
+            typer.echo(f"store: {store}")
     if result.outcomes().get("failed"):
         raise typer.Exit(FAILURE)
 
 
-def _plan(title: str, study: Any, store: Path | None) -> None:
+def _print_json(content: dict[str, Any]) -> None:
+    from heavytop.cli.data import print_json
+
+    print_json(content)
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    """What --json tells of a result: its size, how its points ended, and the spread of its measures."""
+    measures = {
+        name: {"least": s.least, "median": s.median, "largest": s.largest, "mean": s.mean, "unit": unit}
+        for name, unit, s in _spreads(result)
+    }
+    ended = {"outcomes": result.outcomes(), "causes": result.causes()}
+    return {"points": result.points, "dimensions": dict(result.data.sizes), **ended, "measures": measures}
+
+
+def _spreads(result: Result) -> Iterator[tuple[str, str, Any]]:
+    """Name, unit and spread of every measure with one number for each point."""
+    from heavytop.sweep.boxes import spread
+
+    for name, array in result.data.data_vars.items():
+        if name in ("outcome", "end_time", "cause") or array.dims != result.dims:
+            continue
+        found = spread(result, str(name))
+        if found is not None:
+            yield str(name), str(array.attrs.get("units", "")), found
+
+
+def _plan(title: str, study: Any, store: Path | None, json: bool) -> None:
     from heavytop.sweep.store import Store
 
     chunks = study.chunks
+    if json:
+        if store is not None and store.exists():
+            Store(store).check(study)
+        _print_json(
+            {"title": title, "points": study.grid.points, "dimensions": study.grid.sizes, "chunks": len(chunks)}
+        )
+        return
     typer.echo(
         f"{title}: {study.grid.points:,} points, {' x '.join(f'{n} {d}' for d, n in study.grid.sizes.items()) or 'one'}"
     )
@@ -155,10 +204,15 @@ def _progress(store: Path) -> str:
     )
 
 
-def _status(path: Path) -> None:
+def _status(path: Path, json: bool) -> None:
     from heavytop.sweep import open_result
-    from heavytop.sweep.store import Store
+    from heavytop.sweep.store import DONE, GIVEN_UP, Store
 
+    if json:
+        marks = Store(path).marks()
+        chunks = {"all": len(marks), "done": (marks == DONE).sum(), "given_up": (marks == GIVEN_UP).sum()}
+        _print_json({"store": path, "chunks": chunks, **_facts(open_result(path)), "study": Store(path).lines})
+        return
     typer.echo(_progress(path))
     result = open_result(path)
     _outcomes(result)
@@ -177,7 +231,7 @@ def _summary(title: str, result: Result) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from heavytop.sweep.boxes import SAMPLE, spread
+    from heavytop.sweep.boxes import SAMPLE
 
     table = Table(title=f"{title}: {result.points:,} points", title_justify="left")
     for column, justify in (
@@ -188,14 +242,9 @@ def _summary(title: str, result: Result) -> None:
         ("mean", "right"),
     ):
         table.add_column(column, justify=justify)  # pyright: ignore
-    for name, array in result.data.data_vars.items():
-        if name in ("outcome", "end_time", "cause") or array.dims != result.dims:
-            continue
-        found = spread(result, str(name))
-        if found is not None:
-            cells = (found.least, found.median, found.largest, found.mean)
-            unit = f" [{array.attrs['units']}]" if array.attrs.get("units") else ""
-            table.add_row(escape(f"{name}{unit}"), *(f"{c:.4g}" for c in cells))
+    for name, unit, found in _spreads(result):
+        cells = (found.least, found.median, found.largest, found.mean)
+        table.add_row(escape(f"{name} [{unit}]" if unit else name), *(f"{c:.4g}" for c in cells))
     console().print(table)
     _outcomes(result)
 
@@ -212,13 +261,18 @@ def _with_study(path: Path, study_file: Path | None) -> Result:
     return open_result(path, study)
 
 
-def _show(path: Path, page: Path, study_file: Path | None, runs: int) -> None:
+def _show(path: Path, page: Path, study_file: Path | None, runs: int, json: bool) -> None:
     if runs and study_file is None:
         raise fail("--runs needs the study of the store: --study study.toml.")
-    typer.echo(f"page: {_with_study(path, study_file).show(page, runs)}")
+    result = _with_study(path, study_file)
+    shown = result.show(page, runs)
+    if json:
+        _print_json({"store": path, **_facts(result), "page": shown})
+    else:
+        typer.echo(f"page: {shown}")
 
 
-def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | None) -> None:
+def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | None, json: bool) -> None:
     if study_file is None:
         raise fail("rerun needs the study of the store: --study study.toml.")
     result = _with_study(path, study_file)
@@ -230,11 +284,18 @@ def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | N
         chosen[name] = value
     run = result.rerun(**chosen)
     made = run if hasattr(run, "outcome") else run.run
-    typer.echo(str(made.outcome))
-    if page is not None:
-        if hasattr(run, "maneuver"):
-            from heavytop.show.flight import write_flight
+    shown = None
+    if page is not None and hasattr(run, "maneuver"):
+        from heavytop.show.flight import write_flight
 
-            typer.echo(f"page: {write_flight(run, page)}")
-        else:
-            typer.echo(f"page: {run.show(page)}")
+        shown = write_flight(run, page)
+    elif page is not None:
+        shown = run.show(page)
+    if json:
+        from heavytop.cli.data import outcome_data
+
+        _print_json({"store": path, "point": chosen, "outcome": outcome_data(made.outcome), "page": shown})
+        return
+    typer.echo(str(made.outcome))
+    if shown is not None:
+        typer.echo(f"page: {shown}")

@@ -44,6 +44,14 @@ def load_robot(target: str, base: str) -> System:
     return system
 
 
+def check_base(target: str, base: str) -> None:
+    """Refuse a base that does not exist, or one for something that has none."""
+    if base not in ("fixed", "free"):
+        raise fail(f"--base must be fixed or free, got {base!r}.")
+    if base == "free" and not is_robot(target):
+        raise fail(f"--base is for robot files; {target!r} says itself what carries its bodies.")
+
+
 def is_robot(target: str) -> bool:
     """Whether the user named a robot file."""
     return target.lower().endswith(ROBOT_FILES)

@@ -199,8 +199,8 @@ def _foreign(status: os.stat_result) -> str:
 @cache
 def _warn_foreign(path: str, why: str) -> None:
     warnings.warn(
-        f"the cache {path!r} {why} and is not used, since its content is run as code. Say chmod go-w {path!r} if it is yours, "
-        "or set HEAVYTOP_CACHE to a folder of your own. Until then every process compiles anew.",
+        f"the cache {path!r} {why} and is not used, since its content is run as code. Run chmod go-w {path!r} if it is yours, "
+        "or set HEAVYTOP_CACHE to a folder of your own. Until then every process compiles again.",
         CacheWarning,
         stacklevel=2,
     )

@@ -130,7 +130,7 @@ def _fingerprint_key(fingerprint: str) -> str:
 def warn_interpreted(reason: str) -> None:
     """Warn, once for every reason, that code is interpreted."""
     warnings.warn(
-        f"no native code: {reason} Functions are interpreted: the same results, about 100 times slower. "
+        f"no native code: {reason} Functions are interpreted instead: same results, about 100 times slower. "
         "Set HEAVYTOP_NATIVE=0 to choose this without a warning.",
         NativeCodeWarning,
         stacklevel=5,

@@ -38,7 +38,7 @@ def sizes_digest(meta: dict[str, Any]) -> bytes:
             numbers["buffers"] = list(sizes.values())
             numbers["groups"] = [[sizes[_text(name)] for name in described[group]] for group in _GROUPS]
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"odd metadata: {error!r}") from None
+        raise ValueError(f"unexpected metadata: {error!r}") from None
     return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).digest()
 
 
@@ -52,11 +52,11 @@ def checked_metadata(meta: dict[str, Any]) -> dict[str, Any]:
     """The metadata of an entry, or a ValueError."""
     externals, seconds = meta.get("externals"), meta.get("compile_seconds")
     if not isinstance(externals, list) or not all(isinstance(name, str) for name in externals):
-        raise ValueError("odd metadata: externals")
+        raise ValueError("unexpected metadata: externals")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise ValueError("odd metadata: compile_seconds")
+        raise ValueError("unexpected metadata: compile_seconds")
     if _count(meta.get("lanes", 1)) < 1:
-        raise ValueError("odd metadata: lanes")
+        raise ValueError("unexpected metadata: lanes")
     return meta
 
 
@@ -111,11 +111,11 @@ def _sizes(pairs: Any) -> dict[str, int]:
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**48:
-        raise ValueError(f"odd metadata: {value!r} is not a count")
+        raise ValueError(f"unexpected metadata: {value!r} is not a count")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"odd metadata: {value!r} is not a name")
+        raise ValueError(f"unexpected metadata: {value!r} is not a name")
     return value

@@ -183,7 +183,7 @@ def floquet_exponents(law: Law, reference: Reference, *, steps: int = 2000, plan
     array([-1., -2.])
     """
     if reference.period is None:
-        raise ControlError("Floquet exponents need a periodic reference: give it its period=...")
+        raise ControlError("Floquet exponents need a periodic reference: give it period=...")
     if law.model.description.loops or law.model.description.constraints:
         raise ControlError(
             f"Floquet exponents are computed for tree systems; {law.model.name!r} has loops or constraints."

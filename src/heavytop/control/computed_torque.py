@@ -25,7 +25,7 @@ SINGULAR = 1e-11
 """Distance of a row of B (of a pivot of M) from those before it, beside the size it has elsewhere, below which a matrix is singular."""
 
 CAUSES = (
-    "the input matrix B is singular: some force has no input. Lead the motion around, or use energy_law, which projects.",
+    "the input matrix B is singular: some force has no input. Steer the motion around it, or use energy_law, which projects.",
     "the mass matrix M is singular: some force has no acceleration. Give every joint a mass to move.",
 )
 

@@ -242,7 +242,7 @@ class _Search:
         """What is left along each velocity coordinate, and why."""
         m, told = self.model, []
         if np.any(np.abs(left[m.nv :]) > HELD * size[m.nv :]):
-            told.append("the loops do not close near the guess: model.assemble(guess) tells more")
+            told.append("the loops do not close near the guess: model.assemble(guess) says more")
         for k in np.argsort(-np.abs(left[: m.nv])):
             if abs(left[k]) <= HELD * size[k] or len(told) == 4:
                 break

@@ -236,7 +236,7 @@ def _zeros(curve: Curve, rates: Traced, gravity: np.ndarray, horizon: float, mod
             if force < ZERO_FORCE * g and force > 1e-9 * g:
                 raise ControlError(
                     f"the specific force of {model.name!r} nearly vanishes at t = {t:.4g} s ({force:.3g} m/s^2): the vehicle would have to "
-                    "turn over within a moment. Lead the curve through zero force exactly, or keep away from it."
+                    "turn over almost at once. Let the curve pass exactly through zero force, or stay away from it."
                 )
             continue
         if jerk < 1e-6 * g:

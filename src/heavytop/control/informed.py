@@ -109,7 +109,7 @@ def reading(at: Seen, name: str, who: str) -> Array:
         if known == name:
             return part(at.v, start, start + size)
     raise ControlError(
-        f"{who} needs {name.replace('_', ' ')}, which nobody tells it here: put it inside the sensor or observer that does."
+        f"{who} needs {name.replace('_', ' ')}, which nothing here provides: put it inside the sensor or observer that does."
     )
 
 

@@ -50,7 +50,7 @@ class Integral:
             raise wrong_shape(f"moment_gain of the integral action on {self.body!r}", (3,), np.shape(self.moment_gain))
         if self.gain < 0 or np.any(self.moments < 0) or self.size == 0:
             raise ControlError(
-                f"integral action on {self.body!r} needs gains that are not negative and not both zero, got gain = {self.gain} and "
+                f"integral action on {self.body!r} needs non-negative gains that are not both zero, got gain = {self.gain} and "
                 f"moment_gain = {self.moment_gain}."
             )
         if not self.limit > 0:

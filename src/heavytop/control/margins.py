@@ -191,7 +191,7 @@ def _phase_and_delay(open_loop: np.ndarray, cut: np.ndarray) -> tuple[float, flo
 def _edge(holds: Callable[[float], bool], low: float, high: float) -> float:
     """Where something that holds at ``low`` ceases to hold, by bisection of the logarithm; ``high`` if it never does."""
     if not holds(low):
-        raise ControlError("a loop that is stable as it is fails at the least change: it has no margin.")
+        raise ControlError("a loop that is stable as it is fails under the smallest change: it has no margin.")
     if holds(high):
         return high
     for _ in range(40):

@@ -329,7 +329,7 @@ class Predictive(BaseController, Lasting):
         taken = np.array(self.seconds[1:] or [np.nan]) * 1e3
         return (
             f"{len(taken)} samples: median {np.median(taken):.3f} ms, 99.9 % below {np.quantile(taken, 0.999):.3f} ms, longest "
-            f"{taken.max():.3f} ms; {self.failures} without a solution, {self.restarts} begun anew"
+            f"{taken.max():.3f} ms; {self.failures} without a solution, {self.restarts} restarted"
         )
 
 

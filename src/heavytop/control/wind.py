@@ -93,7 +93,7 @@ class VonKarman:
     def __post_init__(self) -> None:
         if not (self.speed > 0 and self.length > 0 and self.intensity >= 0):
             raise ControlError(
-                "von Karman turbulence needs a mean wind, a positive length and an intensity that is not negative."
+                "von Karman turbulence needs a mean wind, a positive length and a non-negative intensity."
             )
 
     @property

@@ -23,6 +23,8 @@ POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 """Standard deviations of measured positions (m) and attitudes (rad) for noise 1."""
 SPEED_NOISE, RATE_NOISE = 0.03, 0.02
 """The same of velocities (m/s) and angular velocities (rad/s)."""
+LONGEST_DELAY = 2.0
+"""Seconds; what is measured later is of no use to a vehicle, and every sample of it is kept."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class Conditions:
         for name in ("wind", "noise", "payload", "delay"):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
-                raise ModelError(f"{name} of a flight must be a number that is not negative, got {value}.")
+                raise ModelError(f"{name} of a flight must be a non-negative number, got {value}.")
+        if self.delay > LONGEST_DELAY:
+            raise ModelError(f"delay of a flight must be at most {LONGEST_DELAY:g} s, got {self.delay:g}.")
 
     @property
     def calm(self) -> bool:

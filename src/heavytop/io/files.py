@@ -53,9 +53,9 @@ def _inside(root: Path, path: Path, name: str) -> tuple[Path | None, str]:
     try:
         found = path.resolve()
         if not found.is_relative_to(root.resolve()):
-            return None, f"{name!r} lies outside of the folder {str(root)!r}"
+            return None, f"{name!r} is outside the folder {str(root)!r}"
         if not found.is_file():
             return None, f"there is no file {str(found)!r}"
     except (OSError, ValueError, RuntimeError) as error:
-        return None, f"{name!r} is no path: {error}"
+        return None, f"{name!r} is not a path: {error}"
     return found, ""

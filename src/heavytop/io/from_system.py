@@ -98,7 +98,9 @@ class SystemReader:
             made.mimic = Mimic(joint.follows, ratio, offset)
         if not step.forward:  # the child carries the parent in the system: G_ba = G(q)^-1 at^-1
             if not joint.is_fixed and made.kind not in (REVOLUTE, PRISMATIC):
-                self.report.lost("joint", edge.label, self.where, "it hangs on its child, and is not of one axis")
+                self.report.lost(
+                    "joint", edge.label, self.where, "its child carries its parent, and it has more than one axis"
+                )
             made.axis, made.at, made.after = -made.axis, np.eye(4), se3.inverse(at)
         made.limits = self.limits.get(edge.label, JointLimits())
         self.robot.joints[edge.label] = made

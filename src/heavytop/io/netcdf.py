@@ -135,7 +135,7 @@ def save_run(run: Run, path: str | Path) -> None:
     needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
     if needed > room:
         raise FileFormatError(
-            f"cannot write {str(path)!r}: its {needed / 1e9:.3g} GB are made in memory first, and {room / 1e9:.3g} GB are available. "
+            f"cannot write {str(path)!r}: it is built in memory first, which takes {needed / 1e9:.3g} GB of the {room / 1e9:.3g} GB available. "
             "Save parts of it, or record less with record_every."
         )
     made = _netcdf(to_xarray(run))

@@ -37,7 +37,7 @@ def check_seal(path: Path) -> None:
     ...         check_seal(path)
     ...     except FileFormatError as error:
     ...         print(str(error).partition(" is ")[2])
-    damaged or was changed: its checksum does not fit.
+    damaged or was changed: its checksum does not match.
     """
     try:
         with open(path, "rb") as file:
@@ -50,7 +50,9 @@ def check_seal(path: Path) -> None:
                     "version. Run.load(path, checked=False) reads it without the check, if you trust it."
                 )
             if int.from_bytes(tail[8:16], "little") != size - _LENGTH:
-                raise FileFormatError(f"{str(path)!r} is damaged or was changed: its length does not fit its checksum.")
+                raise FileFormatError(
+                    f"{str(path)!r} is damaged or was changed: its length does not match its checksum."
+                )
             file.seek(0)
             checksum, left = hashlib.sha256(), size - _LENGTH
             while left and (block := file.read(min(_CHUNK, left))):
@@ -59,4 +61,4 @@ def check_seal(path: Path) -> None:
     except OSError as error:
         raise FileFormatError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
     if checksum.digest() != tail[16:]:
-        raise FileFormatError(f"{str(path)!r} is damaged or was changed: its checksum does not fit.")
+        raise FileFormatError(f"{str(path)!r} is damaged or was changed: its checksum does not match.")

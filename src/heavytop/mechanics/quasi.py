@@ -84,7 +84,7 @@ class QuasiCoordinates(Coordinates):
 
     def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> np.ndarray:
         """Not defined: the manifold is not known."""
-        raise ModelError(f"{self!r} knows no manifold, so it has no random configurations.")
+        raise ModelError(f"{self!r} has no manifold, so it has no random configurations.")
 
     def retract(self, q: Array, delta: Array) -> Array:
         """A step along ``A(q) delta``, right to first order."""

@@ -42,7 +42,7 @@ class Cost(Unchanging, ABC):
     def __rmul__(self, factor: float) -> Sum:
         factor = float(factor)
         if not 0 <= factor < np.inf:
-            raise PlanError(f"a cost must be multiplied by a finite number that is not negative, got {factor}.")
+            raise PlanError(f"a cost must be multiplied by a finite, non-negative number, got {factor}.")
         return Sum(tuple((factor * weight, term) for weight, term in self.terms))
 
     __mul__ = __rmul__

@@ -149,7 +149,7 @@ def explain(program: Transcription, solution: Solution, misses: list[tuple[str, 
         )
     told = "; ".join(f"{label} at t = {t:.4g} s by {amount:.3g}" for label, t, amount in misses[:SHOWN])
     return InfeasibleError(
-        f"no plan of {name!r} was found: the motion that comes nearest misses {told}. Allow more time or input, move the constraint, "
+        f"no plan of {name!r} was found: the closest motion misses {told}. Allow more time or input, move the constraint, "
         "or give another guess (guess=..., guesses=8).",
         misses,
     )

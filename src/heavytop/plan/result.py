@@ -235,7 +235,7 @@ class Plan(Unchanging, Shown):
 
         Parameters
         ----------
-        cost : weights of deviations and inputs; None: inputs cost a tenth of what they cost in :class:`.Weights`, which leaves little to wrong masses.
+        cost : weights; None: inputs cost a tenth of what they cost in :class:`.Weights`, which leaves little to wrong masses.
         limits : of the inputs of the plant, those from which a ``reserve`` was taken; None: those of the plan.
 
         Examples

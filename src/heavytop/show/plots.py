@@ -13,6 +13,8 @@ import numpy as np
 
 from heavytop._files import write_whole
 from heavytop.errors import FileFormatError, SimulationError
+from heavytop.simulate.invariants import lacks_work
+from heavytop.simulate.report import NO_WORK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,7 +172,9 @@ def draw_energies(axis: Axes, run: Run) -> None:
 def draw_drifts(axis: Axes, run: Run) -> None:
     """Relative drifts into an axis; where one is exactly zero its curve has a gap."""
     if not run.invariants:
-        raise SimulationError(f"run {run.name!r} has no invariants to draw.")
+        raise SimulationError(
+            f"run {run.name!r} has no invariants to draw{': ' + ' '.join(NO_WORK) if lacks_work(run) else '.'}"
+        )
     for k, (name, invariant) in enumerate(run.invariants.items()):
         deviation = np.abs(invariant.values - invariant.values[:1]).reshape(len(run), -1)
         size = np.nanmax(np.where(np.isfinite(deviation), deviation, 0.0), axis=1) / (invariant.reference or 1.0)

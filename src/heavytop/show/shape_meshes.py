@@ -78,7 +78,7 @@ def _mesh(shape: object, role: str, most: int) -> Surface:
         return revolve(np.column_stack([shape.radius * np.cos(angle), height]), role=role, smooth=True)
     if isinstance(shape, shapes.Mesh):
         return with_normals(*simplified(*shape.triangles, most), role)
-    raise TypeError(f"no look for {type(shape).__name__}")
+    raise TypeError(f"no way to draw a {type(shape).__name__}")
 
 
 def simplified(vertices: Floats, faces: np.ndarray, most: int) -> tuple[Floats, np.ndarray]:

@@ -110,7 +110,7 @@ class PointSpring:
         for name in ("stiffness", "rest_length", "damping"):
             number = numbers(getattr(self, name), f"{name} of a spring")
             if number.shape != () or not np.isfinite(number) or number < 0:
-                raise ModelError(f"{name} of a spring must be one finite number that is not negative, got {number}.")
+                raise ModelError(f"{name} of a spring must be one finite, non-negative number, got {number}.")
             object.__setattr__(self, name, float(number))
 
     def energy(self, body: BodyWithPoints, q: Array) -> Array:

@@ -70,6 +70,12 @@ def invariants_of(run: Run) -> dict[str, Invariant]:
     return result | _constraints(run, dynamics) | _loops(run, dynamics)
 
 
+def lacks_work(run: Run) -> bool:
+    """Whether the energy is no invariant of a run only because the work of inputs and dissipation was not integrated along."""
+    dynamics = run.dynamics
+    return dynamics is not None and run.has_energy and run.work is None and dynamics.power() is not None
+
+
 def _loops(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
     """Residuals of loops and velocity constraints."""
     kernel = dynamics.kernel("residual")

@@ -1,4 +1,4 @@
-"""A run told in a few lines."""
+"""A run in a few lines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop.simulate.invariants import lacks_work
+
 if TYPE_CHECKING:
     from heavytop.simulate.run import Run
 
 LOST = 0.01
 """Relative drift of energy or momentum above which a run is not to be trusted."""
+NO_WORK = (
+    "batches leave out the energy balance, which needs the work of inputs and dampers;",
+    "simulate(..., balance=True) has it.",
+)
+"""Why the energy of a run is not among its invariants, in two lines."""
 
 
 def report(run: Run) -> str:
@@ -85,7 +92,12 @@ def _invariants(run: Run) -> list[str]:
             lines.append(_row(name, f"{invariant.drift:.2e}", invariant.unit, relative))
         lost = max((i.relative for name, i in found.items() if name == "energy" or "momentum" in name), default=0.0)
         if lost > LOST:
-            lines += ["", f"  note: what should be kept has changed by {lost:.2g} of its size. Take a smaller step."]
+            lines += [
+                "",
+                f"  note: a quantity that should be conserved has changed by {lost:.2g} of its size. Take a smaller step.",
+            ]
+    if lacks_work(run):
+        lines += ["", f"  note: {NO_WORK[0]}", f"  {NO_WORK[1]}"]
     if "residual" in run.channels and len(run):
         worst = float(np.nanmax(run.channels["residual"], initial=0.0))
         lines.append(_row("implicit equations", f"{worst:.2e}", "1", ""))

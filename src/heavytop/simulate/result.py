@@ -189,7 +189,7 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
     if watched.branch < 0:
         what = "a loop flipped to the other side of its joint"
     elif watched.miss > OPEN:
-        what = f"loops and constraints are missed by {watched.miss:.2g}"
+        what = f"loops and constraints are violated by {watched.miss:.2g}"
     else:
         what = (
             f"the balance of energy was missed by {100 * watched.loss:.2g} % of the largest kinetic energy within steps that each miss more "

@@ -67,7 +67,7 @@ def check_store(store: Store) -> None:
     found = list(damaged_chunks(store).values())
     if found:
         raise SweepError(
-            f"{str(store.path)!r} is damaged: {_some(found)}. Run the same sweep again to do these chunks anew; "
+            f"{str(store.path)!r} is damaged: {_some(found)}. Run the same sweep again to redo these chunks; "
             "open_result(path, check=False) reads what is there."
         )
 
@@ -79,7 +79,7 @@ def reopen_damaged(store: Store) -> None:
     if found:
         store.reopen(found)
         warnings.warn(
-            f"{str(store.path)!r} was damaged and is done again there: {_some(list(found.values()))}.",
+            f"{str(store.path)!r} was damaged and is redone there: {_some(list(found.values()))}.",
             DamagedStoreWarning,
             stacklevel=2,
         )

@@ -103,7 +103,7 @@ def choice(values: Sequence[Any], weights: Sequence[float] | None = None) -> Dis
         )
     share = np.ones(len(items)) if weights is None else np.asarray(weights, dtype=float)
     if not items or share.shape != (len(items),) or not np.all(share >= 0) or not share.sum() > 0:
-        raise SweepError(f"choice needs values and as many weights that are not negative, got {items} and {weights}.")
+        raise SweepError(f"choice needs values and as many non-negative weights, got {items} and {weights}.")
     return Distribution("choice", (items, (share / share.sum()).tolist()), (), 1, _choice)
 
 

@@ -159,7 +159,7 @@ def cut(grid: Grid, target: int, apart: Sequence[str] = ()) -> Chunks:
 def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> Grid:
     """The grid of what a user gives as ``over``: a mapping (see :func:`heavytop.sweep.sweep`) or an ``xarray.Dataset``."""
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise SweepError(f"seed must be a whole number that is not negative, got {seed!r}.")
+        raise SweepError(f"seed must be a non-negative whole number, got {seed!r}.")
     if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1):
         raise SweepError(f"draws must be None or 1, 2, ..., got {draws!r}.")
     if not isinstance(first_draw, int | np.integer) or first_draw < 0:

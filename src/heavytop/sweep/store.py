@@ -82,7 +82,7 @@ class Store:
         """The mark of every chunk."""
         marks = (self.seals() & 3).astype(np.uint8)
         for index in np.flatnonzero(marks == UNREADABLE).tolist():
-            raise SweepError(f"{str(self._mark(index))!r} is damaged. Run the same sweep again to do this chunk anew.")
+            raise SweepError(f"{str(self._mark(index))!r} is damaged. Run the same sweep again to redo this chunk.")
         return marks
 
     def seals(self) -> np.ndarray:
@@ -105,7 +105,7 @@ class Store:
         try:
             return form.decoded(content_of(path))[box]
         except (OSError, ValueError, RuntimeError) as error:
-            raise SweepError(f"{str(path)!r} is damaged: {error}. Run the same sweep again to do it anew.") from error
+            raise SweepError(f"{str(path)!r} is damaged: {error}. Run the same sweep again to redo it.") from error
 
     @cached_property
     def entries(self) -> dict[str, StoredVariable]:

@@ -366,7 +366,7 @@ def check_constraints(model: Model) -> None:
     expressions = model.expressions
     if model.description.rubs and model.description.basis is not None:
         raise ModelError(
-            f"friction that depends on reactions needs the multipliers of {model.name!r}, which a basis does away with. Leave the basis out."
+            f"friction that depends on reactions needs the multipliers of {model.name!r}, which a basis eliminates. Omit the basis."
         )
     if model.description.basis is None:
         _ = expressions.constrained, expressions.dynamics.nonideal_force  # calls the user's functions
@@ -386,6 +386,6 @@ def check_constraints(model: Model) -> None:
         miss = np.max(np.abs(traced.interpret(q, w, p)[0]))
         if not miss < 1e-9:
             raise ModelError(
-                f"the basis does not satisfy constraint {row.name!r}: it misses by {miss:.3g} at random configurations. "
+                f"the basis does not satisfy constraint {row.name!r}: it is violated by {miss:.3g} at random configurations. "
                 "v = basis(q, w) must fulfil every constraint for all w."
             )

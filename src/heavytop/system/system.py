@@ -269,9 +269,7 @@ class System(ActingInJoints, Portable, Shown):
         for label, value in (("stiffness", stiffness), ("rest_length", rest_length), ("damping", damping)):
             number = self._at_defaults(as_array(value), f"{label} of {where}")
             if number.shape != () or not np.isfinite(number) or number < 0:
-                raise ModelError(
-                    f"{label} of {where} must be one finite number that is not negative, got {number.tolist()}."
-                )
+                raise ModelError(f"{label} of {where} must be one finite, non-negative number, got {number.tolist()}.")
         self.add(Strut(a, b, points[0], points[1], stiffness, rest_length, damping))
 
     def potential(self, fn: Callable[[Array], Array]) -> None:

@@ -77,13 +77,13 @@ TOP = {
 }
 ROTORS = {
     "thrust_coefficient": Field(_positive, "a positive number (N/(rad/s)^2)"),
-    "torque_coefficient": Field(_not_negative, "a number that is not negative (N m/(rad/s)^2)"),
+    "torque_coefficient": Field(_not_negative, "a non-negative number (N m/(rad/s)^2)"),
     "speed": Field(_range, "[least, largest] angular velocity (rad/s)"),
-    "time_constant": Field(_not_negative, "a number that is not negative (s)", False, 0.0),
+    "time_constant": Field(_not_negative, "a non-negative number (s)", False, 0.0),
     "radius": Field(_positive, "a positive number (m)", False, 0.1),
-    "rotor_drag": Field(_not_negative, "a number that is not negative (kg/rad)", False, 0.0),
-    "inflow": Field(_not_negative, "a number that is not negative (kg/rad)", False, 0.0),
-    "translational_lift": Field(_not_negative, "a number that is not negative (kg/m)", False, 0.0),
+    "rotor_drag": Field(_not_negative, "a non-negative number (kg/rad)", False, 0.0),
+    "inflow": Field(_not_negative, "a non-negative number (kg/rad)", False, 0.0),
+    "translational_lift": Field(_not_negative, "a non-negative number (kg/m)", False, 0.0),
 }
 ROTOR = {
     "at": Field(_vector, "three numbers (m)"),
@@ -120,9 +120,9 @@ SENSORS = {
 }
 """What is not mentioned is perfect."""
 SENSOR = {
-    "noise": Field(_not_negative, "a number that is not negative (standard deviation of a sample)", False, 0.0),
-    "bias": Field(_not_negative, "a number that is not negative (standard deviation of a constant error)", False, 0.0),
-    "delay": Field(_not_negative, "a number that is not negative (s)", False, 0.0),
+    "noise": Field(_not_negative, "a non-negative number (standard deviation of a sample)", False, 0.0),
+    "bias": Field(_not_negative, "a non-negative number (standard deviation of a constant error)", False, 0.0),
+    "delay": Field(_not_negative, "a non-negative number (s)", False, 0.0),
 }
 
 

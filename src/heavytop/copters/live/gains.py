@@ -263,7 +263,7 @@ class Tunable:
         """The parameters (n,) that make the law that of a prototype."""
         numbers = numbers_of(prototype)
         if numbers.keys() != {*self.names, *self.pattern}:
-            raise ControlError(f"the prototype has another structure: it is not made for {self.law.model.name!r}.")
+            raise ControlError(f"the prototype has another structure: it was not made for {self.law.model.name!r}.")
         for name, value in self.pattern.items():
             if abs(numbers[name] - value) > 1e-12:
                 raise ControlError(

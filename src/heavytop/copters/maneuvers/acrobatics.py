@@ -10,6 +10,7 @@ from heavytop.control.curves import smoothstep
 from heavytop.control.flatness import flat_reference
 from heavytop.copters.maneuvers.actuated import turning
 from heavytop.copters.maneuvers.base import Maneuver
+from heavytop.copters.maneuvers.given import finite, non_negative, positive
 from heavytop.copters.maneuvers.paths import along, eased
 from heavytop.copters.maneuvers.turned import turned
 from heavytop.copters.vehicle import Vehicle
@@ -28,6 +29,8 @@ def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str
     """
     if plane not in ("xz", "yz"):
         raise ControlError(f"a looping lies in the plane 'xz' or 'yz', got {plane!r}.")
+    positive("looping", radius=radius, turn=turn)
+    non_negative("looping", rest=rest)
     base = curves.looping(radius, turn)
     if plane == "xz":
         curve, side = base, (0.0, 1.0, 0.0)
@@ -48,6 +51,8 @@ def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn
     >>> maneuver.name, maneuver.duration
     ('barrel-roll', 6.4)
     """
+    finite("barrel-roll", radius=radius, length=length)
+    positive("barrel-roll", turn=turn)
     ramp = 1.0
     duration = turn + 2 * ramp
     clock = eased(duration, ramp)
@@ -71,6 +76,8 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
     >>> maneuver.name, maneuver.duration
     ('flip', 3.9)
     """
+    positive("flip", turn=turn, duration=duration)
+    non_negative("flip", begin=begin)
     if turn + begin >= duration:
         raise ControlError(
             f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}."
@@ -102,6 +109,8 @@ def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: flo
     >>> maneuver.name, maneuver.duration
     ('inverted', 6.0)
     """
+    finite("inverted", length=length)
+    positive("inverted", turn=turn, stay=stay)
     begin = 0.8
     again = begin + turn + stay
     total = again + turn + 0.8
@@ -134,6 +143,8 @@ def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: f
     >>> maneuver.name, maneuver.duration
     ('knife-edge', 5.300000000000001)
     """
+    finite("knife-edge", length=length, bank=bank)
+    positive("knife-edge", turn=turn)
     if vehicle.fully_actuated:
         begin, stay = 0.5, 3.0
         again = begin + turn + stay

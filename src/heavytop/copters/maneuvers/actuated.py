@@ -10,6 +10,7 @@ from heavytop._arrays import Array, scale, vector
 from heavytop.control.curves import smoothstep
 from heavytop.control.reference import Reference
 from heavytop.copters.maneuvers.base import Maneuver
+from heavytop.copters.maneuvers.given import finite, positive
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
@@ -45,6 +46,8 @@ def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: floa
     >>> maneuver.name, maneuver.duration
     ('hover-roll', 4.5)
     """
+    finite("hover-roll", begin=begin)
+    positive("hover-roll", turn=turn)
     angle = lambda t: 2 * np.pi * smoothstep((t - begin) / turn)  # noqa: E731
     still = lambda t: vector(0.0 * t, 0.0 * t, 0.0 * t)  # noqa: E731
     marks = [(begin, "roll begins"), (begin + turn / 2, "upside down"), (begin + turn, "roll ends")]
@@ -60,6 +63,8 @@ def level_loop(vehicle: Vehicle, radius: float = 1.5, turn: float = 8.0, begin: 
     ('level-loop', 9.0)
     """
     require_full_actuation(vehicle, "level-loop")
+    finite("level-loop", radius=radius, begin=begin)
+    positive("level-loop", turn=turn)
 
     def pose(t: Array) -> Array:
         phase = 2 * np.pi * smoothstep((t - begin) / turn)

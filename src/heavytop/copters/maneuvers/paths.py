@@ -14,6 +14,7 @@ from heavytop.control.reference import Reference, pose_coordinates
 from heavytop.control.tree_reference import tree_reference
 from heavytop.control.virtual_vehicle import virtual_reference
 from heavytop.copters.maneuvers.base import Maneuver
+from heavytop.copters.maneuvers.given import finite, non_negative, place, places, positive
 from heavytop.copters.maneuvers.hanging import hanging_reference, swung
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
@@ -102,10 +103,11 @@ def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) ->
     >>> maneuver.name, maneuver.duration
     ('hover', 6.0)
     """
+    positive("hover", duration=duration)
+    here = place("hover", "at", at)
     if vehicle.limbs:
-        place = np.asarray(at, dtype=float)
-        return along(vehicle, lambda t: place + 0.0 * vector(t, t, t), duration, "hover")
-    return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, at)), "hover", duration)
+        return along(vehicle, lambda t: here + 0.0 * vector(t, t, t), duration, "hover")
+    return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, here)), "hover", duration)
 
 
 def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> Maneuver:
@@ -116,8 +118,10 @@ def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> 
     >>> maneuver.name, maneuver.duration
     ('step', 6.0)
     """
+    positive("step", duration=duration)
+    goal = _placed(vehicle, place("step", "to", to))
     start = (_placed(vehicle, (0.0, 0.0, 0.0)), np.zeros(vehicle.model.nv))
-    return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, to)), "step", duration, start)
+    return Maneuver(vehicle, Reference.set_point(vehicle.model, goal), "step", duration, start)
 
 
 def recovery(vehicle: Vehicle, angle: float = np.deg2rad(170.0), axis: Any = "x", duration: float = 8.0) -> Maneuver:
@@ -128,6 +132,8 @@ def recovery(vehicle: Vehicle, angle: float = np.deg2rad(170.0), axis: Any = "x"
     >>> maneuver.name, maneuver.duration
     ('recovery', 8.0)
     """
+    positive("recovery", duration=duration)
+    finite("recovery", angle=angle)
     R = so3.exp(angle * np.asarray(so3.unit_axis(axis)))
     start = (pose_coordinates(vehicle.model, se3.pose(R, np.zeros(3))), np.zeros(vehicle.model.nv))
     return Maneuver(vehicle, Reference.set_point(vehicle.model), "recovery", duration, start)
@@ -157,6 +163,8 @@ def eight(
     ('eight', 17.707963267948966)
     """
     first, second = _plane(plane)
+    finite("eight", length=length, width=width)
+    positive("eight", rate=rate, laps=laps)
     ramp = 2.0
     duration = 2 * np.pi * laps / rate + ramp
     clock = eased(duration, ramp)
@@ -177,6 +185,8 @@ def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int =
     >>> maneuver.name, maneuver.duration
     ('circle', 14.566370614359172)
     """
+    finite("circle", radius=radius)
+    positive("circle", rate=rate, laps=laps)
     ramp = 2.0
     duration = 2 * np.pi * laps / rate + ramp
     clock = eased(duration, ramp)
@@ -196,6 +206,8 @@ def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float
     >>> maneuver.name, maneuver.duration
     ('helix', 12.471975511965978)
     """
+    finite("helix", radius=radius, climb=climb)
+    positive("helix", rate=rate, turns=turns)
     ramp = 2.0
     duration = 2 * np.pi * turns / rate + ramp
     clock, whole = eased(duration, ramp), 2 * np.pi * turns
@@ -220,11 +232,12 @@ def waypoints(
     >>> maneuver.name, maneuver.duration
     ('waypoints', 7.02245917853894)
     """
-    places = np.asarray(points, dtype=float)
-    legs = np.linalg.norm(np.diff(places, axis=0), axis=-1)
+    through = places("waypoints", "points", points)
+    positive("waypoints", speed=speed)
+    legs = np.linalg.norm(np.diff(through, axis=0), axis=-1)
     even = np.concatenate([[0.0], np.cumsum(np.maximum(legs / speed, 0.3))])
     when = even if times is None else np.asarray(times, dtype=float)
-    curve = minimum_snap(places, when)
+    curve = minimum_snap(through, when)
     marks = [(float(t), f"point {k}") for k, t in enumerate(when[1:-1], start=1)]
     return along(vehicle, curve, curve.duration + 1.0, "waypoints", moments=marks)
 
@@ -251,7 +264,10 @@ def transport(
     """
     if vehicle.airframe.load is None:
         raise ControlError(f"{vehicle.name!r} has no load to transport.")
-    goal = np.asarray(to, dtype=float)
+    goal = place("transport", "to", to)
+    positive("transport", duration=duration)
+    non_negative("transport", settle=settle)
+    finite("transport", swing=swing)
     across = np.cross([0.0, 0.0, 1.0], goal)
     size = float(np.linalg.norm(across))
     side = across / size if size > 0 else np.array([0.0, 1.0, 0.0])

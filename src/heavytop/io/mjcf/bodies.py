@@ -194,7 +194,7 @@ class BodyReader:
         joint = RobotJoint(name, KINDS[kind], "", "", e.where)
         axis = se3.rotation(around) @ e.numbers("axis", 3, (0.0, 0.0, 1.0))
         if not 1e-100 < np.max(np.abs(axis)) < 1e100:
-            raise e.error("the axis of a joint must not be zero or beyond all bounds.")
+            raise e.error("the axis of a joint must be finite and not zero.")
         joint.axis = axis
         if e.tag == "freejoint":
             if e.get("align", "auto") == "true":

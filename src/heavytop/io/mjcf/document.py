@@ -30,7 +30,7 @@ def with_includes(root: Element, path: Path) -> None:
             name = child.string("file")
             found, reason = find_file(name, folder_of, {})
             if found is None or not found.is_relative_to(path.resolve().parent):
-                raise child.error(f"cannot include {name!r}: {reason or 'it lies outside of the folder of the file'}.")
+                raise child.error(f"cannot include {name!r}: {reason or 'it is outside the folder of the file'}.")
             if found in seen or len(seen) > MOST_INCLUDES:
                 raise child.error(f"{name!r} is included twice (or there are more than {MOST_INCLUDES} includes).")
             seen.add(found)
@@ -94,7 +94,7 @@ class CompilerSettings:
         self.strips_paths = e.get("strippath", "true" if self.strips_paths else "false") == "true"
         self.mesh_folder = e.get("meshdir") or e.get("assetdir") or self.mesh_folder
         if e.get("coordinate", "local") != "local":
-            raise e.error("coordinate must be 'local'; MuJoCo gave up global coordinates, too.")
+            raise e.error("coordinate must be 'local'; MuJoCo has dropped global coordinates, too.")
         self.balanced = e.get("balanceinertia", "true" if self.balanced else "false") == "true"
         if e.get("alignfree", "false") == "true":
             self.notes.append(("compiler setting", "alignfree", e.where, "not read"))

@@ -85,7 +85,7 @@ def read_geom(e: Element, at: np.ndarray, assets: Assets, body: str) -> Geom:
     kind = e.get("type") or "sphere"
     if kind in SHAPES_WITHOUT_MASS:
         if kind != "plane":
-            assets.report.lost("geom", e.get("name") or "", e.where, f"{kind} is no shape here")
+            assets.report.lost("geom", e.get("name") or "", e.where, f"there is no shape {kind}")
         return Geom(None, None)
     if e.get("mesh") and kind != "mesh":
         raise e.error(f"a {kind} that is fitted to a mesh is not read: give its size, or type='mesh'.")

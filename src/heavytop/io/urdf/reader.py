@@ -126,7 +126,7 @@ def _read_joint(element: Element, robot: Robot) -> None:
     if axis is not None and kind in (*ONE_AXIS, PLANAR):
         joint.axis = axis.numbers("xyz", 3, (1.0, 0.0, 0.0))
         if not 1e-100 < np.max(np.abs(joint.axis)) < 1e100:
-            raise axis.error(f"the axis of joint {name!r} must not be zero or beyond all bounds.")
+            raise axis.error(f"the axis of joint {name!r} must be finite and not zero.")
     limit, dynamics, mimic = element.first("limit"), element.first("dynamics"), element.first("mimic")
     if limit is not None:
         joint.limits = _limits(limit, kind)

@@ -100,12 +100,12 @@ const valueAt = (times, values, t) => {
   return values[low] + ((t - times[low]) / (times[high] - times[low])) * (values[high] - values[low]);
 };
 
-// Three significant digits without an exponent where possible; a real minus sign.
-const formatNumber = (x) => {
+// Three significant digits, or four of the largest size that a number comes to, without an exponent where possible; a real minus sign.
+const formatNumber = (x, largest = 0) => {
   if (x === 0) return "0";
-  const size = Math.abs(x);
+  const size = Math.max(Math.abs(x), largest);
   if (size >= 1e5 || size < 1e-4) return x.toExponential(2).replace("e-", "e−").replace("e+", "e").replace(/^-/, "−");
-  const digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  const digits = Math.min(Math.max((largest ? 3 : 2) - Math.floor(Math.log10(size)), 0), 6);
   return x.toFixed(digits).replace(/^-/, "−");
 };
 

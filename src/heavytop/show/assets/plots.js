@@ -36,8 +36,9 @@ class Plot {
       mark: palette.marks[k % palette.marks.length],
       hidden: false,
     }));
-    // what is this small beside the largest value of the panel is rounding, and is told as 0
-    const largest = Math.max(0, ...this.series.map((curve) => curve.values.reduce((most, y) => Math.max(most, Math.abs(y)), 0)));
+    // what is this small beside the largest value of the panel is rounding, and is shown as 0
+    for (const curve of this.series) curve.largest = curve.values.reduce((most, y) => Math.max(most, Math.abs(y)), 0);
+    const largest = Math.max(0, ...this.series.map((curve) => curve.largest));
     this.noise = Math.max(1e-9 * largest, 1e-13);
     this.hover = null;
     this.now = span[0];
@@ -241,7 +242,7 @@ class Plot {
     if (hovering) this.ghostCursor.style.transform = `translateX(${this.px(at)}px)`;
     for (const curve of this.series) {
       const y = valueAt(this.times, curve.values, at);
-      const text = formatNumber(Math.abs(y) < this.noise ? 0 : y);
+      const text = formatNumber(Math.abs(y) < this.noise ? 0 : y, curve.largest);
       if (curve.value.textContent !== text) curve.value.textContent = text;
       curve.dot.style.transform = `translate(${this.px(at)}px, ${this.py(y)}px)`;
     }

@@ -173,7 +173,7 @@ class ForceElement(ABC):
         for piece in PIECES:
             if piece in getattr(self, "__dict__", {}):
                 raise ModelError(
-                    f"{self.kind}: {piece} was set as an attribute of the object, where nobody looks for it. Write it as a method of the class."
+                    f"{self.kind}: {piece} was set as an attribute of the object, where it is not looked up. Write it as a method of the class."
                 )
         if not any(map(self.gives, ("energy", "dissipation", "resistance", "force", "inertia"))):
             raise ModelError(
