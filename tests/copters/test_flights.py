@@ -200,7 +200,9 @@ def test_every_vehicle_flies_with_rotors(name: str) -> None:
     assert flight.position_error.max() < max(0.5, blown.position_error.max() + 0.1)
 
 
-@pytest.mark.parametrize(("delay", "near"), [(0.003, "0 s or 0.005 s"), (0.0076, "0.005 s or 0.01 s")])
+@pytest.mark.parametrize(
+    ("delay", "near"), [(0.003, "0 s or 0.005 s"), (0.0076, "0.005 s or 0.01 s"), (0.5025, "0.5 s or 0.505 s")]
+)
 def test_a_delay_between_samples_is_refused(delay: float, near: str) -> None:
     with pytest.raises(ModelError, match=f"a delay of {delay:g} s is .* samples of 0.005 s.*a delay of {near}"):
         fly(quadcopter(), "hover", delay=delay, step=0.005, until=0.1)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control.base import TOLERANCE
 from heavytop.control.disturbances import Windy, add_wind
 from heavytop.control.measurements import Delayed, Noisy
 from heavytop.control.wind import Breeze
@@ -23,6 +22,8 @@ POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 """Standard deviations of measured positions (m) and attitudes (rad) for noise 1."""
 SPEED_NOISE, RATE_NOISE = 0.03, 0.02
 """The same of velocities (m/s) and angular velocities (rad/s)."""
+ROUNDING = 1e-6
+"""Of a delay, relative, that is not told from a whole number of samples."""
 LONGEST_DELAY = 2.0
 """Seconds; what is measured later is of no use to a vehicle, and every sample of it is kept."""
 
@@ -103,10 +104,10 @@ class Conditions:
         Raises
         ------
         ModelError
-            It is not a whole number of samples, within the hundredth by which a simulation may shorten a period.
+            It is not a whole number of samples.
         """
         samples = round(self.delay / period)
-        if abs(self.delay - samples * period) > TOLERANCE * self.delay:
+        if abs(self.delay - samples * period) > ROUNDING * self.delay:
             near = " or ".join(
                 f"{k * period:g} s" for k in sorted({int(self.delay / period), int(self.delay / period) + 1})
             )

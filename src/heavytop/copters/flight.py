@@ -320,10 +320,10 @@ def _fly_robustly(
     flown = conditions.blown(controller.with_reference(maneuver))
     say("compiling and flying")
     end = maneuver.horizon if until is None else until
-    period = end / max(1, round(end / max(step, ROBUST_PERIOD)))
+    period, given = end / max(1, round(end / max(step, ROBUST_PERIOD))), step
     step = period / max(1, round(period / step))
     if conditions.delay:
-        conditions.samples_late(period)
+        conditions.samples_late(max(given, ROBUST_PERIOD))  # before it was fitted to the duration
     run = simulate(plant, begin, end, step, control=flown, control_step=period, progress=False)
     return Flight(vehicle, maneuver, run, ROBUST, vehicle.limits is not None, False, conditions, rotors)
 
