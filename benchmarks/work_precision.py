@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     results = {"free body": free_body(), "heavy top": heavy_top(), "tricopter": tricopter()}
     draw(results, ROOT / "docs" / "images" / "work_precision.png")
-    content = json.dumps({name: [p.as_dict() for p in points] for name, points in results.items()}, indent=1)
+    content = json.dumps({name: [asdict(p) for p in points] for name, points in results.items()}, indent=1)
     if options.json is not None:
         options.json.write_text(content)
     else:

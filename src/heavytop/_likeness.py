@@ -29,6 +29,10 @@ LONG = 1024
 class Lasting:
     """Base of classes whose objects never change in what they compute: they are told apart by identity."""
 
+    def _lasts(self) -> bool:
+        """Whether this one does; False: it is told apart by its content after all."""
+        return True
+
 
 class Same:
     """An object itself as a key, kept alive so that nothing else can take its place."""
@@ -122,7 +126,7 @@ class _Walk:
             self._other(value, kind)
 
     def _other(self, value: Any, kind: type) -> None:
-        if isinstance(value, Lasting | Enum | np.ufunc | np.dtype):
+        if isinstance(value, Enum | np.ufunc | np.dtype) or (isinstance(value, Lasting) and value._lasts()):
             self.parts.append(Same(value))
         elif isinstance(value, type):
             self._class(value)
@@ -224,7 +228,7 @@ class _Walk:
     def _class(self, value: type) -> None:
         self.parts.append(Same(value))
         for base in value.__mro__:
-            if not _installed(base):
+            if not installed(base):
                 for name, member in list(vars(base).items()):
                     if name not in _OF_CLASSES:
                         self.parts.append(name)
@@ -239,7 +243,7 @@ class _Walk:
             self._mapping(value)
         elif isinstance(value, list | tuple):
             self._items(value)
-        trusted = _installed(kind)
+        trusted = installed(kind)
         for name, part in getattr(value, "__dict__", {}).items():
             if trusted and isinstance(getattr(kind, name, None), cached_property):
                 continue
@@ -287,7 +291,7 @@ def _names(code: CodeType) -> tuple[str, ...]:
 
 
 @lru_cache(1024)
-def _installed(kind: type) -> bool:
+def installed(kind: type) -> bool:
     """Whether a class is one of a trusted module: what merely claims so is not found there."""
     found: Any = sys.modules.get(kind.__module__) if _trusted(kind.__module__) else None
     for name in kind.__qualname__.split("."):

@@ -132,7 +132,7 @@ def arm(inputs: int = 2) -> System:
 def test_computed_torque_error_equation() -> None:
     model = arm().derive()
     L1, L0 = np.array([[3.0, 0.5], [0.2, 4.0]]), np.array([5.0, 7.0])
-    law = computed_torque(model, L1, L0)
+    law = computed_torque(model, stiffness=L0, damping=L1)
     rng = np.random.default_rng(1)
     q, v, q_R, v_R, a_R = rng.standard_normal((5, 2))
     a = model.acceleration(q, v, law(q, v, q_R, v_R, a_R))
@@ -146,20 +146,20 @@ def test_computed_torque_error_equation() -> None:
 
 def test_computed_torque_refuses(lab) -> None:
     with pytest.raises(ControlError, match="as many inputs as degrees of freedom"):
-        computed_torque(arm(1).derive(), 1.0, 1.0)
+        computed_torque(arm(1).derive(), stiffness=1.0, damping=1.0)
     with pytest.raises(ControlError, match="minimal coordinates"):
-        computed_torque(lab.vehicle("tricopter").model, 1.0, 1.0)
+        computed_torque(lab.vehicle("tricopter").model, stiffness=1.0, damping=1.0)
     twin = arm(1)
     twin.input("again", JointForce("upper"))
     with pytest.raises(ControlError, match="input matrix B is singular"):
-        computed_torque(twin.derive(), 1.0, 1.0)
+        computed_torque(twin.derive(), stiffness=1.0, damping=1.0)
     massless = System(name="massless")
     massless.body("upper", joint=Revolute("y"), inertia=Inertia(0.0))
     massless.input("motor", Wrench("upper", moment=(0, 1.0, 0)))
     with pytest.raises(ControlError, match="mass matrix M is singular"):
-        computed_torque(massless.derive(), 1.0, 1.0)
+        computed_torque(massless.derive(), stiffness=1.0, damping=1.0)
     with pytest.raises(ValueError, match="damping of computed torque"):
-        computed_torque(arm().derive(), [1.0, 2.0, 3.0], 1.0)
+        computed_torque(arm().derive(), stiffness=1.0, damping=[1.0, 2.0, 3.0])
 
 
 # --- C ----------------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 import heavytop as ht
 from heavytop import control
-from heavytop.compile import trace
+from heavytop.compile import Traced, trace
 from heavytop.control import Actuated, Delayed, Noisy, Propellers, VirtualVehicle, Windy
 from heavytop.errors import ControlError, HeavytopError, SimulationError
 from heavytop.simulate import simulate
@@ -60,7 +60,7 @@ LAWS: dict[str, Any] = {
     "integral": lambda: control.energy_law(MODEL, PROTOTYPE, integral=control.Integral("cart", 2.0)).with_reference(
         [0.5]
     ),
-    "computed torque": lambda: control.computed_torque(MODEL, 3.0, 2.0).with_reference(moving()),
+    "computed torque": lambda: control.computed_torque(MODEL, stiffness=2.0, damping=3.0).with_reference(moving()),
     "feedback": lambda: ht.Feedback(lambda q, v: -2 * q - v, ("q", "v")),
     "feedback of time": lambda: ht.Feedback(lambda t: ht.vector(np.sin(t)), ("t",)),
     "feedback, signal": lambda: ht.Feedback(
@@ -304,3 +304,35 @@ def test_channels_of_the_same_name_are_kept_apart() -> None:
     # the outer demand is what the inner actuator gives
     np.testing.assert_allclose(run.channels["demand"][:, 0], -2 * run.q[:, 0] - run.v[:, 0], atol=1e-12)
     np.testing.assert_allclose(run.channels["demand_2"][:, 0], run.channels["z"][:, 1], atol=1e-12)
+
+
+class Proportional(control.FeedbackLaw):
+    """A law of a user that is not cached."""
+
+    kind = "proportional"
+
+    def __init__(self, model: ht.Model, gain: float) -> None:
+        self.model, self.gain = model, gain
+
+    @property
+    def traced_law(self) -> Traced:
+        n = self.model.nv
+        shapes = dict.fromkeys(("q", "v", "q_R", "v_R", "a_R"), (n,)) | {"p": (len(self.model.parameter_names),)}
+        return trace(lambda q, v, q_R, v_R, a_R, p: {"u": -self.gain * (q - q_R) - v}, shapes, name="proportional")
+
+
+def test_a_law_of_a_user_that_was_changed_is_traced_anew() -> None:
+    system = ht.System(gravity=(0, 0, 0), name="cart")
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.input("motor", ht.JointForce("cart"))
+    model = system.derive()
+    law = Proportional(model, 4.0)
+
+    def end(law: Proportional) -> float:
+        return ht.simulate(model, ([1.0], [0.0]), 1.0, 0.01, control=law, reference=[0.0]).q[-1, 0]
+
+    first = end(law)
+    assert law([1.0], [0.0], [0.0])[0] == -4.0
+    law.gain = 1.0
+    assert end(law) == end(Proportional(model, 1.0)) != first
+    assert law([1.0], [0.0], [0.0])[0] == -1.0

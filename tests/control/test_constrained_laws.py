@@ -436,4 +436,4 @@ def test_what_is_still_refused() -> None:
     with pytest.raises(ControlError, match="2 degrees of freedom and 4 velocities of joints"):
         energy_law(model, prototype_of(model.body_names), blocks=(JointBlock("left"),))
     with pytest.raises(ControlError, match="computed torque is made for tree systems"):
-        computed_torque(model, 1.0, 1.0)
+        computed_torque(model, stiffness=1.0, damping=1.0)

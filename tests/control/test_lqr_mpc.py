@@ -311,3 +311,91 @@ def test_active_bounds_answer_no_program_that_is_not_finite() -> None:
         box.begin(np.array([-1.0, 1.0, 0.0]))
         assert box.minimize(H, np.array(g), -bound, upper) is None
         assert not box.calm
+
+
+# --- references that move, parameters ------------------------------------------------------------------------------------------
+
+
+def pendulum() -> ht.Model:
+    system = ht.System(name="pendulum")
+    inertia = ht.Inertia(1.0, com=(0, 0, -1), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("rod", joint=ht.Revolute("y"), inertia=inertia)
+    system.input("motor", ht.JointForce("rod"))
+    return system.derive()
+
+
+RATE, TURN = 0.5, 4 * np.pi
+CHEAP = Weights(places=1e-3, speeds=1e-3, inputs=10.0)
+
+
+def turning(model: ht.Model, **options: float) -> Reference:
+    return Reference.from_function(model, lambda t: ht.vector(RATE * t), **options)
+
+
+def test_a_regulator_follows_a_periodic_motion_for_ever() -> None:
+    model = pendulum()
+    law = control.lqr(model, turning(model, period=TURN), CHEAP)
+    run = ht.simulate(model, ([1e-3], [RATE]), 3 * TURN, 0.01, control=law, hold="continuous")
+    assert np.max(np.abs(run.q[:, 0] - RATE * run.t)) < 2e-3
+    # gains repeat, and are those in the middle of a motion that goes on for long
+    np.testing.assert_allclose(law.signal(np.array([1.0, 5.0]))[:, 3:], law.signal(np.array([1.0, 5.0]) + TURN)[:, 3:])
+    np.testing.assert_allclose(law.gains[0], law.gains[-1])
+    long = control.lqr(model, turning(model, duration=6 * TURN), CHEAP, step=TURN / 500)
+    np.testing.assert_allclose(law.gains[:500], long.gains[1000:1500], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(law.cost_to_go[:500], long.cost_to_go[1000:1500], rtol=1e-4, atol=1e-4)
+
+
+def test_a_motion_without_end_and_period_is_no_set_point() -> None:
+    model = pendulum()
+    with pytest.raises(ControlError, match="neither an end nor a period"):
+        control.lqr(model, turning(model), CHEAP)
+    swinging = Reference.from_function(model, lambda t: ht.vector(np.sin(t)), period=3.0)
+    with pytest.raises(
+        ControlError, match=r"does not repeat after its period of 3 s: 'motor' is 0 at its start and 1.22"
+    ):
+        control.lqr(model, swinging)
+
+
+@pytest.mark.parametrize("step", [0, -0.1, np.inf, np.nan])
+def test_steps_of_regulators_are_positive(cart: ht.Model, step: float) -> None:
+    with pytest.raises(ControlError, match="step of the regulator must be positive"):
+        control.lqr(cart, [0.0, 0.0], step=step)
+
+
+def heavy_cart() -> ht.Model:
+    system = ht.System(gravity=(0, 0, 0), name="cart")
+    mass = system.parameter("mass", 1.0)
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(mass))
+    system.input("motor", ht.JointForce("cart"))
+    return system.derive()
+
+
+def test_regulators_know_the_parameters_of_a_plan() -> None:
+    model, mass = heavy_cart(), {"mass": 3.0}
+    plan = ht.plan(model, [0.0], [1.0], 2.0, parameters=mass)
+    law, times = control.lqr(model, plan.reference), np.array([0.1, 0.5, 1.0])
+    np.testing.assert_allclose(law.signal(times)[:, 2], plan.inputs(times)[:, 0], atol=1e-6)
+    assert plan.reference.delayed(0.5).parameters == plan.reference.parameters
+    # gains are those of a model that has this mass as its own
+    told = control.lqr(model, [0.0], parameters=mass, step=1e-3).gains
+    np.testing.assert_allclose(told[0], _gains(3.0), rtol=5e-3)
+    with pytest.raises(UnknownNameError, match="mas"):
+        control.lqr(model, [0.0], parameters={"mas": 3.0})
+
+
+def _gains(mass: float) -> np.ndarray:
+    A, B = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0], [1.0 / mass]])
+    P = scipy.linalg.solve_continuous_are(A, B, np.diag([10.0, 1.0]), np.array([[0.1]]))
+    return B.T @ P / 0.1
+
+
+def test_prediction_knows_parameters() -> None:
+    model, mass = heavy_cart(), {"mass": 3.0}
+    ahead = control.mpc(model, [1.0], parameters=mass, horizon=10)
+    system = ht.System(gravity=(0, 0, 0), name="cart")
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(3.0))
+    system.input("motor", ht.JointForce("cart"))
+    same = control.mpc(system.derive(), [1.0], horizon=10)
+    assert ahead(0.0, [0.2], [0.1]) == pytest.approx(same(0.0, [0.2], [0.1]), rel=1e-9)
+    assert ahead.with_reference([0.5]).reference.parameters == mass
+    assert control.mpc(model, [1.0], horizon=10)(0.0, [0.2], [0.1]) != pytest.approx(same.u[0], rel=1e-2)

@@ -8,7 +8,8 @@ import weakref
 import numpy as np
 import pytest
 
-from heavytop import vector
+import heavytop as ht
+from heavytop import control, vector
 from heavytop.control import (
     Actuated,
     ClosedLoop,
@@ -314,5 +315,22 @@ def test_delay(lab) -> None:
     np.testing.assert_allclose(run.u[:4], np.broadcast_to(prompt.u[0], (4, 4)), rtol=1e-12)  # nothing has arrived yet
     np.testing.assert_allclose(run.u[10], law(run.q[7], run.v[7], model.neutral()), rtol=1e-9)
     assert np.linalg.norm(run.q[-1, :3]) < 1e-2
-    with pytest.raises(ControlError, match="at least one sample"):
+    with pytest.raises(ControlError, match="whole number of samples, 1 or more"):
         Delayed(inner, 0, start)
+
+
+def test_noise_of_sensors_begins_at_zero_like_any_other() -> None:
+    model = quadcopter().model
+    watch = ht.Feedback(lambda v: {"u": 0 * v[:4]}, ("v",))
+    sensed = control.Sensed(watch, model, control.Sensors(gyro=control.Sensor(0.1), rotor_speeds=None))
+    start = model.neutral(), np.zeros(6)
+    with pytest.raises(ControlError, match="noise begins at t = 0, it has no value at t = -0.1 s"):
+        ht.simulate(model, start, 0.1, 0.01, control=sensed, start_time=-0.1)
+
+
+@pytest.mark.parametrize("samples", [1.5, 0, -1, True, "2"])
+def test_a_delay_is_a_whole_number_of_samples(samples: object) -> None:
+    model = ht.library.pendulum().derive()
+    brake = ht.Feedback(lambda v: -v, ("v",))
+    with pytest.raises(ControlError, match="whole number of samples"):
+        control.Delayed(brake, samples, (model.neutral(), np.zeros(1)))  # type: ignore[arg-type]

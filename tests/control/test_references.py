@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop import vector
+import heavytop as ht
+from heavytop import control, vector
 from heavytop.control import (
     Reference,
     circle,
@@ -296,3 +297,34 @@ def test_bad_references(lab) -> None:
     with pytest.raises(ControlError, match="finite times"):
         Reference.set_point(model)(np.nan)
     assert figure_eight(1.0)(0.0).shape == (3,)
+
+
+def test_a_delayed_reference_keeps_period_and_start_time() -> None:
+    system = ht.System(gravity=(0, 0, 0), name="cart")
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.input("motor", ht.JointForce("cart"))
+    model = system.derive()
+    swing = Reference.from_function(model, lambda t: ht.vector(np.sin(2 * np.pi * t)), period=1.0)
+    late = swing.delayed(0.25)
+    assert (late.period, late.begin, late.horizon) == (1.0, 0.25, 1.25)
+    law = control.computed_torque(model, stiffness=1.0, damping=5.0)
+    np.testing.assert_allclose(
+        control.floquet_exponents(law, late, steps=200), control.floquet_exponents(law, swing, steps=200)
+    )
+    kept = Reference(model, swing, duration=2.0, start_time=3.0, parameters={}).delayed(0.5)
+    assert (kept.start_time, kept.duration) == (3.0, 2.5)
+    rest = Reference.set_point(model, [1.0])
+    assert rest.delayed(2.0).is_constant
+    assert not swing.is_constant
+    with pytest.raises(ControlError, match="not negative"):
+        swing.delayed(-1.0)
+
+
+def test_a_record_is_at_rest_before_it_begins() -> None:
+    model = ht.library.pendulum().derive()
+    t = np.linspace(0, 2, 41)
+    record = control.recorded_reference(model, t + 1, np.sin(t)[:, None], np.cos(t)[:, None], -np.sin(t)[:, None])
+    q, v, a = record(np.array([0.0, 0.99, 1.0, 2.0, 3.0, 3.1]))
+    np.testing.assert_allclose(q[:, 0], np.sin([0, 0, 0, 1, 2, 2]), atol=1e-6)
+    np.testing.assert_allclose(v[:, 0], [0, 0, 1, np.cos(1), np.cos(2), 0], atol=1e-3)
+    np.testing.assert_allclose(a[:, 0], [0, 0, 0, -np.sin(1), -np.sin(2), 0], atol=1e-3)

@@ -44,7 +44,7 @@ def cranked(size: float, mass: bool) -> ht.Model:
 
 
 def test_singular_matrices_are_refused_at_every_call() -> None:
-    law = computed_torque(elbow(), 4.0, 4.0)
+    law = computed_torque(elbow(), stiffness=4.0, damping=4.0)
     q = np.array([0.3, STRETCHED])
     with pytest.raises(ControlError, match=r"'elbow' at q = \[ 0.3 .*input matrix B is singular"):
         law(q, np.zeros(2), np.zeros(2))
@@ -58,7 +58,7 @@ def test_singular_matrices_are_refused_at_every_call() -> None:
 @pytest.mark.parametrize("mass", [False, True])
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_a_matrix_that_vanishes_is_seen_at_any_scale(size: float, mass: bool) -> None:
-    law = computed_torque(cranked(size, mass), 4.0, 4.0)
+    law = computed_torque(cranked(size, mass), stiffness=4.0, damping=4.0)
     assert np.isfinite(law([0.7], [0.0], [0.0])).all()
     with pytest.raises(ControlError, match="mass matrix M is singular" if mass else "input matrix B is singular"):
         law([np.pi / 2], [0.0], [0.0])
@@ -68,7 +68,10 @@ def test_a_matrix_that_vanishes_is_seen_at_any_scale(size: float, mass: bool) ->
 @pytest.mark.parametrize("integrator", ["rkmk4", "energy_momentum"])
 def test_a_run_into_the_singularity_says_so(integrator: str, hold: str) -> None:
     """Led to the stretched arm the law comes to where B is singular to rounding; the records in between do not matter."""
-    law, q = computed_torque(elbow(), 4.0, 4.0), np.array([[0.3, STRETCHED + 0.5], [0.2, STRETCHED + 0.3]])
+    law, q = (
+        computed_torque(elbow(), stiffness=4.0, damping=4.0),
+        np.array([[0.3, STRETCHED + 0.5], [0.2, STRETCHED + 0.3]]),
+    )
     run = ht.simulate(
         elbow(),
         (q, np.zeros((2, 2))),
@@ -90,7 +93,7 @@ def test_a_run_into_the_singularity_says_so(integrator: str, hold: str) -> None:
 
 
 def test_with_error_control() -> None:
-    law = computed_torque(elbow(), 4.0, 4.0)
+    law = computed_torque(elbow(), stiffness=4.0, damping=4.0)
     for hold in ("continuous", "zero-order"):
         start = (np.array([0.5, STRETCHED]), np.zeros(2))
         run = ht.simulate(elbow(), start, 0.1, 0.02, "rkmk45", control=law, reference=[0.5, 0.0], hold=hold)
@@ -104,7 +107,7 @@ def test_nobody_hides_it() -> None:
         def acted(self, at, u):
             return np.where(u == u, u, 0.0)
 
-    law = Careless(computed_torque(elbow(), 4.0, 4.0)).with_reference([0.5, STRETCHED])
+    law = Careless(computed_torque(elbow(), stiffness=4.0, damping=4.0)).with_reference([0.5, STRETCHED])
     run = ht.simulate(elbow(), (np.array([0.5, STRETCHED]), np.zeros(2)), 1.0, 0.02, control=law)
     assert run.outcome.ending is Ending.refused
     assert "B is singular" in run.outcome.message

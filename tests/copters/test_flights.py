@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
+import heavytop as ht
 from heavytop.copters import (
     Conditions,
     Flight,
@@ -19,8 +21,12 @@ from heavytop.copters import (
 )
 from heavytop.copters.catalogue import names
 from heavytop.copters.flight import angle_between
+from heavytop.copters.propulsion import typical_propulsion
+from heavytop.copters.remaining import remaining
+from heavytop.copters.robust import agile_law
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
-from heavytop.errors import ModelError
+from heavytop.copters.vehicle import Vehicle, weight_of
+from heavytop.errors import ControlError, ModelError
 from heavytop.geometry import se3, so3
 from heavytop.show.flight import flight_report
 from heavytop.show.page import write_page
@@ -149,7 +155,7 @@ def test_rotors_fly_with_wind_noise_payload_and_delay_at_once() -> None:
     # thrusts follow their commands, late
     lag = flight.u[1:] - flight.u[:-1]
     assert 0 < np.abs(lag).max() < np.abs(np.diff(flight.run.u[:, :4], axis=0)).max()
-    with pytest.raises(ModelError, match="less than half a sample"):
+    with pytest.raises(ModelError, match=r"is 0\.1 samples of 0\.001 s"):
         fly(quadcopter(), "hover", delay=1e-4)
     with pytest.raises(ModelError, match="delay of a flight must be at most 2 s, got 1e.09"):
         fly(quadcopter(), "hover", delay=1e9)
@@ -192,3 +198,64 @@ def test_every_vehicle_flies_with_rotors(name: str) -> None:
     blown = fly(load(name), "hover", wind=1.0, until=4.0)  # the wind alone carries a load by half a metre
     assert flight.run.outcome.ok
     assert flight.position_error.max() < max(0.5, blown.position_error.max() + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("delay", "near"), [(0.003, "0 s or 0.005 s"), (0.0076, "0.005 s or 0.01 s"), (0.5025, "0.5 s or 0.505 s")]
+)
+def test_a_delay_between_samples_is_refused(delay: float, near: str) -> None:
+    with pytest.raises(ModelError, match=f"a delay of {delay:g} s is .* samples of 0.005 s.*a delay of {near}"):
+        fly(quadcopter(), "hover", delay=delay, step=0.005, until=0.1)
+    with pytest.raises(ModelError, match=r"samples of 0.005 s"):
+        fly(quadcopter(), "hover", "robust", delay=delay, until=0.1)
+
+
+def test_a_robust_flight_takes_limits_and_no_integral_action() -> None:
+    craft = quadcopter()
+    start = craft.model.neutral(), np.array([0.0, 0, -8.0, 0, 0, 0])
+    kept, free = (fly(craft, "hover", "robust", start=start, until=0.3, limits=on) for on in (True, False))
+    assert kept.limits
+    assert not free.limits
+    assert kept.run.u.max() <= 6.0 + 1e-9 < free.run.u.max()
+    assert free.vehicle is craft
+    with pytest.raises(ControlError, match="observers and has no integral action"):
+        fly(craft, "hover", "robust", integral=True, until=0.1)
+
+
+def on_the_moon() -> Vehicle:
+    craft = quadcopter()
+
+    def describe() -> ht.System:
+        system = craft.describe()
+        system.gravity = (0, 0, -1.62)
+        return system
+
+    system = describe()
+    return replace(craft, system=system, model=system.derive(), describe=describe)
+
+
+def test_hovering_is_that_of_the_gravity_of_the_model() -> None:
+    craft, moon = quadcopter(), on_the_moon()
+    assert moon.weight == pytest.approx(0.9 * 1.62)
+    plant = RotorPlant(moon)
+    q, v = plant.start(moon.model.neutral(), np.zeros(6))
+    assert plant.forces(q, v).sum() == pytest.approx(moon.weight)
+    assert remaining(moon).lift == pytest.approx(remaining(craft).lift * 9.81 / 1.62)
+    np.testing.assert_allclose(np.sort(agile_law(moon).poles()), np.sort(agile_law(craft).poles()), rtol=1e-5)
+    free = tuple(replace(rotor, thrust=(0.0, np.inf)) for rotor in craft.airframe.rotors)
+    top = [
+        typical_propulsion(replace(c, airframe=replace(c.airframe, rotors=free))).thrust_range[1] for c in (craft, moon)
+    ]
+    assert top[0] / top[1] == pytest.approx(9.81 / 1.62)
+    full = tricopter_with_load_full()
+    assert full.full is not None
+    q, v = full.full.start(full.model.neutral(), np.zeros(full.model.nv))
+    assert full.full.forces(q, v).sum() == pytest.approx(weight_of(full.full.model))
+
+
+def test_a_rotor_plant_leaves_the_system_of_the_caller_alone() -> None:
+    craft = quadcopter()
+    system = craft.describe()
+    assert RotorPlant(craft, system=system).passive.nu == 10
+    assert system.derive(native=False).u_names == craft.model.u_names
+    assert RotorPlant(craft, system=system).passive.nu == 10

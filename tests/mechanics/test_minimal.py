@@ -69,7 +69,7 @@ def test_computed_torque_gives_the_error_dynamics(integrate, traced_rate) -> Non
         return vector(np.sin(t), 0.5 * t), vector(np.cos(t), 0.5), vector(-np.sin(t), 0.0)
 
     def rate(z, t):
-        u = model.computed_torque((z[:2], z[2:]), reference(t), damping, stiffness)
+        u = model.computed_torque((z[:2], z[2:]), reference(t), stiffness=stiffness, damping=damping)
         return model.state_rate(z, u)
 
     t = np.linspace(0, 4, 9)
@@ -87,13 +87,13 @@ def test_computed_torque_refuses_singular_inputs_and_masses() -> None:
     reference = (np.zeros(2), np.zeros(2), np.zeros(2))
     blind = MinimalModel(2, lambda q, v: 0.5 * np.vecdot(v, v), None, lambda q: np.array([[1.0, 1.0], [1.0, 1.0]]))
     with pytest.raises(ConfigurationError, match=r"input matrix B\(q\) is singular"):
-        blind.computed_torque((np.zeros(2), np.zeros(2)), reference, np.eye(2), np.eye(2))
+        blind.computed_torque((np.zeros(2), np.zeros(2)), reference, stiffness=np.eye(2), damping=np.eye(2))
     massless = MinimalModel(2, lambda q, v: 0.5 * v[0] ** 2)
     with pytest.raises(ConfigurationError, match=r"mass matrix M\(q\) is singular"):
-        massless.computed_torque((np.zeros(2), np.zeros(2)), reference, np.eye(2), np.eye(2))
+        massless.computed_torque((np.zeros(2), np.zeros(2)), reference, stiffness=np.eye(2), damping=np.eye(2))
     short = MinimalModel(2, lambda q, v: 0.5 * np.vecdot(v, v), None, lambda q: np.array([[1.0], [0.0]]))
     with pytest.raises(ModelError, match=r"as many inputs as coordinates \(2\), got 1"):
-        short.computed_torque((np.zeros(2), np.zeros(2)), reference, np.eye(2), np.eye(2))
+        short.computed_torque((np.zeros(2), np.zeros(2)), reference, stiffness=np.eye(2), damping=np.eye(2))
 
 
 def test_roll_pitch_yaw_and_its_rate_matrix(jacobian_by_differences) -> None:
@@ -236,7 +236,7 @@ def test_a_matrix_that_vanishes_as_a_whole_is_singular() -> None:
     blind = minimal.MinimalModel(1, lambda q, qd: 0.5 * qd[0] ** 2, None, lambda q: [[np.cos(q[0])]])
     rest = ([0.0], [0.0], [0.0])
     with pytest.raises(ConfigurationError, match="input matrix"):
-        blind.computed_torque(([np.pi / 2], [0.0]), rest, np.eye(1), np.eye(1))
+        blind.computed_torque(([np.pi / 2], [0.0]), rest, stiffness=np.eye(1), damping=np.eye(1))
     tiny = minimal.MinimalModel(1, lambda q, qd: 0.5e-30 * qd[0] ** 2)  # small everywhere is no singularity
     assert tiny.acceleration([1.0], [0.0], [1e-30]) == pytest.approx([1.0])
 

@@ -55,6 +55,9 @@ def test_urdf(tmp_path: Path) -> None:
     again = ht.load(tmp_path / "arm.urdf")
     twin = again.derive(native=False)
     assert twin.u_names == ("shoulder",)  # a transmission is named after its joint
+    assert [(c.name, "that of its joint, 'shoulder'" in c.note) for c in report.changes if c.what == "input"] == [
+        (name, True) for name in model.u_names
+    ]
     assert again.limits["shoulder"] == JointLimits(-1.0, 2.0, 3.0, 4.0)
     rng = np.random.default_rng(0)
     q, v = model.random(rng), rng.standard_normal(model.nv)

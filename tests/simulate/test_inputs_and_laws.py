@@ -266,3 +266,14 @@ def test_unknown_parameter_and_start(arm: ht.Model) -> None:
         ht.simulate(arm, START, float("nan"), 0.1)
     with pytest.raises(SimulationError, match="record_every must be 1, 2"):
         ht.simulate(arm, START, 1.0, 0.1, record_every=0)
+
+
+def test_a_step_that_was_shortened_is_named_beside_the_one_given() -> None:
+    model = ht.library.pendulum().derive()
+    brake = ht.Feedback(lambda v: -v, ("v",))
+    with pytest.raises(
+        SimulationError, match=r"step of 0.003 s was shortened so that 334 of them make up the run of 1 s"
+    ):
+        ht.simulate(model, ([0.1], [0.0]), 1.0, 0.003, control=brake, control_step=0.03)
+    with pytest.raises(SimulationError, match=r"= 1\.5 steps\.$"):
+        ht.simulate(model, ([0.1], [0.0]), 1.0, 0.01, control=brake, control_step=0.015)

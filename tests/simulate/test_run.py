@@ -325,3 +325,20 @@ def test_models_are_pickled_as_recipes(run: ht.Run) -> None:
     assert again is not model
     assert again.description.fingerprint == model.description.fingerprint
     assert copy.deepcopy(model) is model
+
+
+@pytest.mark.parametrize("stiffness", [[0.0, 5.0], [5.0, 0.0], [0.0, 0.0]])
+def test_momenta_are_those_that_all_members_of_a_batch_keep(stiffness: list[float]) -> None:
+    system = ht.System(gravity=(0, 0, 0), name="anchored")
+    k = system.parameter("k", 0.0)
+    system.body("body", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.potential(lambda q: 0.5 * k * q[0] ** 2)
+    model = system.derive()
+    q = model.neutral()
+    q[0] = 1.0
+    start = q, np.array([1.0, 1, 0, 0, 0, 0])
+    run = ht.simulate(model, start, until=2.0, step=0.01, parameters={"k": stiffness})
+    kept = {name for name in run.invariants if "momentum" in name}
+    held = {"linear momentum y"}
+    assert kept == (held if any(stiffness) else {*held, "linear momentum x", "angular momentum z"})
+    assert all(run.invariants[name].drift < 1e-9 for name in kept)

@@ -60,7 +60,7 @@ def test_error_control_that_is_too_coarse_is_told() -> None:
     model, q, v = slider_crank(2, rod=1.001)
     run = run_from(model, q, v, integrator=ht.simulate.RKMK45(rtol=0.1, atol=0.1))
     assert run.outcome.ending is Ending.jumped
-    assert "tighter rtol" in str(run.outcome) or "step" in str(run.outcome)
+    assert "Take a tighter rtol, or lengths and a start" in str(run.outcome)
 
 
 def driven(rod: float, friction: float) -> ht.Model:
@@ -94,8 +94,8 @@ def test_work_and_friction_are_no_jump_and_hide_none() -> None:
 def test_a_step_too_large_is_no_matter_of_singularities() -> None:
     model, q, v = four_bar(1)
     run = ht.simulate(model, (q[0], 2 * v[0]), until=20.0, step=0.2, progress=False)
-    assert run.outcome.ending in (Ending.jumped, Ending.diverged)
-    assert "pin" not in str(run.outcome) or "nearly singular" in str(run.outcome)
+    assert run.outcome.ending is Ending.jumped
+    assert "No loop or constraint is nearly singular there: the step 0.2 s is too large" in str(run.outcome)
 
 
 def test_constraints_that_move_do_work_which_is_no_jump() -> None:

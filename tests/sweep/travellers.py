@@ -195,7 +195,7 @@ def _makers() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "law with integral action", lambda: quad.law("energy", integral=control.Integral("hull", gain=1.0))
     yield "shared law", lambda: copters.hexacopter().law("energy")
     arm = pendulum().derive()
-    yield "computed torque", lambda: control.computed_torque(arm, 2.0, 3.0)
+    yield "computed torque", lambda: control.computed_torque(arm, stiffness=3.0, damping=2.0)
     yield "set point", lambda: control.Reference.set_point(quad.model)
     yield "reference from a function", lambda: control.Reference.from_function(arm, lambda t: ht.vector(np.sin(2 * t)))
     hold = quad.law("energy").with_reference(quad.model.neutral())

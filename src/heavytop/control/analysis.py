@@ -156,8 +156,8 @@ def _linearize_kept(loop: ClosedLoop, q: np.ndarray, v: np.ndarray, t: float, z:
     return Linearization(closed, tuple(names))
 
 
-def hover(law: Law, q: Array | None = None, plant: Model | None = None) -> Linearization:
-    """The law at a set point: rest at q (default: the neutral configuration).
+def hover(law: Law, q: Array | None = None, *, plant: Model | None = None) -> Linearization:
+    """The law at a set point: rest at q (default: the neutral configuration), in another plant than its own model if one is given.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -169,7 +169,7 @@ def hover(law: Law, q: Array | None = None, plant: Model | None = None) -> Linea
     return linearize(plant or law.model, law.with_reference(target), target)
 
 
-def floquet_exponents(law: Law, reference: Reference, steps: int = 2000, plant: Model | None = None) -> np.ndarray:
+def floquet_exponents(law: Law, reference: Reference, *, steps: int = 2000, plant: Model | None = None) -> np.ndarray:
     """Real parts of the Floquet exponents (2 nv + states,) along a periodic, feasible reference, largest first, 1/s.
 
     All negative: small errors decay. The linear equations are integrated over one period by Runge and Kutta's scheme.
@@ -179,7 +179,7 @@ def floquet_exponents(law: Law, reference: Reference, steps: int = 2000, plant: 
     >>> model = ht.library.pendulum().derive()
     >>> t = np.linspace(0.0, 1.0, 11)
     >>> rest = recorded_reference(model, t, np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 1)), period=1.0)
-    >>> floquet_exponents(computed_torque(model, 3.0, 2.0), rest, steps=100).round(3)
+    >>> floquet_exponents(computed_torque(model, stiffness=2.0, damping=3.0), rest, steps=100).round(3)
     array([-1., -2.])
     """
     if reference.period is None:
@@ -190,7 +190,7 @@ def floquet_exponents(law: Law, reference: Reference, steps: int = 2000, plant: 
         )
     loop = ClosedLoop(plant or law.model, law.with_reference(reference))
     h = reference.period / steps
-    times = np.arange(2 * steps + 1) * (h / 2)
+    times = reference.begin + np.arange(2 * steps + 1) * (h / 2)
     q, v, _ = reference(times)
     A = _along(loop, times, q, v, np.broadcast_to(law.initial_state(), (len(times), law.state_size)))
     phi = np.eye(A.shape[-1])

@@ -115,13 +115,13 @@ def least_pivot(matrix: Array) -> Array:
     return least
 
 
-def computed_torque(model: Model, damping: Any, stiffness: Any) -> ComputedTorque:
+def computed_torque(model: Model, *, stiffness: Any, damping: Any) -> ComputedTorque:
     """Computed torque with error equation e'' + L1 e' + L0 e = 0.
 
     Parameters
     ----------
     model : with minimal coordinates (q' = v) and as many inputs as degrees of freedom.
-    damping, stiffness : L1 (1/s) and L0 (1/s^2): numbers, (n,) diagonals or (n, n) matrices.
+    stiffness, damping : L0 (1/s^2) and L1 (1/s): numbers, (n,) diagonals or (n, n) matrices.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def computed_torque(model: Model, damping: Any, stiffness: Any) -> ComputedTorqu
     --------
     >>> import heavytop as ht
     >>> model = ht.library.pendulum().derive()
-    >>> law = computed_torque(model, damping=2.0, stiffness=1.0)
+    >>> law = computed_torque(model, stiffness=1.0, damping=2.0)
     >>> u = law(np.array([0.1]), np.zeros(1), np.zeros(1))
     >>> float(model.acceleration([0.1], [0.0], u)[0].round(12))
     -0.1

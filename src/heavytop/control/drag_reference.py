@@ -50,6 +50,9 @@ class DragReference:
             duration=reference.duration,
             period=reference.period,
             breaks=reference.breaks,
+            start_time=reference.start_time,
+            parameters=reference.parameters,
+            begin=reference.begin,
         )
 
     def evaluate(self, t: np.ndarray) -> Motion3:

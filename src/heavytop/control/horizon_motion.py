@@ -5,9 +5,9 @@ Moves are Runge-Kutta steps of order 4 in the chart around the node where they b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,11 +40,18 @@ class Prediction:
     Parameters
     ----------
     rates : of the model in charts. step : length of a move in s. bounds : of states; None: there are none.
+    parameters : values by name; default: those of the model.
     """
 
-    def __init__(self, rates: ChartRates, step: float, bounds: StateBounds | None = None) -> None:
+    def __init__(
+        self,
+        rates: ChartRates,
+        step: float,
+        bounds: StateBounds | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
         self.rates, self.step, self.bounds = rates, step, bounds
-        self._p = rates.parameters()
+        self._p = rates.parameters(parameters)
 
     def _trace_linear(self) -> Traced:
         """(q, v, u, q_1, v_1, q_R, v_R, h, p) -> the fields of :class:`Linear`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
-from heavytop._likeness import Lasting
+from heavytop._likeness import Lasting, installed
 from heavytop._notebook import Overview, Shown, listed
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.allocation import METRICS, Limits, Projection, nearest_admissible
@@ -49,6 +49,9 @@ Place = Array | tuple[Array, Array] | None
 class FeedbackLaw(BaseController, Lasting, Shown):
     """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
 
+    The laws of the library never change. One that a user derives may: where its attributes have changed since the last simulation, it is
+    traced anew, if ``traced_law`` is a property that is not cached.
+
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
     >>> from heavytop.control import energy_law
@@ -72,9 +75,20 @@ class FeedbackLaw(BaseController, Lasting, Shown):
     def traced_law(self) -> Traced:
         """Traced function of q, v, q_R, v_R, a_R, p and, with states, z; outputs u and, with states, z_rate."""
 
+    def _lasts(self) -> bool:
+        return installed(type(self))
+
     @cached_property
+    def _compiled(self) -> list[Any]:
+        """The function that was compiled last, and its native code."""
+        return []
+
+    @property
     def _kernel(self) -> Kernel:
-        return Kernel(self.traced_law)
+        traced, kept = self.traced_law, self._compiled
+        if not kept or kept[0] is not traced:
+            kept[:] = traced, Kernel(traced)
+        return kept[1]
 
     def __call__(
         self,

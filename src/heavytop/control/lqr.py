@@ -7,7 +7,7 @@ no redundant states and no singularity within half a turn. The motion is cut int
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -28,12 +28,14 @@ from heavytop.simulate import simulate
 from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.system.model import Model
 
-SETTLED, LONGEST = 1e-10, 100_000
 BALANCED = 1e-6
 """Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs."""
 
 MARGIN = 1e-10
 """Distance from the unit circle that all modes of a regulated step must have."""
+
+REPEATS = 1e-6
+"""By how much velocities, accelerations and inputs may differ after a period, relative to their size."""
 
 
 class MinimalSteps:
@@ -68,7 +70,7 @@ class LinearQuadratic(BaseController):
 
     Attributes
     ----------
-    times : (n,) s where gains were computed; in between they are linear, afterwards the last ones hold.
+    times : (n,) s where gains were computed; in between they are linear, afterwards the last ones hold, or they repeat (``period``).
     gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the cost x^T P x that remains.
 
     Examples
@@ -88,9 +90,10 @@ class LinearQuadratic(BaseController):
         cost_to_go: np.ndarray,
         inputs: Callable[[np.ndarray], np.ndarray],
         bounds: tuple[np.ndarray, np.ndarray] | None,
+        period: float | None = None,
     ) -> None:
         self.model, self.reference, self.times, self.gains = model, reference, times, gains
-        self.cost_to_go, self._inputs, self._bounds = cost_to_go, inputs, bounds
+        self.cost_to_go, self._inputs, self._bounds, self.period = cost_to_go, inputs, bounds, period
 
     def __repr__(self) -> str:
         return f"LinearQuadratic({self.model.name!r}: {len(self.times)} gains over {self.times[-1]:g} s)"
@@ -110,7 +113,9 @@ class LinearQuadratic(BaseController):
         t = np.asarray(times, dtype=float)
         flat = t.reshape(-1) - self.reference.start_time
         q, v, _ = self.reference(flat)
-        inside = np.clip(flat, self.times[0], self.times[-1])
+        begin, last = self.times[0], self.times[-1]
+        wrapped = flat if self.period is None else begin + np.mod(flat - begin, self.period)
+        inside = np.clip(np.where(flat < begin, begin, wrapped), begin, last)
         k = np.clip(np.searchsorted(self.times, inside, side="right") - 1, 0, max(len(self.times) - 2, 0))
         after = np.minimum(k + 1, len(self.times) - 1)
         length = np.where(after > k, self.times[after] - self.times[k], 1.0)
@@ -159,9 +164,10 @@ class LinearQuadratic(BaseController):
             raise ControlError(f"samples must be 1, 2, ..., got {samples!r}.")
         model, rng = self.model, np.random.default_rng(seed)
         h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
-        end = float(until or self.reference.duration or 5.0)
+        whole = 5.0 if self.period is None else self.period * np.ceil(5.0 / self.period)
+        end = float(until or self.reference.duration or whole)
         q, v, _ = self.reference(0.0)
-        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1))).T[
+        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1), model)).T[
             0
         ]  # deviations that loops and constraints allow
         P = T.T @ self.cost_to_go[0] @ T
@@ -176,8 +182,9 @@ class LinearQuadratic(BaseController):
                 closed = [model.assemble(*one) for one in zip(*start, strict=True)]
                 start = np.array([one[0] for one in closed]), np.array([one[1] for one in closed])
             run = simulate(
-                model, start, end, step or h / 5, control=self, hold="continuous", record_every=10**9, progress=False
-            )
+                model, start, end, step or h / 5, control=self, hold="continuous", record_every=10**9, progress=False,
+                parameters=self.reference.parameters_of(model),
+            )  # fmt: skip
             q_end, v_end, _ = self.reference(end)
             left = np.concatenate([place(model.coordinates, q_end, run.q[-1]), run.v[-1] - v_end], axis=1)
             last = np.sqrt(np.vecdot(left, np.matvec(self.cost_to_go[-1], left)))
@@ -188,25 +195,28 @@ class LinearQuadratic(BaseController):
 def lqr(
     model: Model,
     reference: Reference | Array,
-    weights: Weights | None = None,
+    cost: Weights | None = None,
     *,
     inputs: Callable[[np.ndarray], np.ndarray] | None = None,
     limits: Any = None,
     step: float | None = None,
     final: np.ndarray | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> LinearQuadratic:
-    """The time-varying linear-quadratic regulator along a reference, or the constant one at a set point.
+    """The linear-quadratic regulator along a reference: constant at a set point, repeating along a periodic motion, else up to its end.
 
     Parameters
     ----------
     model : of the plant.
-    reference : a feasible motion (``plan.reference``), or a configuration (nq,) that inputs within the limits can hold.
-    weights : of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
+    reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
+        can hold.
+    cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
     final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
     inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
     limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or those of joints (``system.limits``, whose efforts count);
         the input is cut off there.
     step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
+    parameters : values of the model's parameters, by name; default: those of the reference (a plan knows its own), else the model's.
 
     Examples
     --------
@@ -217,39 +227,49 @@ def lqr(
     >>> bool(abs(run.q[-1]).max() < 1e-2)
     True
     """
-    weights = Weights() if weights is None else weights
-    if not isinstance(weights, Weights):
-        raise ControlError(f"weights takes Weights(places=, speeds=, inputs=), got {weights!r}.")
+    if cost is not None and not isinstance(cost, Weights):
+        raise ControlError(f"cost takes Weights(places=, speeds=, inputs=), got {cost!r}.")
     if not isinstance(reference, Reference):
         reference = Reference.set_point(model, reference)
-    Q, R = weights.vectors(model)
-    constant = reference.duration is None
+    reference = reference.with_parameters(parameters, model)
+    Q, R = (cost or Weights()).vectors(model)
+    constant, period = reference.is_constant, reference.period if reference.duration is None else None
+    if not constant and period is None and reference.duration is None:
+        raise ControlError(
+            f"the reference of {model.name!r} moves and has neither an end nor a period, so there is no motion to regulate: give the "
+            "Reference its duration= or period=."
+        )
+    begin = 0.0 if period is None else reference.begin
     end = reference.horizon
-    h = step or (0.01 if constant else end / 500)
-    if not 0 < h < np.inf:
+    if step is not None and not 0 < step < np.inf:
         raise ControlError(f"the step of the regulator must be positive, got {step!r}.")
-    count = 1 if constant else max(round(end / h), 2)
-    times = np.zeros(1) if constant else np.linspace(0.0, end, count + 1)
+    h = step or (0.01 if constant else (end - begin) / 500)
+    count = 1 if constant else max(round((end - begin) / h), 2)
+    times = np.zeros(1) if constant else np.linspace(begin, end, count + 1)
     given = inputs or _needed(model, reference)
     A, B = linearized_steps(
-        model, reference, times[:-1] if not constant else times, h if constant else end / count, given
+        model, reference, times[:-1] if not constant else times, h if constant else (end - begin) / count, given
     )
     Q, R = np.diag(Q) * h, np.diag(R) * h
     bounds = input_bounds(model, limits)
     if constant:
         q, v, _ = reference(times)
-        _check_balance(model, q[0], v[0], given(times)[0], bounds)
-        P, K = _settled(MinimalSteps(model, q, v), A[0], B[0], Q, R)
+        at = reference.clock(0.0, model)
+        _check_balance(model, q[0], v[0], given(times)[0], bounds, at)
+        P, K = _settled(MinimalSteps(model, q, v, at), A[0], B[0], Q, R)
         return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
-    q, v, _ = reference(times)
-    minimal = MinimalSteps(model, q, v, reference.clock(times))
+    q, v, a = reference(times)
+    minimal = MinimalSteps(model, q, v, reference.clock(times, model))
     T, own = minimal.T, minimal.own
-    if final is None:
-        final = _final(model, reference, end, end / count, Q, R, given)
-    final = np.asarray(final, dtype=float)
-    if final.shape != (T.shape[1],) * 2 or not np.all(np.isfinite(final)):
-        raise wrong_shape("the cost at the end", (T.shape[1],) * 2, final.shape, "Finite numbers.")
-    P = T[-1].T @ final @ T[-1]
+    if period is not None:
+        _check_repeats(model, np.concatenate([v, a, given(times)], axis=1)[[0, -1]], period)
+        P = _periodic([A[k][own] @ T[k] for k in range(count)], B[:, own], [T[k].T @ Q @ T[k] for k in range(count)], R)
+    else:
+        final = _final(model, reference, end, end / count, Q, R, given) if final is None else final
+        final = np.asarray(final, dtype=float)
+        if final.shape != (T.shape[1],) * 2 or not np.all(np.isfinite(final)):
+            raise wrong_shape("the cost at the end", (T.shape[1],) * 2, final.shape, "Finite numbers.")
+        P = T[-1].T @ final @ T[-1]
     gains, costs = [], [minimal.whole(P)]
     for k in reversed(range(count)):
         P, K = riccati(P, A[k][own] @ T[k], B[k][own], T[k].T @ Q @ T[k], R)
@@ -259,12 +279,45 @@ def lqr(
         costs.append(minimal.whole(P))
     gains.reverse()
     costs.reverse()
-    return LinearQuadratic(model, reference, times, np.array([*gains, gains[-1]]), np.array(costs), given, bounds)
+    gains.append(gains[-1] if period is None else gains[0])
+    return LinearQuadratic(model, reference, times, np.array(gains), np.array(costs), given, bounds, period)
 
 
-def _check_balance(model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray, bounds: Any) -> None:
+def _check_repeats(model: Model, ends: np.ndarray, period: float) -> None:
+    """Velocities, accelerations and inputs (2, n) at both ends of a period must be the same."""
+    off = np.abs(ends[1] - ends[0]) / (1.0 + np.abs(ends[0]))
+    if not np.max(off) <= REPEATS:
+        worst = int(np.argmax(off))
+        name = (*model.v_names, *(f"{name}'" for name in model.v_names), *model.u_names)[worst]
+        raise ControlError(
+            f"the reference of {model.name!r} does not repeat after its period of {period:g} s: {name!r} is {ends[0, worst]:.6g} at its start "
+            f"and {ends[1, worst]:.6g} at its end. Give another period=, or a duration=."
+        )
+
+
+def _periodic(A: Sequence[np.ndarray], B: np.ndarray, Q: Sequence[np.ndarray], R: np.ndarray) -> np.ndarray:
+    """P (nz, nz) of the periodic solution of Riccati's equation at the start of a period of steps.
+
+    A step maps P to H + A^T P (I + G P)^-1 A with G = B R^-1 B^T, H = Q; so do several steps, with a triple (A, G, H) of their own:
+    the solution is that of one constant step with the triple of the period.
+    """
+    eye = np.eye(len(Q[0]))
+    F, G, H = eye, np.zeros_like(eye), np.zeros_like(eye)
+    for k in range(len(A)):
+        own = B[k] @ np.linalg.solve(R, B[k].T)
+        inverse = np.linalg.inv(eye + G @ Q[k])
+        F, G, H = A[k] @ inverse @ F, own + A[k] @ inverse @ G @ A[k].T, H + F.T @ Q[k] @ inverse @ F
+        G, H = 0.5 * (G + G.T), 0.5 * (H + H.T)
+    values, vectors = np.linalg.eigh(G)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return settle(F, root, H, eye)[0]
+
+
+def _check_balance(
+    model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray, bounds: Any, parameters: Mapping[str, Any] | None = None
+) -> None:
     """A set point must stay where it is with the inputs u (nu,), within the bounds of the inputs."""
-    left, falling = model.acceleration(q, v, u), model.acceleration(q, v)
+    left, falling = (model.acceleration(q, v, inputs, parameters) for inputs in (u, None))
     worst = int(np.argmax(np.abs(left)))
     if not abs(left[worst]) <= BALANCED * max(1.0, float(np.max(np.abs(falling)))):
         raise ControlError(
@@ -293,12 +346,12 @@ def _settled(
 
 
 def cost_of_rest(
-    model: Model, q: np.ndarray, h: float, Q: np.ndarray, R: np.ndarray, inputs: Callable[[np.ndarray], np.ndarray]
+    rest: Reference, h: float, Q: np.ndarray, R: np.ndarray, inputs: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """P (nx, nx) of the regulator that holds q; a ControlError if there is none."""
-    rest = Reference.set_point(model, q)
+    """P (nx, nx) of the regulator that holds a set point; a ControlError if there is none."""
+    (q, v, _), model = rest(np.zeros(1)), rest.model
     A, B = linearized_steps(model, rest, np.zeros(1), h, inputs)
-    return _settled(MinimalSteps(model, q[None], np.zeros((1, model.nv))), A[0], B[0], Q, R)[0]
+    return _settled(MinimalSteps(model, q, v, rest.clock(0.0)), A[0], B[0], Q, R)[0]
 
 
 def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -342,8 +395,7 @@ def linearized_steps(
     ahead, _, _ = reference(times + h)
     y = np.zeros((len(times), layout.size))
     y[:, layout.v], y[:, layout.c] = v, inputs(times + 0.5 * h)
-    at = reference.clock(times + 0.5 * h)  # slopes in the middle of a step
-    p = rates.parameters() if at is None else model.parameter_vector(at)
+    p = model.parameter_vector(reference.clock(times + 0.5 * h, model))  # slopes in the middle of a step
     run = Shooting(rates, layout, RK4, 1).run(y, np.full(len(times), h), q, p, slopes=True)
     ends = np.concatenate([run.ends[:, : rates.ne], np.zeros((len(times), rates.ne))], axis=1)
     _, link = rates.link.first(ends, q, ahead)
@@ -356,7 +408,7 @@ def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.nda
     """The inputs that a reference needs, in the sense of least squares."""
 
     def inputs(times: np.ndarray) -> np.ndarray:
-        return needed_inputs(model, *reference(times), reference.clock(times))
+        return needed_inputs(model, *reference(times), reference.clock(times, model))
 
     return inputs
 
@@ -368,7 +420,8 @@ def _final(
     q, v, _ = reference(end)
     if model.description.time is None and np.max(np.abs(v), initial=0.0) < 1e-6:
         try:
-            return cost_of_rest(model, q, h, Q, R, _needed(model, Reference.set_point(model, q)))
+            rest = Reference.set_point(model, q).with_parameters(reference.parameters_of(model))
+            return cost_of_rest(rest, h, Q, R, _needed(model, rest))
         except ControlError:
             pass  # the end cannot be held; the way there can still be regulated
     return 100.0 * Q / h

@@ -26,6 +26,13 @@ class Stream:
             self._drawn = np.random.default_rng(self._seed).standard_normal(shape)
         return self._drawn
 
+    def at(self, times: np.ndarray, period: float) -> np.ndarray:
+        """The samples (n, *shape) that are held at the times (n,), a new one every ``period`` s from t = 0 on."""
+        number = np.floor(times / period + 1e-3).astype(int)
+        if np.any(number < 0):
+            raise ControlError(f"noise begins at t = 0, it has no value at t = {np.min(times):g} s.")
+        return self.first(int(np.max(number, initial=-1)) + 1)[number]
+
 
 class Noisy(Wrapper):
     """A controller that sees noisy measurements: q moved by a random displacement, v with a random error.
@@ -94,10 +101,7 @@ class Noisy(Wrapper):
                 "noise that is new at every instant has no meaning in continuous control: give Noisy(..., period=...), or sample it: "
                 "simulate(..., hold='zero-order')."
             )
-        number = np.floor(times / period + 1e-3).astype(int)
-        if np.any(number < 0):
-            raise ControlError(f"noise begins at t = 0, it has no value at t = {np.min(times):g} s.")
-        return self._stream.first(int(np.max(number, initial=-1)) + 1)[number] * self.deviation
+        return self._stream.at(times, period) * self.deviation
 
     @cached_property
     def _stream(self) -> Stream:
@@ -131,15 +135,15 @@ class Delayed(Wrapper):
     """
 
     def __init__(self, controller: Any, samples: int, start: tuple[Any, Any]) -> None:
-        if samples < 1:
-            raise ControlError(f"a delay takes at least one sample, got {samples}.")
+        if not isinstance(samples, int | np.integer) or isinstance(samples, bool) or samples < 1:
+            raise ControlError(f"a delay takes a whole number of samples, 1 or more, got {samples!r}.")
         super().__init__(controller)
-        self.samples = samples
+        self.samples = int(samples)
         q, v = (np.asarray(x, dtype=float) for x in start)
         self._sizes = (q.shape[-1], v.shape[-1])
         lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
         self._start = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in (q, v)], axis=-1)
-        self.own_state_size = samples * self._start.shape[-1]
+        self.own_state_size = self.samples * self._start.shape[-1]
 
     @property
     def depends_on_period(self) -> bool:

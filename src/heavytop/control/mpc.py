@@ -77,7 +77,7 @@ class Predictive(BaseController, Lasting):
         self._settings: tuple[Any, ...] = model, reference, horizon, step, weights, limits, bounds, iterations
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
         self.iterations, self.rates = iterations, ChartRates.of(model)
-        self._ahead = Prediction(self.rates, step, bounds)
+        self._ahead = Prediction(self.rates, step, bounds, reference.parameters_of(model))
         self._turns = np.nonzero(is_turn(model.coordinates))[0]
         self._angles = np.union1d(self._turns, _joint_angles(model)).astype(int)
         free = np.full(model.nu, np.inf)
@@ -88,7 +88,7 @@ class Predictive(BaseController, Lasting):
             horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits, bounds
         )  # fmt: skip
         self._known: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-        self._constant = reference.duration is None and reference.traced is not None and _is_constant(reference)
+        self._constant = reference.is_constant
         self.reset()
         self._rehearse()
 
@@ -149,8 +149,11 @@ class Predictive(BaseController, Lasting):
         self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
     ) -> Predictive:
         """The same controller for another motion, or another configuration (nq,) to hold."""
-        model, _, *others = self._settings
-        return Predictive(model, _as_reference(model, reference), *others)
+        model, before, *others = self._settings
+        following = _as_reference(model, reference)
+        if not following.parameters:
+            following = following.with_parameters(before.parameters_of(model), model)
+        return Predictive(model, following, *others)
 
     def export_c(self, folder: str | Path, name: str = "predictive") -> list[Path]:
         """Write the controller as C99 without allocation and with bounded run time, with tests and a README, for a flight controller.
@@ -184,7 +187,8 @@ class Predictive(BaseController, Lasting):
         q, v, _ = self.reference(end)
         if np.max(np.abs(v), initial=0.0) < 1e-6:
             try:
-                return cost_of_rest(self.model, q, self.step, Q, R, lambda t: self._balance(q)[None])
+                rest = Reference.set_point(self.model, q).with_parameters(self.reference.parameters_of(self.model))
+                return cost_of_rest(rest, self.step, Q, R, lambda t: self._balance(q)[None])
             except ControlError:
                 pass
         return 10.0 * Q
@@ -192,7 +196,7 @@ class Predictive(BaseController, Lasting):
     def _balance(self, q: np.ndarray) -> np.ndarray:
         """Inputs (nu,) that come nearest to holding q."""
         zero = np.zeros(self.model.nv)
-        return needed_inputs(self.model, q, zero, zero)
+        return needed_inputs(self.model, q, zero, zero, self.reference.parameters_of(self.model))
 
     # --- the loop -----------------------------------------------------------------------------------------------------------
 
@@ -227,7 +231,7 @@ class Predictive(BaseController, Lasting):
         if self._constant:
             u = np.broadcast_to(self._balance(q[0]), (self.horizon, self.model.nu))
         else:
-            u = needed_inputs(self.model, q[:-1], v[:-1], a[:-1])
+            u = needed_inputs(self.model, q[:-1], v[:-1], a[:-1], self.reference.parameters_of(self.model))
         self._known = q[1:], v[1:], u
         return self._known
 
@@ -341,6 +345,7 @@ def mpc(
     states: Mapping[str, tuple[float, float]] | None = None,
     within: Within | Sequence[Within] = (),
     iterations: int = 1,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Predictive:
     """Predictive control by real-time iteration.
 
@@ -356,6 +361,7 @@ def mpc(
     within : functions of the state with bounds: cones of attitudes, half-spaces, own ones (:class:`.Within`), one or several. These and
         the two before are kept as well as possible (slacks), as a disturbance may make it impossible.
     iterations : linearisations per sample.
+    parameters : values of the model's parameters, by name; default: those of the reference (a plan knows its own), else the model's.
 
     Raises
     ------
@@ -387,7 +393,7 @@ def mpc(
     limited, bounds = input_bounds(model, limits), state_bounds(model, speeds, states, within, limits)
     return Predictive(
         model,
-        _as_reference(model, reference),
+        _as_reference(model, reference).with_parameters(parameters, model),
         int(horizon),
         float(step),
         cost or Weights(),
@@ -428,13 +434,3 @@ def _joint_angles(model: Model) -> list[int]:
             found.append(at)
         at += edge.joint.coordinates.nv
     return found
-
-
-def _is_constant(reference: Reference) -> bool:
-    """Whether a traced reference does not depend on time."""
-    import casadi
-
-    traced = reference.traced
-    return traced is not None and all(
-        casadi.jacobian_sparsity(out, t).nnz() == 0 for t in [casadi.SX.sym("t")] for out in traced.function.call([t])
-    )

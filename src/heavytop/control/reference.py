@@ -6,7 +6,7 @@ cannot be traced (an integrated or recorded one) is evaluated on numbers and han
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ class Reference(Unchanging):
     period : after which it repeats (s), if it does.
     breaks : times where it is less smooth; :meth:`feasibility` looks at them.
     start_time : time (s) of the model where the motion begins, if the equations depend on the time; times of the reference count from there.
+    parameters : values of parameters of the model for which the motion is feasible, by name; None: the defaults.
+    begin : time (s) of the reference up to which the first configuration is held; a period repeats from there.
 
     Examples
     --------
@@ -62,13 +64,16 @@ class Reference(Unchanging):
         period: float | None = None,
         breaks: Sequence[float] = (),
         start_time: float = 0.0,
+        parameters: Mapping[str, Any] | None = None,
+        begin: float = 0.0,
     ) -> None:
         if evaluate is None:
             need_timeless(model)
         if evaluate is None and traced is None:
             raise ControlError("a reference needs a function of numbers or a traced one.")
         self.model, self.traced, self.duration, self.period = model, traced, duration, period
-        self.breaks, self.start_time = tuple(breaks), float(start_time)
+        self.breaks, self.start_time, self.begin = tuple(breaks), float(start_time), float(begin)
+        self.parameters = dict(parameters or {})
         self._given = evaluate
 
     # --- construction -----------------------------------------------------------------------------------------------------
@@ -114,13 +119,6 @@ class Reference(Unchanging):
         q, v, a = coordinates_of_motion(model, G, xi, directional(xi, t, one))
         return cls(model, traced=trace_of("reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a}), **options)
 
-    @classmethod
-    def from_twist(
-        cls, model: Model, motion: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]], **options: Any
-    ) -> Reference:
-        """From times (n,) -> pose (n, 4, 4), body twist (n, 6) and its rate (n, 6) of a single free body, as numbers."""
-        return cls(model, lambda t: coordinates_of_motion(model, *motion(t)), **options)
-
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
     def __call__(self, t: Any) -> Motion3:
@@ -145,22 +143,65 @@ class Reference(Unchanging):
 
     @property
     def horizon(self) -> float:
-        """How long to look: duration, else period, else 10 s."""
-        return self.duration or self.period or 10.0
+        """How long to look: duration, else one period, else 10 s."""
+        return self.duration or self.begin + (self.period or 10.0)
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether it is known to be the same at all times: traced, and without the time in it."""
+        if self.traced is None or self.duration is not None:
+            return False
+        import casadi
+
+        t = casadi.SX.sym("t")  # pyright: ignore[reportCallIssue, reportArgumentType]
+        return all(casadi.jacobian_sparsity(out, t).nnz() == 0 for out in self.traced.function.call([t]))
 
     def delayed(self, start: float) -> Reference:
-        """The same motion, begun at the time ``start`` (the first pose is held before it)."""
+        """The same motion, begun at the time ``start`` of the reference (the first pose is held before it)."""
+        if not 0 <= start < np.inf:
+            raise ControlError(f"a reference is delayed by a time that is not negative, got {start!r} s.")
+        if self.is_constant:
+            return self
         return Reference(
             self.model,
             lambda t: _held(self, t, start),
             duration=None if self.duration is None else self.duration + start,
+            period=self.period,
             breaks=(start, *(b + start for b in self.breaks)),
+            start_time=self.start_time,
+            parameters=self.parameters,
+            begin=self.begin + start,
         )
 
-    def clock(self, times: np.ndarray, model: Model | None = None) -> dict[str, np.ndarray] | None:
-        """The parameter ``time`` of a model (default: the reference's own) whose equations depend on it, at times of the reference."""
-        timed = (model or self.model).description.time is not None
-        return {TIME: self.start_time + np.asarray(times, dtype=float)} if timed else None
+    def with_parameters(self, parameters: Mapping[str, Any] | None, model: Model | None = None) -> Reference:
+        """The same motion of the model (default: the reference's own) with other values of its parameters, by name."""
+        if not parameters:
+            return self
+        (model or self.model).parameter_vector(parameters)  # names and shapes are checked there
+        return Reference(
+            self.model,
+            self._given,
+            self.traced,
+            self.duration,
+            self.period,
+            self.breaks,
+            self.start_time,
+            {**self.parameters, **parameters},
+            self.begin,
+        )
+
+    def clock(self, times: Numbers, model: Model | None = None) -> dict[str, Any] | None:
+        """Parameters of a model (default: the reference's own) at times of the reference: those it was made for, and ``time`` where the
+        equations depend on it; None: the defaults."""
+        model = model or self.model
+        given = self.parameters_of(model)
+        if model.description.time is not None:
+            given[TIME] = self.start_time + np.asarray(times, dtype=float)
+        return given or None
+
+    def parameters_of(self, model: Model) -> dict[str, Any]:
+        """The values that the motion was made for, of those parameters that a model has."""
+        return {name: value for name, value in self.parameters.items() if name in model.parameter_names}
 
     def feasibility(
         self, limits: Any = None, until: float | None = None, samples: int = 2001, model: Model | None = None

@@ -26,7 +26,7 @@ class Sensor:
     Parameters
     ----------
     noise : standard deviation of each sample. bias : standard deviation of what is constant during a flight. Units of what it measures.
-    delay : age of what it tells, s; one number, or one per member of a batch.
+    delay : age of what it tells, s; one number, or one per member of a batch. Taken to the nearest sample.
 
     Examples
     --------
@@ -75,11 +75,6 @@ class Sensors:
     def names(self) -> tuple[str, ...]:
         """Of the sensors that are there."""
         return tuple(f.name for f in fields(self) if isinstance(getattr(self, f.name), Sensor))
-
-    @property
-    def late_by(self) -> float:
-        """Age of the oldest measurement, s."""
-        return max(float(np.max(getattr(self, name).delay)) for name in self.names)
 
     def late(self, delay: Any) -> Sensors:
         """The same sensors, all of them late by ``delay`` s."""
@@ -212,9 +207,8 @@ class Sensed(Informed):
         """Noise and bias (n, *members, size) at the times."""
         if self.sample_time is None:
             raise ControlError("sensors need the sample period: simulate with hold='zero-order'.")
-        number = np.floor(times / self.sample_time + 1e-3).astype(int)
         noise, bias = self._streams
-        return noise.first(int(np.max(number, initial=-1)) + 1)[number] * self._deviation("noise") + bias
+        return noise.at(times, self.sample_time) * self._deviation("noise") + bias
 
     @cached_property
     def _streams(self) -> tuple[Stream, np.ndarray]:

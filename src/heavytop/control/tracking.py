@@ -25,7 +25,7 @@ class Tracking(Wrapper):
     >>> import heavytop as ht
     >>> from heavytop.control import computed_torque
     >>> model = ht.library.pendulum().derive()
-    >>> isinstance(computed_torque(model, 2.0, 1.0).with_reference(np.zeros(1)), Tracking)
+    >>> isinstance(computed_torque(model, stiffness=1.0, damping=2.0).with_reference(np.zeros(1)), Tracking)
     True
     """
 

@@ -105,7 +105,7 @@ class VirtualVehicle(BaseController):
 def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: float | None = None) -> Reference:
     """The reference through samples at equidistant times t (n,): q (n, nq), v (n, nv), a (n, nv).
 
-    Between the samples the acceleration is linear; beyond the last one that state is held at rest.
+    Between the samples the acceleration is linear; before the first and beyond the last one that configuration is held at rest.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -121,13 +121,13 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
     jerk = np.diff(a, axis=0) / h
 
     def evaluate(times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        after = (times > t[-1] + 1e-9 * h)[:, None]
+        rest = ((times < t[0] - 1e-9 * h) | (times > t[-1] + 1e-9 * h))[:, None]
         k = np.clip(np.floor((times - t[0]) / h + 1e-9).astype(int), 0, len(t) - 2)
         tau = np.clip(times, t[0], t[-1])[:, None] - t[k][:, None]
         mean = v[k] + a[k] * tau / 2 + jerk[k] * tau**2 / 6
         place = model.integrate(q[k], mean, tau[:, 0])
         speed, rate = v[k] + a[k] * tau + jerk[k] * tau**2 / 2, a[k] + jerk[k] * tau
-        return place, np.where(after, 0.0, speed), np.where(after, 0.0, rate)
+        return place, np.where(rest, 0.0, speed), np.where(rest, 0.0, rate)
 
     return Reference(model, evaluate, duration=float(t[-1]), period=period)
 

@@ -22,6 +22,8 @@ POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 """Standard deviations of measured positions (m) and attitudes (rad) for noise 1."""
 SPEED_NOISE, RATE_NOISE = 0.03, 0.02
 """The same of velocities (m/s) and angular velocities (rad/s)."""
+ROUNDING = 1e-6
+"""Of a delay, relative, that is not told from a whole number of samples."""
 LONGEST_DELAY = 2.0
 """Seconds; what is measured later is of no use to a vehicle, and every sample of it is kept."""
 
@@ -94,12 +96,26 @@ class Conditions:
             controller = Noisy(controller, model, *self.deviations(model.nv), seed=self.seed + 1)
         if not self.delay:
             return controller
-        samples = round(self.delay / step)
-        if not samples:
-            raise ModelError(
-                f"a delay of {self.delay:g} s is less than half a sample of {step:g} s: sample more often."
+        return Delayed(controller, self.samples_late(step), start)
+
+    def samples_late(self, period: float) -> int:
+        """The delay in samples.
+
+        Raises
+        ------
+        ModelError
+            It is not a whole number of samples.
+        """
+        samples = round(self.delay / period)
+        if abs(self.delay - samples * period) > ROUNDING * self.delay:
+            near = " or ".join(
+                f"{k * period:g} s" for k in sorted({int(self.delay / period), int(self.delay / period) + 1})
             )
-        return Delayed(controller, samples, start)
+            raise ModelError(
+                f"a delay of {self.delay:g} s is {self.delay / period:.4g} samples of {period:g} s, but measurements are passed on at samples: "
+                f"fly with a delay of {near}, or with another step."
+            )
+        return samples
 
     def blown(self, controller: Controller) -> Controller:
         """The controller in a plant that feels wind."""

@@ -239,10 +239,10 @@ def fly(
     vehicle : what flies. maneuver : what it shall do, or its name.
     law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
         noise and delay are then those of its sensors.
-    limits : whether the inputs keep the vehicle's limits.
+    limits : whether the inputs keep the vehicle's limits; with ``rotors`` those of the propellers are there in any case.
     wind, noise, payload, seed : disturbances, see :class:`.Conditions`.
-    integral : integral action of the law; None: where wind or payload ask for it.
-    delay : age of what the law sees, s.
+    integral : integral action of the law; None: where wind or payload ask for it. The robust controller has observers instead.
+    delay : age of what the law sees, s; a multiple of its sample period (``step``; 5 ms for the robust controller).
     rotors : fly with rotor speeds (and tilts) that lag behind and with the drag of rotors and frame, which the law does not know; typical
         ones for a vehicle without ``propulsion`` data.
     start : (q, v); default: where the maneuver starts.
@@ -268,7 +268,14 @@ def fly(
             f"{vehicle.name!r} has limbs: rotors=True and the robust controller are made for a hull without moving parts. Fly it with a law."
         )
     if law == ROBUST:
-        return _fly_robustly(vehicle, maneuver, conditions, rotors, start, step, until, say)
+        if integral:
+            raise ControlError(
+                "the robust controller estimates disturbances by observers and has no integral action: leave integral= out."
+            )
+        flown = _fly_robustly(
+            vehicle if limits else replace(vehicle, limits=None), maneuver, conditions, rotors, start, step, until, say
+        )
+        return replace(flown, vehicle=vehicle)
     acting = bool(wind or payload) if integral is None else integral
     say(f"deriving the {law} law")
     terms = integral_action(vehicle) if acting else ()
@@ -313,8 +320,10 @@ def _fly_robustly(
     flown = conditions.blown(controller.with_reference(maneuver))
     say("compiling and flying")
     end = maneuver.horizon if until is None else until
-    period = end / max(1, round(end / max(step, ROBUST_PERIOD)))
+    period, given = end / max(1, round(end / max(step, ROBUST_PERIOD))), step
     step = period / max(1, round(period / step))
+    if conditions.delay:
+        conditions.samples_late(max(given, ROBUST_PERIOD))  # before it was fitted to the duration
     run = simulate(plant, begin, end, step, control=flown, control_step=period, progress=False)
     return Flight(vehicle, maneuver, run, ROBUST, vehicle.limits is not None, False, conditions, rotors)
 

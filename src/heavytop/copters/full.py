@@ -17,7 +17,7 @@ from heavytop.control.measurements import OnPart
 from heavytop.control.wrapper import Seen
 from heavytop.copters.airframe import Airframe
 from heavytop.copters.loads import tricopter_with_load
-from heavytop.copters.vehicle import Vehicle, add_rotors
+from heavytop.copters.vehicle import Vehicle, add_rotors, weight_of
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
 from heavytop.geometry import se3, so3
 from heavytop.system.inputs import JointForce, Thruster
@@ -66,7 +66,7 @@ class FullPlant:
 
     def start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """State with level arms and propellers at the speeds of hovering, from one of the reduced vehicle."""
-        n = np.sqrt(self.model.mass * 9.81 / 3 / self.drives.thrust_coefficient)
+        n = np.sqrt(weight_of(self.model) / 3 / self.drives.thrust_coefficient)
         circles = np.tile([1.0, 0.0], 3)
         spins = -np.asarray(self.signs) * n
         return np.concatenate([q, np.zeros(3), circles]), np.concatenate([v, np.zeros(3), spins])

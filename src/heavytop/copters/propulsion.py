@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop.control.actuators import Propellers
 from heavytop.control.air_drag import AirDrag
+from heavytop.system.names import GRAVITY
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
@@ -80,7 +81,7 @@ def typical_propulsion(vehicle: Vehicle) -> Propulsion:
     ([0.0, 6.0], 0.02)
     """
     rotors = vehicle.airframe.rotors
-    share = vehicle.mass * 9.81 / len(rotors)
+    share = (vehicle.weight or vehicle.mass * GRAVITY) / len(rotors)  # without weight as for the Earth
     low, high = (np.array([rotor.thrust[i] for rotor in rotors], dtype=float) for i in (0, 1))
     top = float(np.max(high)) if np.all(np.isfinite(high)) else HEADROOM * share
     least = float(np.min(low)) if np.all(np.isfinite(low)) else 0.0

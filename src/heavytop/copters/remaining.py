@@ -10,6 +10,7 @@ import numpy as np
 from heavytop.control.allocation import Limits
 from heavytop.control.hull import Hull
 from heavytop.control.law import FeedbackLaw
+from heavytop.errors import ModelError
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
@@ -74,7 +75,11 @@ def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
     """
     W = Hull.of(vehicle.model).wrenches
     limits = np.array([rotor.thrust for rotor in vehicle.airframe.rotors], dtype=float)
-    weight = vehicle.mass * 9.81
+    weight = vehicle.weight
+    if not weight:
+        raise ModelError(
+            f"{vehicle.name!r} has no weight: without gravity there is nothing to carry and no hovering to speak of."
+        )
     low, high = np.maximum(limits[:, 0], 0.0), np.minimum(limits[:, 1], 1e3 * weight)
     low[list(dead)] = high[list(dead)] = 0.0
     lift = _reach(W, low, high, {"roll": 0.0, "pitch": 0.0}, "thrust") or 0.0

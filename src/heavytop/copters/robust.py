@@ -15,6 +15,7 @@ from heavytop.control.prototype import Prototype, poles_of
 from heavytop.control.robust import robust
 from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.propulsion import typical_propulsion
+from heavytop.system.names import GRAVITY
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
@@ -35,7 +36,9 @@ TYPICAL_SENSORS = Sensors(
 """Motion capture with differentiated signals, an ordinary inertial unit, motors that report their speed."""
 
 
-def agile_prototype(position: float = POSITION, attitude: float = ATTITUDE, damping: float = 1.0) -> Prototype:
+def agile_prototype(
+    position: float = POSITION, attitude: float = ATTITUDE, damping: float = 1.0, gravity: float = GRAVITY
+) -> Prototype:
     """Prototype of a vehicle with parallel thrusts: double pole of the position at -position, tilt at ``attitude`` rad/s.
 
     >>> round(float(agile_prototype().stiffness["world", "hull"].total), 6)
@@ -43,8 +46,8 @@ def agile_prototype(position: float = POSITION, attitude: float = ATTITUDE, damp
     """
     lateral = [-position, -position, *poles_of(attitude, damping)]
     p3, _, p1, _ = np.real(np.poly(lateral))[1:]
-    spread = SPREAD * p3 * 2 * position * 9.81**2 / p1**2
-    return Prototype.from_poles(lateral, (-position, -position), poles_of(YAW, 0.9), spread=spread)
+    spread = SPREAD * p3 * 2 * position * gravity**2 / p1**2
+    return Prototype.from_poles(lateral, (-position, -position), poles_of(YAW, 0.9), spread=spread, gravity=gravity)
 
 
 def agile_law(vehicle: Vehicle, position: float = POSITION, attitude: float = ATTITUDE) -> FeedbackLaw:
@@ -58,7 +61,8 @@ def agile_law(vehicle: Vehicle, position: float = POSITION, attitude: float = AT
     """
     limits = vehicle.limits
     bounds = None if limits is None else replace(limits, torque_priority=TORQUE_PRIORITY, inertia=None)
-    return replace(vehicle, prototype=agile_prototype(position, attitude), limits=bounds).law()
+    prototype = agile_prototype(position, attitude, gravity=vehicle.weight / vehicle.mass or GRAVITY)
+    return replace(vehicle, prototype=prototype, limits=bounds).law()
 
 
 def known_drag(vehicle: Vehicle) -> AirDrag | None:

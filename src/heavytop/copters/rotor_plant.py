@@ -14,6 +14,7 @@ theta'' = w^2 (theta_cmd - theta) - 2 w theta', the short way round.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,7 @@ class RotorPlant(UserDynamics):
     @cached_property
     def passive(self) -> Model:
         """The vehicle with a wrench on its hull as further inputs."""
-        system = self.vehicle.describe() if self._system is None else self._system
+        system = self.vehicle.describe() if self._system is None else copy(self._system)
         for k, name in enumerate(("fx", "fy", "fz", "mx", "my", "mz")):
             unit = np.eye(6)[k]
             system.input(name, Wrench("hull", force=unit[:3], moment=unit[3:]))
@@ -192,7 +193,7 @@ class RotorPlant(UserDynamics):
         """State (q, v) with level rotors at speeds that make the thrusts (default: those of hovering)."""
         p, vehicle, count = self.propulsion, self.vehicle, len(self.rotors)
         if thrusts is None:
-            thrusts = np.full(count, vehicle.mass * 9.81 / count)
+            thrusts = np.full(count, vehicle.weight / count)
         thrusts = np.asarray(thrusts, dtype=float)
         speeds = np.sign(thrusts) * np.sqrt(np.abs(thrusts) / p.thrust_coefficient)
         speeds = np.concatenate([np.maximum(speeds, min(p.speed[0], 0.0)), np.zeros(len(self._tilting))])

@@ -20,15 +20,16 @@ from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
 from heavytop.errors import unknown_name
+from heavytop.system.description import at_defaults
 from heavytop.system.inputs import Thruster, Wrench
 from heavytop.system.model import Model
+from heavytop.system.names import GRAVITY as GRAVITY
 from heavytop.system.system import System
 
 if TYPE_CHECKING:
     from heavytop.copters.full import FullPlant
     from heavytop.copters.limbs import Limb
 
-GRAVITY = 9.81
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
 
 
@@ -102,6 +103,11 @@ class Vehicle(Unchanging, Shown):
         return self.model.mass
 
     @property
+    def weight(self) -> float:
+        """Of all bodies in the gravity of the model, N."""
+        return weight_of(self.model)
+
+    @property
     def fully_actuated(self) -> bool:
         """Whether the hull can be pushed and turned in all six directions."""
         rank = np.linalg.matrix_rank(np.array([_column(r, d) for r in self.airframe.rotors for d in r.directions]))
@@ -119,6 +125,11 @@ class Vehicle(Unchanging, Shown):
         from heavytop.copters.redundancy import RedundantLaw
 
         return RedundantLaw(self, LAWS[kind](self.virtual, self.prototype, None, integral), bounds)
+
+
+def weight_of(model: Model) -> float:
+    """Mass times gravity of a model with its default parameters, N."""
+    return model.mass * float(np.linalg.norm(at_defaults(model.description.gravity, model.description.parameters)))
 
 
 def _column(rotor: Rotor, direction: np.ndarray) -> np.ndarray:

@@ -152,11 +152,6 @@ class Equations(Unchanging):
         }
         return {**result, "phi": sympy.Matrix(len(outputs[-1]), 1, outputs[-1])}
 
-    @property
-    def is_large(self) -> bool:
-        """Whether text and LaTeX need named subexpressions."""
-        return bool(self.definitions)
-
     # --- quantities -----------------------------------------------------------------------------------------------------------
 
     @property

@@ -14,8 +14,6 @@ from heavytop.io.urdf.reader import XACRO
 from heavytop.io.urdf.reader import robot_of as urdf_robot
 from heavytop.io.xml_source import read_xml
 
-SUFFIXES = (".urdf", ".xml", ".mjcf", ".xacro")
-
 
 def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = None) -> Robot:
     """The neutral description of the robot in a file."""

@@ -118,7 +118,7 @@ def _metadata(run: Run) -> str:
     return json.dumps(content)
 
 
-def save(run: Run, path: str | Path) -> None:
+def save_run(run: Run, path: str | Path) -> None:
     """Write the run; the file appears under its name only when it is complete.
 
     It is made in memory: HDF5 ends the process when a disk is full.
@@ -127,8 +127,8 @@ def save(run: Run, path: str | Path) -> None:
     >>> import heavytop as ht
     >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
     >>> with TemporaryDirectory() as folder:
-    ...     save(run, f"{folder}/run.nc")
-    ...     print(bool((load(f"{folder}/run.nc").q == run.q).all()))
+    ...     save_run(run, f"{folder}/run.nc")
+    ...     print(bool((load_run(f"{folder}/run.nc").q == run.q).all()))
     ...
     True
     """
@@ -162,7 +162,7 @@ def _netcdf(data: xarray.Dataset) -> bytes:
     return buffer.getvalue()  # not a view: Python 3.12.1 and before cannot collect one that is part of a cycle
 
 
-def load(path: str | Path, *, checked: bool = True) -> Run:
+def load_run(path: str | Path, *, checked: bool = True) -> Run:
     """Read a run; its arrays are those that were saved, bit by bit. It has no model.
 
     ``checked=False`` leaves out the checksum of the file, for one that another program has rewritten or that heavytop 0.1.0 wrote.
@@ -171,8 +171,8 @@ def load(path: str | Path, *, checked: bool = True) -> Run:
     >>> import heavytop as ht
     >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
     >>> with TemporaryDirectory() as folder:
-    ...     save(run, f"{folder}/run.nc")
-    ...     print(load(f"{folder}/run.nc").name)
+    ...     save_run(run, f"{folder}/run.nc")
+    ...     print(load_run(f"{folder}/run.nc").name)
     ...
     pendulum
     """

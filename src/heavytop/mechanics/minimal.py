@@ -78,15 +78,16 @@ class MinimalModel:
         self,
         state: tuple[Array, Array],
         reference: tuple[Array, Array, Array],
-        damping: Array,
+        *,
         stiffness: Array,
+        damping: Array,
     ) -> Array:
         """``u = B^-1 (M (q_R'' - L1 e' - L0 e) + b)`` (..., n) with ``e = q - q_R`` (eqs 1.4, 1.5).
 
         Parameters
         ----------
         state : q and qd. reference : q_R, its rate and second rate.
-        damping, stiffness : ``L1`` and ``L0`` (n, n).
+        stiffness, damping : ``L0`` and ``L1`` (n, n).
 
         Raises
         ------

@@ -21,8 +21,7 @@ from heavytop.plan.problem import Phase
 from heavytop.plan.result import Plan
 from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Spherical, System, Wrench
 from heavytop.system.model import Model
-
-GRAVITY = 9.81
+from heavytop.system.names import GRAVITY
 
 
 @dataclass(frozen=True, eq=False)

@@ -183,6 +183,7 @@ class Plan(Unchanging, Shown):
             duration=self.duration,
             breaks=tuple(self.times[1:-1]),
             start_time=self.problem.start_time,
+            parameters={name: value for name, value in self._parameters().items() if name != TIME},
         )
 
     def _motion(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -229,12 +230,12 @@ class Plan(Unchanging, Shown):
 
     # --- follow -------------------------------------------------------------------------------------------------------------
 
-    def regulator(self, weights: Weights | None = None, limits: Any = None) -> LinearQuadratic:
+    def regulator(self, cost: Weights | None = None, limits: Any = None) -> LinearQuadratic:
         """The linear-quadratic regulator along the plan, :func:`heavytop.control.lqr` with its reference and its inputs.
 
         Parameters
         ----------
-        weights : of deviations and inputs; None: inputs cost a tenth of what they cost in :class:`.Weights`, which leaves little to wrong masses.
+        cost : weights; None: inputs cost a tenth of what they cost in :class:`.Weights`, which leaves little to wrong masses.
         limits : of the inputs of the plant, those from which a ``reserve`` was taken; None: those of the plan.
 
         Examples
@@ -247,7 +248,7 @@ class Plan(Unchanging, Shown):
         True
         """
         bounds = self.problem.bounds.u if limits is None else limits
-        return lqr(self.model, self.reference, weights or Weights(inputs=0.01), inputs=self.inputs, limits=bounds)
+        return lqr(self.model, self.reference, cost or Weights(inputs=0.01), inputs=self.inputs, limits=bounds)
 
     def distance(self, run: Run) -> np.ndarray:
         """How far (m) the farthest body, by the origin of its frame, is from where the plan has it, at the times of a run (n, *batch)."""

@@ -60,6 +60,7 @@ def plan_inputs(
     control_step: float | None,
     step: float,
     steps: int,
+    given: float,
 ) -> InputPlan:
     """Check the arguments of ``simulate`` that concern inputs and decide how they are run."""
     if inputs is not None and control is not None:
@@ -68,7 +69,7 @@ def plan_inputs(
         raise SimulationError("reference= needs a law in control= that follows it.")
     if hold not in HOLDS:
         raise SimulationError(f"hold must be one of {', '.join(map(repr, HOLDS))}, got {hold!r}.")
-    every = _steps_per_sample(control_step, step)
+    every = _steps_per_sample(control_step, step, steps, given)
     zeros = np.zeros((1, dynamics.nu))
     if control is not None:
         if hold == "continuous" and control_step is not None:
@@ -99,7 +100,8 @@ def _check_arguments(callback: Callback) -> None:
         return
 
 
-def _steps_per_sample(control_step: float | None, step: float) -> int:
+def _steps_per_sample(control_step: float | None, step: float, steps: int, given: float) -> int:
+    """From the step that is taken; the ``given`` one may be longer, as a whole number of steps makes up the run."""
     if control_step is None:
         return 1
     if not isinstance(control_step, int | float | np.number) or not isfinite(control_step):
@@ -107,8 +109,14 @@ def _steps_per_sample(control_step: float | None, step: float) -> int:
     ratio = float(control_step) / step
     every = round(ratio)
     if every < 1 or abs(ratio - every) > 1e-6 * every:
+        shortened = ""
+        if abs(given - step) > 1e-9 * given:
+            shortened = (
+                f" The step of {given:g} s was shortened so that {steps} of them make up the run of {steps * step:g} s: give a duration "
+                "that is a multiple of control_step, and a step that divides it."
+            )
         raise SimulationError(
-            f"control_step must be a whole multiple of the step {step:g} s, got {control_step!r} = {ratio:.6g} steps."
+            f"control_step must be a whole multiple of the step {step:g} s, got {control_step!r} = {ratio:.6g} steps.{shortened}"
         )
     return every
 

@@ -135,14 +135,15 @@ def conserved_momenta(
     """Which of the six momenta (linear, angular about the origin) the equations conserve (6,), found by trying.
 
     Their rates along the motion are computed at the states (n, nq), (n, nv) and times ``t`` (n,); a symmetry makes them vanish at all of
-    them.
+    them, and for all parameters ``p`` (..., np).
     """
     momentum, motion = dynamics.kernel("momentum"), dynamics.kernel("motion")
     if momentum is None or motion is None or not len(q):
         return np.zeros(6, dtype=bool)
     n, eps = len(q), 1e-5
     u = np.random.default_rng(7).standard_normal((n, dynamics.nu)) if driven else np.zeros((n, dynamics.nu))
-    p = p.reshape(-1, p.shape[-1])[0] if p.size else p
+    # all members of a batch of parameters, those that are equal once
+    p = np.unique(p.reshape(-1, p.shape[-1]), axis=0)[:, None] if p.size else p
     p = dynamics.at_times(p, t)
     w, a = motion(q, v, u, p)[:2]
     if not (np.all(np.isfinite(w)) and np.all(np.isfinite(a))):
@@ -154,4 +155,5 @@ def conserved_momenta(
     rate = np.abs(ahead - behind) / (2 * eps)
     # size of a typical rate: what the accelerations and velocities alone would give
     size = np.abs(momentum(q, a, p)[0]).max(axis=-1) + np.abs(momentum(q, v, p)[0]).max(axis=-1)
-    return np.all(rate < CONSERVED * (1 + size[:, None]), axis=0)
+    kept = rate < CONSERVED * (1 + size[..., None])
+    return np.all(kept.reshape(-1, kept.shape[-1]), axis=0)

@@ -220,6 +220,7 @@ class PreparedRun(Portable):
             control_step=self.asked[4],
             step=size,
             steps=steps,
+            given=float(self.asked[1]),
         )
 
 

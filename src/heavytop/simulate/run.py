@@ -261,16 +261,16 @@ class Run(Shown):
 
     def save(self, path: str | Path) -> None:
         """Write a netCDF file (atomically); :meth:`load` reads it back exactly."""
-        from heavytop.io.netcdf import save
+        from heavytop.io.netcdf import save_run
 
-        save(self, path)
+        save_run(self, path)
 
     @classmethod
     def load(cls, path: str | Path, *, checked: bool = True) -> Run:
         """Read a run that was saved; a file whose checksum is missing or wrong is refused unless ``checked`` is False."""
-        from heavytop.io.netcdf import load
+        from heavytop.io.netcdf import load_run
 
-        return load(path, checked=checked)
+        return load_run(path, checked=checked)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Figure with coordinates, velocities, inputs, energies and drifts; written to ``path`` if given."""

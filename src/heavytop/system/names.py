@@ -8,6 +8,8 @@ from heavytop.errors import ModelError
 
 TIME = "time"
 """The name of the time among the parameters."""
+GRAVITY = 9.81
+"""Acceleration of free fall where none is given, m/s^2."""
 WORLD = "world"
 """The inertial frame: a frame like any other, except that nothing moves it."""
 

@@ -29,7 +29,7 @@ from heavytop.system.inputs import Input
 from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.names import TIME, WORLD, check_frame_name, check_name
+from heavytop.system.names import GRAVITY, TIME, WORLD, check_frame_name, check_name
 from heavytop.system.overviews import system_overview
 from heavytop.system.placement import check_pose, placement
 from heavytop.system.shapes import PlacedShape, Shape, color_of
@@ -57,7 +57,7 @@ class System(ActingInJoints, Portable, Shown):
     array([-1.469049])
     """
 
-    def __init__(self, gravity: Array = (0.0, 0.0, -9.81), name: str = "system") -> None:
+    def __init__(self, gravity: Array = (0.0, 0.0, -GRAVITY), name: str = "system") -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"the name of a system must be text, got {name!r}.")
         self.name = name

@@ -92,7 +92,8 @@ def _hovering(vehicle: Vehicle) -> Recipe:
     m, d, k = (moments_of(vehicle.prototype, kind)[WORLD, "hull"] for kind, _ in DISTRIBUTIONS)
     J, q1, q0 = (float(x) for x in (m.moment_at_origin[1, 1] / m.total, d.total / m.total, k.total / m.total))
     p3, p2 = (float(x.moment_at_origin[1, 1] / m.moment_at_origin[1, 1]) for x in (d, k))
-    p1, p0 = GRAVITY * q1 * float(d.center[2]) / J, GRAVITY * q0 * float(k.center[2]) / J
+    g = vehicle.weight / vehicle.mass or GRAVITY
+    p1, p0 = g * q1 * float(d.center[2]) / J, g * q0 * float(k.center[2]) / J
     slow, fast = pairs([1.0, p3, p2, p1, p0])
     yaw = [1.0, *(float(x.moment_at_center[2, 2] / m.moment_at_center[2, 2]) for x in (d, k))]
     gains = (
@@ -108,10 +109,10 @@ def _hovering(vehicle: Vehicle) -> Recipe:
         c3, c2, c1, c0 = np.real(np.poly(lateral))[1:]
         d1, d0 = np.real(np.poly(vertical))[1:]
         # half of what the inequalities of Prototype.from_poles allow, and no more than usual
-        largest = min(c3 * d1 * GRAVITY**2 / c1**2, c2 * d0 * GRAVITY**2 / c0**2)
+        largest = min(c3 * d1 * g**2 / c1**2, c2 * d0 * g**2 / c0**2)
         spread = min(DEFAULT_SPREAD * (8.0 / x["tilt frequency"]) ** 2, 0.5 * largest)
         turn = float(m.moment_at_center[2, 2] / m.total)
-        return Prototype.from_poles(lateral, vertical, poles(x, "yaw"), spread=spread, yaw_inertia=turn)
+        return Prototype.from_poles(lateral, vertical, poles(x, "yaw"), spread=spread, yaw_inertia=turn, gravity=g)
 
     return Recipe(gains, make)
 

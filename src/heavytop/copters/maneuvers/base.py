@@ -46,6 +46,9 @@ class Maneuver(Reference):
             reference.duration if duration is None else duration,
             reference.period,
             reference.breaks,
+            reference.start_time,
+            reference.parameters,
+            reference.begin,
         )
         self.vehicle, self.name, self.moments = vehicle, name, tuple(moments)
         self._start = start

@@ -38,9 +38,13 @@ def urdf_text(robot: Robot, files: MeshFiles) -> str:
             _joint(root, joint, robot)
     for actuator in robot.actuators:
         if len(actuator.terms) == 1 and actuator.terms[0][1] == 0:
+            joint = actuator.terms[0][0]
+            if actuator.name != joint:
+                note = f"a transmission of its own name; the input of one that is read has that of its joint, {joint!r}"
+                robot.report.changed("input", actuator.name, actuator.where, note)
             made = root.add("transmission", name=actuator.name)
             made.add("type").text = "transmission_interface/SimpleTransmission"
-            made.add("joint", name=actuator.terms[0][0])
+            made.add("joint", name=joint)
             made.add("actuator", name=actuator.name).add("mechanicalReduction").text = numbers(actuator.terms[0][2])
         else:
             robot.report.lost("input", actuator.name, actuator.where, "a transmission moves one joint of one axis")
