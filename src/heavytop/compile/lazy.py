@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from heavytop.compile.program import Op, Program
 from heavytop.compile.vector_math import LIBM
@@ -113,9 +114,19 @@ def _side(
     excluded: set[int] = set()
     while True:
         nodes: set[int] = set()
-        for k in range(choices[-1] - 1, start - 1, -1):
-            if k not in excluded and belongs(k, nodes):
-                nodes.add(k)
+        seen = set(excluded)
+        waiting = [
+            -code[k].args[place] for k in choices
+        ]  # from the last one down: all readers of a value come before it
+        heapify(waiting)
+        while waiting:
+            k = -heappop(waiting)
+            if k >= start and k not in seen:
+                seen.add(k)
+                if belongs(k, nodes):
+                    nodes.add(k)
+                    for a in code[k].args:
+                        heappush(waiting, -a)
         # a value behind the first choice must read neither that choice nor what is computed only later
         late = {
             k
