@@ -12,7 +12,7 @@ def offered(module: ModuleType) -> list[str]:
     """Public names of a package (what it re-exports or defines) or of a module (what it defines), in the order of the source.
 
     >>> from heavytop import io
-    >>> "load" in offered(io), "netcdf" in offered(io)
+    >>> "load_run" in offered(io), "netcdf" in offered(io)
     (True, False)
     """
     if getattr(module, "__file__", None) is None:

@@ -85,7 +85,7 @@ class TomlText:
     ({'q': 1}, 'study.toml, line 3')
     >>> file.check_keys(file.content, ("step", "goal"))
     Traceback (most recent call last):
-    heavytop.errors.FileFormatError: study.toml, line 1: unknown key 'steps'. Did you mean 'step'? Declared: 'step', 'goal'.
+    heavytop.errors.FileFormatError: study.toml, line 1: unknown key 'steps'. Did you mean 'step'? Known: 'step', 'goal'.
     """
 
     def __init__(self, text: str, name: str) -> None:

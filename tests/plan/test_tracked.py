@@ -48,6 +48,7 @@ def general(plan: Plan, limits: Any) -> Any:
     return control.energy_law(plan.model, prototype, control.Limits(*limits), at=q).with_reference(plan.reference)
 
 
+@pytest.mark.thorough
 def test_a_swing_up_needs_no_reserve() -> None:
     task = problems.swing_up_cart_pole()
     plan, limits = task.plan(tolerance=1e-6), task.options["limits"]
@@ -87,6 +88,7 @@ def test_others_are_followed(name: str, reserve: float) -> None:
     assert farthest(plan, general(plan, limits)) < 0.1
 
 
+@pytest.mark.slow
 def test_the_rotary_pendulum_needs_time() -> None:
     """In 2.5 s its torque is just enough; in 4 s a fifth of it is left to the regulator."""
     with pytest.raises(ht.plan.InfeasibleError):

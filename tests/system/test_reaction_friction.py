@@ -157,7 +157,7 @@ def test_what_cannot_have_such_friction_says_so() -> None:
     system.constrain(blade, friction=lambda q, v: -0.1 * v, name="blade")
     assert system.derive().acceleration([0, 0, 0], [1.0, 0, 2.0])[0] == pytest.approx(-0.2)  # N = m v w
     system.basis(lambda q, w: ht.vector(w[0] * np.cos(q[2]), w[0] * np.sin(q[2]), w[1]), ("u", "w"))
-    with pytest.raises(ModelError, match="Leave the basis out"):
+    with pytest.raises(ModelError, match="Omit the basis"):
         system.derive()
     wrong = ht.System(name="wrong")
     _three_ways(wrong)

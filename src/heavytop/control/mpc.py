@@ -34,7 +34,6 @@ from heavytop.control.weights import Weights
 from heavytop.control.within import StateBounds, Within, input_bounds, state_bounds
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.simulate.hosted import SEEN
-from heavytop.system.joints import Revolute
 from heavytop.system.model import Model
 
 LONGEST = 1000
@@ -427,10 +426,6 @@ def _as_reference(model: Model, reference: Reference | Array | None) -> Referenc
 
 
 def _joint_angles(model: Model) -> list[int]:
-    """Entries of charts that are angles of joints of one axis."""
-    found, at = [], 0
-    for edge in model.description.joints:
-        if isinstance(edge.joint, Revolute):
-            found.append(at)
-        at += edge.joint.coordinates.nv
-    return found
+    """Entries of charts that are angles of joints."""
+    units = [unit for edge in model.description.joints for unit in edge.joint.v_units]
+    return [k for k, unit in enumerate(units) if unit == "rad/s"]
