@@ -39,6 +39,7 @@ class Model(Answers, Shown):
     ----------
     nq, nv, nu : numbers of configuration coordinates, velocity coordinates and inputs.
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
+    parameters : nominal values of the parameters by name, a new dictionary each time.
     """
 
     def recipe(self) -> tuple[Any, ...]:
