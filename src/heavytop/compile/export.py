@@ -3,6 +3,7 @@ Makefile."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -74,8 +75,8 @@ def export_c(
 
     Parameters
     ----------
-    folder : made if it does not exist. Files of ours in it are replaced, others are never touched: an error is raised
-        before anything is written.
+    folder : made if it does not exist. An earlier export of the same name in it is replaced; files of others and exports of other names are
+        never touched: an error is raised before anything is written.
     functions : C name -> traced function. Matrices are passed row by row.
     precision : ``"double"`` or ``"float"``, the type of all numbers in the C code.
     vectors : function name -> one array (vectors, *shape) per input for the test; normal random numbers if not given.
@@ -121,6 +122,7 @@ def export_c(
     with typed_errors(folder):
         target = Path(folder)
         refuse_foreign(target, [*texts, "README.md"])
+        _refuse_other(target, label)
     size = _measured(texts, label) if footprint else None
     texts["README.md"] = _readme(items, label, precision, size, entries or {}, nominal or {})
     return write_set(target, texts, last=f"{label}.h")
@@ -159,6 +161,17 @@ def refuse_foreign(target: Path, files: Sequence[str]) -> None:
             raise FileFormatError(
                 f"{path} was not written by this export and would be overwritten; choose another folder or name."
             )
+
+
+def _refuse_other(target: Path, label: str) -> None:
+    """Raise a FileFormatError if the folder holds an export of another name, whose Makefile and README would be replaced."""
+    makefile = target / "Makefile"
+    found = re.match(r"#.*\n(?:.*\n)*?test: test_(\S+)", makefile.read_text("utf-8")) if makefile.exists() else None
+    if found and found[1] != label:
+        raise FileFormatError(
+            f"{target} holds the export of {found[1]!r}, whose Makefile and README that of {label!r} would replace; choose another folder, or "
+            "remove that one."
+        )
 
 
 def _item(name: str, traced: Traced, vectors: Sequence[Array] | None, precision: Precision) -> _Item:
