@@ -119,7 +119,9 @@ def test_the_folder_of_another_export_is_refused(tmp_path):
     f = {"f": trace(lambda x: 2 * x, {"x": (2,)}, name="f")}
     export_c(tmp_path, f, name="arm")
     before = {p.name: p.read_text() for p in tmp_path.iterdir()}
-    with pytest.raises(FileFormatError, match=r"holds the export of 'arm', .*that of 'leg' would replace; choose another"):
+    with pytest.raises(
+        FileFormatError, match=r"holds the export of 'arm', .*that of 'leg' would replace; choose another"
+    ):
         export_c(tmp_path, f, name="leg")
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == before
     export_c(tmp_path, f, "float", name="arm")

@@ -140,7 +140,9 @@ class LinearQuadratic(BaseController):
                     f"{getattr(model, what)}."
                 )
         q, v, signal = symbol("q", own.nq), symbol("v", own.nv), symbol("signal", self.signal_size)
-        return trace_of("lqr", {"q": q, "v": v, "signal": signal}, {"u": self._input(q, v, *split(signal, self._sizes))})
+        return trace_of(
+            "lqr", {"q": q, "v": v, "signal": signal}, {"u": self._input(q, v, *split(signal, self._sizes))}
+        )
 
     def _input(self, q: Array, v: Array, q_R: Array, v_R: Array, u_R: Array, K: Array) -> Array:
         """u within the limits; K row by row."""
