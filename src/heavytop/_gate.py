@@ -26,7 +26,7 @@ import numpy as np
 
 from heavytop._arrays import is_symbolic, numbers
 from heavytop._offered import completion
-from heavytop.errors import ArgumentError, HeavytopError
+from heavytop.errors import ArgumentError, HeavytopError, did_you_mean
 
 _RAW = (
     AttributeError,
@@ -178,7 +178,21 @@ def _translated(
     if misfit:
         return _kind(raw)(f"{label}: {misfit} ({reason})")
     given = ", ".join([*(shown(a) for a in arguments), *(f"{k}={shown(a)}" for k, a in named.items())])
-    return _kind(raw)(f"{label} cannot take these arguments: {reason}. Given: {given}.")
+    known = _accepted(function, named) if raw is TypeError else ""
+    return _kind(raw)(f"{label} cannot take these arguments: {reason}.{known} Given: {given}.")
+
+
+def _accepted(function: Callable[..., Any], named: dict[str, Any]) -> str:
+    """What ends the message about a keyword that the function does not have: the nearest one, and all; else nothing."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return ""
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = [name for name in named if name not in known]
+    offered = [name for name in known if name not in ("self", "cls") and not name.startswith("_")]
+    if not unknown:
+        return ""
+    return f"{did_you_mean(unknown[0], offered)} Accepted: {', '.join(offered) or 'no keyword'}."
 
 
 def _own(trace: TracebackType | None) -> bool:

@@ -46,6 +46,10 @@ def test_default_is_a_looping_in_the_working_folder(tmp_path: Path, monkeypatch:
         (("quadcopter", "hover", "--law", "none"), "unknown law 'none'"),
         (("quadcopter", "hover", "--law", "robst"), "Did you mean 'robust'"),
         (("quadcopter", "--out", "/nowhere/at/all/a.html"), "does not exist"),
+        (("nofile.toml",), "cannot read the airframe 'nofile.toml': the file does not exist. Names"),
+        (("quadcopter", "hover", "--wind", "nan"), "--wind must be a finite number of at least 0, got nan"),
+        (("quadcopter", "hover", "--noise", "-1"), "--noise must be a finite number of at least 0, got -1"),
+        (("quadcopter", "hover", "--delay", "inf"), "--delay must be a finite number of at least 0, got inf"),
     ],
 )
 def test_misuse_is_told_without_a_traceback(arguments: tuple[str, ...], message: str) -> None:

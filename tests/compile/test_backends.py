@@ -115,6 +115,19 @@ def test_existing_files(tmp_path):
         export_c(tmp_path / "notes.txt", f)
 
 
+def test_the_folder_of_another_export_is_refused(tmp_path):
+    f = {"f": trace(lambda x: 2 * x, {"x": (2,)}, name="f")}
+    export_c(tmp_path, f, name="arm")
+    before = {p.name: p.read_text() for p in tmp_path.iterdir()}
+    with pytest.raises(
+        FileFormatError, match=r"holds the export of 'arm', .*that of 'leg' would replace; choose another"
+    ):
+        export_c(tmp_path, f, name="leg")
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == before
+    export_c(tmp_path, f, "float", name="arm")
+    assert (tmp_path / "arm.c").read_text() != before["arm.c"]
+
+
 def test_a_failing_export_leaves_nothing(tmp_path, monkeypatch):
     from heavytop.compile import export
 

@@ -112,6 +112,17 @@ def test_a_long_flight_with_many_bodies_stays_below_the_limit() -> None:
     assert len(page(report).encode()) < SIZE_LIMIT
 
 
+def test_a_page_ends_as_browsers_expect(tmp_path: Path, report: Report) -> None:
+    other = tmp_path / "run.nc"
+    other.write_text("mine")
+    for path in (tmp_path / "x", other):
+        with pytest.raises(FileFormatError, match=r"must end with \.html or \.htm, got"):
+            write_page(report, path)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
+    assert other.read_text() == "mine"
+    assert write_page(report, tmp_path / "x.HTM").exists()
+
+
 def test_writing_is_all_or_nothing(tmp_path: Path, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "flight.html"
     target.write_text("old")

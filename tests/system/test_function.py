@@ -260,3 +260,13 @@ def test_what_is_no_real_number_is_refused(model: ht.Model, odd: object) -> None
 def test_missing_arguments_are_counted_without_the_parameters(model: ht.Model) -> None:
     with pytest.raises(ShapeError, match=r"acceleration\(q, v, u\) takes 3 arrays, got 2"):
         model.function("acceleration")(*states(model)[:2])
+
+
+def test_parameters_are_the_nominal_values_and_cannot_be_changed_through_what_is_returned() -> None:
+    model = ht.library.cart_pole().derive()
+    assert tuple(model.parameters) == model.parameter_names
+    heavier = {**model.parameters, "m_p": 3.0}
+    assert np.array_equal(model.parameter_vector(heavier), [1.0, 3.0, 0.5, 9.81])
+    model.parameters["m_p"] = 3.0
+    assert np.array_equal(list(model.parameters.values()), model.parameter_vector())
+    assert model.parameters["m_p"] == 0.1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,18 +31,16 @@ def fly(
     ] = None,
     law: Annotated[str, typer.Option("--law", help="energy, particle, body or robust.")] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
-    wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.", min=0.0)] = 0.0,
-    noise: Annotated[
-        float, typer.Option("--noise", help="Measurement noise; 1 is that of motion capture.", min=0.0)
-    ] = 0.0,
+    wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.")] = 0.0,
+    noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1 is that of motion capture.")] = 0.0,
     payload: Annotated[
-        float, typer.Option("--payload", help="Extra mass in kg that the controller does not know of.", min=0.0)
+        float, typer.Option("--payload", help="Extra mass in kg that the controller does not know of.")
     ] = 0.0,
     rotors: Annotated[
         bool,
         typer.Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag."),
     ] = False,
-    delay: Annotated[float, typer.Option("--delay", help="Delay in s of the measurements.", min=0.0)] = 0.0,
+    delay: Annotated[float, typer.Option("--delay", help="Delay in s of the measurements.")] = 0.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
     open_page: Annotated[
@@ -69,6 +68,9 @@ def fly(
     if listed:
         list_vehicles(json)
         return
+    for option, number in (("wind", wind), ("noise", noise), ("payload", payload), ("delay", delay)):
+        if not (isfinite(number) and number >= 0):
+            raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
     if live:
         from heavytop.cli.cockpit import fly_live
 

@@ -3,9 +3,11 @@ Makefile."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,20 +69,22 @@ def export_c(
     tolerance: float | None = None,
     footprint: bool = False,
     entries: Mapping[str, Sequence[str]] | None = None,
+    nominal: Mapping[str, Sequence[float]] | None = None,
 ) -> list[Path]:
     """Write ``NAME.c``, ``NAME.h``, ``test_NAME.c``, ``README.md`` and ``Makefile`` to a folder.
 
     Parameters
     ----------
-    folder : made if it does not exist. Files of ours in it are replaced, others are never touched: an error is raised
-        before anything is written.
+    folder : made if it does not exist. An earlier export of the same name in it is replaced; files of others and exports of other names are
+        never touched: an error is raised before anything is written.
     functions : C name -> traced function. Matrices are passed row by row.
     precision : ``"double"`` or ``"float"``, the type of all numbers in the C code.
     vectors : function name -> one array (vectors, *shape) per input for the test; normal random numbers if not given.
     tolerance : of the test, relative to one plus the largest expected number of an output. Default: 1e-11 in double and 2e-4 in float precision,
         or 16 times as much as the last bits of the inputs move the output, where that is more (at most 1e-6 and 2e-2); the test prints it.
     footprint : measure code and stack size with arm-none-eabi-gcc and put them in the README.
-    entries : input -> what its entries are, for the README.
+    entries : array -> what its entries are, for header and README.
+    nominal : array -> values of its first entries that header and README tell.
 
     Returns
     -------
@@ -110,7 +114,7 @@ def export_c(
         for c_name, (key, traced) in zip(labels, functions.items(), strict=True)
     ]
     texts = {
-        f"{label}.h": _header(items, label, precision),
+        f"{label}.h": _header(items, label, precision, entries or {}, nominal or {}),
         f"{label}.c": _source(items, label, precision),
         f"test_{label}.c": _test(items, label, precision, tolerance),
         "Makefile": _makefile(label),
@@ -118,8 +122,9 @@ def export_c(
     with typed_errors(folder):
         target = Path(folder)
         refuse_foreign(target, [*texts, "README.md"])
+        _refuse_other(target, label)
     size = _measured(texts, label) if footprint else None
-    texts["README.md"] = _readme(items, label, precision, size, entries or {})
+    texts["README.md"] = _readme(items, label, precision, size, entries or {}, nominal or {})
     return write_set(target, texts, last=f"{label}.h")
 
 
@@ -158,6 +163,17 @@ def refuse_foreign(target: Path, files: Sequence[str]) -> None:
             )
 
 
+def _refuse_other(target: Path, label: str) -> None:
+    """Raise a FileFormatError if the folder holds an export of another name, whose Makefile and README would be replaced."""
+    makefile = target / "Makefile"
+    found = re.match(r"#.*\n(?:.*\n)*?test: test_(\S+)", makefile.read_text("utf-8")) if makefile.exists() else None
+    if found and found[1] != label:
+        raise FileFormatError(
+            f"{target} holds the export of {found[1]!r}, whose Makefile and README that of {label!r} would replace; choose another folder, or "
+            "remove that one."
+        )
+
+
 def _item(name: str, traced: Traced, vectors: Sequence[Array] | None, precision: Precision) -> _Item:
     if vectors is None:
         rng = np.random.default_rng(0)
@@ -186,7 +202,13 @@ def _spread(traced: Traced, inputs: Sequence[np.ndarray], outputs: Sequence[np.n
     return largest
 
 
-def _header(items: Sequence[_Item], label: str, precision: Precision) -> str:
+def _header(
+    items: Sequence[_Item],
+    label: str,
+    precision: Precision,
+    entries: Mapping[str, Sequence[str]],
+    nominal: Mapping[str, Sequence[float]],
+) -> str:
     guard = f"HEAVYTOP_{label.upper()}_H"
     lines = [
         f"/* {MARK} */",
@@ -199,10 +221,20 @@ def _header(items: Sequence[_Item], label: str, precision: Precision) -> str:
         "",
     ]
     lines += ["/* Arrays must not overlap; matrices are stored row by row. */", ""]
+    told = [f"{array}: {', '.join(_told(names, nominal.get(array, ())))}" for array, names in entries.items() if names]
+    if told:
+        wrapped = [textwrap.fill(text, 110, initial_indent="   ", subsequent_indent="     ") for text in told]
+        lines += ["/* Entries, from index 0 on; numbers are nominal values.", *wrapped, "*/", ""]
     for item in items:
         lines += [f"/* {_summary(item)} */", prototype(item.name, item.traced.signature, precision) + ";", ""]
     lines += ["#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
+
+
+def _told(names: Sequence[str], values: Sequence[float]) -> list[str]:
+    """Entries as words of a comment in C, the first ones with their values."""
+    plain = ["".join(c if c.isprintable() and c not in "*?\\" else "_" for c in name) for name in names]
+    return [f"{n} = {v:.12g}" for n, v in zip(plain, values, strict=False)] + plain[len(values) :]
 
 
 def _summary(item: _Item) -> str:
@@ -323,6 +355,7 @@ def _readme(
     precision: Precision,
     size: Footprint | None,
     entries: Mapping[str, Sequence[str]],
+    nominal: Mapping[str, Sequence[float]],
 ) -> str:
     lines = [
         f"# {label}",
@@ -343,8 +376,11 @@ def _readme(
         lines.append(f"| `{item.name}` | {shapes[0]} | {shapes[1]} | {item.program.operations} | {count} |")
     named = {name: texts for name, texts in entries.items() if texts}
     if named:
-        lines += ["", "| input | entries, from index 0 on |", "| --- | --- |"]
+        lines += ["", "| array | entries, from index 0 on |", "| --- | --- |"]
         lines += [f"| `{name}` | {', '.join(map(_plain, texts))} |" for name, texts in named.items()]
+    for name, values in nominal.items():
+        pairs = [f"{_plain(n)} = {v:.12g}" for n, v in zip(entries.get(name, ()), values, strict=False)]
+        lines += ["", f"Nominal values of `{name}`: {', '.join(pairs)}."] if pairs else []
     if size is not None:
         lines += [
             "",

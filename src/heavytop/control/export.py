@@ -9,8 +9,10 @@ import numpy as np
 
 from heavytop.control.base import BaseController
 from heavytop.control.informed import MeasuredPlant
+from heavytop.control.lqr import LinearQuadratic
 from heavytop.control.sensors import Sensed
 from heavytop.errors import ControlError
+from heavytop.system.entries import entries_of, nominal_of
 
 if TYPE_CHECKING:
     from heavytop.compile.c99 import Precision
@@ -52,6 +54,8 @@ def export_controller(
         raise ControlError(
             f"{controller.host!r} is no straight-line code, so it is not exported with its wrappers: controller.export_c(folder) writes it alone."
         )
+    if isinstance(controller, LinearQuadratic):
+        raise ControlError(f"{controller!r} has its reference inside: controller.export_c(folder) writes it.")
     if not controller.needs_reference:
         raise ControlError(
             "a flight controller gets its reference from outside: export the controller before it has one."
@@ -82,4 +86,12 @@ def export_controller(
         "t": period * np.arange(count),
     }
     vectors = [values[label] for label in traced.inputs]
-    return export_c(folder, {name: traced}, precision, name=name, vectors={name: vectors}, footprint=footprint)
+    used = [*traced.inputs, *traced.outputs]
+    entries = entries_of(model, used)
+    if "v" in entries:
+        measured = (f"{what}_{i}" for what, _, size in plant.told for i in range(size))
+        entries["v"] = (*entries["v"], *measured)
+    return export_c(
+        folder, {name: traced}, precision, name=name, vectors={name: vectors}, footprint=footprint, entries=entries,
+        nominal=nominal_of(model, used),
+    )  # fmt: skip

@@ -33,6 +33,7 @@ from heavytop.control.rest_loop import (
 )
 from heavytop.control.samples import sample_configurations
 from heavytop.errors import ControlError, ShapeError, wrong_shape
+from heavytop.system.entries import entries_of, nominal_of
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
@@ -195,7 +196,8 @@ class FeedbackLaw(BaseController, Lasting, Shown):
     def export_c(self, folder: str | Path, precision: Precision = "double", footprint: bool = False) -> list[Path]:
         """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
 
-        The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate.
+        The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate. Header and README name
+        their entries and tell the nominal values of the parameters.
         """
         from heavytop.compile import export_c
 
@@ -214,9 +216,11 @@ class FeedbackLaw(BaseController, Lasting, Shown):
         if self.state_size:
             vectors.append(rng.standard_normal((count, self.state_size)))
         name = f"{self.kind}_law"
+        used = [*self.traced_law.inputs, *self.traced_law.outputs]
         return export_c(
-            folder, {name: self.traced_law}, precision, name=name, vectors={name: vectors}, footprint=footprint
-        )
+            folder, {name: self.traced_law}, precision, name=name, vectors={name: vectors}, footprint=footprint,
+            entries=entries_of(model, used), nominal=nominal_of(model, used),
+        )  # fmt: skip
 
 
 class Law(FeedbackLaw):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +27,11 @@ from heavytop.control.within import input_bounds
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.simulate import simulate
 from heavytop.simulate.integrators.tableaus import RK4
+from heavytop.system.entries import entries_of
 from heavytop.system.model import Model
+
+if TYPE_CHECKING:
+    from heavytop.compile.c99 import Precision
 
 BALANCED = 1e-6
 """Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs."""
@@ -135,12 +140,51 @@ class LinearQuadratic(BaseController):
                     f"{getattr(model, what)}."
                 )
         q, v, signal = symbol("q", own.nq), symbol("v", own.nv), symbol("signal", self.signal_size)
-        q_R, v_R, u_R, K = split(signal, self._sizes)
+        return trace_of(
+            "lqr", {"q": q, "v": v, "signal": signal}, {"u": self._input(q, v, *split(signal, self._sizes))}
+        )
+
+    def _input(self, q: Array, v: Array, q_R: Array, v_R: Array, u_R: Array, K: Array) -> Array:
+        """u within the limits; K row by row."""
+        own = self.model
         x = concatenate(place(own.coordinates, q_R, q), v - v_R)
         u: Array = u_R - np.matvec(np.reshape(K, (own.nu, self._sizes[3] // own.nu)), x)
         if self._bounds is not None:
             u = np.minimum(np.maximum(u, self._bounds[0]), self._bounds[1])
-        return trace_of("lqr", {"q": q, "v": v, "signal": signal}, {"u": u})
+        return u
+
+    def export_c(
+        self, folder: str | Path, precision: Precision = "double", footprint: bool = False, name: str = "lqr"
+    ) -> list[Path]:
+        """Write the regulator as C99 without allocation, with a test and a README: ``NAME_input``.
+
+        At a set point the function takes q and v, and gives u. Along a motion it also takes q_R, v_R, u_R and the gains K (nu x nx, row by
+        row) of the time: :meth:`signal` gives them side by side in this order, for a table or to be sent.
+        """
+        from heavytop.compile import export_c
+
+        model, rng, count = self.model, np.random.default_rng(0), 16
+        begin = self.reference.start_time + self.times[0]
+        # a set point may still have inputs that change
+        times = begin + rng.uniform(0.0, 10.0 if len(self.times) == 1 else self.times[-1] - self.times[0], count)
+        rows = self.signal(times)
+        fixed = bool(np.all(rows == rows[0]))
+        wanted = np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
+        q = chart(model.coordinates, wanted[0], 0.3 * rng.standard_normal((count, model.coordinates.nv)))
+        v = wanted[1] + rng.standard_normal((count, model.nv))
+        inputs: dict[str, Array] = {"q": symbol("q", model.nq), "v": symbol("v", model.nv)}
+        given: list[Array] = [row[0] for row in wanted]
+        if not fixed:
+            sizes = zip(("q_R", "v_R", "u_R", "K"), self._sizes, strict=True)
+            given = [symbol(label, size) for label, size in sizes]
+            inputs |= dict(zip(("q_R", "v_R", "u_R", "K"), given, strict=True))
+        law = f"{name}_input"
+        traced = trace_of(law, inputs, {"u": self._input(inputs["q"], inputs["v"], *given)})
+        vectors = {law: [q, v, *([] if fixed else wanted)]}
+        entries = entries_of(model, [*inputs, "u"])
+        return export_c(
+            folder, {law: traced}, precision, name=name, vectors=vectors, footprint=footprint, entries=entries
+        )
 
     def region(
         self, sizes: Any, samples: int = 100, seed: int = 0, step: float | None = None, until: float | None = None

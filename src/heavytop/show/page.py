@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from heavytop._files import write_whole
+from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.errors import FileFormatError
@@ -18,6 +18,7 @@ from heavytop.show.scene import Report
 from heavytop.show.viewer import scene_meshes, snapshot, view_of, viewer_source
 
 SIZE_LIMIT = 5_000_000
+ENDINGS = (".html", ".htm")
 SCRIPTS = ("decode.js", "stage.js", "plots.js", "sliders.js", "page.js")
 
 
@@ -30,7 +31,7 @@ def write_page(report: Report, path: str | Path) -> Path:
     ----------
     report : Report
     path : path
-        Where to write; the folder must exist.
+        Where to write, ending with .html or .htm; the folder must exist.
 
     Returns
     -------
@@ -48,6 +49,11 @@ def write_page(report: Report, path: str | Path) -> Path:
     ...
     run.html
     """
+    with typed_errors(path):
+        target = Path(path)
+        other = target.exists() and not target.is_file()  # folders and devices are refused where files are written
+    if target.suffix.lower() not in ENDINGS and not other:
+        raise FileFormatError(f"the name of a page must end with {' or '.join(ENDINGS)}, got {str(path)!r}.")
     content = page(report).encode("utf-8")
     if len(content) > SIZE_LIMIT:
         raise FileFormatError(

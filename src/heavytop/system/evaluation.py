@@ -131,6 +131,16 @@ class Evaluation(Inside, Unchanging, Lasting):
         return tuple(p.name for p in self.description.parameters)
 
     @property
+    def parameters(self) -> dict[str, float]:
+        """Nominal values of the parameters by name: those that hold where a call gives no others.
+
+        >>> import heavytop as ht
+        >>> ht.library.pendulum().derive().parameters["g"]
+        9.81
+        """
+        return dict(zip(self.parameter_names, self._default_parameters.tolist(), strict=True))
+
+    @property
     def body_names(self) -> tuple[str, ...]:
         """Names of the bodies with inertia."""
         return tuple(self.description.inertias)

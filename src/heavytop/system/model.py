@@ -19,6 +19,7 @@ from heavytop.system.checks import check_elements, check_joints
 from heavytop.system.consistent_start import assemble
 from heavytop.system.constraints import check_constraints
 from heavytop.system.elimination import independent_rows
+from heavytop.system.entries import entries_of, nominal_of
 from heavytop.system.evaluation import Parameters
 from heavytop.system.overviews import model_overview
 from heavytop.system.singular import check_friction
@@ -38,6 +39,7 @@ class Model(Answers, Shown):
     ----------
     nq, nv, nu : numbers of configuration coordinates, velocity coordinates and inputs.
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
+    parameters : nominal values of the parameters by name, a new dictionary each time.
     """
 
     def recipe(self) -> tuple[Any, ...]:
@@ -388,7 +390,7 @@ class Model(Answers, Shown):
         footprint : measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).
 
         The test vectors are random states on the manifold. Parameters are the last argument of each function, with the time in s as the last
-        of them if it is in the equations; the README names all entries.
+        of them if it is in the equations; header and README name all entries and tell the nominal values of parameters.
         """
         rng = np.random.default_rng(0)
         samples = {
@@ -401,9 +403,11 @@ class Model(Answers, Shown):
             samples[label] = rng.standard_normal((5, size))
         traced = {name: self.traced(name) for name in functions}
         vectors = {name: [samples[label] for label in t.inputs] for name, t in traced.items()}
-        entries = {"q": self.q_names, "v": self.v_names, "u": self.u_names, "p": self.parameter_names}
-        used = {label: entries[label] for label in entries if any(label in t.inputs for t in traced.values())}
-        return export_c(folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint, entries=used)
+        used = {label for t in traced.values() for label in t.inputs}
+        return export_c(
+            folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint, entries=entries_of(self, used),
+            nominal=nominal_of(self, used),
+        )  # fmt: skip
 
     def equations(self, names: Mapping[str, str] | None = None) -> Equations:
         """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""

@@ -67,8 +67,12 @@ def load(name: str | Path) -> Vehicle:
         path = Path(text)
         try:
             content = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise FileFormatError(
+                f"cannot read the airframe {text!r}: the file does not exist. Names without .toml: {', '.join(names())}."
+            ) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise FileFormatError(f"cannot read the airframe {text!r}: {error}.") from None
+            raise FileFormatError(f"cannot read the airframe {text!r}: {getattr(error, 'strerror', error)}.") from None
         return read_airframe(content, text)
     key = text.strip().lower().replace("_", "-")
     if key in BUILDERS:
