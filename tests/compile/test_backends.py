@@ -115,6 +115,15 @@ def test_existing_files(tmp_path):
         export_c(tmp_path / "notes.txt", f)
 
 
+@needs_gcc
+def test_names_of_entries_stay_inside_their_comment(tmp_path):
+    f = {"f": trace(lambda x: 2 * x, {"x": (4,)}, name="f")}
+    names = ["a*/ int b;", "/* c", "d??/", "e\\\nf"]
+    export_c(tmp_path, f, entries={"x": names}, nominal={"x": [1.5, 2.0]})
+    assert "x: a_/ int b; = 1.5, /_ c = 2, d__/, e__f\n" in (tmp_path / "model.h").read_text()
+    assert "largest difference" in check(tmp_path)
+
+
 def test_the_folder_of_another_export_is_refused(tmp_path):
     f = {"f": trace(lambda x: 2 * x, {"x": (2,)}, name="f")}
     export_c(tmp_path, f, name="arm")
