@@ -129,7 +129,7 @@ def test_a_cut_program_keeps_few_values_waiting() -> None:
     assert all(ordered.code[k + 1] == Instruction(Op.COS, ordered.code[k].args) for k in sines)
 
 
-@pytest.mark.parametrize("name", ["acceleration", "acceleration_derivatives"])
+@pytest.mark.parametrize("name", ["acceleration", pytest.param("acceleration_derivatives", marks=pytest.mark.thorough)])
 def test_neither_cuts_nor_lanes_change_a_bit(name: str, tmp_path) -> None:
     model = chain(6).derive()
     traced, rng = model.traced(name), np.random.default_rng(1)
@@ -161,12 +161,14 @@ def test_modules_side_by_side_are_the_same_object_code_whoever_makes_them(long_t
     assert many.data == jit.compile_side_by_side(long_text).data
 
 
+@pytest.mark.thorough
 def test_threads_that_compile_at_the_same_time_do_not_disturb_each_other(long_text) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = set(pool.map(lambda _: jit.compile_side_by_side(long_text).data, range(4)))
     assert len(found) == 1
 
 
+@pytest.mark.thorough
 def test_modules_side_by_side_have_the_bits_of_one(tmp_path, monkeypatch) -> None:
     model = chain(40).derive()
     traced, rng = model.traced("acceleration"), np.random.default_rng(1)
