@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import warnings
+from concurrent import futures
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,3 +105,18 @@ def test_what_waits_behind_a_hanging_chunk_is_not_to_blame(monkeypatch: pytest.M
     assert sorted((index, attempts) for index, attempts, _ in made.waiting) == [(0, 1), (1, 1), (2, 0), (3, 0), (4, 0)]
     assert [f.index for f in made.flying.values()] == [5]
     assert not given_up
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "futures", "connection"])
+def test_a_scheduler_that_is_gone_is_told_with_what_to_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask tells it by one of two classes called CancelledError, as the moment has it."""
+    errors = {"asyncio": asyncio.CancelledError, "futures": futures.CancelledError, "connection": ConnectionError}
+
+    def run(self: cluster.Cluster, regions: Any) -> None:
+        raise errors[kind]("gone")
+
+    monkeypatch.setattr(cluster.Cluster, "_run", run)
+    played = object.__new__(cluster.Cluster)
+    played.client, played.flying, played.path = SimpleNamespace(status="closed"), {}, Path("study.zarr")
+    with pytest.raises(SweepError, match="run the same sweep again to do the rest"):
+        played.run({})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import warnings
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -146,7 +147,7 @@ class Cluster:
         """Until every chunk is done or given up."""
         try:
             return self._run(regions)
-        except (OSError, CancelledError) as error:
+        except (OSError, asyncio.CancelledError, futures.CancelledError) as error:  # two classes, Dask raises both
             safe = (
                 ""
                 if self.path is None
