@@ -135,3 +135,11 @@ def test_output_to_a_full_disk(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_output_that_the_shell_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``heavytop derive furuta >&-``: Python has no such stream then."""
+    from heavytop.cli.terminal import WIDTH, console
+
+    monkeypatch.setattr(sys, "stdout", None)
+    assert console().width == WIDTH

@@ -27,7 +27,8 @@ def console(stderr: bool = False) -> Console:
     """A console; output to a file or pipe is 100 columns wide, and nothing turns there, even where colours are forced (notebooks)."""
     from rich.console import Console
 
-    if (sys.stderr if stderr else sys.stdout).isatty():
+    stream = sys.stderr if stderr else sys.stdout
+    if stream is not None and stream.isatty():  # None: closed by the shell (>&-)
         return Console(stderr=stderr, highlight=False, emoji=False)
     return Console(stderr=stderr, highlight=False, emoji=False, width=WIDTH, force_terminal=False)
 
