@@ -122,12 +122,14 @@ def test_output_that_cannot_show_every_character() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize("arguments", [("--help",), ("derive", "--help"), ("derive", "--list")])
-def test_output_to_a_full_disk(arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("arguments", [("--help",), ("derive", "--help"), ("derive", "--list"), ("derive", "furuta")])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_to_a_full_disk(arguments: tuple[str, ...], unbuffered: str) -> None:
+    """Also where what is printed waits in a buffer until the end of the process."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "heavytop", *arguments],
-            env=processes.environment(),
+            env=processes.environment(PYTHONUNBUFFERED=unbuffered),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -135,6 +137,23 @@ def test_output_to_a_full_disk(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_nobody_reads(unbuffered: str) -> None:
+    """``heavytop derive --list | head -0``: no word of it, and no second attempt at the end of the process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "heavytop", "derive", "--list"],
+        env=processes.environment(PYTHONUNBUFFERED=unbuffered),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait() == 1
 
 
 def test_output_that_the_shell_closed(monkeypatch: pytest.MonkeyPatch) -> None:

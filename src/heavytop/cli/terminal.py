@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -92,6 +93,20 @@ class Shell(typer.Typer):
             if isinstance(stream, TextIOWrapper):  # a terminal or file in Latin-1 shows \u03b8 instead of an error
                 stream.reconfigure(errors="backslashreplace")
         try:
-            return super().__call__(*arguments, **named)
-        except OSError as error:  # of the help, which no command of ours prints
+            try:
+                return super().__call__(*arguments, **named)
+            finally:
+                if sys.stdout is not None:  # what waits in the buffer is written while its failure can still be told
+                    sys.stdout.flush()
+        except BrokenPipeError:  # the reader has seen enough (heavytop derive furuta | head -1)
+            _forget_output()
+            sys.exit(FAILURE)
+        except OSError as error:  # of the help, which no command of ours prints, or of the last lines
+            _forget_output()
             sys.exit(fail(f"cannot write: {error.strerror or error}.").exit_code)
+
+
+def _forget_output() -> None:
+    """Let nothing try again at the end of the process to write what cannot be written."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
