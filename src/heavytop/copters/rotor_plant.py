@@ -28,7 +28,7 @@ from heavytop.coordinates import Product, Vector
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.simulate.dynamics import UserDynamics
+from heavytop.simulate.user_dynamics import UserDynamics
 from heavytop.system.inputs import Wrench
 from heavytop.system.model import Model
 

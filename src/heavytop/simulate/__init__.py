@@ -19,7 +19,6 @@ from heavytop.simulate.controller import Controller as Controller
 from heavytop.simulate.controller import Feedback as Feedback
 from heavytop.simulate.controller import complete as complete
 from heavytop.simulate.dynamics import Dynamics as Dynamics
-from heavytop.simulate.dynamics import UserDynamics as UserDynamics
 from heavytop.simulate.events import Event as Event
 from heavytop.simulate.events import Occurrence as Occurrence
 from heavytop.simulate.integrators import RKMK4 as RKMK4
@@ -37,6 +36,7 @@ from heavytop.simulate.outcome import Outcome as Outcome
 from heavytop.simulate.prepared import PreparedRun as PreparedRun
 from heavytop.simulate.prepared import prepare as prepare
 from heavytop.simulate.run import Run as Run
+from heavytop.simulate.user_dynamics import UserDynamics as UserDynamics
 
 _gate(__name__, "integrators")
 

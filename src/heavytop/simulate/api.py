@@ -7,9 +7,9 @@ from typing import Any
 
 from heavytop._arrays import Array
 from heavytop.coordinates import Coordinates
-from heavytop.simulate.dynamics import UserDynamics
 from heavytop.simulate.prepared import Inputs, PreparedRun
 from heavytop.simulate.run import Run
+from heavytop.simulate.user_dynamics import UserDynamics
 
 
 def simulate(

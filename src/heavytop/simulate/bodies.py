@@ -19,8 +19,8 @@ from heavytop.geometry import se3
 from heavytop.mechanics import scalable_body as scalable
 from heavytop.mechanics import unified as unified_mechanics
 from heavytop.mechanics.rigid_body import body_inertia
-from heavytop.simulate.dynamics import UserDynamics
 from heavytop.simulate.events import Event
+from heavytop.simulate.user_dynamics import UserDynamics
 
 
 class BodyWithPoints(Protocol):
