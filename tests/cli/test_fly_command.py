@@ -89,3 +89,14 @@ def test_live_flies_in_the_cockpit_until_interrupted():
         rest = process.stdout.read()
     assert process.returncode == 0
     assert "landed." in rest
+
+
+@pytest.mark.parametrize(
+    "option", [("--wind", "3"), ("--no-limits",), ("--seed", "1"), ("--save", "x.nc"), ("--json",)]
+)
+def test_options_that_the_cockpit_does_not_know(option: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, ["fly", "quadcopter", "--live", *option])
+    assert result.exit_code == 2
+    assert f"{option[0].replace('--no-', '--')} has no effect on a flight in the cockpit" in " ".join(
+        result.output.split()
+    )

@@ -82,7 +82,9 @@ def test_everything_as_json(study: Path, tmp_path: Path) -> None:
     assert status["chunks"]["done"] == status["chunks"]["all"] > 0
     assert status["measures"] == made["measures"]
     assert read("show", store, "--page", page)["page"] == str(page)
-    assert read("rerun", store, "--study", study, "--point", "g=7.0", "--point", "draw=2")["outcome"]["ok"]
+    again = read("rerun", store, "--study", study, "--point", "g=6.6", "--point", "draw=2")
+    assert again["outcome"]["ok"]
+    assert again["point"]["g"] == 7.0  # the nearest one, that which was run
     assert "quadcopter" in read("--list")["vehicles"]
 
 
@@ -113,6 +115,19 @@ def test_list_and_misuse(study: Path, tmp_path: Path) -> None:
     assert run(tmp_path / "none.toml")[0] == 2
 
 
+def test_what_is_given_is_used_or_refused(study: Path, tmp_path: Path) -> None:
+    store = tmp_path / "study.zarr"
+    code, text = run(study, store)
+    assert (code, store.exists()) == (2, False)
+    assert "--store" in text
+    assert "--point has no effect on a study that is run" in run(study, "--point", "g=1")[1]
+    assert run(study, "--store", store)[0] == 0
+    assert "--page has no effect on heavytop sweep status" in run("status", store, "--page", tmp_path / "x.html")[1]
+    assert "--workers has no effect on heavytop sweep show" in run("show", store, "--workers", 2)[1]
+    for value in ("300", "nan", "high"):
+        assert run("rerun", store, "--study", study, "--point", f"g={value}")[0] == 2
+
+
 def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
     store = tmp_path / "study.zarr"
     assert run(study, "--store", store)[0] == 0
@@ -135,6 +150,7 @@ def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
         (("count = 4", "count = 1000000000000"), 10, "at most 100000000"),
         (("g = {", "gravity = {"), 10, "gravity"),
         (("normal = [0.5, 0.1]", "normal = [0.5, -0.1]"), 11, "must not be negative"),
+        (("normal = [0.5, 0.1]", "normal = [0.5, 0.1], lgo = true"), 11, "neither a range"),
         (('take = "largest"', 'take = "biggest"'), 15, "take must be one of"),
         (("[over]", "[over"), None, "not TOML"),
     ],

@@ -325,3 +325,56 @@ def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
             assert alone.q[-1, 0] == pytest.approx(goal, abs=0.2)
     same = ht.sweep(cart, over={"x.x": [0.0, 0.1]}, control=towards(0.6), trajectories=True, **options)
     np.testing.assert_allclose(same.data.q_t.values, found.data.q_t.values[1], atol=1e-9)
+
+
+def lengthening_arm() -> ht.Model:
+    system = ht.System(gravity=(0, 0, 0), name="arm")
+    length = system.parameter("l", 1.0)
+    system.body(
+        "upper", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
+    )
+    system.body("tip", parent="upper", at=ht.vector(length, 0.0, 0.0), joint=ht.Fixed(), inertia=ht.Inertia(0.1))
+    system.input("motor", ht.JointForce("upper"))
+    return system.derive()
+
+
+@pytest.mark.parametrize("length", [1.0, 3.0])
+def test_bounds_of_frames_know_the_parameters(length: float) -> None:
+    """Also those that come with another reference."""
+    model, values = lengthening_arm(), {"l": length}
+    below = Within.half_space(model, "tip", (0, 0, -1), -0.6)
+    options = {"limits": (-50, 50), "within": below, "horizon": 20, "step": 0.05}
+    made = control.mpc(model, [-1.0], parameters=values, **options)
+    later = control.mpc(model, [0.0], **options).with_reference(
+        control.Reference.set_point(model, [-1.0]).with_parameters(values)
+    )
+    for ahead in (made, later):
+        run = ht.simulate(model, ([0.0], [0.0]), 2.0, 0.01, control=ahead, control_step=0.05, parameters=values)
+        height = model.pose("world", "tip", run.q, parameters=values)[:, 2, 3]
+        assert 0.59 < height.max() < 0.605
+
+
+def test_speeds_of_joints_whose_names_begin_alike() -> None:
+    from heavytop.control.within import state_bounds
+
+    system = ht.System(gravity=(0, 0, 0))
+    heavy = ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("arm", joint=ht.Revolute("z"), inertia=heavy)
+    system.body("arm.tip", parent="arm", joint=ht.Revolute("y"), inertia=heavy)
+    system.limit("arm", lower=-2, upper=2, velocity=0.5)
+    bounds = state_bounds(system.derive(), None, None, (), system.limits)
+    assert bounds is not None
+    assert bounds.labels == ("'arm.angle'", "'arm.rate'")
+    assert bounds.upper.tolist() == [2.0, 0.5]
+
+
+def test_systems_with_explicit_time_are_refused() -> None:
+    system = ht.System(gravity=(0, 0, 0), name="blown")
+    t = system.time
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.input("motor", ht.JointForce("cart"))
+    system.potential(lambda q: -5.0 * np.sin(3 * t) * q[0])
+    model = system.derive()
+    still = control.Reference(model, lambda t: (np.zeros((len(t), 1)),) * 3, duration=1.0)
+    with pytest.raises(ControlError, match="the time is in the equations of 'blown'"):
+        control.mpc(model, still, **SHORT)

@@ -334,3 +334,9 @@ def test_a_delay_is_a_whole_number_of_samples(samples: object) -> None:
     brake = ht.Feedback(lambda v: -v, ("v",))
     with pytest.raises(ControlError, match="whole number of samples"):
         control.Delayed(brake, samples, (model.neutral(), np.zeros(1)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["position", "attitude", "velocity", "gyro"])
+def test_sensors_that_every_vehicle_has_cannot_be_left_out(name: str) -> None:
+    with pytest.raises(ControlError, match=f"sensor of {name}"):
+        control.Sensors(**{name: None})  # pyright: ignore

@@ -20,7 +20,7 @@ from heavytop.control import (
     thrust_reference,
 )
 from heavytop.control.curves import derivatives
-from heavytop.errors import ControlError, ShapeError
+from heavytop.errors import ArgumentError, ControlError, ShapeError
 from heavytop.geometry import se3, so3
 
 
@@ -328,3 +328,12 @@ def test_a_record_is_at_rest_before_it_begins() -> None:
     np.testing.assert_allclose(q[:, 0], np.sin([0, 0, 0, 1, 2, 2]), atol=1e-6)
     np.testing.assert_allclose(v[:, 0], [0, 0, 1, np.cos(1), np.cos(2), 0], atol=1e-3)
     np.testing.assert_allclose(a[:, 0], [0, 0, 0, -np.sin(1), -np.sin(2), 0], atol=1e-3)
+
+
+def test_options_of_curves_that_stand_still_are_kept() -> None:
+    model = ht.library.cart_pole().derive()
+    rest = control.Reference.from_function(model, lambda t: np.array([0.3, 0.0]), duration=2.0, start_time=5.0)
+    assert (rest.duration, rest.start_time, rest.period) == (2.0, 5.0, None)
+    assert control.Reference.set_point(model).period == 1.0
+    with pytest.raises(ArgumentError, match="duration"):
+        control.Reference.from_function(model, lambda t: np.array([0.3, 0.0]), durration=2.0)

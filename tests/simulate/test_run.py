@@ -342,3 +342,14 @@ def test_momenta_are_those_that_all_members_of_a_batch_keep(stiffness: list[floa
     held = {"linear momentum y"}
     assert kept == (held if any(stiffness) else {*held, "linear momentum x", "angular momentum z"})
     assert all(run.invariants[name].drift < 1e-9 for name in kept)
+
+
+def test_signals_of_bodies_whose_names_are_alike() -> None:
+    """A slash stands for a dot only where no signal has it, and a joint "a" has none of the coordinates of "a.b"."""
+    system = ht.System(gravity=(0, 0, 0))
+    for name in ("a", "a.b", "a/b"):
+        system.body(name, joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    run = simulate(system.derive(), ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]), 0.1, 0.1)
+    assert [run[name][0] for name in run.q_names] == [1.0, 2.0, 3.0]
+    assert [run[name][0].tolist() for name in ("a", "a.b", "a/b")] == [[1.0], [2.0], [3.0]]
+    assert [run.unit(name) for name in run.q_names] == ["m"] * 3

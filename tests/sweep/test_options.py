@@ -147,3 +147,23 @@ def test_the_seed_of_a_study_file_stands_at_the_top() -> None:
     text = 'vehicle = "quadcopter"\n[options]\nmaneuver = "hover"\nseed = 3\n[over]\nwind = [1.0]\n'
     with pytest.raises(FileFormatError, match=r"study.toml, line 4: .*seed.*top"):
         read_study(text)
+
+
+def test_laws_made_from_vectors_belong_to_their_points() -> None:
+    """Rows of an array share their addresses one after the other: what is known of a point goes by the numbers."""
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.input("motor", ht.JointForce("cart"))
+    model = system.derive()
+
+    def law(gains: np.ndarray) -> ht.Feedback:
+        stiffness, damping = map(float, gains)
+        return ht.Feedback(lambda q, v: -stiffness * q - damping * v, ("q", "v"))
+
+    options: dict[str, Any] = {"start": ([1.0], [0.0]), "until": 0.1, "step": 0.05}
+    result = ht.sweep(model, {"gains": ht.uniform([1.0, 1.0], [9.0, 9.0])}, draws=40, control=law, **options)
+    gains, found = result.data["gains"].values, result.data["q"].values[:, 0]
+    assert len(np.unique(gains, axis=0)) == 40
+    start = options.pop("start")
+    wanted = [ht.simulate(model, start, *options.values(), control=law(row)).q[-1, 0] for row in gains]
+    assert np.allclose(found, wanted, rtol=0, atol=1e-12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,17 @@ def need_target(target: str, command: str) -> None:
         raise fail(
             f"name a system or a file: heavytop {command} furuta. heavytop {command} --list shows the built-in systems."
         )
+
+
+def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
+    """Refuse arguments that were given though ``what`` is done does not use them."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE" and parameter.name not in taken:
+            shown = next((o for o in parameter.opts if o.startswith("--")), None) or repr(
+                str(context.params[parameter.name or ""])
+            )
+            raise fail(f"{shown} has no effect on {what}: leave it out.")
 
 
 def list_systems(json: bool = False) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heavytop._names import safe_name
-from heavytop.cli.choices import JSON, check_places, complete_vehicle
+from heavytop.cli.choices import JSON, check_places, complete_vehicle, refuse_others
 from heavytop.cli.terminal import FAILURE, console, fail, reported
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 @reported
 def fly(
+    context: typer.Context,
     vehicle: Annotated[
         str,
         typer.Argument(metavar="VEHICLE", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
@@ -73,6 +74,8 @@ def fly(
             raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
     if live:
         from heavytop.cli.cockpit import fly_live
+
+        refuse_others(context, ("live", "vehicle", "maneuver", "law", "open_page"), "a flight in the cockpit (--live)")
 
         fly_live(vehicle, law, open_browser=open_page and has_desktop(), maneuver=maneuver)
         return

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heavytop.cli.choices import JSON, check_places
+from heavytop.cli.choices import JSON, check_places, refuse_others
 from heavytop.cli.terminal import FAILURE, console, fail, notice, reported
 
 if TYPE_CHECKING:
     from heavytop.sweep import Result
 
 INTERRUPTED = 130
+TAKEN = {"status": (), "show": ("page", "study_file", "runs"), "rerun": ("page", "study_file", "point")}
+"""Options of what is done with a store."""
 
 
 @reported
 def sweep(
+    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(metavar="STUDY.toml|status|show|rerun", help="A study, or what to do with a store."),
@@ -56,6 +59,18 @@ def sweep(
     - `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
     """
     check_places(page=(page, (".html", ".htm")))
+    if target in TAKEN:
+        refuse_others(context, ("target", "path", "json", *TAKEN[target]), f"heavytop sweep {target}")
+    elif target is not None and path is not None:
+        raise fail(
+            f"a study is run with --store {path} (got a second name, {str(path)!r}, as of status, show and rerun)."
+        )
+    elif target is not None:
+        refuse_others(
+            context,
+            [p.name for p in context.command.params if p.name not in ("point", "study_file")],
+            "a study that is run",
+        )
     if list_:
         _list(json)
     elif target is None:
@@ -294,7 +309,8 @@ def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | N
     if json:
         from heavytop.cli.data import outcome_data
 
-        _print_json({"store": path, "point": chosen, "outcome": outcome_data(made.outcome), "page": shown})
+        at = {name: point[0] for name, point in result.study.at(result.place(**chosen)).items()}  # pyright: ignore
+        _print_json({"store": path, "point": at, "outcome": outcome_data(made.outcome), "page": shown})
         return
     typer.echo(str(made.outcome))
     if shown is not None:

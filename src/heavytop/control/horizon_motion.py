@@ -91,13 +91,13 @@ class Prediction:
         return trace_of("straight", s, {"q_1": c.project(here), "w": c.difference(last, here) / s["h"]})
 
     def _trace_kept(self) -> Traced:
-        """(q, v) -> bounded values (m,) and their slopes (m, nx) by the deviation in the chart around q."""
+        """(q, v, p) -> bounded values (m,) and their slopes (m, nx) by the deviation in the chart around q."""
         r, c, bounds = self.rates, self.rates.model.coordinates, self.bounds
-        s = {"q": symbol("q", r.model.nq), "v": symbol("v", r.nv)}
+        s = {"q": symbol("q", r.model.nq), "v": symbol("v", r.nv), "p": symbol("p", len(self._p))}
         if bounds is None:
             return trace_of("kept", s, {"value": np.zeros(0), "slope": np.zeros((0, r.nx))})
         moved = symbol("moved", r.nx)
-        value = bounds.values(chart(c, s["q"], moved[: r.ne]), s["v"] + moved[r.ne :])
+        value = bounds.values(chart(c, s["q"], moved[: r.ne]), s["v"] + moved[r.ne :], s["p"])
         outputs = {"value": value, "slope": jacobian(value, moved)}
         return trace_of("kept", s, {k: substitute(x, moved, np.zeros(r.nx)) for k, x in outputs.items()})
 
@@ -135,7 +135,7 @@ class Prediction:
         """Bounded values (N + 1, m) at nodes q (N + 1, nq), v (N + 1, nv), and their slopes (N + 1, m, nx); None if nothing is bounded."""
         if self.bounds is None:
             return None
-        value, slope = self._kept(q, v)
+        value, slope = self._kept(q, v, self._p)
         return value, slope
 
     def linear(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, q_R: np.ndarray, v_R: np.ndarray) -> Linear:

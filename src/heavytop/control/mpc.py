@@ -73,6 +73,11 @@ class Predictive(BaseController, Lasting):
         bounds: StateBounds | None,
         iterations: int,
     ) -> None:
+        if model.description.time is not None:
+            raise ControlError(
+                f"predictive control sees one instant ahead as the other, but the time is in the equations of {model.name!r}. "
+                "control.lqr(model, reference, inputs=plan.inputs) follows a plan of such a system."
+            )
         self._settings: tuple[Any, ...] = model, reference, horizon, step, weights, limits, bounds, iterations
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
         self.iterations, self.rates = iterations, ChartRates.of(model)

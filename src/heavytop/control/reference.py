@@ -79,14 +79,16 @@ class Reference(Unchanging):
     # --- construction -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def set_point(cls, model: Model, q: Array | None = None) -> Reference:
-        """Rest at the configuration q (nq,); default: the neutral one."""
+    def set_point(cls, model: Model, q: Array | None = None, **options: Any) -> Reference:
+        """Rest at the configuration q (nq,); default: the neutral one. ``options`` are those of the class (``duration``, say)."""
         q = model.neutral() if q is None else model.coordinates.check(q, "set point q")
         if q.ndim != 1:
             raise wrong_shape("set point q", (model.nq,), q.shape)
         zero = np.zeros(model.nv)
         traced = trace_of("set_point", {"t": symbol("t")}, {"q_R": q, "v_R": zero, "a_R": zero})
-        return cls(model, traced=traced, period=1.0)
+        if options.get("duration") is None and options.get("period") is None:
+            options["period"] = 1.0  # rest repeats itself, in whatever time
+        return cls(model, traced=traced, **options)
 
     @classmethod
     def from_function(cls, model: Model, function: Callable[[Array], Array], **options: Any) -> Reference:
@@ -96,7 +98,7 @@ class Reference(Unchanging):
         if shape(q) != (model.nq,):
             raise wrong_shape("the reference q_R = function(t)", (model.nq,), shape(q))
         if not is_symbolic(q):
-            return cls.set_point(model, q)
+            return cls.set_point(model, q, **options)
         e = Expressions(model.description)
         A = substitute(e.kinematics.kinematics_matrix, e.q, q)
         A = with_defaults(A, model)
@@ -114,7 +116,7 @@ class Reference(Unchanging):
         if shape(G) != (4, 4):
             raise wrong_shape("the reference pose G(t)", (4, 4), shape(G))
         if not is_symbolic(G):
-            return cls.set_point(model, pose_coordinates(model, G))
+            return cls.set_point(model, pose_coordinates(model, G), **options)
         xi = se3.vee(se3.inverse(G) @ directional(G, t, one))
         q, v, a = coordinates_of_motion(model, G, xi, directional(xi, t, one))
         return cls(model, traced=trace_of("reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a}), **options)

@@ -71,6 +71,14 @@ class Sensors:
     rotor_speeds: Sensor | None = Sensor()
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("position", "attitude", "velocity", "gyro"):
+            if not isinstance(getattr(self, name), Sensor):
+                raise ControlError(
+                    f"every vehicle has a sensor of {name}: give {name}=Sensor(...), or leave it out for one without faults; got "
+                    f"{getattr(self, name)!r}."
+                )
+
     @property
     def names(self) -> tuple[str, ...]:
         """Of the sensors that are there."""

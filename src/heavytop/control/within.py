@@ -23,6 +23,10 @@ from heavytop.system.model import Model
 from heavytop.system.names import WORLD
 
 Pair = tuple[np.ndarray, np.ndarray]
+Bounded = Callable[[Array, Array, Array], Array]
+"""A function of (q, v, p)."""
+Row = tuple[Bounded, Any, Any, str]
+"""What is bounded, its lower and upper bounds, its label."""
 
 SIDES = 4
 """Pairs of sides of the pyramid that stands for a cone."""
@@ -38,6 +42,7 @@ class Within(Unchanging):
     ----------
     function : of (q, v) in NumPy notation; a number or (m,). lower, upper : numbers or (m,); infinite: no bound.
     label : what it is, for messages.
+    of_parameters : the function of (q, v, p) in place of (q, v), where it depends on parameters of the model (nominal ones in ``function``).
 
     Examples
     --------
@@ -54,6 +59,7 @@ class Within(Unchanging):
     lower: Any = -np.inf
     upper: Any = np.inf
     label: str = "own function"
+    of_parameters: Bounded | None = None
 
     def __repr__(self) -> str:
         return f"Within({self.label})"
@@ -73,12 +79,12 @@ class Within(Unchanging):
         turns = np.pi / SIDES * np.arange(SIDES)
         sides = np.outer(np.cos(turns), first) + np.outer(np.sin(turns), np.cross(wanted, first))
 
-        def tilt(q: Array, v: Array) -> Array:
-            pointing = np.matvec(pose(q)[:3, :3], own)
+        def tilt(q: Array, v: Array, p: Array) -> Array:
+            pointing = np.matvec(pose(q, p)[:3, :3], own)
             return np.matvec(sides, pointing) / np.maximum(1.0 + np.vecdot(wanted, pointing), UPSIDE_DOWN)
 
         most = float(np.cos(np.pi / (2 * SIDES)) * np.tan(0.5 * angle))
-        return cls(tilt, -most, most, f"{frame!r} within {angle:g} rad of {_short(about)}")
+        return cls._of_frame(model, tilt, -most, most, f"{frame!r} within {angle:g} rad of {_short(about)}")
 
     @classmethod
     def half_space(cls, model: Model, frame: str, normal: Any, distance: float, offset: Any = (0, 0, 0)) -> Within:
@@ -88,11 +94,17 @@ class Within(Unchanging):
         n, at = _direction(normal, "the normal of a half-space"), _triple(offset, "the offset of a point")
         pose = _pose(model, frame)
 
-        def height(q: Array, v: Array) -> Array:
-            G = pose(q)
+        def height(q: Array, v: Array, p: Array) -> Array:
+            G = pose(q, p)
             return np.vecdot(n, G[:3, 3] + np.matvec(G[:3, :3], at))
 
-        return cls(height, float(distance), np.inf, f"{frame!r} above {distance:g} m along {_short(normal)}")
+        label = f"{frame!r} above {distance:g} m along {_short(normal)}"
+        return cls._of_frame(model, height, float(distance), np.inf, label)
+
+    @classmethod
+    def _of_frame(cls, model: Model, bounded: Bounded, lower: float, upper: float, label: str) -> Within:
+        nominal = model.parameter_vector()
+        return cls(lambda q, v: bounded(q, v, nominal), lower, upper, label, bounded)
 
 
 def _triple(value: Any, what: str) -> np.ndarray:
@@ -114,9 +126,9 @@ def _short(value: Any) -> str:
     return f"({', '.join(f'{float(x):g}' for x in value)})"
 
 
-def _pose(model: Model, frame: str) -> Callable[[Array], Array]:
+def _pose(model: Model, frame: str) -> Callable[[Array, Array], Array]:
     traced = model.traced(f"pose:{WORLD}:{frame}")  # an unknown frame is told here
-    return lambda q: traced.expressions(q, model.parameter_vector())[0]
+    return lambda q, p: traced.expressions(q, p)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +140,7 @@ class StateBounds:
     lower, upper : (m,). labels : what is bounded, for messages.
     """
 
-    parts: tuple[tuple[Callable[[Array, Array], Array], int], ...]
+    parts: tuple[tuple[Bounded, int], ...]
     lower: np.ndarray
     upper: np.ndarray
     labels: tuple[str, ...]
@@ -138,9 +150,9 @@ class StateBounds:
         """Number of bounded values m."""
         return len(self.lower)
 
-    def values(self, q: Array, v: Array) -> Array:
-        """The bounded values (m,)."""
-        return concatenate(*(np.reshape(function(q, v), (size,)) for function, size in self.parts))
+    def values(self, q: Array, v: Array, p: Array) -> Array:
+        """The bounded values (m,) with the parameters p of the model."""
+        return concatenate(*(np.reshape(function(q, v, p), (size,)) for function, size in self.parts))
 
 
 def input_bounds(model: Model, limits: Any) -> Pair | None:
@@ -194,7 +206,7 @@ def state_bounds(model: Model, speeds: Any, states: Any, within: Any, limits: An
     speeds : velocity -> pair. states : coordinate or velocity -> pair. within : :class:`Within`, or several.
     limits : as given for the inputs; those of joints bound positions and velocities too.
     """
-    rows: list[tuple[Callable[[Array, Array], Array], Any, Any, str]] = []
+    rows: list[Row] = []
     named: set[str] = set()
     for what, given, names in (
         ("velocity", speeds, model.v_names),
@@ -211,48 +223,61 @@ def state_bounds(model: Model, speeds: Any, states: Any, within: Any, limits: An
                 raise ControlError(f"{name!r} is bounded twice, in speeds and in states. Give one pair.")
             named.add(name)
             rows.append((_entry(model, name), *_pair(pair, f"limits of {name!r}"), repr(name)))
-    rows += [row for row in _of_joints(model, limits) if row[3].strip("'") not in named]
+    rows += [row for row in _of_joints(model, limits) if row[3] not in {repr(name) for name in named}]
     for item in [within] if isinstance(within, Within) else within or ():
         if not isinstance(item, Within):
             raise ControlError(f"within takes Within(function, lower, upper), got {item!r}.")
-        rows.append((on_symbols(item.function, item.label, ControlError), item.lower, item.upper, item.label))
+        rows.append((_bounded(item), item.lower, item.upper, item.label))
     return _together(model, rows) if rows else None
 
 
-def _entry(model: Model, name: str) -> Callable[[Array, Array], Array]:
+def _bounded(item: Within) -> Bounded:
+    if item.of_parameters is not None:
+        return item.of_parameters
+    function = on_symbols(item.function, item.label, ControlError)
+    return lambda q, v, p: function(q, v)
+
+
+def _entry(model: Model, name: str) -> Bounded:
     if name in model.q_names:
         k = model.q_names.index(name)
-        return lambda q, v: part(q, k, k + 1)
+        return lambda q, v, p: part(q, k, k + 1)
     k = model.v_names.index(name)
-    return lambda q, v: part(v, k, k + 1)
+    return lambda q, v, p: part(v, k, k + 1)
 
 
-def _of_joints(model: Model, limits: Any) -> list[tuple[Callable[[Array, Array], Array], Any, Any, str]]:
-    rows, places = [], {}
-    at = 0
-    for edge in model.description.joints:
-        places[edge.label] = at, edge.joint.coordinates.nq
-        at += edge.joint.coordinates.nq
+def _of_joints(model: Model, limits: Any) -> list[Row]:
+    rows: list[Row] = []
+    joints = [edge.label for edge in model.description.joints]
     for name, given in limits.items() if isinstance(limits, Mapping) else ():
-        if not isinstance(given, JointLimits) or name not in places or places[name][1] != 1:
+        if not isinstance(given, JointLimits) or name not in joints:
             continue
-        q_name = model.q_names[places[name][0]]
+        q_names = model.q_names[model.coordinates.q_slice(name)]
+        if len(q_names) != 1:
+            continue
+        q_name = q_names[0]
         low = -np.inf if given.lower is None else given.lower
         high = np.inf if given.upper is None else given.upper
         if np.isfinite(low) or np.isfinite(high):
             rows.append((_entry(model, q_name), *_pair((low, high), f"limits of {q_name!r}"), repr(q_name)))
-        speeds = [v for v in model.v_names if v.startswith(f"{name}.")]
-        if given.velocity is not None and len(speeds) == 1:
-            pair = _pair((-given.velocity, given.velocity), f"limits of {speeds[0]!r}")
-            rows.append((_entry(model, speeds[0]), *pair, repr(speeds[0])))
+        if given.velocity is None:
+            continue
+        if model.v_names != model.coordinates.v_names:
+            raise ControlError(
+                f"the velocity of the joint {name!r} is limited, but {model.name!r} has velocity coordinates of its own. Bound these: "
+                f"speeds={{{model.v_names[0]!r}: (-1, 1)}}, or give limits of the inputs alone."
+            )
+        speed = model.v_names[model.coordinates.v_slice(name)][0]
+        pair = _pair((-given.velocity, given.velocity), f"limits of {speed!r}")
+        rows.append((_entry(model, speed), *pair, repr(speed)))
     return rows
 
 
-def _together(model: Model, rows: Sequence[tuple[Callable[[Array, Array], Array], Any, Any, str]]) -> StateBounds:
-    q, v = symbol("q", model.nq), symbol("v", model.nv)
+def _together(model: Model, rows: Sequence[Row]) -> StateBounds:
+    q, v, p = symbol("q", model.nq), symbol("v", model.nv), symbol("p", len(model.parameter_names))
     parts, lowers, uppers, labels = [], [], [], []
     for function, low, high, label in rows:
-        value = function(q, v)
+        value = function(q, v, p)
         size = int(np.prod(shape(value))) if is_symbolic(value) else 0
         if not size or len(shape(value)) > 1:
             raise ControlError(f"{label} must be a number or a vector that depends on the state (q, v).")

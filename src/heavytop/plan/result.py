@@ -251,10 +251,13 @@ class Plan(Unchanging, Shown):
         return lqr(self.model, self.reference, cost or Weights(inputs=0.01), inputs=self.inputs, limits=bounds)
 
     def distance(self, run: Run) -> np.ndarray:
-        """How far (m) the farthest body, by the origin of its frame, is from where the plan has it, at the times of a run (n, *batch)."""
+        """How far (m) the farthest body, by the origin of its frame, is from where the plan has it, at the times of a run (n, *batch).
+
+        Bodies are where the parameters of the plan put them, in the plan and in the run.
+        """
         t = np.asarray(run.t) - self.problem.start_time
         q = self.reference(np.clip(t, 0.0, self.duration))[0]
-        parameters = self._parameters(t) if self.model.description.time is not None else None
+        parameters = self._parameters(t)
         away = []
         for body in self.model.body_names:
             wanted = self.model.pose("world", body, q, parameters=parameters)[:, :3, 3]

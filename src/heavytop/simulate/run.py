@@ -116,7 +116,7 @@ class Run(Shown):
     __iter__ = None  # records have names, not numbers: without this Python would ask for run[0], run[1], ...
 
     def __getitem__(self, name: str) -> np.ndarray:
-        key = str(name).replace("/", ".")
+        key = self._key(str(name))
         for names, array in ((self.q_names, self.q), (self.v_names, self.v), (self.u_names, self.u)):
             if key in names:
                 return array[..., names.index(key)]
@@ -125,10 +125,21 @@ class Run(Shown):
         if key in ("energy", "kinetic_energy", "potential_energy"):
             return getattr(self, key)
         known = [*self.q_names, *self.v_names, *self.u_names, *self.channels, "energy"]
-        group = [k for k, label in enumerate(self.q_names) if label.startswith(key + ".")]
-        if group:
+        if group := self._group(str(name)) or self._group(key):
             return self.q[..., group]
         raise unknown_name(f"signal of run {self.name!r}", str(name), known)
+
+    def _key(self, name: str) -> str:
+        """The name of a signal as it is, or with dots for slashes if there is none of that name."""
+        own = name in self.q_names or name in self.v_names or name in self.u_names
+        return name if own else name.replace("/", ".")
+
+    def _group(self, name: str) -> list[int]:
+        """Places of the coordinates of a joint in q; a joint "arm" has none of those of a joint "arm.tip"."""
+        blocks = getattr(getattr(self.dynamics, "coordinates", None), "names", None) or ()
+        if name in blocks:
+            return list(range(len(self.q_names)))[self.dynamics.coordinates.q_slice(name)]  # pyright: ignore
+        return [k for k, label in enumerate(self.q_names) if label.startswith(name + ".")]
 
     def __contains__(self, name: str) -> bool:
         try:
@@ -139,7 +150,7 @@ class Run(Shown):
 
     def unit(self, name: str) -> str:
         """Unit of a coordinate, velocity or input; empty if unknown."""
-        key = name.replace("/", ".")
+        key = self._key(name)
         for names, units in (
             (self.q_names, self.q_units),
             (self.v_names, self.v_units),

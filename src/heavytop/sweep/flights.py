@@ -18,7 +18,7 @@ from heavytop.errors import ControlError, SweepError, unknown_name
 from heavytop.geometry import so3
 from heavytop.simulate import Run, prepare
 from heavytop.simulate.dynamics import as_dynamics
-from heavytop.sweep.cases import Values, call, is_function, names_of
+from heavytop.sweep.cases import Values, call, is_function, key_of, names_of
 from heavytop.sweep.event_ends import first_of
 from heavytop.sweep.measure import Measures, as_measures
 from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, unit_of
@@ -53,6 +53,8 @@ UNITS = {
 }
 START = ("attitude", "tilt", "heading")
 """Start of the hull: its attitude (3, 3), or a tilt (rad) towards a heading (rad), on top of where the maneuver begins."""
+MOST_PARTS = 1024
+"""Vehicles, maneuvers, laws and plants that are kept for further points."""
 NEAR, UPRIGHT = 0.3, np.deg2rad(15.0)
 """A flight has recovered if it ends so near to the reference (m) and turned away from it by less than that (rad)."""
 
@@ -164,18 +166,15 @@ class FlightCases(ModelCases):
         return tuple(dict.fromkeys(found))
 
     def _plan(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        key = tuple(
-            sorted(
-                (name, repr(value) if isinstance(value, str | float | int) else id(value))
-                for name, value in chosen.items()
-            )
-        )
+        key = tuple((name, key_of(value)) for name, value in sorted(chosen.items()))
         known = self.__dict__.setdefault("_plans", {})
         if key not in known:
             while len(known) > 256:
                 del known[next(name for name in known if name != ("parts",))]
-            known[key] = self._made(chosen)
-        return known[key]
+            if len(known.get(("parts",), ())) > MOST_PARTS:  # a function makes a vehicle for every point
+                known[("parts",)].clear()
+            known[key] = chosen, self._made(chosen)
+        return known[key][1]
 
     def _shared(self, kind: str, key: Any, build: Any) -> Any:
         """Vehicles, maneuvers, laws and plants are made once for all plans."""
@@ -193,9 +192,7 @@ class FlightCases(ModelCases):
         if str(settings["law"]) == ROBUST:
             raise _not_in_batches()
         subject = chosen.get("vehicle", call(self.subject, chosen) if is_function(self.subject) else self.subject)
-        vehicle = self._shared(
-            "vehicle", subject if isinstance(subject, str) else id(subject), lambda: _vehicle(subject)
-        )
+        _, vehicle = self._shared("vehicle", key_of(subject), lambda: (subject, _vehicle(subject)))
         flown, law = settings["maneuver"], str(settings["law"])
         maneuver = flown
         if isinstance(flown, str):

@@ -26,6 +26,7 @@ from heavytop.sweep.cases import (
     groups,
     is_function,
     join,
+    key_of,
     names_of,
     places,
     reason,
@@ -161,7 +162,7 @@ class ModelCases(Cases):
 
     def _plan(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Subject and options of a group."""
-        key = tuple(sorted((name, _text(value)) for name, value in chosen.items()))
+        key = tuple((name, key_of(value)) for name, value in sorted(chosen.items()))
         known = self.__dict__.setdefault("_plans", {})
         if key not in known:
             plan = {name: value for name, value in self.options.items() if name not in BATCHED}
@@ -177,8 +178,8 @@ class ModelCases(Cases):
                 self._check_left(self._own_names(as_dynamics(plan["model"])))
             while len(known) > 256:
                 del known[next(iter(known))]
-            known[key] = plan
-        return known[key]
+            known[key] = chosen, plan
+        return known[key][1]
 
     def recipe(self) -> tuple[Any, ...]:
         """Without the plans, which are made again."""
@@ -429,25 +430,17 @@ def _likeness(plan: Mapping[str, Any], apart: Sequence[str]) -> Any:
     if not apart:
         return ()
     rest = tuple(
-        (name, _text(value)) for name, value in sorted(plan.items()) if name not in ("model", "control", "flown")
+        (name, key_of(value)) for name, value in sorted(plan.items()) if name not in ("model", "control", "flown")
     )
     rest += tuple(map(id, plan.get("flown", ())))
     dynamics = as_dynamics(plan["model"])
     model = dynamics.fingerprint or id(dynamics)
     control = plan.get("control")
     if control is None or not hasattr(control, "traced"):
-        return (*rest, model, _text(control))
+        return (*rest, model, key_of(control))
     subject = dynamics.model if isinstance(dynamics, ModelDynamics) else plan["model"]
     period = None if plan.get("hold") == "continuous" else float(plan.get("control_step") or plan["step"])
     sampled = control.sampled(period) if hasattr(control, "sampled") else control
     traced = sampled.traced(subject)
     content = hashlib.sha256(traced.function.serialize().encode()).hexdigest()
     return (*rest, model, content, int(getattr(control, "signal_size", 0)), int(getattr(control, "state_size", 0)))
-
-
-def _text(value: Any) -> str:
-    return (
-        repr(value)
-        if isinstance(value, int | float | str | bool | np.generic | type(None))
-        else f"{type(value)} {id(value)}"
-    )

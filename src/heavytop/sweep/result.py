@@ -102,7 +102,8 @@ class Result(Shown):
     def place(self, **chosen: Any) -> tuple[int, ...]:
         """Index of a point along every dimension, from the values of variables or positions along dimensions.
 
-        A dimension with a coordinate takes the nearest value of it; others (``draw``) take the position.
+        A dimension with a coordinate takes the nearest value of it, if the given one lies among its values or half a cell beside them; others
+        (``draw``) take the position.
         """
         index = dict.fromkeys(self.dims, 0)
         for name, value in chosen.items():
@@ -112,7 +113,7 @@ class Result(Shown):
             if name in self.data.coords and self.data[name].dims == (name,):
                 labels = self.data[name].values
                 if labels.dtype.kind in "fiu":
-                    index[name] = int(np.argmin(np.abs(labels - float(value))))
+                    index[name] = _nearest(name, labels, value)
                 else:
                     texts = [str(x) for x in labels]
                     if str(value) not in texts:
@@ -181,6 +182,19 @@ def open_result(path: str | Path, study: Study | None = None, *, check: bool = T
     attributes: dict[str, Any] = {"study": "\n".join(store.lines), "chunks": len(marks)}
     attributes |= {"done": int(np.sum(marks == DONE)), "given_up": int(np.sum(marks == GIVEN_UP))}
     return Result(data.assign_attrs(attributes), study, store.path)
+
+
+def _nearest(name: str, labels: np.ndarray, value: Any) -> int:
+    """Place of the value of a dimension that lies next to a given one, which may be half a cell outside of them."""
+    try:
+        wanted = float(value)
+    except (TypeError, ValueError):
+        raise SweepError(f"{name} takes numbers, got {value!r}.") from None
+    low, high = float(np.min(labels)), float(np.max(labels))
+    spare = 0.5 * (high - low) / max(len(labels) - 1, 1) + 1e-9 * max(abs(low), abs(high))
+    if not low - spare <= wanted <= high + spare:  # NaN neither
+        raise SweepError(f"{name} goes from {low:g} to {high:g} in this sweep, got {value}.")
+    return int(np.argmin(np.abs(labels - wanted)))
 
 
 def in_memory(study: Study, arrays: Mapping[str, np.ndarray], layout: Mapping[str, StoredVariable]) -> Result:

@@ -101,7 +101,8 @@ class _Reader(TomlText):
             )
         if set(value) <= {"from", "to", "count", "log"} and "from" in value:
             return self._range(path, value)
-        if len(value) in (1, 2) and (kind := next(iter(value))) in ("normal", "uniform", "choice", "attitude"):
+        kind = next((name for name in ("normal", "uniform", "choice", "attitude") if name in value), None)
+        if kind is not None and set(value) <= ({"choice", "weights"} if kind == "choice" else {kind}):
             try:
                 if kind == "attitude":
                     return attitude()
