@@ -382,3 +382,19 @@ def test_a_rest_length_of_minus_one_is_not_mistaken_for_relaxed(load, tmp_path: 
     first.to_mjcf(tmp_path / "again.xml")
     second = ht.load(tmp_path / "again.xml").derive(native=False)
     assert_allclose(second.stiffness_force([0.4]), [2 * 1.5 * (0.6 + 1)], rtol=1e-12)
+
+
+def test_an_inertia_inside_of_a_frame_is_moved_with_it(load) -> None:
+    turn = se3.pose(so3.exp(np.array([0, 0, np.pi / 4])), np.array([0.1, 0, 0]))
+    framed = load(
+        mjcf(
+            f'<body name="arm"><joint name="hinge" axis="1 0 0"/><frame euler="0 0 {np.pi / 4}" pos="0.1 0 0">'
+            f'<geom type="box" size=".1 .2 .3"/>{INERTIAL}</frame></body>'
+        )
+    ).derive(native=False)
+    system = ht.System()
+    R, r = se3.rotation(turn), se3.position(turn)
+    moved = ht.Inertia(1.5, r + R @ BODY.com, R @ BODY.moment_at_com @ R.T)
+    system.body("hinge", joint=ht.Revolute("x"), inertia=moved)
+    state = np.array([0.4]), np.array([0.9])
+    assert_allclose(framed.acceleration(*state), system.derive(native=False).acceleration(*state), rtol=1e-12)

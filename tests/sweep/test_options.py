@@ -167,3 +167,15 @@ def test_laws_made_from_vectors_belong_to_their_points() -> None:
     start = options.pop("start")
     wanted = [ht.simulate(model, start, *options.values(), control=law(row)).q[-1, 0] for row in gains]
     assert np.allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_names_that_mean_two_things_or_hold_a_slash() -> None:
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("a/b", joint=ht.Prismatic("x", stiffness=system.parameter("step", 1.0)), inertia=ht.Inertia(1.0))
+    model, options = system.derive(), {"until": 0.1, "step": 0.05}
+    with pytest.raises(SweepError, match="'step' is an option of the simulation and a name of the model"):
+        ht.sweep(model, {"step": [0.01, 0.05]}, until=0.1)
+    with pytest.raises(SweepError, match="'a/b.x': .* has no slash"):
+        ht.sweep(model, {"a/b.x": [0.1, 0.2]}, **options)
+    result = ht.sweep(model, {"place": [0.1, 0.2]}, start=lambda place: (place[:, None], 0 * place[:, None]), **options)
+    assert np.all(np.diff(result.data["q"].values[:, 0]) > 0)

@@ -177,7 +177,10 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
         if variable.name in variables:
             raise SweepError(f"{variable.name!r} is given twice in over.")
         if variable.name == DRAW or not _usable(variable.name):
-            raise SweepError(f"a variable of a sweep cannot be called {variable.name!r}.")
+            raise SweepError(
+                f"a variable of a sweep cannot be called {variable.name!r}: a name begins with a letter, has no slash, as it names an array of a "
+                f"store, and is not {DRAW!r}. Vary another name, and let a function take it: start=lambda angle: ..."
+            )
         if len(set(variable.dims)) < len(variable.dims):
             raise SweepError(f"{variable.name!r} has a dimension twice: {', '.join(map(repr, variable.dims))}.")
         for dim in variable.dims:

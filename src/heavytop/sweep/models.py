@@ -92,6 +92,11 @@ class ModelCases(Cases):
             if name not in self.options and name not in names:
                 raise SweepError(f"a sweep over a model needs {name}=, as simulate does.")
         known = () if is_function(self.subject) else self._own_names(as_dynamics(self.subject))
+        if both := [name for name in names if name in STRUCTURE and name in known]:
+            raise SweepError(
+                f"{both[0]!r} is an option of the simulation and a name of the model: rename that of the model, or vary another name that a "
+                "function takes."
+            )
         self.left = tuple(name for name in names if name not in used and name not in known)
         if not is_function(self.subject):  # otherwise whether the model has such a name is seen when it is made
             self._check_left(known, used)

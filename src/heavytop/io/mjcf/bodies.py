@@ -57,7 +57,7 @@ class BodyReader:
             if e.tag in ("body", "joint", "freejoint"):
                 self.given["joint" if e.tag == "freejoint" else e.tag].add((e.get("name") or "").strip())
         link = self.robot.links.setdefault(WORLD, RobotLink(WORLD, world.where))
-        self._contents(world, link, np.eye(4), world.get("childclass"), [], [])
+        self._contents(world, link, np.eye(4), world.get("childclass"), [], [], [])
 
     def _body(self, e: Element, parent: str, at: np.ndarray, childclass: str | None) -> None:
         self.count += 1
@@ -71,9 +71,10 @@ class BodyReader:
         self.robot.links[name] = link
         joints: list[tuple[Element, np.ndarray]] = []
         bodies: list[tuple[Element, np.ndarray, str | None]] = []
-        geoms = self._contents(e, link, np.eye(4), childclass, joints, bodies)
+        inertials: list[tuple[Element, np.ndarray]] = []
+        geoms = self._contents(e, link, np.eye(4), childclass, joints, bodies, inertials)
         self._joints(joints, e, parent, link, at @ self.settings.pose(e), childclass)
-        self._inertia(e, link, geoms)
+        self._inertia(e, link, geoms, inertials)
         self.robot.report.represented("body", name, e.where)
         if e.get("mocap", "false") == "true":
             self.robot.report.changed("body", name, e.where, "a mocap body stands still here")
@@ -89,8 +90,9 @@ class BodyReader:
         childclass: str | None,
         joints: list[tuple[Element, np.ndarray]],
         bodies: list[tuple[Element, np.ndarray, str | None]],
+        inertials: list[tuple[Element, np.ndarray]],
     ) -> list[Geom]:
-        """Geoms of a body; its joints, sites and inner bodies are noted. Frames move what is inside of them."""
+        """Geoms of a body; its joints, sites, inner bodies and inertia are noted. Frames move what is inside of them."""
         geoms: list[Geom] = []
         for child in e.children:
             if child.tag == "geom":
@@ -114,8 +116,10 @@ class BodyReader:
                     bodies.append((child, at, childclass))
             elif child.tag == "frame":
                 inner = child.get("childclass") or childclass
-                geoms += self._contents(child, link, at @ self.settings.pose(child), inner, joints, bodies)
-            elif child.tag != "inertial":
+                geoms += self._contents(child, link, at @ self.settings.pose(child), inner, joints, bodies, inertials)
+            elif child.tag == "inertial":
+                inertials.append((child, at))
+            else:
                 self.robot.report.lost(
                     child.tag, child.get("name") or "", child.where, NOT_READ.get(child.tag, "not read")
                 )
@@ -239,11 +243,13 @@ class BodyReader:
 
     # --- inertia ----------------------------------------------------------------------------------------------------------
 
-    def _inertia(self, e: Element, link: RobotLink, geoms: list[Geom]) -> None:
-        """From <inertial>, or from the geoms, as the compiler settings say."""
-        given, rule = e.first("inertial"), self.settings.inertia_from_geoms
-        if given is not None and rule != "true":
-            self._given(given, link)
+    def _inertia(
+        self, e: Element, link: RobotLink, geoms: list[Geom], inertials: list[tuple[Element, np.ndarray]]
+    ) -> None:
+        """From <inertial> (the last, if there are several), or from the geoms, as the compiler settings say."""
+        rule = self.settings.inertia_from_geoms
+        if inertials and rule != "true":
+            self._given(*inertials[-1], link)
         elif rule != "false":
             unknown = next((geom.unknown for geom in geoms if geom.unknown), "")
             if unknown:
@@ -269,8 +275,8 @@ class BodyReader:
                 values = np.full(3, np.mean(values))
             link.moment = axes @ np.diag(values) @ axes.T
 
-    def _given(self, e: Element, link: RobotLink) -> None:
-        pose = self.settings.pose(e)
+    def _given(self, e: Element, at: np.ndarray, link: RobotLink) -> None:
+        pose = at @ self.settings.pose(e)
         R, link.com, link.mass = se3.rotation(pose), se3.position(pose), e.number("mass")
         if link.mass < 0:
             raise e.error(f"the mass of body {link.name!r} must not be negative, got {link.mass:g}.")
