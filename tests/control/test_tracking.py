@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import heavytop as ht
+from heavytop import control
 from heavytop.control import (
     ClosedLoop,
     Reference,
@@ -202,3 +204,40 @@ def test_looping_from_random_starts(lab) -> None:
         peaks[kind] = np.median(distance.max(axis=0))
     assert peaks["Ed"] == pytest.approx(peaks["P"], rel=0.05)
     assert peaks["Ed"] < peaks["E"] < peaks["B"]
+
+
+def cart_with_mass() -> ht.Model:
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(system.parameter("mass", 1.0)))
+    system.input("motor", ht.JointForce("cart"))
+    return system.derive()
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize("kind", ["energy", "torque", "regulator"])
+def test_a_reference_means_the_same_to_all_controllers(kind: str, traced: bool) -> None:
+    """The values of parameters that it is made for, and the time at which it begins."""
+    model = cart_with_mass()
+    made = control.Reference.from_function(
+        model, lambda t: ht.vector(0.1 * (1 - np.cos(2 * t))), duration=10.0, start_time=2.0, parameters={"mass": 3.0}
+    )
+    if not traced:
+        made = control.Reference(model, made, duration=10.0, start_time=2.0, parameters={"mass": 3.0})
+    if kind == "energy":
+        prototype = control.Prototype.for_model(model, np.zeros(1), poles=[-5, -6])
+        controller = control.energy_law(model, prototype).with_reference(made)
+    elif kind == "torque":
+        controller = control.computed_torque(model, stiffness=30.0, damping=11.0).with_reference(made)
+    else:
+        controller = control.lqr(model, made)
+    run = ht.simulate(
+        model,
+        ([0.0], [0.0]),
+        5.0,
+        1e-3,
+        start_time=2.0,
+        control=controller,
+        parameters={"mass": 3.0},
+        hold="continuous",
+    )
+    assert np.max(np.abs(run.q[:, 0] - 0.1 * (1 - np.cos(2 * (run.t - 2.0))))) < 1e-5

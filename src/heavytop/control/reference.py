@@ -40,7 +40,7 @@ class Reference(Unchanging):
     duration : where the motion ends (s); None if it has no end.
     period : after which it repeats (s), if it does.
     breaks : times where it is less smooth; :meth:`feasibility` looks at them.
-    start_time : time (s) of the model where the motion begins, if the equations depend on the time; times of the reference count from there.
+    start_time : time (s) of a run at which the motion begins; times of the reference count from there.
     parameters : values of parameters of the model for which the motion is feasible, by name; None: the defaults.
     begin : time (s) of the reference up to which the first configuration is held; a period repeats from there.
 

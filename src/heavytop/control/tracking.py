@@ -60,19 +60,24 @@ class Tracking(Wrapper):
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:
         """q_R, v_R, a_R side by side (n, nq + 2 nv)."""
-        return self.followed.signal(np.asarray(times, dtype=float) + self.controller.lead_time)
+        return self.followed.signal(np.asarray(times, dtype=float) + self._ahead)
+
+    @property
+    def _ahead(self) -> float:
+        """Time of the reference less that of the run (s)."""
+        return self.controller.lead_time - self.followed.start_time
 
     def seen(self, at: Seen) -> dict[str, Array]:
-        """The reference, and the parameters of the law's own model unless it knows those of the plant."""
+        """The reference, and the parameters of the law's own model, as the reference has them, unless it knows those of the plant."""
         own = self.law.model
         if self.followed.traced is None:
             desired = split(at.signal, (own.nq, own.nv, own.nv))
         else:
-            lead = self.controller.lead_time
-            desired = self.followed.traced.expressions(at.t + lead if lead else at.t)
+            ahead = self._ahead
+            desired = self.followed.traced.expressions(at.t + ahead if ahead else at.t)
         changed: dict[str, Array] = dict(zip(REFERENCE, desired, strict=True))
         if not self.knows_parameters:
-            changed["p"] = own.parameter_vector()
+            changed["p"] = own.parameter_vector(self.followed.parameters_of(own))
         elif at.model.parameter_names != own.parameter_names:
             raise ControlError(
                 f"a law that knows the parameters needs the same ones: it has {own.parameter_names}, the plant "

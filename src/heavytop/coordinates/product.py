@@ -162,9 +162,15 @@ class Product(Coordinates):
 
     def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> Floats:
         q = self._check_entries(q, where)
-        for name, b, cut in zip(self.names or (), self.blocks, self._cuts, strict=True):
+        for name, b, cut in self._curved:
             b._check_constraints(q[..., cut], f"{where} of {name!r}", tolerance)
         return q
+
+    @cached_property
+    def _curved(self) -> tuple[tuple[str, Coordinates, slice], ...]:
+        """Name, block and place in ``q`` of those blocks that have constraints."""
+        blocks = zip(self.names or (), self.blocks, self._cuts, strict=True)
+        return tuple(block for block in blocks if block[1].constraint_names)
 
     @cached_property
     def _cuts(self) -> tuple[slice, ...]:

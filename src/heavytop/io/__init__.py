@@ -1,4 +1,4 @@
-"""Files: runs as netCDF."""
+"""Files: runs as netCDF, recipes, robots as URDF and MJCF, states of other programs."""
 
 from heavytop._gate import gate as _gate
 from heavytop.io.netcdf import load_run as load_run

@@ -38,7 +38,8 @@ class FixedStep:
         self._last: tuple[int, Records | None] = 0, None
         """Steps done and the records of the last block, in one: Ctrl-C may come between any two assignments."""
         self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
-        self.hosted = hosted(problem.plan.control.law, problem.count)
+        law = problem.plan.control.law
+        self.hosted = None if law is None else hosted(law, problem.count)
         self.tables = self._tables()
         self.hold = {self.at.u: problem.plan.every} if problem.plan.control.kind == "table" else {}
 

@@ -82,6 +82,6 @@ class Hosted:
         return u
 
 
-def hosted(law: BoundLaw | None, count: int) -> Hosted | None:
+def hosted(law: BoundLaw, count: int) -> Hosted | None:
     """The hosts of a run of so many trajectories; None for a law that is native code as a whole."""
-    return None if law is None or law.host is None else Hosted(law, count)
+    return None if law.host is None else Hosted(law, count)
