@@ -75,7 +75,7 @@ class ChosenSteps:
         self.held: dict[str, np.ndarray] = {}
         self.memories: np.ndarray | None = None
         self.law = law.kernel if law is not None else None
-        self.hosted = hosted(law, self.count)
+        self.hosted = None if law is None else hosted(law, self.count)
         self.attempts = 0
         self._pace: np.ndarray | None = None
         self.refused: np.ndarray | None = None
