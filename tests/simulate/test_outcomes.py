@@ -254,7 +254,7 @@ def test_ctrl_c_does_not_wait_for_what_was_recorded(
     for name in whole.channels:
         np.testing.assert_array_equal(cut.channels[name][:last], whole.channels[name][:last])
     assert np.all(np.isfinite(cut.q))
-    assert max(asked) < n
+    assert max(asked) < 0.7 * n
 
 
 def test_record_stride_keeps_start_and_end() -> None:
