@@ -125,10 +125,13 @@ worst = { of = "theta.angle", take = "max" }
 """,
     """system = "cart-pole"
 steps = 8
-duration = 1.0
+duration = [0.5, 2.0]
 tolerance = 0.5
-limits = { F = [-40.0, 40.0] }
-cost = { effort = 1.0 }
+reserve = 0.1
+guesses = 1
+limits = { F = [-40.0, 40.0], "x.x" = [-2.0, 2.0] }
+rates = [-900.0, 900.0]
+cost = { effort = 1.0, time = 0.1 }
 [start]
 q = [0.0, 0.0]
 [goal]
