@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 
@@ -66,4 +68,23 @@ def mutated(text: str, rng: np.random.Generator) -> str:
                 words[j] = words[j] * 2
         lines[k] = " ".join(words)
         text = "\n".join(lines)
+    return text
+
+
+VALUES = (
+    "nan", "inf", "-inf", "-1", "0", "-0.0", "1", "2", "7", "0.3", "-1.5", "1e308", "-1e300", "1e-320", "9223372036854775807", "1000",
+    '""', '"x"', '"free"', '"world"', "[]", "{}", "true", "[1.0]", "[0.0, 0.0]", "[1.0, -1.0]", "[nan, 1.0]", "[[1.0]]", '["x"]', "{ x = 1.0 }",
+    "1979-05-27", "[1.0, 2.0, 3.0]",
+)  # fmt: skip
+"""Values of TOML."""
+_VALUE = re.compile(r'(?<![\w".])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w".])|(?<=[=\[,] )"[^"]*"|(?<== )\[[^\[\]]*\]')
+
+
+def revalued(text: str, rng: np.random.Generator) -> str:
+    """A TOML text with one to three of its values exchanged for others: the file stays TOML, so that whoever reads it must look at what it says."""
+    for _ in range(int(rng.integers(1, 4))):
+        found = list(_VALUE.finditer(text))
+        if found:
+            chosen = found[rng.integers(len(found))]
+            text = text[: chosen.start()] + VALUES[rng.integers(len(VALUES))] + text[chosen.end() :]
     return text

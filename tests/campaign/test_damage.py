@@ -62,7 +62,7 @@ for k in range(int(sys.argv[3])):
 print("alive")
 """
     tries = size(600, 40)
-    done = finish(code, str(Path(__file__).parent), str(tmp_path / "cache"), str(tries), timeout=900)
+    done = finish(code, str(Path(__file__).parent), str(tmp_path / "cache"), str(tries), processor=900)
     record(
         "damaged caches",
         tries,

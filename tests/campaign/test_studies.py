@@ -109,16 +109,67 @@ def test_studies(kind: str, tmp_path: Path, record, size) -> None:
     record("mutated studies of sweeps and plans", tries, survive(load, tmp_path / "study.toml", texts, tries, 7))
 
 
-def test_recipes(tmp_path: Path, record, size) -> None:
+DONE = [
+    """system = "pendulum"
+draws = 4
+chunk = 8
+[options]
+until = 0.05
+step = 0.01
+[over]
+"theta.angle" = { uniform = [-3.0, 3.0] }
+g = [1.6, 9.81]
+[measure]
+last = "theta.angle"
+worst = { of = "theta.angle", take = "max" }
+""",
+    """system = "cart-pole"
+steps = 8
+duration = [0.5, 2.0]
+tolerance = 0.5
+reserve = 0.1
+guesses = 1
+limits = { F = [-40.0, 40.0], "x.x" = [-2.0, 2.0] }
+rates = [-900.0, 900.0]
+cost = { effort = 1.0, time = 0.1 }
+[start]
+q = [0.0, 0.0]
+[goal]
+q = [0.1, 0.2]
+v = [0.0, 0.0]
+""",
+]
+
+
+@pytest.mark.parametrize("kind", ["sweep", "plan"])
+def test_studies_that_are_done(kind: str, tmp_path: Path, record, size) -> None:
+    """What is read without a word is also done, or refused with one."""
+    text, tries = DONE[kind == "plan"], size(150, 4)
+
+    def do(path: Path) -> object:
+        return ht.sweep.run_study(load_study(path).study, progress=False) if kind == "sweep" else read_plan(path).plan()
+
+    (tmp_path / "study.toml").write_text(text)
+    do(tmp_path / "study.toml")
+    record("mutated studies that are done", tries, survive(do, tmp_path / "study.toml", [text], tries, 11))
+
+
+@pytest.mark.parametrize("kind", ["system", "plan"])
+def test_recipes(kind: str, tmp_path: Path, record, size) -> None:
     """A damaged recipe crashed the process: neither pickle nor CasADi survives every byte."""
-    save_recipe(ht.library.load("heavy-top"), tmp_path / "top.recipe")
+    if kind == "plan":
+        ht.plan.problems.swing_up_cart_pole(steps=10).plan(tolerance=0.1).save(tmp_path / "top.recipe")
+    else:
+        save_recipe(ht.library.load("heavy-top"), tmp_path / "top.recipe")
     content = (tmp_path / "top.recipe").read_bytes()
-    rng, failures, tries = np.random.default_rng(0), [], size(500, 40)
+    rng, failures, tries = np.random.default_rng(0), [], size(500 if kind == "system" else 200, 40)
+    load = load_recipe if kind == "system" else ht.plan.Plan.load
+    load(tmp_path / "top.recipe", trust=True)
     for k in range(tries):
         changed = damaged(content, rng)
         (tmp_path / "damaged.recipe").write_bytes(changed)
         try:
-            load_recipe(tmp_path / "damaged.recipe", trust=True)
+            load(tmp_path / "damaged.recipe", trust=True)
             if changed != content:
                 failures.append(f"try {k}: loaded")
         except HeavytopError:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import environment
+from processes import GUARD, environment
 from sweep import studies
 from sweep.test_store import same_files
 
@@ -228,7 +228,7 @@ def _kill_behind(
             daemons.kill()
         kills[kind] += 1
         if kind != "worker":
-            _, errors = process.communicate(timeout=900)
+            _, errors = process.communicate(timeout=GUARD)
             told = any(text in errors for text in ("run the same sweep again", "no scheduler answers"))
             assert kind == "client" or process.returncode == 0 or told, errors[-3000:]
             return process.returncode == 0
@@ -291,7 +291,7 @@ def test_kills_during_a_write(tmp_path: Path, record, size) -> None:
         env=environment() | {"PYTHONPATH": os.pathsep.join([environment()["PYTHONPATH"], str(TESTS)])},
         capture_output=True,
         text=True,
-        timeout=1500,
+        timeout=GUARD,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -315,7 +315,7 @@ def test_workers_on_a_full_disk(whole: Path, tmp_path: Path, record) -> None:
         for k, room in enumerate(rooms):
             subprocess.run(["mount", "-o", f"remount,size={room}", str(disk)], check=True)
             process = started(store, "local")
-            _, errors = process.communicate(timeout=1800)
+            _, errors = process.communicate(timeout=GUARD)
             if process.returncode == 0 or "No space left on device" not in errors or "run the same sweep" not in errors:
                 failures.append(f"with {room}: exit {process.returncode}, {errors[-300:]}")
             done = Store(store).marks() == DONE
@@ -323,7 +323,7 @@ def test_workers_on_a_full_disk(whole: Path, tmp_path: Path, record) -> None:
                 failures.append(f"with {room}: {np.sum(done)} of {len(done)} chunks")
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         process = started(store, "local")
-        _, errors = process.communicate(timeout=1800)
+        _, errors = process.communicate(timeout=GUARD)
         if process.returncode or not same_files(store, whole):
             failures.append(f"with room again: exit {process.returncode}, {errors[-300:]}")
     finally:
@@ -342,7 +342,7 @@ def test_workers_that_are_stopped(whole: Path, tmp_path: Path, record, size) -> 
             time.sleep(0.05)
         time.sleep(rng.uniform(0, 1))
         os.kill(rng.choice(workers_of(process)), signal.SIGSTOP)
-        _, errors = process.communicate(timeout=1800)
+        _, errors = process.communicate(timeout=GUARD)
         if process.returncode or not same_files(store, whole):
             failures.append(f"try {k}: exit {process.returncode}, {errors[-300:]}")
     record("a worker that hangs", tries, failures)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
-from processes import environment, finish, start
+from processes import GUARD, done, finish, start
 
 COMPILE = """
 import numpy as np
@@ -25,7 +24,7 @@ def test_processes(tmp_path, record, size) -> None:
     for first in range(0, count, 10):
         running = [start(COMPILE, HEAVYTOP_CACHE=cache) for _ in range(min(10, count - first))]
         for process in running:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=GUARD)
             results.add(out)
             if process.returncode:
                 failures.append(err[-300:])
@@ -70,11 +69,9 @@ def test_threads_fork_and_spawn(tmp_path, record, size) -> None:
     count = size(16, 3)
     script = tmp_path / "together.py"
     script.write_text(TOGETHER)
-    done = subprocess.run(
-        [sys.executable, str(script), str(count)], env=environment(), capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    record("runs in threads, fork and spawn", 3 * count, json.loads(done.stdout.splitlines()[-1]))
+    ended = done([sys.executable, str(script), str(count)], processor=600)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    record("runs in threads, fork and spawn", 3 * count, json.loads(ended.stdout.splitlines()[-1]))
 
 
 LEAKS = """
@@ -120,9 +117,9 @@ def test_leaks(record, size) -> None:
     if not os.path.exists("/proc/self/statm"):
         pytest.skip("memory is read from /proc")
     count = size(1000, 150)
-    done = finish(LEAKS, str(count), timeout=1200)
-    assert done.returncode == 0, done.stderr[-2000:]
-    record("repetitions without growth of memory", 3 * count, json.loads(done.stdout.splitlines()[-1]))
+    ended = finish(LEAKS, str(count), processor=1200)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    record("repetitions without growth of memory", 3 * count, json.loads(ended.stdout.splitlines()[-1]))
 
 
 STEPS = """
@@ -145,7 +142,7 @@ print(json.dumps([run.timing.steps * rows, failures]))
 
 
 def test_steps(record, size) -> None:
-    done = finish(STEPS, str(size(10**9, 10**6)), timeout=3000)
-    assert done.returncode == 0, done.stderr[-2000:]
-    tries, failures = json.loads(done.stdout.splitlines()[-1])
+    ended = finish(STEPS, str(size(10**9, 10**6)), processor=3000)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    tries, failures = json.loads(ended.stdout.splitlines()[-1])
     record("steps in one run", tries, failures)

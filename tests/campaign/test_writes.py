@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from processes import finish
 
-KINDS = ("netcdf", "page", "figure", "export", "cache")
+KINDS = ("netcdf", "page", "figure", "export", "cache", "plan", "predictive", "robot")
 
 KILLER = """
-import json, os, signal, sys
+import json, os, re, signal, sys
 from pathlib import Path
 import numpy as np
 import heavytop as ht
@@ -39,6 +39,37 @@ if kind == "figure":
     for k, figure in enumerate(figures):
         figure.set_layout_engine("none")
         figure.add_axes((0.2, 0.2, 0.7, 0.7)).plot([0.0, 1.0 + k])
+if kind == "plan":
+    from dataclasses import replace
+    found = ht.plan.problems.swing_up_cart_pole(steps=10).plan(tolerance=0.1)
+    plans = [found, replace(found, cost=found.cost + 1.0)]
+if kind == "predictive":  # traced and sampled once: what is tried is the writing
+    from heavytop.compile import export
+    from heavytop.control import mpc_export
+    system.input("motor", ht.JointForce("rod"))
+    ahead = [ht.control.mpc(system.derive(), horizon=3, limits=(-bound, bound)) for bound in (1.0, 2.0)]
+    texts, rows, current = {}, {}, [0]
+    traced, sampled = export.c_texts, mpc_export._samples
+    def c_texts(*a, **k):
+        if current[0] not in texts:
+            texts[current[0]] = traced(*a, **k)
+        return texts[current[0]][0], dict(texts[current[0]][1])
+    def samples(law):
+        if current[0] not in rows:
+            rows[current[0]] = sampled(law)
+        return rows[current[0]]
+    export.c_texts, mpc_export._samples = c_texts, samples
+if kind == "robot":
+    from heavytop.io.mesh_files import stl
+    corner = np.eye(4, 3)
+    robots = []
+    for k, size in enumerate((1.0, 2.0)):
+        (folder / f"source{k}").mkdir()
+        (folder / f"source{k}" / "part.stl").write_bytes(stl(size * corner, np.array([[0, 1, 2], [0, 1, 3]])))
+        robot = ht.System(name="robot")
+        robot.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(size, com=(0, 0, -1), moment_at_com=(0.1, 0.1, 0.1)))
+        robot.shape("rod", ht.Mesh(str(folder / f"source{k}" / "part.stl")))
+        robots.append(robot.derive())
 def write(place, which):
     if kind == "netcdf":
         runs[which].save(place / "run.nc")
@@ -48,9 +79,22 @@ def write(place, which):
         plots._written(figures[which], place / "run.png")
     elif kind == "export":
         export_c(place / "c", functions[which])
+    elif kind == "plan":
+        plans[which].save(place / "best.plan")
+    elif kind == "predictive":
+        current[0] = which
+        ahead[which].export_c(place / "c")
+    elif kind == "robot":
+        robots[which].to_urdf(place / "robot.urdf")
     else:
         Cache(place / "cache").put("key", {"which": which}, bytes([which]) * 50000)
 def content(place):
+    if kind == "robot":  # the file and the meshes that it names; others may lie beside them
+        text = (place / "robot.urdf").read_text()
+        names = re.findall('filename="([^"]*)"', text)
+        for name in names:
+            text = text.replace(name, "mesh")
+        return [text, *((place / name).read_bytes() for name in names)]
     return {str(p.relative_to(place)): p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file() and ".part" not in p.name
             and not any(".part" in part for part in p.relative_to(place).parts)}
 wanted = []
@@ -87,7 +131,7 @@ while kills < count:
         limit = max(limit, step + 8)
         found = content(place)
         if found not in wanted:
-            failures.append(f"{kind}, step {step}: {sorted(found)}")
+            failures.append(f"{kind}, step {step}: {list(found)!r:.300}")
         write(place, 1)
         if content(place) != wanted[1]:
             failures.append(f"{kind}, step {step}: cannot be written again")
@@ -106,8 +150,8 @@ def test_kill(kind: str, tmp_path: Path, record, size) -> None:
     """After the kill the old file or the new one is there, whole, or the old or new set; the next write succeeds."""
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
-    count = size(60 if kind in ("page", "figure") else 150, 6)
-    done = finish(KILLER, kind, str(count), "0", str(tmp_path), timeout=1200)
+    count = size(60 if kind in ("page", "figure", "plan", "predictive", "robot") else 150, 6)
+    done = finish(KILLER, kind, str(count), "0", str(tmp_path), processor=1200)
     assert done.returncode == 0, done.stderr[-2000:]
     record("kill -9 while writing", count, json.loads(done.stdout.splitlines()[-1]))
 
@@ -124,7 +168,17 @@ system = ht.System(name="pendulum")
 system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
 run = ht.simulate(system.derive(), ([0.1], [0.0]), 20.0, 0.01)
 functions = {"f": trace(lambda x: np.sin(x) * np.arange(1.0, 301.0), {"x": (300,)}, name="f")}
+plan = ht.plan.problems.swing_up_cart_pole(steps=10).plan(tolerance=0.1)
+driven = ht.System(name="driven")
+driven.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+driven.input("motor", ht.JointForce("rod"))
+ahead = ht.control.mpc(driven.derive(), horizon=3, limits=(-1.0, 1.0))
 writers = {
+    "plan": lambda: plan.save(disk / "best.plan"),
+    "plan page": lambda: plan.show(disk / "plan.html"),
+    "plan figure": lambda: plan.plot(disk / "plan.png"),
+    "predictive": lambda: ahead.export_c(disk / "mpc"),
+    "robot": lambda: driven.derive().to_mjcf(disk / "robot.xml"),
     "netcdf": lambda: run.save(disk / "run.nc"),
     "page": lambda: run.show(disk / "run.html"),
     "figure": lambda: run.plot(disk / "run.png"),
@@ -164,7 +218,7 @@ def test_full_disk(tmp_path: Path, record, size) -> None:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True).returncode:
         pytest.skip("this machine does not mount a small disk")
     try:
-        done = finish(FULL, str(disk), str(size(20, 2)), timeout=600)
+        done = finish(FULL, str(disk), str(size(20, 2)), processor=600)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
     assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-2000:]}"

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from processes import GUARD
 from typer.testing import CliRunner
 
 from heavytop.cli import app
@@ -20,13 +21,13 @@ def test_exported_code_passes_its_own_test(tmp_path, precision):
     )
     assert result.exit_code == 0, result.output
     flags = "CFLAGS=-std=c99 -O1 -Wall -Wextra -Werror -pedantic"
-    made = subprocess.run(["make", "-C", str(folder), "test", flags], capture_output=True, text=True, timeout=120)
+    made = subprocess.run(["make", "-C", str(folder), "test", flags], capture_output=True, text=True, timeout=GUARD)
     assert made.returncode == 0, made.stdout + made.stderr
 
 
 def test_mechanisms_export_too(tmp_path):
     assert run("export", "four-bars:2", str(tmp_path / "bars"), "-f", "acceleration").exit_code == 0
-    made = subprocess.run(["make", "-C", str(tmp_path / "bars"), "test"], capture_output=True, text=True, timeout=120)
+    made = subprocess.run(["make", "-C", str(tmp_path / "bars"), "test"], capture_output=True, text=True, timeout=GUARD)
     assert made.returncode == 0, made.stdout + made.stderr
 
 

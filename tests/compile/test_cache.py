@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import GUARD
 
 from heavytop.compile import Cache, Kernel, cache_folder, trace
 
@@ -199,7 +200,7 @@ def test_many_processes_at_once(tmp_path):
     for _ in range(5):
         processes = [spawn(code, tmp_path) for _ in range(10)]
         for process in processes:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=GUARD)
             assert process.returncode == 0, err
             results.append(out)
     assert len(results) == 50
@@ -224,7 +225,7 @@ trace.make_function = program.program_from_function = code.compile_side_by_side 
 kernel = Kernel.from_cache("quick")
 print(kernel(np.ones(3))[0].tolist(), kernel.stats().cache_hit, {"casadi", "sympy", "scipy"} & sys.modules.keys())
 """
-    out, err = spawn(code, tmp_path).communicate(timeout=60)
+    out, err = spawn(code, tmp_path).communicate(timeout=GUARD)
     assert out.split("]") == [f"{(np.sin(np.ones(3)) + 1.0).tolist()}"[:-1], " True set()\n"], err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == entries
 

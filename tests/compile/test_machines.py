@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import GUARD
 
 import heavytop as ht
 from heavytop.compile import Kernel, Program, Stepper, Traced
@@ -171,9 +172,9 @@ def test_an_arm_processor_finds_the_same(make, lanes: int, tmp_path: Path) -> No
     kernel = Kernel(traced, lanes=lanes)
     (tmp_path / "main.c").write_text(c_program(kernel, traced, arguments))
     gcc = ["aarch64-linux-gnu-gcc", "-O1", "-static", "main.c", "kernel.o", "-lm", "-o", "main"]
-    subprocess.run(gcc, cwd=tmp_path, check=True, timeout=120)
+    subprocess.run(gcc, cwd=tmp_path, check=True, timeout=GUARD)
     told = subprocess.run(
-        ["qemu-aarch64", "./main"], cwd=tmp_path, check=True, timeout=120, capture_output=True, text=True
+        ["qemu-aarch64", "./main"], cwd=tmp_path, check=True, timeout=GUARD, capture_output=True, text=True
     )
     found = np.array([float.fromhex(line) for line in told.stdout.split()])
     expected = np.concatenate([result.ravel() for result in kernel(*arguments)])

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import GUARD
 
 import heavytop as ht
 from heavytop import control
+from heavytop.compile.export import MARK
 from heavytop.control import guards, mpc_export
 from heavytop.errors import ControlError, FileFormatError
 
@@ -22,13 +24,29 @@ needs_compiler = pytest.mark.skipif(
 
 def made(folder: Path) -> str:
     flags = "CFLAGS=-std=c99 -Wall -Wextra -Werror -pedantic -O0"
-    done = subprocess.run(["make", flags, "test"], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        ["make", flags, "test"], cwd=folder, capture_output=True, text=True, check=False, timeout=GUARD
+    )
     return done.stdout + done.stderr if done.returncode else done.stdout
 
 
 @pytest.fixture(scope="module")
 def quad() -> ht.Model:
     return ht.library.quadcopter().derive()
+
+
+def test_an_export_that_fails_leaves_the_folder_as_it_was(quad: ht.Model, tmp_path: Path, monkeypatch) -> None:
+    """The prediction was written first, on its own: whoever killed the process then had the old controller with a new prediction."""
+    ahead = control.mpc(quad, limits=(0.0, 3.0))
+    (tmp_path / "predictive.c").write_text(f"/* {MARK} */ old")
+
+    def stop(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mpc_export, "_test_tables", stop)
+    with pytest.raises(KeyboardInterrupt):
+        ahead.export_c(tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"predictive.c": f"/* {MARK} */ old"}
 
 
 @needs_compiler

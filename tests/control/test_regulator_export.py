@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from processes import GUARD
 
 import heavytop as ht
 from heavytop import control
@@ -16,7 +17,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("make") is None or shutil.which
 
 
 def made(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", "-C", str(folder), "test", "CC=cc"], capture_output=True, text=True, timeout=120)
+    return subprocess.run(["make", "-C", str(folder), "test", "CC=cc"], capture_output=True, text=True, timeout=GUARD)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import GUARD
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if not path.stem.startswith("_"))
@@ -32,7 +33,7 @@ def test_example(name: str, tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=GUARD,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -18,21 +18,22 @@ def test_a_recording_beyond_the_memory_is_refused(model: ht.Model, monkeypatch: 
     assert ht.simulate(model, ([0.1], [0.0]), 1000.0, 0.01, record_every=least + 1).outcome.ok
 
 
-def test_a_limit_of_the_process_counts() -> None:
-    """16 GB under a limit of 6 GB raised a MemoryError."""
+@pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
+def test_a_limit_of_the_process_counts(integrator: str) -> None:
+    """16 GB under a limit of 6 GB raised a MemoryError; with error control already the times of the records did."""
     code = """
-import resource
+import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
 import heavytop as ht
 from heavytop.errors import SimulationError
 system = ht.System(name="pendulum")
 system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
 try:
-    ht.simulate(system.derive(), ([0.1], [0.0]), 1e7, 0.01)
+    ht.simulate(system.derive(), ([0.1], [0.0]), 1e7, 0.01, sys.argv[1])
 except SimulationError as error:
     print("refused", error)
 """
-    done = finish(code)
+    done = finish(code, integrator)
     assert done.stdout.startswith("refused"), done.stderr[-1500:]
     assert "GB of memory are available" in done.stdout
 

@@ -412,10 +412,10 @@ def test_fingerprint_sees_every_field_of_an_element(name: str) -> None:
 def test_a_field_that_nobody_told_of_makes_a_model_uncacheable_or_another_one() -> None:
     base = described()
     assert base.fingerprint is not None
-    ours = {"__module__": type(base).__module__}
     extended = dataclasses.make_dataclass(
-        "Description", [("extra", Any, None)], bases=(type(base),), frozen=True, eq=False, namespace=ours
+        "Description", [("extra", Any, None)], bases=(type(base),), frozen=True, eq=False
     )
+    extended.__module__ = type(base).__module__  # from Python 3.12 on a namespace does not tell
     values = {f.name: getattr(base, f.name) for f in dataclasses.fields(base)}
     marks = [extended(**values, extra=extra).fingerprint for extra in (1.0, 2.0, object(), lambda q: q)]
     assert marks[0] != marks[1]
@@ -428,8 +428,8 @@ def test_a_field_that_nobody_told_of_makes_a_model_uncacheable_or_another_one() 
         bases=(type(base),),
         frozen=True,
         eq=False,
-        namespace=ours,
     )
+    silent.__module__ = type(base).__module__
     assert silent(**values, extra=object()).fingerprint == base.fingerprint
 
 

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop.compile import Stepper
 from heavytop.errors import ConfigurationError, SimulationError
 from heavytop.library import mechanisms
 from heavytop.simulate import Ending
+from heavytop.simulate.adaptive import ChosenSteps
 from heavytop.simulate.progress import Progress
+from heavytop.simulate.recording import Grid
 
 G = 9.81
 
@@ -190,6 +193,68 @@ def test_interruption_returns_what_was_computed(integrator: str) -> None:
     assert "stopped from outside at t =" in str(run.outcome)
     assert 0 < run.outcome.time < 1e6
     assert np.all(np.isfinite(run.q))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize(
+    ("integrator", "hold"), [("rkmk4", "zero-order"), ("rkmk45", "zero-order"), ("rkmk45", "continuous")]
+)
+def test_ctrl_c_does_not_wait_for_what_was_recorded(
+    integrator: str, hold: str, count: int, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times, inputs and channels come with the blocks: after the signal nothing as long as the recording is left to do."""
+    system = ht.System(name="pendulum")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    system.input("motor", ht.JointForce("rod"))
+    model = system.derive()
+    law = ht.Feedback(lambda q, v: 0.3 - q - v, ("q", "v"))
+    start = (np.full((count, 1), 0.2), np.zeros((count, 1))) if count > 1 else ([0.2], [0.0])
+    options = {"integrator": integrator, "control": law, "record_every": every, "hold": hold}
+    monkeypatch.setattr("heavytop.simulate.adaptive.OBSERVED", 16)
+    monkeypatch.setattr("heavytop.simulate.adaptive.MOST", 16)
+    monkeypatch.setattr("heavytop.simulate.engine.BLOCK_BYTES", 4e3)
+    whole = ht.simulate(model, start, 3.0, 1e-3, **options)
+    times, calls, asked = Grid.times, [0], []
+
+    def watched(grid: Grid, first: int = 0, after: int | None = None) -> np.ndarray:
+        found = times(grid, first, after)
+        asked.append(len(found))
+        return found
+
+    run = Stepper.run
+
+    def stopping(*arguments: object, **named: object) -> object:
+        calls[0] += 1
+        if calls[0] == (200 if integrator == "rkmk45" and hold == "zero-order" else 6):
+            raise KeyboardInterrupt
+        return run(*arguments, **named)
+
+    observe = ChosenSteps._observe
+
+    def observing(run: ChosenSteps, n: int) -> None:
+        asked.append(n - run.observed)
+        observe(run, n)
+
+    monkeypatch.setattr(Grid, "times", watched)
+    monkeypatch.setattr(ChosenSteps, "_observe", observing)
+    monkeypatch.setattr(
+        "heavytop.simulate.adaptive._times", lambda grid: times(grid)
+    )  # before the first step, in pieces
+    monkeypatch.setattr(Stepper, "_raw_run", stopping)
+    cut = ht.simulate(model, start, 3.0, 1e-3, **options)
+    assert cut.outcome.ending is Ending.interrupted
+    n = len(cut.t)
+    assert 10 < n < len(whole.t)
+    last = (
+        n if (n - 1) * every * 1e-3 == pytest.approx(cut.t[-1]) else n - 1
+    )  # the last state may lie between two records
+    for name in ("t", "q", "v", "u"):
+        np.testing.assert_array_equal(getattr(cut, name)[:last], getattr(whole, name)[:last])
+    for name in whole.channels:
+        np.testing.assert_array_equal(cut.channels[name][:last], whole.channels[name][:last])
+    assert np.all(np.isfinite(cut.q))
+    assert max(asked) < 0.7 * n
 
 
 def test_record_stride_keeps_start_and_end() -> None:

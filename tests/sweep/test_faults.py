@@ -15,6 +15,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from processes import GUARD
 from sweep import studies
 from sweep.test_store import same_files
 
@@ -68,7 +69,7 @@ def until_done(store: Path, count: int, process: subprocess.Popen[str]) -> None:
 
 
 def finish(process: subprocess.Popen[str]) -> None:
-    _, errors = process.communicate(timeout=900)
+    _, errors = process.communicate(timeout=GUARD)
     assert process.returncode == 0, errors[-3000:]
 
 
@@ -178,7 +179,7 @@ def test_a_hundred_random_kills(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=1500,
+        timeout=GUARD,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 import pytest
+from processes import GUARD
 from sweep import public, travellers
 
 from heavytop import compile as compiling
@@ -58,7 +59,7 @@ def elsewhere(sent: dict[str, bytes]) -> dict[str, str]:
         input=pickle.dumps(sent),
         capture_output=True,
         env={**os.environ, "PYTHONPATH": paths},
-        timeout=600,
+        timeout=GUARD,
     )
     assert done.returncode == 0, done.stderr.decode()[-3000:]
     return pickle.loads(done.stdout)

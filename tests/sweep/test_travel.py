@@ -12,6 +12,7 @@ from pathlib import Path
 import casadi
 import numpy as np
 import pytest
+from processes import GUARD
 from sweep import travellers
 
 import heavytop as ht
@@ -30,7 +31,7 @@ def compare(things: dict[str, object]) -> None:
         input=pickle.dumps(things),
         capture_output=True,
         env={**os.environ, "PYTHONPATH": paths},
-        timeout=300,
+        timeout=GUARD,
     )
     assert there.returncode == 0, there.stderr.decode()
     arrived = pickle.loads(there.stdout)

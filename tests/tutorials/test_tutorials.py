@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from processes import GUARD
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("drone", "mechanics", "robots", "control", "multibody")
@@ -76,6 +77,6 @@ def test_tutorial_runs(tutorials: ModuleType, name: str, tmp_path: Path) -> None
         "CI": "1",
     }
     done = subprocess.run(
-        [sys.executable, "whole.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+        [sys.executable, "whole.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=GUARD
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -100,6 +100,33 @@ def export_c(
     ...
     ['Makefile', 'README.md', 'small.c', 'small.h', 'test_small.c']
     """
+    label, texts = c_texts(
+        folder,
+        functions,
+        precision,
+        name=name,
+        vectors=vectors,
+        tolerance=tolerance,
+        footprint=footprint,
+        entries=entries,
+        nominal=nominal,
+    )
+    return write_set(folder, texts, last=f"{label}.h")
+
+
+def c_texts(
+    folder: str | Path,
+    functions: Mapping[str, Traced],
+    precision: Precision = "double",
+    *,
+    name: str,
+    vectors: Mapping[str, Sequence[Array]] | None = None,
+    tolerance: float | None = None,
+    footprint: bool = False,
+    entries: Mapping[str, Sequence[str]] | None = None,
+    nominal: Mapping[str, Sequence[float]] | None = None,
+) -> tuple[str, dict[str, str]]:
+    """What :func:`export_c` writes to a folder, for whoever adds files to the set: its name in C, and name -> text of each file."""
     if precision not in _TOLERANCE:
         raise ModelError(f"precision must be 'double' or 'float', got {precision!r}.")
     if not functions:
@@ -125,7 +152,7 @@ def export_c(
         _refuse_other(target, label)
     size = _measured(texts, label) if footprint else None
     texts["README.md"] = _readme(items, label, precision, size, entries or {}, nominal or {})
-    return write_set(target, texts, last=f"{label}.h")
+    return label, texts
 
 
 def _measured(texts: Mapping[str, str], label: str) -> Footprint:

@@ -37,7 +37,7 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     ControlError
         It has soft bounds of states, which the exported quadratic program does not know.
     """
-    from heavytop.compile.export import MARK, export_c, refuse_foreign
+    from heavytop.compile.export import MARK, c_texts, refuse_foreign
 
     if ahead._ahead.bounds is not None:
         raise ControlError(
@@ -51,8 +51,7 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     functions = {f"{label}_{key}": p.trace(key) for key in ("prediction", "straight", "move")}
     rows = _samples(ahead)
     vectors = dict(zip(functions, _vectors(ahead, rows), strict=True))
-    paths = export_c(folder, functions, name=label, vectors=vectors)
-    texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
+    _, texts = c_texts(folder, functions, name=label, vectors=vectors)
     texts |= {f"{label}_mpc.h": mpc_c.HEADER, f"{label}_mpc.c": mpc_c.SOURCE, f"test_{label}_mpc.c": mpc_c.TEST}
     texts[f"{label}_mpc.c"] = texts[f"{label}_mpc.c"].replace("@TABLES@", _tables(ahead))
     texts[f"test_{label}_mpc.c"] = texts[f"test_{label}_mpc.c"].replace("@TABLES@", _test_tables(ahead, rows))

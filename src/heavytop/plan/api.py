@@ -100,7 +100,7 @@ def plan(
         inputs=inputs, parameters=parameters, periodic=periodic, reserve=reserve, method=method,
         guessed=guess is not None,
     )  # fmt: skip
-    if not 0 < tolerance < np.inf:
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < np.inf:
         raise PlanError(f"tolerance must be a positive number, got {tolerance!r}.")
     for name, value, least in (("guesses", guesses, 0), ("iterations", iterations, 1)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

@@ -173,12 +173,19 @@ def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constr
 
 def _kept_back(bounds: Bounds, hover: np.ndarray, reserve: float) -> Bounds:
     """Bounds of the inputs drawn towards balance by the share ``reserve`` of the way; a side beyond which balance lies stays."""
-    if not 0 <= reserve < 1:
+    if not 0 <= _number(reserve, "reserve") < 1:
         raise PlanError(f"reserve must be a share of the inputs, at least 0 and below 1, got {reserve!r}.")
     low, high = bounds.u
     middle = np.clip(hover, low, high)  # infinite limits stay
     towards = [np.where(np.isfinite(side), middle - side, 0.0) for side in (low, high)]
     return replace(bounds, u=(low + reserve * towards[0], high + reserve * towards[1]))
+
+
+def _number(value: Any, what: str) -> float:
+    """A number, or an error that names it: texts and arrays are none."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        raise PlanError(f"{what} must be a number, got {value!r}.")
+    return float(value)
 
 
 def _as_limits(given: Any) -> Limits:
@@ -188,7 +195,7 @@ def _as_limits(given: Any) -> Limits:
 def _pair(name: str, pair: Any) -> tuple[float, float]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise PlanError(f"limits of {name!r} must be a pair (lower, upper), got {pair!r}.")
-    low, high = (float(x) for x in pair)
+    low, high = (_number(x, f"a limit of {name!r}") for x in pair)
     if np.isnan(low) or np.isnan(high) or low > high:
         raise PlanError(
             f"limits of {name!r} contradict each other: the lower one {low:g} is above the upper one {high:g}."
@@ -206,9 +213,14 @@ def _rate_bounds(model: Model, rates: Any) -> tuple[np.ndarray, np.ndarray]:
             low[k], high[k] = _pair(f"rate of {name}", pair)
         return low, high
     if np.ndim(rates) == 0:
-        if not float(rates) > 0:
+        largest = _number(rates, "the largest rate of the inputs")
+        if not largest > 0:
             raise PlanError(f"the largest rate of the inputs must be positive, got {rates!r}.")
-        return np.full(model.nu, -float(rates)), np.full(model.nu, float(rates))
+        return np.full(model.nu, -largest), np.full(model.nu, largest)
+    if len(rates) != 2:
+        raise PlanError(
+            f"rates must be a pair (lower, upper), one number or a mapping from inputs to pairs, got {rates!r}."
+        )
     return _as_limits(tuple(rates)).bounds(model)
 
 
@@ -255,9 +267,9 @@ def _span(duration: Duration) -> tuple[float, float]:
     if isinstance(duration, tuple | list):
         if len(duration) != 2:
             raise PlanError(f"a duration between bounds needs two numbers, got {duration!r}.")
-        low, high = (float(x) for x in duration)
+        low, high = (_number(x, "a bound of the duration") for x in duration)
     else:
-        low = high = float(duration)
+        low = high = _number(duration, "duration")
     if not (0 <= low <= high and high > 0):
         raise PlanError(f"the duration must be positive (and shortest <= longest), got {duration!r} s.")
     if low == high and not np.isfinite(low):

@@ -17,7 +17,7 @@ from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
+from heavytop.simulate.recording import Grid, Recording, Records, RunProblem, check_room
 from heavytop.simulate.refusal import CODE, HEAD, STATUS
 
 FEWEST, MOST = 16, 1024
@@ -25,6 +25,10 @@ FEWEST, MOST = 16, 1024
 SETTLED = 8
 """Times the attempts so far that the next native call may do: by then the step tells how many are left."""
 BLOCK_BYTES = 64e6
+PIECE = 1 << 20
+"""Records whose times are computed at once."""
+OBSERVED = 1 << 16
+"""Records of single trajectories at which laws and channels are evaluated at once."""
 SMALLEST = 1e-14
 """Step relative to the duration below which the solution counts as lost."""
 NEARBY = 1e-6
@@ -39,10 +43,7 @@ class ChosenSteps:
             raise SimulationError(f"{problem.integrator!r} chooses its steps, so it must be an ErrorControlled.")
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         self.method, self.own = problem.integrator, code.terminals.own
-        self.grid = problem.recorded * problem.step  # there may be very many of them: one array, no copies
-        self.grid += problem.start_time
-        self.count, n = problem.count, len(self.grid)
-        self.end = self.grid[-1]
+        self.count, n = problem.count, len(problem.grid)
         shapes = self.stepper.layout.shapes
         first = code.start(problem)
         if problem.batch:
@@ -60,6 +61,8 @@ class ChosenSteps:
         law = problem.plan.control.law
         outputs = 0 if law is None else sum(prod(shape) for shape in law.traced.outputs.values())
         check_room(problem, lambda: problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
+        self.grid = _times(problem.grid)
+        self.end = self.grid[-1]
         self.q = _unfilled(n, (self.count, problem.q.shape[-1]))
         self.flats = _unfilled(n, (self.count, sum(self.sizes)))
         self.u = _unfilled(n, (self.count, problem.dynamics.nu))
@@ -76,7 +79,7 @@ class ChosenSteps:
         self.memories: np.ndarray | None = None
         self.law = law.kernel if law is not None else None
         self.hosted = None if law is None else hosted(law, self.count)
-        self.attempts = 0
+        self.attempts = self.observed = 0
         self._pace: np.ndarray | None = None
         self.refused: np.ndarray | None = None
 
@@ -106,7 +109,8 @@ class ChosenSteps:
         self._observe(n)
         times, records = self.grid[:n], self._records()
         if not problem.batch and reached > times[-1]:  # stopped between two records: keep the last state
-            times = np.append(times, reached)
+            self.grid[n] = reached
+            times = self.grid[: n + 1]
             parts = [self.state[name] for name in (self.at.v, self.at.memory, self.at.work) if name in self.state]
             records = records.with_last(self._moment(self.state[self.at.q][0], np.concatenate(parts, axis=-1)[0]), n)
         else:
@@ -241,21 +245,29 @@ class ChosenSteps:
         return int(np.searchsorted(self.grid, start - slack)), int(np.searchsorted(self.grid, end + slack, "right"))
 
     def _observe(self, n: int) -> None:
-        """Inputs of a continuous law and channels of the dynamics at the first ``n`` records."""
-        problem, law = self.problem, self.problem.plan.control.law
-        q, (v, memory, _) = self.q[:n], self._parts(self.flats[:n])
-        p = problem.dynamics.at_times(self.p, self.grid[:n, None])
+        """Inputs of a continuous law and channels of the dynamics at the first ``n`` records, those that are not there yet."""
+        if n == self.observed:
+            return
+        problem, law, here = self.problem, self.problem.plan.control.law, slice(self.observed, n)
+        q, (v, memory, _) = self.q[here], self._parts(self.flats[here])
+        times = self.grid[here, None]
+        p = problem.dynamics.at_times(self.p, times)
+        found: dict[str, np.ndarray] = {}
         if problem.plan.control.kind == "continuous" and law is not None and self.law is not None:
-            t = np.broadcast_to(self.grid[:n, None], q.shape[:2])
-            sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": p}
+            sources: dict[str, Any] = {"t": np.broadcast_to(times, q.shape[:2]), "q": q, "v": v, "p": p}
             sources["z"] = self.memory if memory is None else memory
             outputs = dict(zip(law.traced.outputs, self.law(*(sources[k] for k in law.takes)), strict=True))
-            self.u = outputs["u"]
-            self.channels |= {name: outputs[name] for name in law.channels}
+            self.u[here] = outputs["u"]
+            found |= {name: outputs[name] for name in law.channels}
         motion = problem.dynamics.kernel("motion")
         if motion is not None and len(motion.outputs) > 2:
-            values = motion(q, v, self.u[:n], p)
-            self.channels |= dict(zip(list(motion.outputs)[2:], values[2:], strict=True))
+            values = motion(q, v, self.u[here], p)
+            found |= dict(zip(list(motion.outputs)[2:], values[2:], strict=True))
+        for name, values in found.items():
+            if name not in self.channels:
+                self.channels[name] = _unfilled(len(self.grid), values.shape[1:])
+            self.channels[name][here] = values
+        self.observed = n
 
     # --- attempts ---------------------------------------------------------------------------------------------------------
 
@@ -271,6 +283,9 @@ class ChosenSteps:
             reached = float(running.min()) if len(running) else end
             self._note_inputs(start, reached, u)
             start = reached
+            # not left to the end, where Ctrl-C would wait for it; the record at ``reached`` may still get another input
+            if (before := self._between(reached, reached)[0]) - self.observed > OBSERVED / self.count:
+                self._observe(before)
             if not len(running):
                 return False
             if self.attempts >= method.max_steps:
@@ -367,6 +382,15 @@ class ChosenSteps:
             lambda times: reach(attempts, times / length),
             lambda k: Records(np.zeros(0), np.zeros(0)),
         )
+
+
+def _times(grid: Grid) -> np.ndarray:
+    """Times of all records: one array, in pieces, between which Ctrl-C is heard."""
+    times = np.empty(len(grid))
+    for first in range(0, len(grid), PIECE):
+        after = min(first + PIECE, len(grid))
+        times[first:after] = grid.times(first, after)
+    return times
 
 
 def _unfilled(n: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,10 @@ class FixedStep:
         self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
         layout = code.stepper.layout
         check_room(problem, lambda: layout.record_size)
-        self.numbers = problem.recorded
+        self.grid = problem.grid
         self.records: Records | None = None
+        self.t: np.ndarray | None = None
+        """Times of the records, when they come in several blocks: written with them, so that nothing long is left to do after Ctrl-C."""
         self.failed = np.full(problem.batch, np.nan) if problem.batch else np.array(np.nan)
         self.events = EventLog(problem.events, problem.batch)
         self._last: tuple[int, Records | None] = 0, None
@@ -77,9 +80,9 @@ class FixedStep:
                     block = self._next_block(block, time.perf_counter() - clock)
             except KeyboardInterrupt:
                 interrupted = True
-        numbers, records = self._until(done)
+        times, records = self._until(done)
         return Recording(
-            problem.start_time + problem.step * numbers,
+            times,
             records,
             self.failed,
             self.events,
@@ -102,16 +105,21 @@ class FixedStep:
         return bool((np.isfinite(self.failed.reshape(-1)) | np.isfinite(self.events.stopped)).all())
 
     def _until(self, done: int) -> tuple[np.ndarray, Records]:
-        """Numbers and records of what was computed, with the last state even if it was not due."""
+        """Times and records of what was computed, with the last state even if it was not due."""
         records = self._room()  # also if interrupted before the first block
-        if done == self.problem.steps:
-            return self.numbers, records
-        n = int(np.searchsorted(self.numbers, done, side="right"))
-        numbers = self.numbers[:n].copy()
+        times, n = self.t, self.grid.until(done)
+        if times is None:  # all in one block
+            return self.grid.times(0, n), records if done == self.grid.steps else records.each(lambda array: array[:n])
         # views, since a copy may not fit into the memory; the last state takes the place of the next record, which was not reached
-        if done and numbers[-1] != done and self._last[0] == done and (latest := self._latest) is not None:
-            return np.append(numbers, done), records.with_last(latest, n)
-        return numbers, records.each(lambda array: array[:n])
+        if (
+            done % self.grid.every
+            and done < self.grid.steps
+            and self._last[0] == done
+            and (latest := self._latest) is not None
+        ):
+            times[n] = self.grid.start_time + self.grid.step * done
+            return times[: n + 1], records.with_last(latest, n)
+        return times[:n], records.each(lambda array: array[:n])
 
     # --- blocks -----------------------------------------------------------------------------------------------------------
 
@@ -197,14 +205,10 @@ class FixedStep:
         """Copy the wanted records, note failures and events; return the state to go on from."""
         problem = self.problem
         records = Records.of(result, self.at)
-        if first == 0 and len(result.recorded) == len(self.numbers) and length == problem.steps:  # all in one block
+        if first == 0 and len(result.recorded) == len(self.grid) and length == problem.steps:  # all in one block
             self.records = records
         else:
-            places = np.searchsorted(self.numbers, result.recorded)
-            wanted = self.numbers[places] == result.recorded
-            for target, source in self._room().pairs(records):
-                if source is not None:
-                    target[places[wanted]] = source[wanted]
+            self._copy(records, result.recorded)
         self._last = first + length, records
         failed = result.failed >= 0
         if failed if failed.ndim == 0 else failed.any():
@@ -214,15 +218,33 @@ class FixedStep:
             self._find_events(result, first)
         return result.state
 
+    def _copy(self, records: Records, numbers: np.ndarray) -> None:
+        """Copy those records of a block, taken at the starts of steps ``numbers``, that are wanted."""
+        room, every = self._room(), self.grid.every
+        wanted: Any = slice(None)
+        if every > 1:
+            wanted = np.flatnonzero((numbers % every == 0) | (numbers == self.grid.steps))
+            numbers = numbers[wanted]
+        if not len(numbers):
+            return
+        first, last = self.grid.places(numbers[[0, -1]]).tolist()
+        for target, source in room.pairs(records):
+            if source is not None:
+                target[first : last + 1] = source[wanted]
+        if self.t is not None:
+            self.t[first : last + 1] = self.grid.times(first, last + 1)
+
     def _room(self) -> Records:
         """Records of the whole run, when they come in several blocks."""
         if self.records is None:
-            problem, layout, n = self.problem, self.stepper.layout, len(self.numbers)
+            problem, layout, n = self.problem, self.stepper.layout, len(self.grid)
             # not filled: the memory is taken record by record, as they come, and not at once before the first step
             empty = {name: np.empty((n, *problem.batch, *layout.shapes[name])) for name in layout.record}
             for array in empty.values():
                 array[0] = np.nan
-            self.records = Records.of(Steps({}, empty, self.numbers, self.failed), self.at)
+            self.t = np.empty(n)
+            self.t[0] = problem.start_time
+            self.records = Records.of(Steps({}, empty, np.zeros(0, dtype=int), self.failed), self.at)
             self.records.q[0], self.records.v[0] = problem.q, problem.v
         return self.records
 

@@ -57,9 +57,9 @@ class RunProblem:
         return prod(self.batch) if self.batch else 1
 
     @property
-    def recorded(self) -> np.ndarray:
-        """Numbers of the steps whose start is recorded; the end always is."""
-        return recorded_steps(self.steps, self.record_every)
+    def grid(self) -> Grid:
+        """When records are taken."""
+        return Grid(self.steps, self.record_every, self.start_time, self.step)
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """An array (..., n) as one row for each trajectory."""
@@ -68,14 +68,46 @@ class RunProblem:
         return np.broadcast_to(array, (*self.batch, array.shape[-1])).reshape(self.count, array.shape[-1])
 
 
-def recorded_steps(steps: int, every: int) -> np.ndarray:
-    """Numbers of the steps whose start is recorded, and of the end.
+@dataclass(slots=True)
+class Grid:
+    """The records of a run: one before every ``every``-th step, and the end.
 
-    >>> recorded_steps(5, 2)
-    array([0, 2, 4, 5])
+    There may be 10^9 of them, and Ctrl-C does not wait for arrays of that length: nothing here is longer than what is asked for.
+
+    Examples
+    --------
+    >>> grid = Grid(5, 2)
+    >>> len(grid), grid.numbers(), grid.places(np.array([4, 5])), grid.until(4)
+    (4, array([0, 2, 4, 5]), array([2, 3]), 3)
     """
-    numbers = np.arange(0, steps + 1, every)
-    return numbers if numbers[-1] == steps else np.append(numbers, steps)
+
+    steps: int
+    every: int
+    start_time: float = 0.0
+    step: float = 1.0
+
+    def __len__(self) -> int:
+        return -(-self.steps // self.every) + 1
+
+    def until(self, done: int) -> int:
+        """How many records there are up to the start of step ``done``."""
+        return len(self) if done == self.steps else done // self.every + 1
+
+    def numbers(self, first: int = 0, after: int | None = None) -> np.ndarray:
+        """Numbers of the steps of records ``first`` to ``after - 1``; all if not given."""
+        numbers = np.arange(first, len(self) if after is None else after)
+        if self.every > 1:
+            numbers *= self.every
+            np.minimum(numbers, self.steps, out=numbers)
+        return numbers
+
+    def places(self, numbers: np.ndarray) -> np.ndarray:
+        """Which records those of steps are; the next one where there is none."""
+        return numbers if self.every == 1 else -(-numbers // self.every)
+
+    def times(self, first: int = 0, after: int | None = None) -> np.ndarray:
+        """Times of records in s."""
+        return self.start_time + self.step * self.numbers(first, after)
 
 
 def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:
@@ -86,7 +118,7 @@ def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:
         32.0 * records * count * (problem.q.shape[-1] + problem.v.shape[-1]) < SMALL
     ):  # with all that is recorded beside q and v
         return
-    record = 8.0 * (entries() * count + 2)  # with the time and the number of the step
+    record = 8.0 * (entries() * count + 1)  # with the time
     needed, room = records * record, SHARE * available_memory()
     if needed <= room:
         return

@@ -137,7 +137,7 @@ class _Reader(TomlText):
             return take(value)
         if isinstance(value, dict) and isinstance(value.get("of"), str) and set(value) <= {"of", "take"}:
             how = value.get("take", "end")
-            if how not in _HOW:
+            if not isinstance(how, str) or how not in _HOW:
                 raise self.wrong(path, f"take must be one of {', '.join(_HOW)}, got {how!r}.")
             return take(value["of"], how)
         raise self.wrong(path, f"{name!r} must be a name, or {{ of = NAME, take = 'max' }}, got {value!r}.")
@@ -178,7 +178,7 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
             options.setdefault("maneuver", "hover")
         else:
             make = library.load(content["system"]).derive()
-            if "start" in options:
+            if isinstance(options.get("start"), list):
                 options["start"] = tuple(options["start"])
     except HeavytopError as error:
         raise reader.wrong((kind,), str(error)) from None
