@@ -285,10 +285,10 @@ def fly(
     acting = own is None and (bool(wind or payload) if integral is None else integral)
     say(f"deriving the {name} law")
     terms = integral_action(vehicle) if acting else ()
-    flown: BaseController = vehicle.law(name, limits, terms) if own is None else own
-    tracking = flown
-    if flown.needs_reference:
-        tracking = flown.with_reference(maneuver, sample_time=step if acting else None)
+    followed: BaseController = vehicle.law(name, limits, terms) if own is None else own
+    tracking = followed
+    if followed.needs_reference:
+        tracking = followed.with_reference(maneuver, sample_time=step if acting else None)
     limited = limits and vehicle.limits is not None if own is None else getattr(own.law, "limits", None) is not None
     plant: Any = None if rotors and vehicle.full is None else conditions.plant(vehicle)
     controller: Any = tracking

@@ -201,21 +201,21 @@ def outer_push(problem: Problem) -> Push | None:
     (root,) = roots
     if root.a != WORLD or type(root.joint) not in (Free, Prismatic):
         return None
-    for element in description.elements:
-        pair = isinstance(element, PairElement) and type(element).port is PairElement.port
-        inside = WORLD not in (element.a, element.b) if pair else _in_joint(element) not in ("", root.label)
-        if not inside:
-            return None
+    if not all(_is_inner(element, root.label) for element in description.elements):
+        return None
     axis = None
     if isinstance(root.joint, Prismatic):
         axis = _valued(problem, se3.rotation(root.at)) @ _valued(problem, unit_axis(root.joint.axis, root.label))
     return _sum(problem, root.label, axis)
 
 
-def _in_joint(element: ForceElement) -> str:
-    """The joint in which an element acts; empty if it may act elsewhere too."""
-    known = isinstance(element, JointElement) and type(element).port in (JointElement.port, Armature.port)
-    return element.joint if known else ""
+def _is_inner(element: ForceElement, root: str) -> bool:
+    """Whether an element is known to act between bodies only: shifting all of them changes nothing for it."""
+    if isinstance(element, PairElement):
+        return type(element).port is PairElement.port and WORLD not in (element.a, element.b)
+    if isinstance(element, JointElement):
+        return type(element).port in (JointElement.port, Armature.port) and element.joint != root
+    return False
 
 
 def _sum(problem: Problem, root: str, axis: np.ndarray | None) -> Push | None:
