@@ -111,6 +111,13 @@ def test_list_and_misuse(study: Path, tmp_path: Path) -> None:
     assert "there is no store" in run("show", tmp_path / "none.zarr")[1]
     assert "--page: the name must end with .html" in run(study, "--page", "x.png")[1]
     assert run(tmp_path / "none.toml")[0] == 2
+    code, text = run("statsu", tmp_path / "x.zarr")
+    assert code == 2
+    assert "'statsu' is neither a study (a TOML file) nor one of" in text
+    assert "mean 'status'?" in text
+    assert "names its store by an option" in run(study, tmp_path / "x.zarr")[1]
+    assert "--runs links 3-D pages on the page of the study" in run(study, "--runs", 2)[1]
+    assert "--point is for rerun" in run("status", tmp_path, "--point", "g=1")[1]
 
 
 def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:

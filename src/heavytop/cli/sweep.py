@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from heavytop.sweep import Result
 
 INTERRUPTED = 130
+ACTIONS = ("status", "show", "rerun")
+"""What can be done with a store."""
 
 
 @reported
@@ -58,9 +60,11 @@ def sweep(
     check_places(page=(page, (".html", ".htm")))
     if list_:
         _list(json)
-    elif target is None:
+        return
+    if target is None:
         raise fail("give a study: heavytop sweep study.toml, or see heavytop sweep --help.")
-    elif target == "status":
+    _check_together(target, path, point, page, runs)
+    if target == "status":
         _status(_needed(path, "status"), json)
     elif target == "show":
         _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file, runs, json)
@@ -68,6 +72,22 @@ def sweep(
         _rerun(_needed(path, "rerun"), study_file, point or [], page, json)
     else:
         _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page, runs, json)
+
+
+def _check_together(target: str, path: Path | None, point: list[str] | None, page: Path | None, runs: int) -> None:
+    """Refuse what means nothing together, before anything is read."""
+    if target not in ACTIONS:
+        if path is not None and target.endswith(".toml"):
+            raise fail(f"a study names its store by an option: heavytop sweep {target} --store {path}.")
+        if not target.endswith(".toml") and not Path(target).is_file():
+            from heavytop.errors import did_you_mean
+
+            near = did_you_mean(target, ACTIONS)
+            raise fail(f"{target!r} is neither a study (a TOML file) nor one of {', '.join(ACTIONS)}.{near}")
+        if runs and page is None:
+            raise fail("--runs links 3-D pages on the page of the study: --page study.html --runs 3.")
+    if point and target != "rerun":
+        raise fail("--point is for rerun: heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0.")
 
 
 def _needed(path: Path | None, what: str) -> Path:
