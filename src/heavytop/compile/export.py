@@ -108,7 +108,7 @@ def export_c(
         if given not in functions:
             raise unknown_name("function", given, functions)
     label = safe_name(safe_name(name, "c"), "file")
-    labels = safe_names(functions, "c", taken=[label])
+    labels = safe_names(functions, "c")
     items = [
         _item(c_name, traced, (vectors or {}).get(key), precision)
         for c_name, (key, traced) in zip(labels, functions.items(), strict=True)
@@ -224,7 +224,12 @@ def _header(
     told = [f"{array}: {', '.join(_told(names, nominal.get(array, ())))}" for array, names in entries.items() if names]
     if told:
         wrapped = [textwrap.fill(text, 110, initial_indent="   ", subsequent_indent="     ") for text in told]
-        lines += ["/* Entries, from index 0 on; numbers are nominal values.", *wrapped, "*/", ""]
+        lines += [
+            "/* Entries, from index 0 on, with their units; numbers are nominal values in SI units.",
+            *wrapped,
+            "*/",
+            "",
+        ]
     for item in items:
         lines += [f"/* {_summary(item)} */", prototype(item.name, item.traced.signature, precision) + ";", ""]
     lines += ["#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
