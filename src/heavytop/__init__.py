@@ -1,4 +1,4 @@
-"""Derive, simulate and control rigid-body systems globally, without singularities, from energy."""
+"""Derive, simulate, plan and control rigid-body systems globally, without singularities, from energy."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

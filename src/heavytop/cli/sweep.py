@@ -23,7 +23,11 @@ ACTIONS = ("status", "show", "rerun")
 def sweep(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="STUDY.toml|status|show|rerun", help="A study, or what to do with a store."),
+        typer.Argument(
+            metavar="STUDY.toml|status|show|rerun",
+            help="A study, or what to do with a store.",
+            autocompletion=lambda incomplete: [name for name in ACTIONS if name.startswith(incomplete)],
+        ),
     ] = None,
     path: Annotated[Path | None, typer.Argument(metavar="STORE", help="Store, for status, show and rerun.")] = None,
     store: Annotated[Path | None, typer.Option("--store", help="Zarr store to write to, and to resume from.")] = None,
@@ -34,9 +38,7 @@ def sweep(
     chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and say what would be done.")] = False,
     page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
-    runs: Annotated[
-        int, typer.Option("--runs", help="With --page: also link 3-D pages of this many points.", min=0)
-    ] = 0,
+    runs: Annotated[int, typer.Option("--runs", help="With --page: link 3-D pages of this many points.", min=0)] = 0,
     point: Annotated[
         list[str] | None, typer.Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
     ] = None,
