@@ -306,13 +306,7 @@ def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | N
         chosen[name] = value
     run = result.rerun(**chosen)
     made = run if hasattr(run, "outcome") else run.run
-    shown = None
-    if page is not None and hasattr(run, "maneuver"):
-        from heavytop.show.flight import write_flight
-
-        shown = write_flight(run, page)
-    elif page is not None:
-        shown = run.show(page)
+    shown = None if page is None else run.show(page)
     if json:
         from heavytop.cli.data import outcome_data
 

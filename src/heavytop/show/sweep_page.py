@@ -13,6 +13,7 @@ import numpy as np
 from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
+from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
 from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
 from heavytop.sweep.grid import DRAW
@@ -43,6 +44,7 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 def write_sweep(result: Result, path: str | Path, runs: int = 0) -> Path:
     """Write the page of a sweep; the 3-D pages of the first ``runs`` listed points are written beside it and linked."""
     target = Path(path)
+    check_ending(target)
     links = _write_runs(result, target, runs) if runs else {}
     write_whole(target, page(result, links).encode("utf-8"), "study.html")
     return target
@@ -385,13 +387,8 @@ def _write_runs(result: Result, target: Path, count: int) -> dict[tuple[int, ...
                 raise
             continue  # it has no motion; its cause is on the page
         file = folder / f"point-{len(links)}.html"
-        if hasattr(run, "maneuver"):
-            from heavytop.show.flight import write_flight
-
-            write_flight(run, file)
-        elif hasattr(run, "show"):
-            run.show(file)
-        else:
+        if not hasattr(run, "show"):
             continue
+        run.show(file)
         links[place] = f"{folder.name}/{file.name}"
     return links
