@@ -26,7 +26,7 @@ def main() -> None:
         over={
             "law": ["energy", "particle"],
             "delay": 0.01 * np.round(np.linspace(0, 8, given.size)),
-            "lag": np.linspace(0.0, 0.16, given.size),
+            "lag": np.linspace(0.02, 0.16, given.size),
             "tilt": ht.uniform(0.0, 1.5),
             "heading": ht.uniform(0.0, 2 * np.pi),
         },

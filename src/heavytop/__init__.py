@@ -1,4 +1,4 @@
-"""Derive, simulate and control rigid-body systems globally, without singularities, from energy."""
+"""Derive, simulate, plan and control rigid-body systems globally, without singularities, from energy."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -107,11 +107,12 @@ if not TYPE_CHECKING:  # a type checker shall see only the names declared above,
 
     def __getattr__(name: str) -> Any:
         if name not in _ON_DEMAND:
-            raise AttributeError(f"module 'heavytop' has no attribute {name!r}")
+            raise AttributeError(f"module 'heavytop' has no attribute {name!r}.{errors.did_you_mean(name, __dir__())}")
         found = import_module(_ON_DEMAND[name])
         value = globals()[name] = found if name in _MODULES else getattr(found, name)
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND} - {"Any", "TYPE_CHECKING", "import_module"})
+    names = {*globals(), *_ON_DEMAND} - {"Any", "TYPE_CHECKING", "import_module"}
+    return sorted(name for name in names if not name.startswith("_") or name.startswith("__"))

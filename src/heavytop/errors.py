@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+_FEW = 4
+"""Entries of a body or joint that a question lists."""
+
 
 class HeavytopError(Exception):
     """Base class of every error that heavytop raises on purpose."""
@@ -65,13 +68,24 @@ class SweepError(HeavytopError, ValueError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question that ends a message about a name: the nearest known one, or nothing if none is near.
+    """The question that ends a message about a name: the nearest known one, the first entries of what is named, or nothing if none is near.
 
     >>> did_you_mean("axsi", ["origin", "axis"])
     " Did you mean 'axis'?"
+    >>> did_you_mean("ankel", ["g", "ankle.angle", "ankle.rate"])
+    " Did you mean 'ankle.angle' or 'ankle.rate'?"
     """
-    near = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    names = list(known)
+    owners = [] if "." in name else [n.rpartition(".")[0] for n in names if "." in n]
+    first = [*(n for n in names if "." not in n), *owners] if owners else names
+    near = get_close_matches(name, first, n=1) or get_close_matches(name, names, n=1)
+    if not near:
+        return ""
+    found = near if near[0] in names else [n for n in names if n.startswith(f"{near[0]}.")]
+    shown = [repr(n) for n in found[:_FEW]]
+    if len(found) > _FEW:
+        return f" Did you mean {', '.join(shown)}, ...?"
+    return f" Did you mean {' or '.join(filter(None, (', '.join(shown[:-1]), shown[-1])))}?"
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:

@@ -13,7 +13,15 @@ from typer.testing import CliRunner
 
 from heavytop import library
 from heavytop.cli import app
-from heavytop.cli.choices import complete_integrator, complete_system, complete_vehicle
+from heavytop.cli.choices import (
+    complete_benchmark,
+    complete_integrator,
+    complete_law,
+    complete_maneuver,
+    complete_problem,
+    complete_system,
+    complete_vehicle,
+)
 from heavytop.cli.data import _plain
 
 
@@ -89,6 +97,13 @@ def test_numbers_that_json_lacks_are_null() -> None:
         (("bench", "forward", "--seconds", "nan"), "--seconds must be a positive number, got nan"),
         (("show", "pendulum", "--out", "nowhere/x.html"), "the folder 'nowhere' does not exist"),
         (("fly", "--out", "."), "is a folder"),
+        (("fly", "quadcopter", "lopping"), "unknown maneuver 'lopping'. Did you mean 'looping'?"),
+        (("fly", "quadcopter", "none.toml"), "the file 'none.toml' does not exist"),
+        (("fly", "--law", "enrgy"), "unknown law 'enrgy'. Did you mean 'energy'?"),
+        (("fly", "nofile.toml"), "cannot read the airframe 'nofile.toml': the file does not exist"),
+        (("fly", "--wind", "nan"), "--wind must be a finite number of at least 0, got nan"),
+        (("plan", "gates", "--tolerance", "-1"), "--tolerance must be a positive number, got -1"),
+        (("plan", "gate"), "unknown planning problem 'gate'. Did you mean 'gates'?"),
         (("plan", "gates", "--out", "x.png"), "--out: the name must end with .html"),
     ],
 )
@@ -104,6 +119,10 @@ def test_completion() -> None:
     assert "furuta" in complete_system("fu")
     assert "quadcopter" in complete_vehicle("qu")
     assert complete_integrator("rkmk4") == ["rkmk4", "rkmk45"]
+    assert complete_maneuver("hover") == ["hover", "hover-roll"]
+    assert complete_law("r") == ["robust"]
+    assert complete_problem("g") == ["gates"]
+    assert "plan:speed" in complete_benchmark("plan")
     assert "--install-completion" in shell("--help")
 
 

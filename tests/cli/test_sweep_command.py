@@ -113,6 +113,13 @@ def test_list_and_misuse(study: Path, tmp_path: Path) -> None:
     assert "there is no store" in run("show", tmp_path / "none.zarr")[1]
     assert "--page: the name must end with .html" in run(study, "--page", "x.png")[1]
     assert run(tmp_path / "none.toml")[0] == 2
+    code, text = run("statsu", tmp_path / "x.zarr")
+    assert code == 2
+    assert "'statsu' is neither a study (a TOML file) nor one of" in text
+    assert "mean 'status'?" in text
+    assert "names its store by an option" in run(study, tmp_path / "x.zarr")[1]
+    assert "--runs links 3-D pages on the page of the study" in run(study, "--runs", 2)[1]
+    assert "--point is for rerun" in run("status", tmp_path, "--point", "g=1")[1]
 
 
 def test_what_is_given_is_used_or_refused(study: Path, tmp_path: Path) -> None:
@@ -120,7 +127,7 @@ def test_what_is_given_is_used_or_refused(study: Path, tmp_path: Path) -> None:
     code, text = run(study, store)
     assert (code, store.exists()) == (2, False)
     assert "--store" in text
-    assert "--point has no effect on a study that is run" in run(study, "--point", "g=1")[1]
+    assert "--study has no effect on a study that is run" in run(study, "--study", study)[1]
     assert run(study, "--store", store)[0] == 0
     assert "--page has no effect on heavytop sweep status" in run("status", store, "--page", tmp_path / "x.html")[1]
     assert "--workers has no effect on heavytop sweep show" in run("show", store, "--workers", 2)[1]

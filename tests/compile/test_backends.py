@@ -3,10 +3,13 @@
 import os
 import shutil
 import subprocess
+import sys
+import types
 
 import casadi
 import numpy as np
 import pytest
+import scipy.special
 import sympy
 from compile.chain import chain
 
@@ -202,6 +205,36 @@ def test_numpy_source_agrees(everything):
     ):
         for a, b in zip(numpy_function(traced)(*arguments), traced.interpret(*arguments), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+class Unwritable(np.ndarray):
+    """An array that, like those of JAX, cannot be written to."""
+
+    def __setitem__(self, key, value):
+        raise TypeError("immutable")
+
+
+def test_jax_source_agrees_and_writes_to_no_array(everything, monkeypatch):
+    """With NumPy in the place of jax.numpy; tests/peers runs it with JAX."""
+    likeness = types.ModuleType("jax.numpy")
+    vars(likeness).update(vars(np))
+    likeness.asarray = lambda x, dtype=None: np.asarray(x, dtype).view(Unwritable)
+    special = types.ModuleType("jax.scipy.special")
+    special.erf = scipy.special.erf
+    for name, module in {"jax": types.ModuleType("jax"), "jax.numpy": likeness, "jax.scipy.special": special}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    sys.modules["jax"].numpy = likeness
+    for traced, arguments in ((everything, VECTORS), (chain(4), list(np.random.default_rng(0).normal(size=(3, 5, 4))))):
+        text = numpy_source(traced, "f", library="jax")
+        assert "import numpy" not in text
+        assert "import scipy" not in text
+        names = {}
+        exec(text, names)
+        for a, b in zip(names["f"](*arguments), traced.interpret(*arguments), strict=True):
+            assert a.shape == b.shape
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+    with pytest.raises(ModelError, match="library must be 'numpy' or 'jax', got 'torch'"):
+        numpy_source(everything, library="torch")
 
 
 def test_numpy_source_broadcasts_and_reads_well():

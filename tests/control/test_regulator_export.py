@@ -31,7 +31,7 @@ def test_at_a_set_point_the_numbers_are_inside(cart: ht.Model, tmp_path: Path) -
     law.export_c(tmp_path)
     header, source = (tmp_path / "lqr.h").read_text(), tmp_path / "lqr.c"
     assert "q 2, v 2 -> u 1;" in header
-    assert f"q: {', '.join(cart.q_names)}\n" in header
+    assert "q: x.x [m], theta.angle [rad]\n" in header
     told = made(tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr
     changed = re.sub(r"\b15\.0", "14.0", source.read_text())
@@ -62,6 +62,10 @@ def test_the_c_of_a_law_says_what_its_arrays_hold(cart: ht.Model, tmp_path: Path
     pairs = list(zip(cart.parameter_names, cart.parameter_vector(), strict=True))
     assert f"p: {', '.join(f'{n} = {x:.12g}' for n, x in pairs)}\n" in header
     assert f"Nominal values of `p`: {', '.join(f'`{n}` = {x:.12g}' for n, x in pairs)}." in readme
-    for label, names in (("q_R", cart.q_names), ("v", cart.v_names), ("u", cart.u_names)):
+    assert re.search(r"\benergy_law\(", header)
+    units = {"q_R": ("m", "rad"), "v": ("m/s", "rad/s"), "a_R": ("m/s^2", "rad/s^2"), "u": ("N",)}
+    rates = tuple(f"d/dt {n}" for n in cart.v_names)
+    for label, entries in (("q_R", cart.q_names), ("v", cart.v_names), ("a_R", rates), ("u", cart.u_names)):
+        names = [f"{n} [{unit}]" for n, unit in zip(entries, units[label], strict=True)]
         assert f"| `{label}` | {', '.join(f'`{n}`' for n in names)} |" in readme
         assert f" {label}: {', '.join(names)}\n" in header

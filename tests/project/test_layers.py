@@ -54,6 +54,7 @@ RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 # function, and for the type of their result.
 UPWARD_IN_METHODS = {
     "sweep": {"show"},
+    "copters": {"show"},
     "plan": {"show", "io"},
     "simulate": {"show", "io"},
     "system": {"equations", "io", "show"},

@@ -9,7 +9,7 @@ import pytest
 import heavytop as ht
 from heavytop import control, library
 from heavytop._notebook import Overview, matrix_latex
-from heavytop.copters import quadcopter
+from heavytop.copters import fly, quadcopter
 
 
 def pendulum_run(**options):
@@ -35,6 +35,7 @@ SHOWN = {
     "law": (law, "inputs"),
     "inertia": (lambda: ht.Inertia(2.0, com=(0, 0, 0.5), moment_at_com=(1, 1, 1)), "mass"),
     "vehicle": (quadcopter, "kg"),
+    "flight": (lambda: fly(quadcopter(), "hover"), "position error max [m]"),
     "sweep": (lambda: ht.sweep(lambda x: {"double": 2 * x}, over={"x": [1.0, 2.0]}), "double"),
 }
 
@@ -97,6 +98,21 @@ def test_a_page_in_place(tmp_path):
     assert shown.save(tmp_path / "run.html").read_text() == shown.html
     path = pendulum_run().show(tmp_path / "other.html")
     assert path.exists()
+    flight = fly(quadcopter(), "hover")
+    assert flight.show()._repr_html_().startswith('<iframe srcdoc="')
+    assert flight.show(tmp_path / "flight.html").exists()
+    sweep = ht.sweep(lambda x: {"double": 2 * x}, over={"x": [1.0, 2.0]})
+    for write in (shown.save, flight.show, sweep.show):
+        with pytest.raises(ht.errors.FileFormatError, match="must end with .html or .htm"):
+            write(tmp_path / "x")
+
+
+def test_completion_finds_public_names_only():
+    assert not [name for name in dir(ht) if name.startswith("_") and not name.startswith("__")]
+    assert {"simulate", "plan", "Free"} <= {*dir(ht)}
+    assert {"double", "x", "rerun"} <= {*dir(ht.sweep(lambda x: {"double": 2 * x}, over={"x": [1.0]}))}
+    with pytest.raises(AttributeError, match=r"has no attribute 'simluate'\. Did you mean 'simulate'\?"):
+        ht.simluate  # noqa: B018
 
 
 def test_tables():

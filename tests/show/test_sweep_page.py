@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import html
 import re
 from pathlib import Path
@@ -34,8 +36,10 @@ def test_page_has_all_parts_and_needs_no_network(tmp_path: Path) -> None:
     assert "the origin &lt;is&gt; bad" in text
     assert "http" not in text.replace("http://www.w3.org", "")
     assert "result.rerun(x=" in text
-    first = worth_a_look(result)[0]
-    assert result.outcome.values[first] == 5  # what failed comes first
+    first, why = next(iter(worth_a_look(result).items()))
+    assert result.outcome.values[first] == 5
+    assert why == "failed"
+    assert {"largest r", "among the largest r", "median r", "least r", "inside"} <= {*worth_a_look(result).values()}
     assert result.show(tmp_path / "x.html").stat().st_size > 50_000
 
 
@@ -66,6 +70,38 @@ def test_runs_are_linked(tmp_path: Path) -> None:
     result.show(tmp_path / "x.html", runs=1)
     assert (tmp_path / "x-runs" / "point-0.html").stat().st_size > 100_000
     assert "x-runs/point-0.html" in (tmp_path / "x.html").read_text()
+
+
+def test_points_that_failed_have_no_page_and_others_take_their_place(tmp_path: Path) -> None:
+    model = ht.library.load("pendulum").derive()
+
+    def swing(angle: float) -> ht.Run:
+        if angle < 0:
+            raise ArithmeticError("no such angle")
+        return ht.simulate(model, ([angle], [0.0]), until=0.1, step=0.01)
+
+    result = ht.sweep(swing, over={"angle": [-1.0, 0.1, 0.2]}, measure={"v": model.v_names[0]})
+    result.show(tmp_path / "x.html", runs=2)
+    assert sorted(path.name for path in (tmp_path / "x-runs").iterdir()) == ["point-0.html", "point-1.html"]
+    rows = re.findall(r"<tr><td>(\w[\w ]*)</td>.*?</tr>", (tmp_path / "x.html").read_text())
+    assert "failed" in rows
+    assert "largest v" in rows
+    assert "least v" in rows
+
+
+def test_numbers_come_along_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = {"x": [0.0, 1.0], "y": [0.0, 2.0], "kind": ["a"], "z": ht.normal(0, 0.1)}
+    result = ht.sweep(point, over=over, draws=2)
+    found = re.search(r"download='Sweep.csv' href='data:text/csv;base64,([^']+)'", page(result))
+    assert found is not None
+    table = list(csv.DictReader(base64.b64decode(found[1]).decode().splitlines()))
+    assert len(table) == result.points == 8
+    assert [row["outcome"] for row in table].count("failed") == 2
+    last = table[-1]
+    assert float(last["r"]) == result.r.values[1, 1, 0, 1]
+    assert float(last["z"]) == result.z.values[1]
+    monkeypatch.setattr("heavytop.show.sweep_page.MOST_ROWS", 7)
+    assert "text/csv" not in page(result)
 
 
 def test_calls_on_the_page_run_the_point_again() -> None:

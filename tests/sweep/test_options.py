@@ -29,6 +29,14 @@ MODEL = cart()
 TIMES = {"until": 0.5, "step": 0.1}
 
 
+def test_an_incomplete_name_is_answered_with_its_entries() -> None:
+    for name in ("cart", "crat"):
+        with pytest.raises(UnknownNameError, match=r"Did you mean 'cart\.x' or 'cart\.v_x'\?"):
+            ht.sweep(MODEL, {name: [1.0, 2.0]}, **TIMES)
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'hull\.x', 'hull\.y', 'hull\.z', 'hull\.R_xx', \.\.\.\?"):
+        ht.sweep(copters.quadcopter(), {"hul": [1.0, 2.0]}, maneuver="hover")
+
+
 def test_what_a_function_makes_must_have_the_names() -> None:
     with pytest.raises(SweepError, match="'drga'.*Did you mean 'drag'"):
         ht.sweep(cart, {"mass": [1.0, 2.0], "drga": [0.0, 1.0]}, start=([0.0], [1.0]), **TIMES)

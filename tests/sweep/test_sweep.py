@@ -16,6 +16,7 @@ from heavytop import control, copters
 from heavytop.errors import SweepError, UnknownNameError
 from heavytop.sweep import distributions
 from heavytop.sweep.grid import cut, make_grid
+from heavytop.sweep.models import ModelCases
 
 
 @pytest.mark.parametrize(
@@ -390,6 +391,25 @@ def test_flights_vary_the_start() -> None:
     flight = result.rerun(tilt=3.0)
     assert np.isclose(flight.attitude_error[0], 3.0)
     assert flight.position_error[-1] == result.position_error.values[2]
+
+
+def test_flights_that_differ_in_lag_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    together: list[int] = []
+    batch = ModelCases._batch
+    monkeypatch.setattr(
+        ModelCases, "_batch", lambda self, plans, values: together.append(len(plans)) or batch(self, plans, values)
+    )
+    quad, lags = copters.quadcopter(), [0.02, 0.05, 0.1]
+    options = {"limits": False, "until": 0.5, "step": 0.01, "chunk": 6}
+    result = ht.sweep(quad, over={"lag": lags, "tilt": [1.0, 2.0]}, maneuver="hover", measure=["hull.x"], **options)
+    assert together[-1] == 3  # three lags in one native call
+    law = quad.law("energy", limits=False).with_reference(quad.model.neutral())
+    hover = np.full(4, quad.model.mass * 9.81 / 4)
+    for k, lag in enumerate(lags):
+        alone = control.Actuated(law, control.Propellers(lag), hover, sample_time=0.01)
+        start = quad.model.integrate(quad.model.neutral(), np.array([0, 0, 0, 0, 2.0, 0]), 1.0), np.zeros(6)
+        run = ht.simulate(quad.model, start, 0.5, 0.01, control=alone)
+        assert np.isclose(result["hull.x"].values[k, 1], run.q[-1, 0], rtol=1e-9)
 
 
 @pytest.mark.slow

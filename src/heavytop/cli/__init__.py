@@ -59,7 +59,7 @@ def main(
         False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
-    """Derive, simulate and control rigid-body systems globally, without singularities, from energy.
+    """Derive, simulate, plan and control rigid-body systems globally, without singularities, from energy.
 
     Start with `heavytop fly`, then `heavytop derive furuta` or `heavytop simulate heavy-top --page top.html`; `heavytop doctor` if something
     is wrong. Every command has `--help` with examples.

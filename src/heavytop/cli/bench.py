@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import print_list
+from heavytop.cli.choices import complete_benchmark, print_list
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 
@@ -15,7 +15,9 @@ def bench(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME...", help="Benchmarks, or parts of them (NAME:PART); all of them if none is named."
+            metavar="NAME...",
+            help="Benchmarks, or parts of them (NAME:PART); all of them if none is named.",
+            autocompletion=complete_benchmark,
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,

@@ -78,6 +78,35 @@ def complete_integrator(incomplete: str) -> list[str]:
     return [name for name in INTEGRATORS if name.startswith(incomplete)]
 
 
+def complete_maneuver(incomplete: str) -> list[str]:
+    """Maneuvers that begin so."""
+    from heavytop.copters.maneuvers import MANEUVERS
+
+    return [name for name in MANEUVERS if name.startswith(incomplete)]
+
+
+def complete_law(incomplete: str) -> list[str]:
+    """Laws of flights that begin so."""
+    from heavytop.copters.flight import LAWS, ROBUST
+
+    return [name for name in (*LAWS, ROBUST) if name.startswith(incomplete)]
+
+
+def complete_problem(incomplete: str) -> list[str]:
+    """Ready-made planning problems that begin so."""
+    from heavytop.plan.problems import PROBLEMS
+
+    return [name for name in PROBLEMS if name.startswith(incomplete)]
+
+
+def complete_benchmark(incomplete: str) -> list[str]:
+    """Benchmarks and their parts that begin so."""
+    from heavytop.bench.registry import BENCHMARKS, parts
+
+    names = [*BENCHMARKS, *(f"{name}:{part}" for name in BENCHMARKS for part in parts(name))]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def check_places(**places: tuple[Path | None, tuple[str, ...]]) -> None:
     """Refuse files in folders that do not exist or with endings that cannot be written, before the work starts.
 

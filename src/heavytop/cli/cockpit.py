@@ -6,13 +6,17 @@ from typing import Annotated
 
 import typer
 
+from heavytop.cli.choices import complete_vehicle
 from heavytop.cli.terminal import reported
 
 
 @reported
 def cockpit(
     vehicle: Annotated[
-        str, typer.Option("--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...")
+        str,
+        typer.Option(
+            "--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle
+        ),
     ] = "quadcopter",
     law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
     port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heavytop._names import safe_name
-from heavytop.cli.choices import JSON, check_places, complete_vehicle, refuse_others
+from heavytop.cli.choices import JSON, check_places, complete_law, complete_maneuver, complete_vehicle, refuse_others
 from heavytop.cli.terminal import FAILURE, console, fail, reported
 
 if TYPE_CHECKING:
@@ -28,9 +28,14 @@ def fly(
         typer.Argument(metavar="VEHICLE", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
     ] = "quadcopter",
     maneuver: Annotated[
-        str | None, typer.Argument(metavar="MANEUVER", help="Name of a maneuver, or a TOML file to plan.")
+        str | None,
+        typer.Argument(
+            metavar="MANEUVER", help="Name of a maneuver, or a TOML file to plan.", autocompletion=complete_maneuver
+        ),
     ] = None,
-    law: Annotated[str, typer.Option("--law", help="energy, particle, body or robust.")] = "energy",
+    law: Annotated[
+        str, typer.Option("--law", help="energy, particle, body or robust.", autocompletion=complete_law)
+    ] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
     wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.")] = 0.0,
     noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1 is that of motion capture.")] = 0.0,
@@ -84,6 +89,7 @@ def fly(
     from heavytop.simulate.outcome import Ending
 
     check_places(out=(out, (".html", ".htm")), save=(save, ()))
+    _check_names(law, maneuver)
     begin = perf_counter()
     screen = console(stderr=True)
     with screen.status("loading") as status:
@@ -135,13 +141,25 @@ def fly(
         raise fail(f"the flight ended early: {flight.outcome}", FAILURE)
 
 
+def _check_names(law: str, maneuver: str | None) -> None:
+    """Refuse a law or a maneuver that does not exist, before a vehicle is derived."""
+    from heavytop.copters.flight import LAWS, ROBUST
+    from heavytop.copters.maneuvers import _known
+    from heavytop.errors import unknown_name
+
+    if law not in (*LAWS, ROBUST):
+        raise unknown_name("law", law, (*LAWS, ROBUST))
+    if maneuver is not None and not maneuver.endswith(".toml"):
+        _known(maneuver)
+    elif maneuver is not None and not Path(maneuver).is_file():
+        raise fail(f"the file {maneuver!r} does not exist.")
+
+
 def _planned(craft: Any, path: Path) -> Any:
     """The maneuver that a study describes, planned for a vehicle."""
     from heavytop.copters.maneuvers import Maneuver
     from heavytop.plan.study import read_study
 
-    if not path.is_file():
-        raise fail(f"the file {str(path)!r} does not exist.")
     found = read_study(path, craft.model).plan()
     moments = [(float(t), f"gate {i + 1}") for i, t in enumerate(found.phase_times[:-1])]
     return Maneuver(craft, found.reference, path.stem, duration=found.duration + 2.0, moments=moments)

@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import JSON, check_places, print_list
+from heavytop.cli.choices import JSON, check_places, complete_problem, print_list
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 
 @reported
 def plan(
     study: Annotated[
-        str, typer.Argument(metavar="STUDY.toml|PROBLEM", help="A TOML file, or a ready-made problem.")
+        str,
+        typer.Argument(
+            metavar="STUDY.toml|PROBLEM",
+            help="A TOML file, or a ready-made problem.",
+            autocompletion=complete_problem,
+        ),
     ] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page with the motion (html).")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the motion as netCDF.")] = None,
@@ -41,6 +46,8 @@ def plan(
         print_list({name: line.replace("``", "") for name, line in first.items()}, json)
         return
     check_places(out=(out, (".html", ".htm")), save=(save, ()))
+    if tolerance is not None and not 0 < tolerance < float("inf"):
+        raise fail(f"--tolerance must be a positive number, got {tolerance:g}.")
     if study.endswith(".toml"):
         if not Path(study).is_file():
             raise fail(f"the file {study!r} does not exist.")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from heavytop.sweep import Result
 
 INTERRUPTED = 130
-TAKEN = {"status": (), "show": ("page", "study_file", "runs"), "rerun": ("page", "study_file", "point")}
-"""Options of what is done with a store."""
+ACTIONS = {"status": (), "show": ("page", "study_file", "runs"), "rerun": ("page", "study_file", "point")}
+"""What can be done with a store, and the options it takes."""
 
 
 @reported
@@ -24,7 +24,11 @@ def sweep(
     context: typer.Context,
     target: Annotated[
         str | None,
-        typer.Argument(metavar="STUDY.toml|status|show|rerun", help="A study, or what to do with a store."),
+        typer.Argument(
+            metavar="STUDY.toml|status|show|rerun",
+            help="A study, or what to do with a store.",
+            autocompletion=lambda incomplete: [name for name in ACTIONS if name.startswith(incomplete)],
+        ),
     ] = None,
     path: Annotated[Path | None, typer.Argument(metavar="STORE", help="Store, for status, show and rerun.")] = None,
     store: Annotated[Path | None, typer.Option("--store", help="Zarr store to write to, and to resume from.")] = None,
@@ -35,9 +39,7 @@ def sweep(
     chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and say what would be done.")] = False,
     page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
-    runs: Annotated[
-        int, typer.Option("--runs", help="With --page: also link 3-D pages of this many points.", min=0)
-    ] = 0,
+    runs: Annotated[int, typer.Option("--runs", help="With --page: link 3-D pages of this many points.", min=0)] = 0,
     point: Annotated[
         list[str] | None, typer.Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
     ] = None,
@@ -59,23 +61,18 @@ def sweep(
     - `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
     """
     check_places(page=(page, (".html", ".htm")))
-    if target in TAKEN:
-        refuse_others(context, ("target", "path", "json", *TAKEN[target]), f"heavytop sweep {target}")
-    elif target is not None and path is not None:
-        raise fail(
-            f"a study is run with --store {path} (got a second name, {str(path)!r}, as of status, show and rerun)."
-        )
-    elif target is not None:
-        refuse_others(
-            context,
-            [p.name for p in context.command.params if p.name not in ("point", "study_file")],
-            "a study that is run",
-        )
     if list_:
         _list(json)
-    elif target is None:
+        return
+    if target is None:
         raise fail("give a study: heavytop sweep study.toml, or see heavytop sweep --help.")
-    elif target == "status":
+    _check_together(target, path, point, page, runs)
+    if target in ACTIONS:
+        refuse_others(context, ("target", "path", "json", *ACTIONS[target]), f"heavytop sweep {target}")
+    else:
+        own = [p.name for p in context.command.params if p.name not in ("path", "point", "study_file")]
+        refuse_others(context, own, "a study that is run")
+    if target == "status":
         _status(_needed(path, "status"), json)
     elif target == "show":
         _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file, runs, json)
@@ -83,6 +80,22 @@ def sweep(
         _rerun(_needed(path, "rerun"), study_file, point or [], page, json)
     else:
         _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page, runs, json)
+
+
+def _check_together(target: str, path: Path | None, point: list[str] | None, page: Path | None, runs: int) -> None:
+    """Refuse what means nothing together, before anything is read."""
+    if target not in ACTIONS:
+        if path is not None and target.endswith(".toml"):
+            raise fail(f"a study names its store by an option: heavytop sweep {target} --store {path}.")
+        if not target.endswith(".toml") and not Path(target).is_file():
+            from heavytop.errors import did_you_mean
+
+            near = did_you_mean(target, ACTIONS)
+            raise fail(f"{target!r} is neither a study (a TOML file) nor one of {', '.join(ACTIONS)}.{near}")
+        if runs and page is None:
+            raise fail("--runs links 3-D pages on the page of the study: --page study.html --runs 3.")
+    if point and target != "rerun":
+        raise fail("--point is for rerun: heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0.")
 
 
 def _needed(path: Path | None, what: str) -> Path:
@@ -299,13 +312,7 @@ def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | N
         chosen[name] = value
     run = result.rerun(**chosen)
     made = run if hasattr(run, "outcome") else run.run
-    shown = None
-    if page is not None and hasattr(run, "maneuver"):
-        from heavytop.show.flight import write_flight
-
-        shown = write_flight(run, page)
-    elif page is not None:
-        shown = run.show(page)
+    shown = None if page is None else run.show(page)
     if json:
         from heavytop.cli.data import outcome_data
 

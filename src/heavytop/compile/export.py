@@ -251,7 +251,12 @@ def _header(
     told = [f"{array}: {', '.join(_told(names, nominal.get(array, ())))}" for array, names in entries.items() if names]
     if told:
         wrapped = [textwrap.fill(text, 110, initial_indent="   ", subsequent_indent="     ") for text in told]
-        lines += ["/* Entries, from index 0 on; numbers are nominal values.", *wrapped, "*/", ""]
+        lines += [
+            "/* Entries, from index 0 on, with their units; numbers are nominal values in SI units.",
+            *wrapped,
+            "*/",
+            "",
+        ]
     for item in items:
         lines += [f"/* {_summary(item)} */", prototype(item.name, item.traced.signature, precision) + ";", ""]
     lines += ["#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]

@@ -1,9 +1,9 @@
-"""Program -> NumPy source: the reference back end, one line per shared value, batch axes leading."""
+"""Program -> NumPy or JAX source: the reference back end, one line per shared value, batch axes leading."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from heavytop._names import safe_name, safe_names
 from heavytop.compile.program import Op, Program
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
+from heavytop.errors import ModelError
 
+Library = Literal["numpy", "jax"]
 _INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
 _NAMES = {
     Op.ASIN: "arcsin",
@@ -34,10 +36,11 @@ _RELATIONS = (Op.LT, Op.LE, Op.EQ, Op.NE)
 _WIDTH = 70
 
 
-def numpy_source(traced: Traced, name: str | None = None) -> str:
+def numpy_source(traced: Traced, name: str | None = None, library: Library = "numpy") -> str:
     """Source text of a function of arrays (..., *shape) that computes what ``traced`` computes.
 
-    Values used once are written where they are used, as long as the line stays readable.
+    Values used once are written where they are used, as long as the line stays readable. With ``library="jax"`` the text imports
+    ``jax.numpy`` and writes into no array, so that ``jax.jit``, ``jax.grad``, ``jax.vmap`` and graphics processors take it.
 
     Examples
     --------
@@ -57,9 +60,12 @@ def numpy_source(traced: Traced, name: str | None = None) -> str:
     label = safe_name(name or traced.name, "python")
     names = safe_names([*signature.inputs, *signature.outputs], "python")
     inputs, outputs = names[: len(signature.inputs)], names[len(signature.inputs) :]
-    imports = ["import numpy as np"]
+    if library not in ("numpy", "jax"):
+        raise ModelError(f"library must be 'numpy' or 'jax', got {library!r}.")
+    in_place = library == "numpy"
+    imports = ["import numpy as np" if in_place else "import jax.numpy as np"]
     if any(instruction.op is Op.ERF for instruction in program.code):
-        imports.append("from scipy.special import erf")
+        imports.append(f"from {'scipy' if in_place else 'jax.scipy'}.special import erf")
     lines = [*imports, "", "", f"def {label}({', '.join(inputs)}):"]
     lines += [f"    {n} = np.asarray({n}, dtype=float)" for n in inputs]
     batches = [
@@ -67,9 +73,10 @@ def numpy_source(traced: Traced, name: str | None = None) -> str:
         for n, shape in zip(inputs, signature.inputs.values(), strict=True)
     ]
     lines.append(f"    batch = np.broadcast_shapes({', '.join(batches)})")
-    for n, shape in zip(outputs, signature.outputs.values(), strict=True):
-        lines.append(f"    {n} = np.empty(batch{f' + {shape}' if shape else ''})")
-    lines += _body(program, signature, inputs, outputs)
+    if in_place:
+        for n, shape in zip(outputs, signature.outputs.values(), strict=True):
+            lines.append(f"    {n} = np.empty(batch{f' + {shape}' if shape else ''})")
+    lines += _body(program, signature, inputs, outputs, in_place)
     lines.append(f"    return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
     return "\n".join(lines) + "\n"
 
@@ -87,7 +94,9 @@ def numpy_function(traced: Traced) -> Callable[..., tuple[np.ndarray, ...]]:
     return namespace["function"]
 
 
-def _body(program: Program, signature: Signature, inputs: list[str], outputs: list[str]) -> list[str]:
+def _body(
+    program: Program, signature: Signature, inputs: list[str], outputs: list[str], in_place: bool = True
+) -> list[str]:
     uses = [0] * len(program.code)
     for op, args, _ in program.code:
         if op is not Op.INPUT:
@@ -123,7 +132,14 @@ def _body(program: Program, signature: Signature, inputs: list[str], outputs: li
         atomic.append(single)
         truth.append(op in _LOGIC or op in _RELATIONS)
     for label, shape, values in zip(outputs, signature.outputs.values(), program.outputs, strict=True):
-        lines += [f"    {label}{_index(shape, j) or '[...]'} = {texts[v]}" for j, v in enumerate(values)]
+        if in_place:
+            lines += [f"    {label}{_index(shape, j) or '[...]'} = {texts[v]}" for j, v in enumerate(values)]
+        elif values:
+            lines.append(f"    {label} = np.stack([")
+            lines += [f"        np.broadcast_to(np.asarray({texts[v]}, dtype=float), batch)," for v in values]
+            lines.append(f"    ], axis=-1).reshape(batch + {shape})")
+        else:
+            lines.append(f"    {label} = np.zeros(batch + {shape})")
     return lines
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.base import BaseController
 from heavytop.control.integral import Integral
@@ -25,6 +27,9 @@ from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.outcome import Ending, Outcome
 
+if TYPE_CHECKING:
+    from heavytop.show.inline import InlinePage
+
 LOST = 5.0
 """Distance (m) from the reference at the end of a flight beyond which it has failed."""
 TUMBLE_TIME, TUMBLE_RATE = 0.5, 15.0
@@ -37,8 +42,8 @@ INTEGRAL_SHARE = 0.6
 """Gain of the integral action per stiffness of the prototype, 1/s."""
 
 
-@dataclass(frozen=True, eq=False)
-class Flight(Unchanging):
+@dataclass(frozen=True, eq=False, repr=False)
+class Flight(Shown, Unchanging):
     """A flight: vehicle, maneuver, law, conditions and the simulated run.
 
     Attributes
@@ -64,6 +69,23 @@ class Flight(Unchanging):
     integral: bool
     conditions: Conditions = field(default_factory=Conditions)
     rotors: bool = False
+
+    def __repr__(self) -> str:
+        return f"Flight({self.vehicle.name!r}: {self.maneuver.name}, {self.law} law, {self.outcome})"
+
+    def _overview(self) -> Overview:
+        figures = {name: f"{value:.4g}" for name, value in self.numbers().items()}
+        ended = {"law": self.law, "outcome": str(self.outcome)}
+        return Overview(f"Flight of {self.vehicle.name}: {self.maneuver.name}", tuple((ended | figures).items()))
+
+    def show(self, path: str | Path | None = None) -> Path | InlinePage:
+        """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it as an object that a notebook shows."""
+        from heavytop.show.flight import flight_report
+        from heavytop.show.inline import InlinePage
+        from heavytop.show.page import write_page
+
+        report = flight_report(self)
+        return InlinePage(report) if path is None else write_page(report, path)
 
     @property
     def t(self) -> np.ndarray:

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from heavytop._files import write_whole
-from heavytop.show.page import page
+from heavytop.show.page import check_ending, page
 from heavytop.show.scene import Report
 
 HEIGHT = 720
@@ -35,5 +35,6 @@ class InlinePage:
 
     def save(self, path: str | Path) -> Path:
         """Write the page as a file."""
+        check_ending(path)
         write_whole(path, self.html.encode("utf-8"), "run.html")
         return Path(path)

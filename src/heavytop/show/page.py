@@ -49,11 +49,7 @@ def write_page(report: Report, path: str | Path) -> Path:
     ...
     run.html
     """
-    with typed_errors(path):
-        target = Path(path)
-        other = target.exists() and not target.is_file()  # folders and devices are refused where files are written
-    if target.suffix.lower() not in ENDINGS and not other:
-        raise FileFormatError(f"the name of a page must end with {' or '.join(ENDINGS)}, got {str(path)!r}.")
+    check_ending(path)
     content = page(report).encode("utf-8")
     if len(content) > SIZE_LIMIT:
         raise FileFormatError(
@@ -62,6 +58,15 @@ def write_page(report: Report, path: str | Path) -> Path:
         )
     write_whole(path, content, "run.html")
     return Path(path)
+
+
+def check_ending(path: str | Path) -> None:
+    """Refuse a name that is not that of a page."""
+    with typed_errors(path):
+        target = Path(path)
+        other = target.exists() and not target.is_file()  # folders and devices are refused where files are written
+    if target.suffix.lower() not in ENDINGS and not other:
+        raise FileFormatError(f"the name of a page must end with {' or '.join(ENDINGS)}, got {str(path)!r}.")
 
 
 def page(report: Report) -> str:

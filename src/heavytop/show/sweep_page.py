@@ -13,9 +13,11 @@ import numpy as np
 from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
+from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
 from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
 from heavytop.sweep.grid import DRAW
+from heavytop.sweep.measure import FAILED, OUTCOMES
 from heavytop.sweep.result import Result
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_MAPS, MOST_LINES, MOST_POINTS, MOST_CELLS, MOST_NAMES = 12, 400, 12, 400, 40
 """Maps of one measure, lines of the parallel coordinates, points in the list, cells along an axis, names along an axis."""
+MOST_ROWS = 10_000
+"""Points whose numbers are inside the page."""
 HIDDEN = ("outcome", "end_time", "cause")
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2329; --paper: #fff; --line: #d5dbe0; --soft: #5b6670; }
@@ -40,6 +44,7 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 def write_sweep(result: Result, path: str | Path, runs: int = 0) -> Path:
     """Write the page of a sweep; the 3-D pages of the first ``runs`` listed points are written beside it and linked."""
     target = Path(path)
+    check_ending(target)
     links = _write_runs(result, target, runs) if runs else {}
     write_whole(target, page(result, links).encode("utf-8"), "study.html")
     return target
@@ -57,7 +62,7 @@ def page(result: Result, links: dict[tuple[int, ...], str] | None = None) -> str
         shown = "".join(f"<img alt='{_html(text)}' src='data:image/png;base64,{image}'>" for text, image in images)
         if shown:
             parts.append(f"<h2>{_html(heading)}</h2>{shown}")
-    parts += [_causes(result), _points(result, links or {})]
+    parts += [_causes(result), _points(result, links or {}), _numbers(result)]
     parts.append(
         f"<details><summary>The study</summary><pre>{_html(str(result.data.attrs.get('study', '')))}</pre></details>"
     )
@@ -286,12 +291,13 @@ def _causes(result: Result) -> str:
     return f"<h2>Why runs ended early</h2><div class='scroll'><table>{rows}</table></div>" if rows else ""
 
 
-def worth_a_look(result: Result) -> list[tuple[int, ...]]:
-    """Places of points that failed, and of the largest and the middle values of the first measure that is a number."""
-    found: list[tuple[int, ...]] = []
+def worth_a_look(result: Result) -> dict[tuple[int, ...], str]:
+    """Places of points and why they are worth it: some that failed, then of each measure the largest values, the middle and the least."""
+    found: dict[tuple[int, ...], str] = {}
     for region, (codes,) in boxes(result, "outcome"):
-        failed = np.argwhere(codes > 1)[: 4 - len(found)]
-        found += [tuple(int(i) + s.start for i, s in zip(p, region, strict=True)) for p in failed]
+        for place in np.argwhere(codes > 1)[: 4 - len(found)]:
+            code = int(codes[tuple(place)])
+            found[tuple(int(i) + s.start for i, s in zip(place, region, strict=True))] = OUTCOMES[code]
         if len(found) >= 4:
             break
     some = points(result, SAMPLE)
@@ -300,15 +306,22 @@ def worth_a_look(result: Result) -> list[tuple[int, ...]]:
         largest, least = extremes(result, name, 4)
         values = pick(result, name, some)
         middle = some[np.argsort(np.where(valid(values, outcome), values.astype(float), -np.inf))[len(values) // 2]]
-        at = places(result, np.array([*largest, middle, least]))
-        found += list(zip(*(i.tolist() for i in at), strict=True)) if at else [()]
-    return list(dict.fromkeys(found))[:MOST_POINTS]
+        flat = np.array([*largest, middle, least])
+        at = places(result, flat)
+        listed = list(zip(*(i.tolist() for i in at), strict=True)) if at else [()]
+        words = [*("among the largest" if k else "largest" for k in range(len(largest))), "median", "least"]
+        if values.dtype.kind == "b":
+            words = ["" if value else "not" for value in pick(result, name, flat)]
+        for place, word in zip(listed, words, strict=False):
+            if place not in found or found[place] in (f"among the largest {name}", f"median {name}"):
+                found[place] = f"{word} {name}".strip()
+    return dict(list(found.items())[:MOST_POINTS])
 
 
 def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
     names = _measures(result)[:4]
     rows, plain = [], all(d.isidentifier() for d in result.dims)
-    for place in worth_a_look(result):
+    for place, why in worth_a_look(result).items():
         chosen = ", ".join(
             f"{f'{d}=' if plain else f'{d!r}: '}{_short(_ticks(result.data, d)[i], quote=True)}"
             for d, i in zip(result.dims, place, strict=True)
@@ -317,13 +330,30 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
         cells = "".join(f"<td>{_cell(point[n].values, point['outcome'].values)}</td>" for n in names)
         link = f"<a href='{_html(links[place])}'>3-D page</a>" if place in links else ""
         call = _html(f"result.rerun({chosen})" if plain else f"result.rerun(**{{{chosen}}})")
-        rows.append(f"<tr>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
+        rows.append(f"<tr><td>{_html(why)}</td>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
     head = "".join(f"<th>{_html(_label(result.data, n))}</th>" for n in names)
     note = (
         "<p class='sub'>A point is run again with the same bits: <code>result.rerun(...)</code> gives the run, "
         '<code>.show("run.html")</code> its 3-D page.</p>'
     )
-    return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table><tr>{head}<th>again</th><th></th></tr>{''.join(rows)}</table></div>"
+    table = f"<tr><th>why</th>{head}<th>again</th><th></th></tr>{''.join(rows)}"
+    return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table>{table}</table></div>"
+
+
+def _numbers(result: Result) -> str:
+    """A link to the numbers as a table, inside the page while they are few."""
+    note = "<code>result.to_dataframe()</code> gives the numbers as a table."
+    if result.dims and result.points <= MOST_ROWS:
+        whole = [n for n in result.data.data_vars if result.data[n].dims == result.dims]
+        frame = result.data[whole].drop_vars(
+            [n for n, c in result.data.coords.items() if not set(c.dims) <= {*result.dims}]
+        )
+        frame = frame.to_dataframe().reset_index()
+        frame["outcome"] = ["open" if code < 0 else OUTCOMES[code] for code in frame["outcome"]]
+        content = base64.b64encode(frame.to_csv(index=False).encode("utf-8")).decode("ascii")
+        name = _html(safe_name(_title(result), "file"))
+        note = f"<a download='{name}.csv' href='data:text/csv;base64,{content}'>All points as CSV</a>. {note}"
+    return f"<h2>Numbers</h2><p>{note}</p>"
 
 
 def _cell(value: np.ndarray, outcome: np.ndarray) -> str:
@@ -346,17 +376,19 @@ def _write_runs(result: Result, target: Path, count: int) -> dict[tuple[int, ...
     folder = target.parent / f"{target.stem}-runs"
     with typed_errors(target):
         folder.mkdir(exist_ok=True)
-    links = {}
-    for k, place in enumerate(worth_a_look(result)[:count]):
-        run = result.rerun(**{d: _ticks(result.data, d)[i] for d, i in zip(result.dims, place, strict=True)})
-        file = folder / f"point-{k}.html"
-        if hasattr(run, "maneuver"):
-            from heavytop.show.flight import write_flight
-
-            write_flight(run, file)
-        elif hasattr(run, "show"):
-            run.show(file)
-        else:
+    links: dict[tuple[int, ...], str] = {}
+    for place in worth_a_look(result):
+        if len(links) == count:
+            break
+        try:
+            run = result.rerun(**{d: _ticks(result.data, d)[i] for d, i in zip(result.dims, place, strict=True)})
+        except Exception:
+            if int(result.data["outcome"].isel(dict(zip(result.dims, place, strict=True)))) != FAILED:
+                raise
+            continue  # it has no motion; its cause is on the page
+        file = folder / f"point-{len(links)}.html"
+        if not hasattr(run, "show"):
             continue
+        run.show(file)
         links[place] = f"{folder.name}/{file.name}"
     return links

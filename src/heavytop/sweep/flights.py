@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import Array, concatenate
 from heavytop.control import Actuated, Propellers
+from heavytop.control.wrapper import Seen
 from heavytop.copters import catalogue
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.flight import ROBUST, angle_between, integral_action
@@ -357,7 +359,7 @@ class FlightLoop:
         if self.settings["lag"]:
             low, high = self._bounds()
             propellers = Propellers(float(self.settings["lag"]), lowest=low, highest=high)
-            controller = Actuated(controller, propellers, self._hover(), sample_time=step)
+            controller = Lagging(controller, propellers, self._hover(), sample_time=step)
         if self.vehicle.full is not None:
             controller = self.vehicle.full.controller(controller)
         seen = self.vehicle.plant
@@ -404,6 +406,28 @@ class FlightLoop:
     def traced(self, model: Any) -> Any:
         """The function of the controller."""
         return self._any().traced(model)
+
+
+class Lagging(Actuated):
+    """Propellers whose lag is in the memory: flights that differ in it share their native code."""
+
+    def __init__(self, controller: Any, actuators: Propellers, start: np.ndarray, sample_time: float) -> None:
+        super().__init__(controller, actuators, start, sample_time)
+        self.kept = float(np.exp(-sample_time / actuators.time_constant))
+        self.own_state_size += 1
+
+    def first(self) -> np.ndarray:
+        """The levels, and which part of a level is left after a period."""
+        return np.append(super().first(), self.kept)
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        """What the actuators give."""
+        return self.actuators.output(at.z[:-1])
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """The exact response to a demand held over a period; the part stays."""
+        levels, kept = at.z[:-1], at.z[-1]
+        return concatenate(levels * kept + self.actuators.target(u) * (1 - kept), at.z[-1:])
 
 
 class Remade:

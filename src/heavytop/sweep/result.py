@@ -56,6 +56,9 @@ class Result(Shown):
             raise AttributeError(name)
         return getattr(self.data, name)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(n for n in map(str, self.data.variables) if n.isidentifier())})
+
     def __repr__(self) -> str:
         where = f", {self.store}" if self.store else ""
         sizes = ", ".join(f"{dim}: {self.data.sizes[dim]}" for dim in self.dims)

@@ -10,17 +10,22 @@ if TYPE_CHECKING:
 
 
 def entries_of(model: Model, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Names of the entries of those arrays among ``labels`` whose entries the model names.
+    """Names and units, where they are known, of the entries of those arrays among ``labels`` whose entries the model names.
 
     >>> import heavytop as ht
     >>> entries_of(ht.library.cart_pole().derive(), ["q_R", "z"])
-    {'q_R': ('x.x', 'theta.angle')}
+    {'q_R': ('x.x [m]', 'theta.angle [rad]')}
     """
-    named = {
-        "q": model.q_names, "v": model.v_names, "u": model.u_names, "p": model.parameter_names,
-        "q_R": model.q_names, "v_R": model.v_names, "a_R": tuple(f"d/dt {name}" for name in model.v_names),
-        "u_R": model.u_names,
-    }  # fmt: skip
+    q, v, u = (
+        tuple(f"{name} [{unit}]" if unit not in ("", "1") else name for name, unit in zip(names, units, strict=True))
+        for names, units in (
+            (model.q_names, model.q_units),
+            (model.v_names, model.v_units),
+            (model.u_names, model.u_units),
+        )
+    )
+    rates = tuple(f"d/dt {name}".replace("/s]", "/s^2]") for name in v)
+    named = {"q": q, "v": v, "u": u, "p": model.parameter_names, "q_R": q, "v_R": v, "a_R": rates, "u_R": u}
     wanted = set(labels)
     return {label: names for label, names in named.items() if label in wanted}
 

@@ -78,6 +78,18 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _known(name: str) -> str:
+    """The name of a maneuver as it is listed; underscores may stand for hyphens.
+
+    >>> _known("Hover_Roll")
+    'hover-roll'
+    """
+    key = name.strip().lower().replace("_", "-")
+    if key not in MANEUVERS:
+        raise unknown_name("maneuver", name, MANEUVERS)
+    return key
+
+
 def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
     """The maneuver of that name for a vehicle; underscores may stand for hyphens. Options go to its function.
 
@@ -85,9 +97,7 @@ def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
     >>> make("hover", quadcopter(), duration=2.0).duration
     2.0
     """
-    key = name.strip().lower().replace("_", "-")
-    if key not in MANEUVERS:
-        raise unknown_name("maneuver", name, MANEUVERS)
+    key = _known(name)
     if key not in suited(vehicle):
         raise ControlError(f"{vehicle.name!r} cannot fly {key!r}. It can fly: {', '.join(suited(vehicle))}.")
     return MANEUVERS[key](vehicle, **options)
