@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import SimulationError
+from heavytop.errors import ConfigurationError, SimulationError
 from heavytop.library import mechanisms, nonholonomic
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -143,3 +143,18 @@ def test_the_variational_method_refuses_constraints():
     model = mechanisms.bricard().derive()
     with pytest.raises(SimulationError, match=r"Variational keeps the structure.*'bricard' has loops"):
         ht.simulate(model, model.assemble(), until=0.1, step=1e-2, integrator="variational")
+
+
+def test_loops_close_without_a_guess_also_from_stretched_links() -> None:
+    """In the neutral configuration the loop has no slope towards a closed one; what is given as a guess stays the only one."""
+    system = ht.System(name="stretched")
+    rod = ht.Inertia(mass=1.0, com=(0.5, 0, 0), moment_at_com=(0, 1 / 12, 1 / 12))
+    system.body("a", joint=ht.Revolute("z"), inertia=rod)
+    system.body("b", parent="a", at=(1, 0, 0), joint=ht.Revolute("z"), inertia=rod)
+    system.body("c", at=(1.3, 0, 0), joint=ht.Revolute("z"), inertia=rod)
+    system.loop("b", "c", ht.Revolute("z"), at_a=(1, 0, 0), at_b=(1, 0, 0), name="pin")
+    model = system.derive(native=False)
+    q, v = model.assemble()
+    assert all(np.max(np.abs(residual)) < 1e-10 for residual in model.constraint_residuals(q, v))
+    with pytest.raises(ConfigurationError, match="from this guess"):
+        model.assemble(model.neutral())

@@ -353,3 +353,15 @@ def test_signals_of_bodies_whose_names_are_alike() -> None:
     assert [run[name][0] for name in run.q_names] == [1.0, 2.0, 3.0]
     assert [run[name][0].tolist() for name in ("a", "a.b", "a/b")] == [[1.0], [2.0], [3.0]]
     assert [run.unit(name) for name in run.q_names] == ["m"] * 3
+
+
+def test_the_last_states_of_a_batch_are_those_of_single_runs_also_at_events() -> None:
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("b", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    model, wall = system.derive(), ht.Event(lambda t, q, v: q[0] - 0.55, "wall", terminal=True)
+    starts = np.array([[0.0], [0.3], [-5.0]])
+    options = {"until": 1.0, "step": 0.1, "events": wall, "record_every": 3}
+    batch = simulate(model, (starts, np.ones((3, 1))), **options)
+    single = [simulate(model, (start, [1.0]), **options).final for start in starts]
+    assert np.allclose(batch.final[0], [q for q, _ in single], rtol=0, atol=1e-12)
+    assert np.allclose(batch.final[1], [v for _, v in single], rtol=0, atol=1e-12)

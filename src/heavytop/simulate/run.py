@@ -164,7 +164,7 @@ class Run(Shown):
     def final(self) -> tuple[np.ndarray, np.ndarray]:
         """The last q and v of each trajectory: a start for another run.
 
-        In a batch, a trajectory that ended early gives its last finite record.
+        In a batch, a trajectory that ended early gives the state at the event that ended it, or its last finite record.
         """
         if not len(self.t):
             raise SimulationError(f"run {self.name!r} has no records, so no last state.")
@@ -173,7 +173,11 @@ class Run(Shown):
             return self.q[-1], self.v[-1]
         last = len(self.t) - 1 - np.argmax(finite[::-1], axis=0)
         at = (last, *np.indices(self.batch))
-        return self.q[at], self.v[at]
+        q, v = self.q[at], self.v[at]
+        for occurrence in self.events:
+            if occurrence.terminal:  # between two records
+                q[occurrence.trajectory], v[occurrence.trajectory] = occurrence.q, occurrence.v
+        return q, v
 
     # --- energies and invariants --------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,21 @@ RANK = RANK_TOLERANCE**0.5
 """Singular values of Phi below this share of the largest count as zero, as in the elimination at run time."""
 ITERATIONS = 100
 LONGEST_STEP = 0.5
+GUESSES = 20
+"""Random guesses where none is given and loops do not close from the neutral one."""
+
+
+def assemble_any(
+    model: Model, guesses: Sequence[Floats], v: Floats, fixed: tuple[str, ...], parameters: Any, tolerance: float
+) -> tuple[Floats, Floats]:
+    """A start from the first guess that leads to one; the error is that of the first guess."""
+    error: ConfigurationError | None = None
+    for q in guesses:
+        try:
+            return assemble(model, q, v, fixed, parameters, tolerance)
+        except ConfigurationError as failed:
+            error = error or failed
+    raise error or ConfigurationError(f"{model.name!r} cannot be assembled without a guess.")
 
 
 def assemble(

@@ -16,7 +16,7 @@ from heavytop.geometry import linalg
 from heavytop.system import tangent
 from heavytop.system.answers import Answers
 from heavytop.system.checks import check_elements, check_joints
-from heavytop.system.consistent_start import assemble
+from heavytop.system.consistent_start import GUESSES, assemble_any
 from heavytop.system.constraints import check_constraints
 from heavytop.system.elimination import independent_rows
 from heavytop.system.entries import entries_of, nominal_of
@@ -164,14 +164,17 @@ class Model(Answers, Shown):
 
         Parameters
         ----------
-        q, v : guess (nq,), (nv,); None: neutral configuration, at rest.
+        q, v : guess (nq,), (nv,); None: neutral configuration, or a random one if loops do not close from there; at rest.
         fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
         """
         guess_q: Floats = self.neutral() if q is None else self._configuration(q)
         guess_v: Floats = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         if not self.is_constrained:
             return guess_q, guess_v
-        start = assemble(self, guess_q, guess_v, fixed, parameters, tolerance)
+        guesses = [guess_q]
+        if q is None and not fixed:  # links that are stretched in the neutral configuration do not close from there
+            guesses += list(self.random(np.random.default_rng(0), (GUESSES,)))
+        start = assemble_any(self, guesses, guess_v, fixed, parameters, tolerance)
         self.check_branches(start[0], parameters)
         return start
 
