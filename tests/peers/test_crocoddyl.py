@@ -31,7 +31,9 @@ def test_the_optimum_is_the_same(number: int) -> None:
     near = [one for one in u if arrival(case, one) < 5e-3]
     assert near
     least = min(map(case.effort, near))
-    assert least == pytest.approx(ours.cost, rel=4e-3)  # the goal is a cost there; attitudes of its steps are of second order
+    assert least == pytest.approx(
+        ours.cost, rel=4e-3
+    )  # the goal is a cost there; attitudes of its steps are of second order
     assert arrival(case, ours.u[: case.steps]) < 1e-6
     if case.name != "panda":  # two optima of the arm differ by a thousandth
         best = next(one for one in near if case.effort(one) == least)
