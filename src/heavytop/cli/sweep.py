@@ -272,7 +272,9 @@ def _summary(title: str, result: Result) -> None:
         table.add_column(column, justify=justify)  # pyright: ignore
     for name, unit, found in _spreads(result):
         cells = (found.least, found.median, found.largest, found.mean)
-        table.add_row(escape(f"{name} [{unit}]" if unit else name), *(f"{c:.4g}" for c in cells))
+        noise = 1e-14 * max(abs(found.least), abs(found.largest))
+        shown = (0.0 if abs(c) <= noise else c for c in cells)
+        table.add_row(escape(f"{name} [{unit}]" if unit else name), *(f"{c:.4g}" for c in shown))
     console().print(table)
     _outcomes(result)
 

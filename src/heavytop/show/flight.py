@@ -14,6 +14,8 @@ from heavytop.show.meshes import Surface, box, cone, cylinder, hull, tube
 from heavytop.show.page import write_page
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
+ROUNDING = 1e-12
+"""Share of the largest thrust below which a force is rounding."""
 FRAMES = 2400
 """Most samples of a motion in a report."""
 SPEED = 210.0
@@ -288,7 +290,8 @@ def _feasibility(flight: Flight) -> Table:
     check = flight.maneuver.check()
     low, high = flight.maneuver.thrusts()
     rows = [(f"rotor {k + 1}", f"{a:.3g} to {b:.3g} N") for k, (a, b) in enumerate(zip(low, high, strict=True))]
-    rows.append(("missing force", f"{check.largest_residual:.2g}"))
+    missing = check.largest_residual
+    rows.append(("missing force", f"{0 if missing < ROUNDING * float(np.max(high, initial=1.0)) else missing:.2g} N"))
     rows.append(("within the limits", "yes" if not check.outside else "no: " + ", ".join(check.outside)))
     return Table("What the maneuver needs", rows)
 

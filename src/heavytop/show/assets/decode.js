@@ -106,7 +106,8 @@ const formatNumber = (x, largest = 0) => {
   const size = Math.max(Math.abs(x), largest);
   if (size >= 1e5 || size < 1e-4) return x.toExponential(2).replace("e-", "e−").replace("e+", "e").replace(/^-/, "−");
   const digits = Math.min(Math.max((largest ? 3 : 2) - Math.floor(Math.log10(size)), 0), 6);
-  return x.toFixed(digits).replace(/^-/, "−");
+  const text = x.toFixed(digits);
+  return Number(text) === 0 ? "0" : text.replace(/^-/, "−");
 };
 
 const element = (name, attributes = {}, ...children) => {

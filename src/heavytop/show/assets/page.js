@@ -31,7 +31,7 @@ const main = async () => {
     byId("tables").append(element("div", { class: "table" }, element("table", {}, element("caption", {}, title), ...head, body)));
   }
   for (const note of report.notes) byId("notes").append(element("p", {}, note));
-  byId("notes").append(element("p", { class: "made" }, `heavytop ${report.version} · space plays and pauses, ← → step, Home and End jump, F follows, O shows all`));
+  byId("notes").append(element("p", { class: "made" }, `heavytop ${report.version} · ${report.sliders ? "" : "space plays and pauses, ← → step, Home and End jump, "}F follows, O shows all`));
 
   const paintPage = () => {
     palette.series[theme()].forEach((color, k) => document.documentElement.style.setProperty(`--series-${k}`, color));
