@@ -69,9 +69,9 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
     if layout.free:
         links = t._link_rows.tolist()
         rows.append((Y[layout.tau, links] - Y[layout.tau, [k + 1 for k in links]]).T)
-    if t._rate_rows:
-        for bound in (t._rate[1], t._rate[0]):
-            rows.append(ca.vec(Y[layout.c, :-1] - ca.DM(np.where(np.isfinite(bound), bound, 0.0)) @ lengths))
+    for which, bound in t._rate_sides:
+        if len(which):
+            rows.append(ca.vec(Y[layout.c, :-1][which.tolist(), :] - ca.DM(bound) @ lengths))
     if t._periodic_rows:
         rows.append(link(ca.vertcat(Y[layout.e, -1], Y[layout.e, 0]), centres[:, -1], centres[:, 0]))
         rows.append(Y[layout.v, -1] - Y[layout.v, 0])
