@@ -122,7 +122,7 @@ class Functions:
             repeat([constraint.own for constraint, _ in items]),
             repeat([low for low, _ in bounds]),
             repeat([high for _, high in bounds]),
-            [constraint.label for constraint, nodes in items for _ in nodes],
+            [constraint for constraint, nodes in items for _ in nodes],
         )
 
     def transcription(self, centres: np.ndarray, tableau: Tableau = RK4, substeps: int = 1) -> Transcription:
