@@ -68,10 +68,8 @@ class Transcription:
         lengths = np.array([phase.shortest for phase in phases])[problem.phase_of_interval]
         self.weights = 1.0 / own_steps if problem.free else lengths / own_steps
         every = np.arange(self.size)
-        columns = np.r_[every[: r.nx], every[self.layout.u]]
-        interval = np.r_[columns, every[self.layout.c], every[self.layout.tau : self.layout.tau + int(problem.free)]]
         for block in blocks:
-            block.prepare(columns if block.function.patterns[0].shape[1] == len(columns) else interval)
+            block.prepare(np.r_[every[: r.nx], every[self.layout.u]])
         self.costs = [b for b in blocks if b.weights is not None]
         self.constraints = [b for b in blocks if b.weights is None]
         self.lower, self.upper = self._variable_bounds()

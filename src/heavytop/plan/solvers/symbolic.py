@@ -46,7 +46,7 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
             z = ca.vertcat(x + h * sum((a[i, j] * k[j] for j in range(i) if a[i, j]), ca.MX.zeros(rates.nx)), u)
             k.append(rho(z, q_bar, p))
             if integrand is not None and b[i]:
-                cost += h * b[i] * integrand(z, q_bar, p, own)
+                cost += h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, own)
         x = x + h * sum(b[i] * k[i] for i in range(shooting.tableau.stages) if b[i])
     interval = ca.Function("interval", [y, weight, q_bar], [x, cost])
 
@@ -91,6 +91,13 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
     return {"x": X, "f": objective, "g": ca.vertcat(*rows)}
 
 
+def _cost_arguments(t: Transcription, z: Any, y: Any, h: Any) -> Any:
+    """Arguments of the cost per time: those of the rates, and the rates of the inputs where it depends on them."""
+    import casadi as ca
+
+    return ca.vertcat(z, y[t.layout.c] / (h * t.shooting.substeps)) if t.shooting.rated else z
+
+
 def _collocated(t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any, p: Any, own: Any) -> tuple[Any, Any]:
     """End and cost of a step whose stages depend on each other: CasADi finds the rates by Newton's method."""
     import casadi as ca
@@ -117,5 +124,8 @@ def _collocated(t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any,
     cost = ca.MX(0)
     if shooting.integrand is not None:
         integrand = shooting.integrand.traced_value.function
-        cost = sum(h * b[i] * integrand(z, q_bar, p, own) for i, z in enumerate(arguments(found, x, y, h)))
+        cost = sum(
+            h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, own)
+            for i, z in enumerate(arguments(found, x, y, h))
+        )
     return x + h * ca.mtimes(found, ca.DM(b)), cost
