@@ -71,20 +71,26 @@ def test_turns_are_attitudes(model: ht.Model) -> None:
     assert is_turn(model.coordinates).tolist() == [False] * 3 + [True] * 3 + [True] * 3 + [False] * 2
 
 
-def own_cost(rates: ChartRates) -> Derivatives:
+def own_cost(rates: ChartRates, rated: bool = False) -> Derivatives:
+    """A cost per time of state and inputs; of the rates of the inputs as well."""
+
     def build():
-        y = symbol("y", rates.nx + rates.nu)
+        y = symbol("y", rates.nx + (2 if rated else 1) * rates.nu)
+        if rated:
+            first, second = y[rates.nx + rates.nu], y[rates.nx + rates.nu + 1]
+            value = 0.1 * np.cos(y[0]) * first * second**2 + y[rates.nx] * first + np.vecdot(y, y)
+            return np.reshape(value, (1,)), y, rates.symbols()
         return np.reshape(np.vecdot(y, y) + np.sin(y[0]) * y[rates.nx], (1,)), y, rates.symbols()
 
     return Derivatives("own", build)
 
 
-@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize(("linear", "rated"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("free", [False, True])
-def test_derivatives_of_steps(small: ht.Model, linear: bool, free: bool) -> None:
+def test_derivatives_of_steps(small: ht.Model, linear: bool, rated: bool, free: bool) -> None:
     rates, rng, count = ChartRates.of(small), np.random.default_rng(3), 3
     layout = NodeLayout(rates.ne, rates.nv, rates.nu, linear, free)
-    shooting = Shooting(rates, layout, BUTCHER6 if linear else RK4, 2, own_cost(rates))
+    shooting = Shooting(rates, layout, BUTCHER6 if linear else RK4, 2, own_cost(rates, rated))
     y = 0.3 * rng.standard_normal((count, layout.size))
     weights = rng.uniform(0.05, 0.1, count)
     if free:
@@ -102,11 +108,14 @@ def test_derivatives_of_steps(small: ht.Model, linear: bool, free: bool) -> None
     run = shooting.run(y, weights, q, p, slopes=True)
     hessian = shooting.hessians(run, lam, 0.7, y, weights, q, p)
     h = 1e-5
+    tolerance = 1e-9 * np.abs(hessian).max() if rated else 1e-7  # rates of inputs are large
     for j in range(layout.size):
         step = np.zeros(layout.size)
         step[j] = h
-        np.testing.assert_allclose((value(y + step) - value(y - step)) / (2 * h), gradient(y)[:, j], atol=1e-7)
-        np.testing.assert_allclose((gradient(y + step) - gradient(y - step)) / (2 * h), hessian[:, :, j], atol=1e-7)
+        np.testing.assert_allclose((value(y + step) - value(y - step)) / (2 * h), gradient(y)[:, j], atol=tolerance)
+        np.testing.assert_allclose(
+            (gradient(y + step) - gradient(y - step)) / (2 * h), hessian[:, :, j], atol=tolerance
+        )
 
 
 def test_steps_are_those_of_the_simulation(small: ht.Model) -> None:

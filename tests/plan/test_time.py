@@ -8,7 +8,7 @@ from plan.test_transcription import check_derivatives, program
 
 import heavytop as ht
 from heavytop.errors import ControlError
-from heavytop.plan import Between, Effort, Own, OwnCost, Rest, Time
+from heavytop.plan import Between, Effort, Jerk, Own, OwnCost, Rest, Time
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,26 @@ def test_derivatives_by_the_time(shaken: ht.Model) -> None:
     wall = Own(lambda q, v, u, t: q[0] * np.cos(t) + u[0] * t, -9, 9)
     nlp, x = program(shaken, [0], [1.0], (0.5, 2.0), substeps=2, path=[wall], cost=Time() + 0.1 * Effort(), steps=5)
     check_derivatives(nlp, x)
+
+
+@pytest.mark.parametrize("duration", [1.0, (0.9, 1.1)])
+def test_jerk_of_a_moved_pendulum(shaken: ht.Model, duration) -> None:
+    """The cost is the integral of the squared jerk of the bob, that of the pivot included, as accurate as the intervals are."""
+    cost = Jerk("bob", (0, 0, -0.5))
+    plan = ht.plan(shaken, [0], [1.0], duration, steps=10, cost=cost, parameters={"time": 0.7})
+    step, (points, weights) = plan.duration / 10, np.polynomial.legendre.leggauss(12)
+    at = step * (np.arange(10)[:, None] + 0.5 + 0.5 * points).ravel()
+
+    def acceleration(t: np.ndarray) -> np.ndarray:
+        q, v, a = (part[:, 0] for part in plan.reference(t))
+        along, across = np.array([-np.cos(q), np.sin(q)]), np.array([np.sin(q), np.cos(q)])
+        pivot = np.array([-5.0 * np.sin(5 * (0.7 + t)), 0 * t])
+        return pivot + 0.5 * (a * along + v**2 * across)
+
+    h = 1e-5
+    jerk = (acceleration(at + h) - acceleration(at - h)) / (2 * h)
+    integral = float(np.tile(0.5 * step * weights, 10) @ np.sum(jerk**2, axis=0))
+    assert plan.cost == pytest.approx(integral, rel=1e-5)
 
 
 def test_moving_velocity_constraint() -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import casadi
 import numpy as np
 import pytest
 import scipy.sparse
 
 import heavytop as ht
-from heavytop.plan import Between, Cone, Effort, Gate, KeepIn, KeepOut, Own, Point, Speed, Time
+from heavytop.plan import Between, Cone, Effort, Gate, Jerk, KeepIn, KeepOut, Own, Point, Speed, Time
 from heavytop.plan.build import Functions
 from heavytop.plan.describe import describe
 from heavytop.plan.guess import straight
 from heavytop.plan.solve import first_variables
 from heavytop.plan.solvers.symbolic import symbolic
 from heavytop.plan.transcription import Transcription
-from heavytop.simulate.integrators.tableaus import RK4, Tableau
+from heavytop.simulate.integrators.tableaus import RADAU5, RK4, Tableau
 
 DEFAULTS = {
     "limits": None, "rates": None, "path": (), "cost": None, "steps": 6, "phases": None, "inputs": "held",
@@ -57,7 +59,16 @@ def periodic(model: ht.Model) -> tuple[Transcription, np.ndarray]:
     return program(model, start, None, 1.0, substeps=2, periodic=True, cost=Effort())
 
 
-@pytest.mark.parametrize("make", [pytest.param(gates, marks=pytest.mark.thorough), periodic])
+def jerk(duration, tableau: Tableau) -> Callable[[ht.Model], tuple[Transcription, np.ndarray]]:
+    """A swing-up of least jerk, whatever model is given."""
+    cost = Time() + 0.1 * Jerk("pole", (0, 0, 0.5)) + 0.1 * Effort()
+    return lambda _: program(ht.library.cart_pole().derive(), [0, np.pi], [0, 0], duration, 2, tableau, cost=cost)
+
+
+JERKS = [jerk(duration, tableau) for duration, tableau in ((2.0, RK4), ((1.0, 3.0), RK4), ((1.0, 3.0), RADAU5))]
+
+
+@pytest.mark.parametrize("make", [pytest.param(gates, marks=pytest.mark.thorough), periodic, *JERKS])
 def test_derivatives(quad: ht.Model, make) -> None:
     check_derivatives(*make(quad))
 
@@ -81,7 +92,7 @@ def check_derivatives(nlp: Transcription, x: np.ndarray) -> None:
     np.testing.assert_allclose(central(lagrangian_gradient), hessian @ along, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [gates, periodic])
+@pytest.mark.parametrize("make", [gates, periodic, *JERKS])
 def test_casadi_states_the_same_program(quad: ht.Model, make) -> None:
     nlp, x = make(quad)
     built = symbolic(nlp)

@@ -58,7 +58,7 @@ class Collocation(Shooting):
                 if layout.free:
                     dx[:, :, layout.tau] += part[:, None] * total
         made = replace(made, ends=x, slopes=dx)
-        return made if self.integrand is None else self._with_costs(made, h, part, q_bar, parameters, own)
+        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, own)
 
     def _rates(
         self,

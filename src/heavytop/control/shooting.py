@@ -89,7 +89,7 @@ class Trajectory:
     ----------
     ends : (N, nx). costs : (N,). slopes : (N, nx, ny) of the ends; cost_slopes : (N, ny); none (0, ...) where they were not asked for.
     z : (N, T, nz) arguments (x, u) of all T stages. k : (N, T, nx) their rates. slope : (N, T, nx, nz) of the rates by z.
-    dz : (N, T, nz, ny), dk : (N, T, nx, ny) by the variables of the node. gradient : (N, T, nz) of the cost per time.
+    dz : (N, T, nz, ny), dk : (N, T, nx, ny) by the variables of the node. gradient : (N, T, nz) of the cost per time by its arguments.
     cost_rate : (N, ny) slope of the cost of an interval by the variables, for a fixed length, over the length of its steps.
     """
 
@@ -115,7 +115,7 @@ class Shooting:
     layout : of the nodes.
     tableau : of an explicit Runge-Kutta method.
     substeps : steps in each interval.
-    integrand : cost per time as function of (e, v, u), or None.
+    integrand : cost per time as function of (e, v, u), or of (e, v, u, u') where inputs are linear in time; or None.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Shooting:
                 if layout.free:
                     dx[:, :, layout.tau] += part[:, None] * total
         made = replace(made, ends=x, slopes=dx)
-        return made if self.integrand is None else self._with_costs(made, h, part, q_bar, parameters, own)
+        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, own)
 
     @cached_property
     def _fractions(self) -> list[float]:
@@ -284,9 +284,30 @@ class Shooting:
             self._kept = made
         return made
 
+    @cached_property
+    def rated(self) -> bool:
+        """Whether the cost per time depends on the rates of the inputs."""
+        return self.integrand is not None and self.integrand.patterns[0].shape[1] > self.layout.nx + self.layout.nu
+
+    def _cost_arguments(self, made: Trajectory, y: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Arguments (N, T, nz) of the cost per time and their slopes (N, T, nz, ny): those of the rates, and u' = c / (length)."""
+        if not self.rated:
+            return made.z, made.dz
+        layout, count, total = self.layout, len(y), made.z.shape[1]
+        length = (self.substeps * h)[:, None]
+        rate, slope = y[:, layout.c] / length, np.zeros((count, layout.nu, layout.size))
+        slope[:, np.arange(layout.nu), np.arange(layout.c.start, layout.c.stop)] = 1.0 / length
+        if layout.free:
+            slope[:, :, layout.tau] = -rate / y[:, layout.tau, None]
+        z = np.concatenate([made.z, np.repeat(rate[:, None], total, axis=1)], axis=2)
+        if not len(made.dz):
+            return z, made.dz
+        return z, np.concatenate([made.dz, np.repeat(slope[:, None], total, axis=1)], axis=2)
+
     def _with_costs(
         self,
         made: Trajectory,
+        y: np.ndarray,
         h: np.ndarray,
         part: np.ndarray,
         q_bar: np.ndarray,
@@ -295,15 +316,16 @@ class Shooting:
     ) -> Trajectory:
         """The integral of the cost over the intervals, and its slopes: all stages are one native batch."""
         integrand: Derivatives = self.integrand  # pyright: ignore[reportAssignmentType]
-        layout, (count, total, nz) = self.layout, made.z.shape
-        arguments = [made.z, self._at_stages(q_bar), parameters, *own]
+        layout, (z, dz) = self.layout, self._cost_arguments(made, y, h)
+        count, total, nz = z.shape
+        arguments = [z, self._at_stages(q_bar), parameters, *own]
         b = np.tile(self.tableau.b, self.substeps)
         if not len(made.slopes):
             return replace(made, costs=h * (integrand.value(*arguments)[0][:, :, 0] @ b))
         value, gradient = self._evaluated(integrand.first, arguments)
         rate = value.reshape(count, total) @ b
         gradient = gradient.reshape(count, total, nz)
-        moved = ((b[:, None] * gradient).reshape(count, 1, -1) @ made.dz.reshape(count, total * nz, -1))[:, 0]
+        moved = ((b[:, None] * gradient).reshape(count, 1, -1) @ dz.reshape(count, total * nz, -1))[:, 0]
         slopes = h[:, None] * moved
         if layout.free:
             slopes[:, layout.tau] += part * rate
@@ -362,11 +384,18 @@ class Shooting:
         cross = (mus.reshape(count, 1, -1) @ made.dk.reshape(count, -1, ny))[:, 0] if layout.free else None
         mus *= h[:, :, None]
         (curved,) = self._evaluated(self.rates.rho.second, [mus, made.z, centres, parameters])
+        bent_cost = None
         if self.integrand is not None and self.integrand.patterns[1].any():
             weight[:, :, 0] = cost_weight * h * np.tile(b, self.substeps)
-            curved += self._evaluated(self.integrand.second, [weight, made.z, centres, parameters, *own])[0]
-        bent = (curved.reshape(count, -1, *curved.shape[1:]) @ made.dz).reshape(count, -1, ny)
-        total = np.swapaxes(made.dz.reshape(count, -1, ny), 1, 2) @ bent
+            z, dz = self._cost_arguments(made, y, h[:, 0])
+            bent_cost = self._evaluated(self.integrand.second, [weight, z, centres, parameters, *own])[0]
+            if not self.rated:
+                curved += bent_cost
+        total = _turned(curved, made.dz)
+        if self.rated:
+            if bent_cost is not None:
+                total += _turned(bent_cost, dz)
+            self._add_curved_rates(total, made, y, cost_weight, h)
         if cross is not None:
             if curved_cost:
                 cross += cost_weight * made.cost_rate
@@ -374,6 +403,28 @@ class Shooting:
             total[:, layout.tau] += cross
             total[:, :, layout.tau] += cross
         return total
+
+    def _add_curved_rates(
+        self, total: np.ndarray, made: Trajectory, y: np.ndarray, cost_weight: float, h: np.ndarray
+    ) -> None:
+        """What u' = c / (length) adds to the Hessians where the length is free: it is curved by c and tau."""
+        layout, nz = self.layout, self.layout.nx + self.layout.nu
+        if not layout.free:
+            return
+        b, tau = np.tile(self.tableau.b, self.substeps), y[:, layout.tau, None]
+        pull = cost_weight * h * np.einsum("i,nik->nk", b, made.gradient[:, :, nz:])
+        length = self.substeps * h
+        rate = y[:, layout.c] / length
+        total[:, layout.tau, layout.tau] += np.sum(2.0 * pull * rate / tau**2, axis=1)
+        total[:, layout.tau, layout.c] -= pull / (length * tau)
+        total[:, layout.c, layout.tau] -= pull / (length * tau)
+
+
+def _turned(curved: np.ndarray, dz: np.ndarray) -> np.ndarray:
+    """``sum_i dz_i^T curved_i dz_i`` (N, ny, ny) of all stages, with curved (N T, nz, nz) and dz (N, T, nz, ny)."""
+    count, ny = len(dz), dz.shape[3]
+    bent = (curved.reshape(count, -1, *curved.shape[1:]) @ dz).reshape(count, -1, ny)
+    return np.swapaxes(dz.reshape(count, -1, ny), 1, 2) @ bent
 
 
 def _combined(row: Sequence[tuple[float, int]], values: np.ndarray) -> np.ndarray | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from heavytop.control.rates import Derivatives
+from heavytop.plan.constraints import Constraint
 
 
 @dataclass(eq=False)
@@ -16,7 +18,7 @@ class Block:
     Attributes
     ----------
     function : of (e, v, u), q_bar, p and own numbers.
-    nodes : (n,). own : (n, k). lower, upper : (n, m) for constraints. labels : (n,) what each is called.
+    nodes : (n,). own : (n, k). lower, upper : (n, m) for constraints. constraints : (n,) which constraint it is at each node.
     weights : (n,) for costs, else None.
     """
 
@@ -25,9 +27,19 @@ class Block:
     own: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    labels: list[str]
+    constraints: list[Constraint]
     weights: np.ndarray | None = None
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    @property
+    def labels(self) -> list[str]:
+        """What the constraint at each node is called."""
+        return [constraint.label for constraint in self.constraints]
+
+    def violations(self, model: Any, rows: np.ndarray) -> np.ndarray:
+        """How far rows (n, m) are outside their bounds, as the constraints measure it."""
+        each = [constraint.violation(model, row) for constraint, row in zip(self.constraints, rows, strict=True)]
+        return np.reshape(each, rows.shape)
 
     @property
     def rows(self) -> int:

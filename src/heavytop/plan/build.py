@@ -9,9 +9,9 @@ from heavytop.control.charts import chart
 from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.plan.blocks import Block
 from heavytop.plan.constraints import Constraint
-from heavytop.plan.costs import Distance, Jerk, Time
+from heavytop.plan.costs import Distance, Integral, Jerk, Time
 from heavytop.plan.problem import Problem
-from heavytop.plan.scene import NodeScene, interval_function, node_function
+from heavytop.plan.scene import NodeScene, node_function
 from heavytop.plan.transcription import Transcription
 from heavytop.simulate.integrators.tableaus import RK4, Tableau
 
@@ -23,8 +23,8 @@ class Functions:
         self.problem = problem
         self.time_weight = sum(weight for weight, term in problem.cost.terms if isinstance(term, Time))
         others = [(weight, term) for weight, term in problem.cost.terms if not isinstance(term, Time) and weight > 0]
-        terms = [(weight, term) for weight, term in others if not isinstance(term, Jerk | Distance)]
-        self._at_nodes = [(weight, term) for weight, term in others if isinstance(term, Jerk | Distance)]
+        terms = [(weight, term) for weight, term in others if isinstance(term, Integral)]
+        self._at_nodes = [(weight, term) for weight, term in others if isinstance(term, Distance)]
         self._terms = terms
         self.own = np.concatenate([np.r_[weight, term.own(problem.model)] for weight, term in terms] or [np.zeros(0)])
         self.integrand = self._integrand() if terms else None
@@ -33,13 +33,16 @@ class Functions:
     def _integrand(self) -> Derivatives:
         model, rates, terms = self.problem.model, ChartRates.of(self.problem.model), self._terms
         sizes = [1 + len(term.own(model)) for _, term in terms]
+        rated = any(isinstance(term, Jerk) for _, term in terms)
 
         def build() -> tuple[Array, Array, dict[str, Array]]:
-            y, symbols, own = symbol("y", rates.nx + rates.nu), rates.symbols(), symbol("own", sum(sizes))
-            q = chart(model.coordinates, symbols["q_bar"], y[: rates.ne])
+            y = symbol("y", rates.nx + (2 if rated else 1) * rates.nu)
+            symbols, own = rates.symbols(), symbol("own", sum(sizes))
+            e, v, u, u_rate = split(y, (rates.ne, rates.nv, rates.nu, rates.nu if rated else 0))
+            q = chart(model.coordinates, symbols["q_bar"], e)
             total: Array = 0.0
             for (_, term), numbers in zip(terms, split(own, sizes), strict=True):
-                scene = NodeScene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], numbers[1:])
+                scene = NodeScene(model, q, v, u, symbols["p"], numbers[1:], u_rate)
                 total = total + numbers[0] * term.integrand(scene)
             return np.reshape(total, (1,)), y, {**symbols, "own": own}
 
@@ -87,25 +90,18 @@ class Functions:
         return [*(self._block(items) for items in wanted.values()), *self._cost_blocks()]
 
     def _cost_blocks(self) -> list[Block]:
-        """Costs that are sums over nodes or intervals."""
+        """Costs that are sums over nodes."""
         problem, model, blocks = self.problem, self.problem.model, []
         parts = np.array([phase.steps for phase in problem.phases], dtype=float)[problem.phase_of_interval]
         lengths = np.array([phase.shortest for phase in problem.phases])[problem.phase_of_interval] / parts
         for weight, term in self._at_nodes:
-            if isinstance(term, Jerk):
-                key = f"jerk {term.kind}"
-                if key not in self._known:
-                    self._known[key] = interval_function(model, "jerk", term.with_rates, problem.free, term.kind)
-                nodes, own = np.arange(problem.steps), (1.0 / parts if problem.free else lengths)[:, None]
-                weights = np.full(len(nodes), weight)
-            else:
-                key = f"distance {id(term)}"
-                if key not in self._known:
-                    self._known[key] = node_function(model, "distance", term.at_node, model.nq + model.nv, None)
-                times = np.concatenate([[0.0], np.cumsum(lengths)])
-                q_R, v_R, _ = term.reference(times)
-                nodes, own = np.arange(problem.steps + 1), np.concatenate([problem.with_time(q_R, times), v_R], axis=1)
-                weights = weight * (np.r_[lengths, 0.0] + np.r_[0.0, lengths]) / 2  # trapezoidal rule
+            key = f"distance {id(term)}"
+            if key not in self._known:
+                self._known[key] = node_function(model, "distance", term.at_node, model.nq + model.nv, None)
+            times = np.concatenate([[0.0], np.cumsum(lengths)])
+            q_R, v_R, _ = term.reference(times)
+            nodes, own = np.arange(problem.steps + 1), np.concatenate([problem.with_time(q_R, times), v_R], axis=1)
+            weights = weight * (np.r_[lengths, 0.0] + np.r_[0.0, lengths]) / 2  # trapezoidal rule
             none = np.zeros((len(nodes), 1))
             blocks.append(Block(self._known[key], nodes, own, none, none, [], weights))
         return blocks
@@ -122,7 +118,7 @@ class Functions:
             repeat([constraint.own for constraint, _ in items]),
             repeat([low for low, _ in bounds]),
             repeat([high for _, high in bounds]),
-            [constraint.label for constraint, nodes in items for _ in nodes],
+            [constraint for constraint, nodes in items for _ in nodes],
         )
 
     def transcription(self, centres: np.ndarray, tableau: Tableau = RK4, substeps: int = 1) -> Transcription:

@@ -61,10 +61,14 @@ class Constraint(Unchanging, ABC):
                 f"{self.label}: the lower bound {lower.tolist()} is above the upper bound {upper.tolist()}."
             )
 
+    def excess(self, model: Model, values: np.ndarray) -> np.ndarray:
+        """How far values (..., m) are beyond the nearest of their bounds, negative inside; in m or rad where they are lengths or angles."""
+        lower, upper = self.bounds(model)
+        return np.maximum(lower - values, values - upper)
+
     def violation(self, model: Model, values: np.ndarray) -> np.ndarray:
         """How far values (..., m) are outside their bounds."""
-        lower, upper = self.bounds(model)
-        return np.maximum(np.maximum(lower - values, values - upper), 0.0)
+        return np.maximum(self.excess(model, values), 0.0)
 
 
 def _triple(value: Any, what: str) -> tuple[float, float, float]:
@@ -119,6 +123,9 @@ class Point(Constraint):
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         return (np.zeros(3), np.zeros(3)) if self.radius == 0 else (np.full(1, -np.inf), np.zeros(1))
+
+    def excess(self, model: Model, values: np.ndarray) -> np.ndarray:
+        return super().excess(model, values) if self.radius == 0 else _distance(values, self.radius) - self.radius
 
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
@@ -218,6 +225,10 @@ class KeepOut(Constraint):
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(1), np.full(1, np.inf)
+
+    def excess(self, model: Model, values: np.ndarray) -> np.ndarray:
+        """How deep (m) the point is in the sphere."""
+        return self.radius - _distance(values, self.radius)
 
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
@@ -354,6 +365,10 @@ class Cone(Constraint):
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         return np.array([np.cos(self.angle)]), np.full(1, np.inf)
 
+    def excess(self, model: Model, values: np.ndarray) -> np.ndarray:
+        """By which angle (rad) the axis is outside."""
+        return np.arccos(np.clip(values, -1.0, 1.0)) - self.angle
+
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
 
@@ -474,6 +489,11 @@ class Rest(Constraint):
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(model.nv), np.zeros(model.nv)
+
+
+def _distance(values: np.ndarray, radius: float) -> np.ndarray:
+    """The distance d from values (d^2 / r - r) / 2."""
+    return np.sqrt(np.maximum(radius * (2.0 * values + radius), 0.0))
 
 
 def _short(values: Any) -> str:

@@ -57,6 +57,14 @@ class Cost(Unchanging, ABC):
         """Weights and single costs."""
         return ((1.0, self),)
 
+    @abstractmethod
+    def check(self, model: Model) -> None:
+        """Raise what is wrong with the cost for this model."""
+
+
+class Integral(Cost):
+    """A cost that is the integral of a cost per time."""
+
     @property
     def kind(self) -> str | None:
         """Text that determines :meth:`integrand`, or None."""
@@ -71,7 +79,6 @@ class Cost(Unchanging, ABC):
         """Cost per time."""
 
     def check(self, model: Model) -> None:
-        """Raise what is wrong with the cost for this model."""
         self.own(model)
 
 
@@ -90,15 +97,16 @@ class Sum(Cost):
     def terms(self) -> tuple[tuple[float, Cost], ...]:
         return self.parts
 
-    def integrand(self, scene: NodeScene) -> Array:
-        raise AssertionError("sums are taken term by term")
+    def check(self, model: Model) -> None:
+        for _, term in self.parts:
+            term.check(model)
 
     def __repr__(self) -> str:
         return " + ".join(repr(t) if w == 1.0 else f"{w:g} * {t!r}" for w, t in self.parts)
 
 
 @dataclass(frozen=True)
-class Time(Cost):
+class Time(Integral):
     """Duration in s.
 
     >>> Time() + 0.1 * Speed()
@@ -114,7 +122,7 @@ class Time(Cost):
 
 
 @dataclass(frozen=True, eq=False)
-class Effort(Cost):
+class Effort(Integral):
     """Integral of ``sum_i weights_i (u_i - about_i)^2``.
 
     Parameters
@@ -154,7 +162,7 @@ class Effort(Cost):
 
 
 @dataclass(frozen=True, eq=False)
-class Speed(Cost):
+class Speed(Integral):
     """Integral of ``sum_i weights_i v_i^2`` over the velocity coordinates.
 
     >>> Time() + 0.1 * Speed()
@@ -182,7 +190,7 @@ class Speed(Cost):
 
 
 @dataclass(frozen=True)
-class Jerk(Cost):
+class Jerk(Integral):
     """Integral of the squared jerk of a point of a frame; inputs are linear in time then, and their rate is part of it.
 
     >>> Jerk("hull").frame
@@ -200,9 +208,6 @@ class Jerk(Cost):
         check_frame(model, self.frame)
 
     def integrand(self, scene: NodeScene) -> Array:
-        raise AssertionError("the jerk needs the rates of the inputs")
-
-    def with_rates(self, scene: NodeScene, u_rate: Array) -> Array:
         """|j|^2 with the jerk j, the third rate of the place of the point along the motion."""
         model, sizes = scene.model, {"q": scene.model.nq, "v": scene.model.nv, "u": scene.model.nu}
         own = {name: symbol(name, size) for name, size in sizes.items()}
@@ -214,7 +219,7 @@ class Jerk(Cost):
         )
         jerk = along(along(directional(at.point(self.frame, self.offset), at.q, q_rate)))
         traced = trace_of("jerk", {**own, "p": p, "u_rate": rate}, {"square": np.vecdot(jerk, jerk)})
-        return traced.expressions(scene.q, scene.v, scene.u, scene.p, u_rate)[0]
+        return traced.expressions(scene.q, scene.v, scene.u, scene.p, scene.u_rate)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,9 +252,6 @@ class Distance(Cost):
             )
         _check_weights("weights of Distance", np.array([self.places, self.speeds], dtype=float), True)
 
-    def integrand(self, scene: NodeScene) -> Array:
-        raise AssertionError("the distance is taken at the nodes")
-
     def at_node(self, scene: NodeScene) -> Array:
         """Squared distance (1,) from (q_R, v_R) = scene.own."""
         nq, nv = scene.model.nq, scene.model.nv
@@ -259,7 +261,7 @@ class Distance(Cost):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnCost(Cost):
+class OwnCost(Integral):
     """Integral of ``function(q, v, u, t)``, a number in NumPy notation; it takes those of q, v, u and t that it names.
 
     >>> callable(OwnCost(lambda q, v: q[0] ** 2).inner)

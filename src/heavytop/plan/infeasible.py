@@ -101,13 +101,22 @@ class Elastic:
         return self.inner.curves(x[: self._n], lam[: self.inner.rows], 0.0)
 
     def misses(self, x: np.ndarray) -> list[tuple[str, float, float]]:
-        """(label, time, amount) of everything that is missed, worst first, each label once."""
+        """(label, time, amount) of everything that is missed, worst first, each label once; constraints tell amounts in their own measure."""
         inner, slack = self.inner, np.abs(np.subtract(*np.split(x[self._n :], 2)))
         times = np.concatenate([[0.0], np.cumsum(inner.lengths(x[: self._n]))])
         model = inner.problem.model
         places = model.coordinates.v_names[: inner.layout.ne - int(inner.problem.clocked)]
         names = [*(f"place along {name!r}" for name in places), *map(repr, model.v_names)]
         found: dict[str, tuple[str, float, float]] = {}
+        amounts = slack.copy()
+        if len(self._blocks):
+            rows, sizes = inner.values(x[: self._n])[self._blocks], [block.rows for block in inner.constraints]
+            parts = np.split(rows, np.cumsum(sizes)[:-1])
+            measured = [
+                block.violations(model, part.reshape(block.lower.shape)).ravel()
+                for block, part in zip(inner.constraints, parts, strict=True)
+            ]
+            amounts[: len(rows)] = np.concatenate(measured)
         for k in np.argsort(-slack, kind="stable"):
             if slack[k] <= MET:
                 break
@@ -116,7 +125,7 @@ class Elastic:
                 label, t = row.label, times[row.node]
             else:
                 label, t = f"the goal ({names[k - len(self._blocks)]})", times[-1]
-            found.setdefault(label, (label, float(t), float(slack[k])))
+            found.setdefault(label, (label, float(t), float(amounts[k])))
         return list(found.values())
 
 

@@ -32,8 +32,9 @@ def interval_patterns(shooting: Shooting) -> IntervalPatterns:
     layout, rates, a = shooting.layout, shooting.rates, shooting.tableau.matrix
     nx, ny, ne = layout.nx, layout.size, layout.ne
     first, second = rates.rho.patterns
-    curved = second.copy()
-    gradient = np.zeros(nx + layout.nu, dtype=bool)
+    size = nx + layout.nu * (1 + int(shooting.rated))  # of the arguments of the cost per time
+    gradient, curved = np.zeros(size, dtype=bool), np.zeros((size, size), dtype=bool)
+    curved[: nx + layout.nu, : nx + layout.nu] = second
     if shooting.integrand is not None:
         own_first, own_second = shooting.integrand.patterns
         curved |= own_second
@@ -47,17 +48,20 @@ def interval_patterns(shooting: Shooting) -> IntervalPatterns:
     for step in range(min(shooting.substeps, 2)):  # a second step reaches whatever more would
         dk: list[np.ndarray] = []
         for i in range(shooting.tableau.stages):
-            dz = np.zeros((nx + layout.nu, ny), dtype=bool)
+            dz = np.zeros((size, ny), dtype=bool)
             dz[:nx] = dx
             for j in () if implicit else range(i):
                 if a[i, j] != 0.0:
                     dz[:nx] |= dk[j]
                     if layout.free:
                         dz[:nx, layout.tau] = True
-            dz[nx:] = (shooting._input_slopes[step * shooting.tableau.stages + i] != 0) | (
+            dz[nx : nx + layout.nu] = (shooting._input_slopes[step * shooting.tableau.stages + i] != 0) | (
                 shooting._input_slopes[-1] != 0
             )
-            dk.append(first @ dz)
+            if shooting.rated:
+                dz[nx + layout.nu :, layout.c] = np.eye(layout.nu, dtype=bool)
+                dz[nx + layout.nu :, layout.tau] |= layout.free
+            dk.append(first @ dz[: nx + layout.nu])
             curve |= dz.T @ curved @ dz
             if layout.free:
                 crossed = dk[-1].any(axis=0) | (gradient @ dz)

@@ -69,7 +69,8 @@ class Plan(Unchanging, Shown):
     cost, duration, iterations : what they say; ``attempts`` tells them solution by solution.
     accuracy : largest difference of an interval from a fine simulation from the same node (m, rad, and their rates).
     active : bounds and constraints at which the plan is held, with multipliers.
-    violation : largest violation of path constraints between the nodes, with its label.
+    violation : largest violation between the nodes of constraints and limits, with its label; in m for places, rad for angles, otherwise in the
+        unit of what is bounded.
     converged : False if the user stopped the solver; the best motion so far is kept then.
 
     Examples

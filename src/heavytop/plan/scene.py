@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, split, symbol
+from heavytop._arrays import Array, symbol
 from heavytop.compile import on_symbols
 from heavytop.control.charts import chart
 from heavytop.control.rates import ChartRates, Derivatives
@@ -23,6 +23,7 @@ class NodeScene:
     Attributes
     ----------
     model : that moves. q, v, u : configuration, velocity and input. p : parameters. own : numbers of the constraint or cost itself.
+    u_rate : rates of the inputs, for costs that ask for them.
     """
 
     model: Model
@@ -31,6 +32,7 @@ class NodeScene:
     u: Array
     p: Array
     own: Array
+    u_rate: Array | None = None
 
     @property
     def configuration(self) -> Array:
@@ -77,25 +79,6 @@ def node_function(model: Model, name: str, function: Any, numbers: int, mark: st
 
     fingerprint = model.description.fingerprint
     return Derivatives(f"node_{name}", build, None if mark is None or fingerprint is None else f"{fingerprint} {mark}")
-
-
-def interval_function(model: Model, name: str, function: Any, free: bool, mark: str | None) -> Derivatives:
-    """``function(scene, u_rate)`` () times the length of the interval, with derivatives by (e, v, u, change of u, [tau]).
-
-    Its own number is the length of the interval in s, or its part of tau where the duration is free.
-    """
-    rates = ChartRates.of(model)
-
-    def build() -> tuple[Array, Array, dict[str, Array]]:
-        y, symbols, own = symbol("y", rates.nx + 2 * rates.nu + int(free)), rates.symbols(), symbol("own", 1)
-        e, v, u, change = split(y, (rates.ne, rates.nv, rates.nu, rates.nu))
-        h = own[0] * y[rates.nx + 2 * rates.nu] if free else own[0]
-        scene = NodeScene(model, chart(model.coordinates, symbols["q_bar"], e), v, u, symbols["p"], own)
-        return np.reshape(h * function(scene, change / h), (1,)), y, {**symbols, "own": own}
-
-    fingerprint = model.description.fingerprint
-    known = mark is not None and fingerprint is not None
-    return Derivatives(f"interval_{name}", build, f"{fingerprint} {mark} {free}" if known else None)
 
 
 def check_frame(model: Model, frame: str) -> None:

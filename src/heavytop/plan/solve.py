@@ -10,6 +10,7 @@ import numpy as np
 from heavytop.control.charts import chart, is_turn
 from heavytop.control.collocation import intervals
 from heavytop.errors import PlanError
+from heavytop.plan.between import between_nodes
 from heavytop.plan.build import Functions
 from heavytop.plan.guess import Guess
 from heavytop.plan.infeasible import explain, least_misses
@@ -237,22 +238,6 @@ def _plan(
         solution=solution,
     )
     return replace(plan, violation=between_nodes(functions, plan))
-
-
-def between_nodes(functions: Functions, plan: Plan, samples: int = 8) -> tuple[str, float]:
-    """Largest violation of path constraints between the nodes: (label, amount)."""
-    problem, model = plan.problem, plan.problem.model
-    fractions = np.linspace(0.0, 1.0, samples, endpoint=False)[1:]
-    times = (plan.times[:-1, None] + fractions * np.diff(plan.times)[:, None]).ravel()
-    q, v, _ = plan.reference(times)
-    y = np.concatenate([np.zeros((len(times), model.coordinates.nv)), v, plan.inputs(times)], axis=1)
-    worst, centres = ("", 0.0), problem.with_time(q, times)
-    for constraint in problem.path:
-        (values,) = functions.function(constraint).value(y, centres, problem.parameters, constraint.own)
-        amount = float(np.max(constraint.violation(model, values), initial=0.0))
-        if amount > worst[1]:
-            worst = (constraint.label, amount)
-    return worst
 
 
 def _multipliers(program: Transcription, solution: Solution) -> dict[str, np.ndarray]:

@@ -68,17 +68,13 @@ class Transcription:
         lengths = np.array([phase.shortest for phase in phases])[problem.phase_of_interval]
         self.weights = 1.0 / own_steps if problem.free else lengths / own_steps
         every = np.arange(self.size)
-        columns = np.r_[every[: r.nx], every[self.layout.u]]
-        interval = np.r_[columns, every[self.layout.c], every[self.layout.tau : self.layout.tau + int(problem.free)]]
         for block in blocks:
-            block.prepare(columns if block.function.patterns[0].shape[1] == len(columns) else interval)
+            block.prepare(np.r_[every[: r.nx], every[self.layout.u]])
         self.costs = [b for b in blocks if b.weights is not None]
         self.constraints = [b for b in blocks if b.weights is None]
         self.lower, self.upper = self._variable_bounds()
         self._at: tuple[bytes, tuple[Trajectory, np.ndarray, np.ndarray]] | None = None
         self._begin = centres[:-1]  # of the intervals
-        rate = problem.bounds.rate
-        self._rate: tuple[np.ndarray, np.ndarray] = (np.zeros(0), np.zeros(0)) if rate is None else rate
 
     # --- sizes and bounds ---------------------------------------------------------------------------------------------------
 
@@ -130,10 +126,15 @@ class Transcription:
         return np.nonzero(phase[:-1] == phase[1:])[0]
 
     @cached_property
-    def _rate_rows(self) -> int:
-        """Rows of bounded input rates: two a component where the duration is free."""
-        bounded = self.layout.linear and self.layout.free and self.problem.bounds.rate is not None
-        return self.count * self.layout.nu if bounded else 0
+    def _rate_sides(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Inputs (m,) and bounds (m,) of their rates that become rows of every interval, where the duration is free: upper, then lower ones.
+
+        An infinite bound has no row: infinity times a duration says nothing.
+        """
+        if not (self.layout.linear and self.layout.free) or self.problem.bounds.rate is None:
+            return ()
+        low, high = self.problem.bounds.rate
+        return tuple((np.nonzero(np.isfinite(side))[0], side[np.isfinite(side)]) for side in (high, low))
 
     @cached_property
     def _periodic_rows(self) -> int:
@@ -152,7 +153,7 @@ class Transcription:
             "dynamics": self.count * self.rates.nx,
             "inputs": self.count * (self.layout.s.stop - self.layout.s.start),
             "durations": len(self._link_rows),
-            "rates": 2 * self._rate_rows,
+            "rates": sum(self.count * len(own) for own, _ in self._rate_sides),
             "periodic": self._periodic_rows,
             "total": int(self._bounded_total),
         }
@@ -170,8 +171,9 @@ class Transcription:
         """Lower and upper bounds of all rows."""
         lower, upper = np.zeros(self.rows), np.zeros(self.rows)
         start = self.offsets["rates"]
-        lower[start : start + self._rate_rows] = -np.inf
-        upper[start + self._rate_rows : start + 2 * self._rate_rows] = np.inf
+        for side, (own, _), free in zip((lower, upper), self._rate_sides, (-np.inf, np.inf), strict=False):
+            side[start : start + self.count * len(own)] = free
+            start += self.count * len(own)
         if self._periodic_rows and self.problem.clocked:  # the time goes on
             clock = self.offsets["periodic"] + self.rates.ne - 1
             lower[clock], upper[clock] = -np.inf, np.inf
@@ -198,8 +200,14 @@ class Transcription:
             if self.rates.ne == model.coordinates.nv:
                 names = [f"place along {name!r}" for name in model.coordinates.v_names]
             return Row(f"dynamics ({[*names, *map(repr, model.v_names)][component]})", node)
-        if group in ("inputs", "rates"):
-            return Row(f"{'rate of ' if group == 'rates' else ''}inputs", (inside // self.layout.nu) % self.count)
+        if group == "inputs":
+            return Row("inputs", inside // self.layout.nu)
+        if group == "rates":
+            above = self.count * len(self._rate_sides[0][0])
+            inside, own = (
+                (inside, self._rate_sides[0][0]) if inside < above else (inside - above, self._rate_sides[1][0])
+            )
+            return Row("rate of inputs", inside // len(own))
         labels = {"durations": "duration", "periodic": "periodicity", "total": "whole duration"}
         return Row(labels[group], inside if group == "durations" else self.count)
 
@@ -291,10 +299,8 @@ class Transcription:
             parts.append((Y[:-1, layout.s] + Y[:-1, layout.c] - Y[1:, layout.s]).ravel())
         if layout.free:
             parts.append(Y[self._link_rows, layout.tau] - Y[self._link_rows + 1, layout.tau])
-        if self._rate_rows:
-            h, change = self.lengths(x)[:, None], Y[:-1, layout.c]
-            low, high = self._rate
-            parts += [_finite(change - high * h, change).ravel(), _finite(change - low * h, change).ravel()]
+        for own, bound in self._rate_sides:
+            parts.append((Y[:-1, layout.c][:, own] - bound * self.lengths(x)[:, None]).ravel())
         if self._periodic_rows:
             (away,) = self.rates.link.value(*self._ends(Y))
             parts += [away[0], Y[-1, layout.v] - Y[0, layout.v]]
@@ -346,12 +352,12 @@ class Transcription:
             for node in (0, 1):
                 rows.append(start + np.arange(len(link))[:, None])
                 columns.append((link + node) * ny + layout.tau)
-        if self._rate_rows:
-            i, start = np.arange(layout.nu), self.offsets["rates"]
-            for side in (0, 1):
-                here = start + side * self._rate_rows + k * layout.nu + i
-                rows += [here, here]
-                columns += [k * ny + layout.c.start + i, np.broadcast_to(k * ny + layout.tau, (N, layout.nu))]
+        start = self.offsets["rates"]
+        for own, _ in self._rate_sides:
+            here = start + k * len(own) + np.arange(len(own))
+            rows += [here, here]
+            columns += [k * ny + layout.c.start + own, np.broadcast_to(k * ny + layout.tau, here.shape)]
+            start += here.size
         if self._periodic_rows:
             start = self.offsets["periodic"]
             r, c = np.nonzero(self.rates.link.patterns[0])
@@ -384,11 +390,9 @@ class Transcription:
             parts += [np.ones(2 * N * layout.nu), np.full(N * layout.nu, -1.0)]
         if layout.free:
             parts += [np.ones(len(self._link_rows)), np.full(len(self._link_rows), -1.0)]
-        if self._rate_rows:
-            low, high = self._rate
-            for bound in (high, low):
-                slope = -np.where(np.isfinite(bound), bound, 0.0) * self.weights[:, None]
-                parts += [np.ones(self._rate_rows), slope.ravel()]
+        for _, bound in self._rate_sides:
+            slope = -bound * self.weights[:, None]
+            parts += [np.ones(slope.size), slope.ravel()]
         if self._periodic_rows:
             slope = self.rates.link.first(*self._ends(Y))[1][0]
             parts += [slope[np.nonzero(self.rates.link.patterns[0])], np.ones(self.rates.nv), -np.ones(self.rates.nv)]
@@ -465,8 +469,3 @@ class Transcription:
 def _taken(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Entries of matrices (N, m, n), interval by interval."""
     return np.take(values.reshape(len(values), -1), places, axis=1).ravel()
-
-
-def _finite(values: np.ndarray, instead: np.ndarray) -> np.ndarray:
-    """Rows of infinite bounds are never active; their values stay finite."""
-    return np.where(np.isfinite(values), values, instead)

@@ -87,10 +87,11 @@ class _Staged:
             rows = np.arange(t.offsets[f"block{i}"], t.offsets[f"block{i}"] + block.rows).reshape(len(block.nodes), -1)
             for node, own in zip(block.nodes, rows, strict=True):
                 at[node] += own.tolist()
-        for side in (0, 1) if t._rate_rows else ():
-            start = t.offsets["rates"] + side * t._rate_rows
+        start = t.offsets["rates"]
+        for own, _ in t._rate_sides:
             for k in range(t.count):
-                at[k] += range(start + k * layout.nu, start + (k + 1) * layout.nu)
+                at[k] += range(start, start + len(own))
+                start += len(own)
         for j, variable in enumerate(self.fixed):
             at[variable // t.size].append(t.rows + j)
         links = {int(k): n for n, k in enumerate(t._link_rows)}

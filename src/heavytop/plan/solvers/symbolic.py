@@ -46,7 +46,7 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
             z = ca.vertcat(x + h * sum((a[i, j] * k[j] for j in range(i) if a[i, j]), ca.MX.zeros(rates.nx)), u)
             k.append(rho(z, q_bar, p))
             if integrand is not None and b[i]:
-                cost += h * b[i] * integrand(z, q_bar, p, own)
+                cost += h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, own)
         x = x + h * sum(b[i] * k[i] for i in range(shooting.tableau.stages) if b[i])
     interval = ca.Function("interval", [y, weight, q_bar], [x, cost])
 
@@ -69,9 +69,9 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
     if layout.free:
         links = t._link_rows.tolist()
         rows.append((Y[layout.tau, links] - Y[layout.tau, [k + 1 for k in links]]).T)
-    if t._rate_rows:
-        for bound in (t._rate[1], t._rate[0]):
-            rows.append(ca.vec(Y[layout.c, :-1] - ca.DM(np.where(np.isfinite(bound), bound, 0.0)) @ lengths))
+    for which, bound in t._rate_sides:
+        if len(which):
+            rows.append(ca.vec(Y[layout.c, :-1][which.tolist(), :] - ca.DM(bound) @ lengths))
     if t._periodic_rows:
         rows.append(link(ca.vertcat(Y[layout.e, -1], Y[layout.e, 0]), centres[:, -1], centres[:, 0]))
         rows.append(Y[layout.v, -1] - Y[layout.v, 0])
@@ -89,6 +89,13 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
         else:
             objective += ca.dot(ca.DM(block.weights), values)
     return {"x": X, "f": objective, "g": ca.vertcat(*rows)}
+
+
+def _cost_arguments(t: Transcription, z: Any, y: Any, h: Any) -> Any:
+    """Arguments of the cost per time: those of the rates, and the rates of the inputs where it depends on them."""
+    import casadi as ca
+
+    return ca.vertcat(z, y[t.layout.c] / (h * t.shooting.substeps)) if t.shooting.rated else z
 
 
 def _collocated(t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any, p: Any, own: Any) -> tuple[Any, Any]:
@@ -117,5 +124,8 @@ def _collocated(t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any,
     cost = ca.MX(0)
     if shooting.integrand is not None:
         integrand = shooting.integrand.traced_value.function
-        cost = sum(h * b[i] * integrand(z, q_bar, p, own) for i, z in enumerate(arguments(found, x, y, h)))
+        cost = sum(
+            h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, own)
+            for i, z in enumerate(arguments(found, x, y, h))
+        )
     return x + h * ca.mtimes(found, ca.DM(b)), cost
