@@ -27,6 +27,7 @@ reference = control.Reference.from_function(model, slalom)
 # that is found ties the steering to the sideways error by springs ahead of the axles, as one above the centre of mass tilts a quadcopter.
 straight = np.zeros(4), np.array([SPEED, 0.0])
 prototype = control.Prototype.for_model(model, *straight, poles=[-1, -1.5, -2.5, -3 + 1j, -3 - 1j, -3.5])
+print(prototype.design.report())
 law = control.particle_law(model, prototype, limits=([-400, -8000], [400, 8000]), at=straight)
 
 rng = np.random.default_rng(0)

@@ -34,6 +34,7 @@ def closed(crank):
 rest = closed(0.5)
 print(control.equilibrium(model, rest).report())
 prototype = control.Prototype.for_model(model, rest, poles=[-6, -8])
+print(prototype.design.report())
 law = control.energy_law(model, prototype, blocks=[control.JointBlock("crank")], at=rest)
 reference = control.Reference.from_function(model, lambda t: closed(0.5 + 2.0 * t))
 

@@ -13,6 +13,7 @@ plan = ht.plan(model, start=[0, np.pi], goal=[0, 0], duration=2.0, limits=(-0.3,
 print(plan.report())
 
 prototype = control.Prototype.for_model(model, poles=[-3, -4, -9 + 3j, -9 - 3j])
+print(prototype.design.report())
 law = control.energy_law(model, prototype, limits=(-0.6, 0.6))
 
 rng = np.random.default_rng(0)

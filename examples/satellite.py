@@ -22,6 +22,7 @@ model = system.derive()
 
 wanted = [p for frequency in (0.5, 0.6, 0.7) for p in control.poles_of(frequency, 0.8)]
 prototype = control.Prototype.for_model(model, poles=wanted, bodies=["hull"])
+print(prototype.design.report())
 law = control.energy_law(model, prototype, limits=(-0.2, 0.2))
 
 # Two and a half radians about an oblique axis in 40 s. Without momentum the wheels turn by -(moment of all) x (angle of the hull) / WHEEL.

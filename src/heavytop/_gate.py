@@ -47,6 +47,13 @@ _OWN = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], "<frozen ",
 _INSTALLED = ("site-packages", "dist-packages", ".pyx", ".pxd")
 """Parts of the names of files that are installed; Cython tells its sources without their folder."""
 _MARK = "__heavytop_gated__"
+_MEANT = {
+    "weights": ("cost",), "q": ("cost",), "r": ("cost",), "bounds": ("limits",), "constraints": ("path", "within"), "dt": ("step",),
+    "h": ("step",), "timestep": ("step",), "n": ("horizon", "steps", "samples"), "t_final": ("until", "duration"),
+    "t_end": ("until", "duration"), "tf": ("until", "duration"), "x0": ("start",), "target": ("goal", "reference"),
+    "controller": ("control",), "soft": ("states", "within"),
+}  # fmt: skip
+"""Names that other tools give to what is called otherwise here."""
 
 
 class Inside:
@@ -192,7 +199,9 @@ def _accepted(function: Callable[..., Any], named: dict[str, Any]) -> str:
     offered = [name for name in known if name not in ("self", "cls") and not name.startswith("_")]
     if not unknown:
         return ""
-    return f"{did_you_mean(unknown[0], offered)} Accepted: {', '.join(offered) or 'no keyword'}."
+    meant = next((name for name in _MEANT.get(unknown[0].lower(), ()) if name in offered), None)
+    hint = did_you_mean(unknown[0], offered) if meant is None else f" Did you mean {meant!r}?"
+    return f"{hint} Accepted: {', '.join(offered) or 'no keyword'}."
 
 
 def _own(trace: TracebackType | None) -> bool:

@@ -108,7 +108,7 @@ def export_c(
         if given not in functions:
             raise unknown_name("function", given, functions)
     label = safe_name(safe_name(name, "c"), "file")
-    labels = safe_names(functions, "c", taken=[label])
+    labels = safe_names(functions, "c")
     items = [
         _item(c_name, traced, (vectors or {}).get(key), precision)
         for c_name, (key, traced) in zip(labels, functions.items(), strict=True)

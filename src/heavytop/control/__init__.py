@@ -69,6 +69,7 @@ from heavytop.control.prototype import poles_of as poles_of
 from heavytop.control.reference import Exceeded as Exceeded
 from heavytop.control.reference import Feasibility as Feasibility
 from heavytop.control.reference import Reference as Reference
+from heavytop.control.rest_loop import MissedPolesWarning as MissedPolesWarning
 from heavytop.control.rest_loop import UnstableWarning as UnstableWarning
 from heavytop.control.robust import robust as robust
 from heavytop.control.sectors import Sector as Sector

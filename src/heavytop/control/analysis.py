@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,17 +100,26 @@ def _slope(expression: Array, variables: Array) -> Array:
     return jacobian(expression, variables)
 
 
-def _along(loop: ClosedLoop, times: np.ndarray, q: np.ndarray, v: np.ndarray, z: np.ndarray) -> np.ndarray:
+def _along(
+    loop: ClosedLoop, times: np.ndarray, q: np.ndarray, v: np.ndarray, z: np.ndarray, parameters: Any = None
+) -> np.ndarray:
     signal = loop.controller.signal(times)
     # interpreted: a few thousand evaluations at most, compiling would take longer
-    return tangent_flow(loop)(times, q, v, signal, z, loop.plant.parameter_vector())[0]
+    return tangent_flow(loop)(times, q, v, signal, z, loop.plant.parameter_vector(parameters))[0]
 
 
 def linearize(
-    plant: Model, controller: Controller, q: Array, v: Array | None = None, t: float = 0.0, z: Array | None = None
+    plant: Model,
+    controller: Controller,
+    q: Array,
+    v: Array | None = None,
+    t: float = 0.0,
+    z: Array | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Linearization:
     """The closed loop about the state (q, v) at the time t, in tangent coordinates: no spurious states.
 
+    ``parameters`` are those of the plant, by name; default: its own.
     Meaningful where (q, v) is on the motion of the closed loop, for example hover at the set point, or a feasible reference.
 
     >>> from heavytop.copters import quadcopter
@@ -124,13 +133,15 @@ def linearize(
     v = np.zeros(plant.nv) if v is None else np.asarray(v, dtype=float)
     z = controller.initial_state() if z is None else np.asarray(z, dtype=float)
     if plant.description.loops or plant.description.constraints:
-        return _linearize_kept(loop, np.asarray(q, dtype=float), v, t, z)
-    A = _along(loop, np.asarray(float(t)), np.asarray(q, dtype=float), v, z)
+        return _linearize_kept(loop, np.asarray(q, dtype=float), v, t, z, parameters)
+    A = _along(loop, np.asarray(float(t)), np.asarray(q, dtype=float), v, z, parameters)
     names = [f"eps:{n}" for n in plant.v_names] + list(plant.v_names) + [f"z{i + 1}" for i in range(len(z))]
     return Linearization(A, tuple(names))
 
 
-def _linearize_kept(loop: ClosedLoop, q: np.ndarray, v: np.ndarray, t: float, z: np.ndarray) -> Linearization:
+def _linearize_kept(
+    loop: ClosedLoop, q: np.ndarray, v: np.ndarray, t: float, z: np.ndarray, parameters: Any
+) -> Linearization:
     """The closed loop in the minimal tangent coordinates that loops, velocity constraints or a basis leave: A + B du/dx."""
     s, plant, controller = loop.inputs, loop.plant, loop.controller
     delta = symbol("delta", plant.coordinates.nv)
@@ -140,10 +151,10 @@ def _linearize_kept(loop: ClosedLoop, q: np.ndarray, v: np.ndarray, t: float, z:
         value = loop.expressions[name]
         by_delta = substitute(_slope(substitute(value, s["q"], moved), delta), delta, np.zeros(delta.shape[0]))
         outputs |= {f"{name}_q": by_delta, f"{name}_v": _slope(value, s["v"]), f"{name}_z": _slope(value, s["z"])}
-    at = (float(t), q, v, controller.signal(np.asarray(float(t))), z, plant.parameter_vector())
+    at = (float(t), q, v, controller.signal(np.asarray(float(t))), z, plant.parameter_vector(parameters))
     given = dict(zip(outputs, trace_of("slopes", s, outputs)(*at), strict=True))
-    tangent = plant.minimal_tangent(q, v)
-    A, B = plant.linearize(q, v, given["u"])
+    tangent = plant.minimal_tangent(q, v, parameters=parameters)
+    A, B = plant.linearize(q, v, given["u"], parameters)
 
     def along(name: str) -> np.ndarray:
         by_q, by_v = given[f"{name}_q"], given[f"{name}_v"]

@@ -109,6 +109,28 @@ class BaseController(Unchanging, ABC):
     def composed(self, model: Any) -> Traced:
         """The function for a plant; until there is a reference its inputs include q_R, v_R and a_R."""
 
+    # --- what only some have -------------------------------------------------------------------------------------------------
+
+    def poles(self, *given: Any, **named: Any) -> Any:
+        """A law and a regulator have poles; anything else refuses with a ControlError."""
+        raise self._without("poles")
+
+    def margins(self, *given: Any, **named: Any) -> Any:
+        """A law and a regulator have margins; anything else refuses with a ControlError."""
+        raise self._without("margins")
+
+    def _without(self, what: str) -> ControlError:
+        if self.host is not None:
+            return ControlError(
+                f"{self!r} has no {what}: its answer is that of an optimisation. Near its goal and without active limits predictive control "
+                f"is the regulator: control.lqr(model, reference).{what}()."
+            )
+        law = self.law
+        how = f"ask the law inside: controller.law.{what}()" if hasattr(type(law), "symbols") else "simulate it"
+        return ControlError(
+            f"{type(self).__name__} has no {what} of its own: {how}, or linearise the whole loop: control.linearize(plant, controller, q)."
+        )
+
     # --- a reference --------------------------------------------------------------------------------------------------------
 
     @property

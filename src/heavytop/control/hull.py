@@ -11,6 +11,7 @@ from heavytop._arrays import Array, concatenate, is_symbolic, part, transpose
 from heavytop.control.reference import coordinates_of_motion
 from heavytop.errors import ControlError
 from heavytop.geometry import se3
+from heavytop.system.description import at_defaults
 from heavytop.system.joints import Free
 from heavytop.system.model import Model
 
@@ -52,7 +53,7 @@ class Hull:
 
     @classmethod
     def of(cls, model: Model) -> Hull:
-        """The hull of a model.
+        """The hull of a model, its parameters at their nominal values.
 
         Raises
         ------
@@ -65,8 +66,8 @@ class Hull:
                 f"{model.name!r} is not a single free body: observers, prediction and the governor are made for a vehicle without moving "
                 "parts. Leave the load or the arm to the law and wrap the law of the hull alone."
             )
-        inertia = model.description.inertias[joints[0].b]
-        mass, com, moment = (np.asarray(x, dtype=float) for x in (inertia.mass, inertia.com, inertia.moment_at_com))
+        inertia, own = model.description.inertias[joints[0].b], model.description.parameters
+        mass, com, moment = (at_defaults(x, own) for x in (inertia.mass, inertia.com, inertia.moment_at_com))
         if np.max(np.abs(com)) > 1e-9:
             raise ControlError(
                 f"the origin of {joints[0].b!r} must be its centre of mass for observers and prediction, but the centre is at {com.tolist()}. "
@@ -81,7 +82,7 @@ class Hull:
         wrenches = np.array(columns).T
         wrenches[np.abs(wrenches) < 1e-12 * np.max(np.abs(wrenches))] = 0.0  # rounding
         moment = np.where(np.abs(moment) < 1e-12 * np.max(np.abs(moment)), 0.0, moment)
-        return cls(model, float(mass), moment, wrenches, np.asarray(model.description.gravity, dtype=float))
+        return cls(model, float(mass), moment, wrenches, at_defaults(model.description.gravity, own))
 
     @property
     def joint(self) -> Any:

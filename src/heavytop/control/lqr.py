@@ -32,6 +32,7 @@ from heavytop.system.model import Model
 
 if TYPE_CHECKING:
     from heavytop.compile.c99 import Precision
+    from heavytop.control.margins import Margins
 
 BALANCED = 1e-6
 """Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs."""
@@ -148,10 +149,49 @@ class LinearQuadratic(BaseController):
         """u within the limits; K row by row."""
         own = self.model
         x = concatenate(place(own.coordinates, q_R, q), v - v_R)
-        u: Array = u_R - np.matvec(np.reshape(K, (own.nu, self._sizes[3] // own.nu)), x)
+        u: Array = u_R - np.matvec(np.reshape(K, (*K.shape[:-1], own.nu, self._sizes[3] // own.nu)), x)
         if self._bounds is not None:
             u = np.minimum(np.maximum(u, self._bounds[0]), self._bounds[1])
         return u
+
+    def __call__(self, t: Numbers, q: Array, v: Array) -> np.ndarray:
+        """The input (..., nu) at the times t (s) in the states (q, v), within the limits; all broadcast."""
+        model = self.model
+        t, q, v = (
+            numbers(t, "t"),
+            model.coordinates.check(q, f"q of {model.name!r}"),
+            numbers(v, f"v of {model.name!r}"),
+        )
+        if not v.ndim or v.shape[-1] != model.nv:
+            raise wrong_shape(f"v of {model.name!r}", ("...", model.nv), v.shape)
+        if not np.all(np.isfinite(t)):
+            raise ControlError(f"the regulator needs finite times in s, got {t.tolist()}.")
+        return np.asarray(self._input(q, v, *np.split(self.signal(t), np.cumsum(self._sizes)[:-1], axis=-1)))
+
+    def poles(self) -> np.ndarray:
+        """Poles (n,) of the closed loop about the set point, slowest first, the input changed continuously (1/s).
+
+        Raises
+        ------
+        ControlError
+            The reference moves: gains that change with the time have no poles.
+        """
+        from heavytop.control.analysis import linearize
+
+        if not self.reference.is_constant:
+            raise ControlError(
+                f"{self!r} follows a motion, and gains that change with the time have no poles. law.region(sizes) samples what it brings back, "
+                "law.margins() looks at the loop frozen at instants."
+            )
+        t = self.reference.start_time
+        q, v, _ = self.reference(0.0)
+        return linearize(self.model, self, q, v, t, parameters=self.reference.clock(0.0, self.model)).poles
+
+    def margins(self) -> Margins:
+        """Gain, phase and delay margin, largest actuator lag and least sample rate, the worst along its motion; see :func:`.margins`."""
+        from heavytop.control.margins import margins
+
+        return margins(self)
 
     def export_c(
         self, folder: str | Path, precision: Precision = "double", footprint: bool = False, name: str = "lqr"

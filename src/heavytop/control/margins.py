@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Numbers
 from heavytop.control.analysis import linearize, random_states, region_of_attraction
+from heavytop.control.lqr import LinearQuadratic
 from heavytop.control.reference import Reference
 from heavytop.errors import ControlError
-from heavytop.simulate import Feedback
+from heavytop.simulate import Controller, Feedback
 
 if TYPE_CHECKING:
     from heavytop.control.law import FeedbackLaw
@@ -79,13 +80,17 @@ class Margins:
 
 
 def margins(
-    law: FeedbackLaw, reference: Reference | Numbers | None = None, times: Numbers | None = None, starts: int = 0
+    law: FeedbackLaw | LinearQuadratic,
+    reference: Reference | Numbers | None = None,
+    times: Numbers | None = None,
+    starts: int = 0,
 ) -> Margins:
     """Margins of a law at rest, or the worst along a reference, frozen at every instant.
 
     Parameters
     ----------
-    law : with inputs that keep away from their limits there. reference : a motion, or a configuration; default: the neutral one.
+    law : with inputs that keep away from their limits there. reference : a motion, or a configuration; default: the neutral one. A regulator
+        has its own.
     times : s at which to look; default: one for rest, twelve along a motion.
     starts : how many random starts (5 m, any attitude) to fly towards the set point of rest.
 
@@ -96,12 +101,19 @@ def margins(
     True
     """
     model = law.model
-    if reference is None:
+    if isinstance(law, LinearQuadratic):
+        if reference is not None or starts:
+            raise ControlError(
+                f"{law!r} has its reference inside: margins() takes no other. law.region(sizes) samples random deviations; control.lqr(model, "
+                "reference) makes a regulator for another motion."
+            )
+        reference = law.reference
+    elif reference is None:
         reference = model.neutral()
     if not isinstance(reference, Reference):
         reference, many = Reference.set_point(model, np.asarray(reference, dtype=float)), 1
     else:
-        many = 12
+        many = 1 if reference.is_constant else 12
     looked = (
         np.linspace(0.0, reference.horizon, many + 2)[1:-1]
         if times is None
@@ -120,7 +132,7 @@ def margins(
     if not starts:
         return worst
     goal, _, _ = reference(0.0)
-    tracking = law.with_reference(goal)
+    tracking: Any = law.with_reference(goal)  # pyright: ignore[reportArgumentType]
     attraction = region_of_attraction(
         model, tracking, random_states(model, starts, 1), until=20.0, step=5e-3, target=lambda _: goal[:3]
     )
@@ -128,7 +140,7 @@ def margins(
     return Margins(**{**values, "recovered": attraction.share, "starts": starts})
 
 
-def _at(law: FeedbackLaw, reference: Reference, t: float) -> Margins:
+def _at(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: float) -> Margins:
     open_loop, cut = loop_matrices(law, reference, t)
     if np.max(np.linalg.eigvals(open_loop - cut).real) > NEUTRAL:
         return Margins(False, (1.0, 1.0), 0.0, 0.0, 0.0, np.inf, 0.0)
@@ -155,15 +167,20 @@ def _at(law: FeedbackLaw, reference: Reference, t: float) -> Margins:
     )
 
 
-def loop_matrices(law: FeedbackLaw, reference: Reference, t: float) -> tuple[np.ndarray, np.ndarray]:
+def loop_matrices(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: float) -> tuple[np.ndarray, np.ndarray]:
     """A of the plant with its inputs held, and B K of the loop, about a reference at a time, in tangent coordinates."""
     model = law.model
     q, v, a = reference(t)
-    z = law.initial_state()
-    closed = linearize(model, law.with_reference(reference), q, v, t, z).A
-    u = law(q, v, q, v, a)
+    z, p, now = law.initial_state(), None, t
+    if isinstance(law, LinearQuadratic):
+        p, now = reference.clock(t, model), t + reference.start_time
+        tracking: Controller = law
+        u = law(now, q, v)
+    else:
+        tracking, u = law.with_reference(reference), law(q, v, q, v, a)
+    closed = linearize(model, tracking, q, v, now, z, p).A
     held = Feedback(lambda q: u + 0.0 * q[0], ("q",))
-    free = linearize(model, held, q, v, t).A
+    free = linearize(model, held, q, v, now, parameters=p).A
     states = len(free)  # with loops and constraints fewer than 2 nv, with a basis more
     open_loop = closed.copy()
     open_loop[:states, :states] = free

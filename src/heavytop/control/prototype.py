@@ -7,6 +7,7 @@ underactuated vehicle move sideways: they tie the lateral position to the tilt.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -131,11 +132,11 @@ class Prototype:
         poles: Sequence[complex] | complex | None = None,
         weights: Weights | None = None,
         bodies: Sequence[str] | None = None,
-        quiet: bool = False,
+        quiet: bool = True,
     ) -> Prototype:
         """The prototype of any system from the poles its law shall have at rest, or from weights of a linear-quadratic regulator.
 
-        Every distribution is positive. What is achieved is printed, and kept as ``design``.
+        Every distribution is positive. What is achieved is kept as ``design``; ``print(prototype.design.report())`` shows it.
 
         Parameters
         ----------
@@ -146,19 +147,20 @@ class Prototype:
         poles : of the deviations that the inputs reach (1/s), complex ones in conjugate pairs; one number for all.
         weights : instead, of deviations and inputs; the poles are then those of the linear-quadratic regulator.
         bodies : that get damping, stiffness and an inertia of choice; None: all with inertia. Leave out wheels that spin.
-        quiet : print nothing.
+        quiet : False: print the report at once.
 
         Raises
         ------
         ControlError
             The configuration cannot be held, the number of poles is wrong, or the best prototype found is unstable. Poles that are missed by
-            more than 1 % are told by ``design.report()``.
+            more than 1 % are told by a :class:`.MissedPolesWarning`.
 
         Examples
         --------
         >>> import heavytop as ht
         >>> cart_pole = ht.library.cart_pole().derive(native=False)
         >>> made = Prototype.for_model(cart_pole, poles=[-2, -2.5, -3 + 1j, -3 - 1j])
+        >>> print(made.design.report())
         asked   -2.0000   +0.0000i   got   -2.0000   +0.0000i
         asked   -2.5000   +0.0000i   got   -2.5000   +0.0000i
         asked   -3.0000   -1.0000i   got   -3.0000   -1.0000i
@@ -167,10 +169,17 @@ class Prototype:
         True
         """
         from heavytop.control.design import design
+        from heavytop.control.rest_loop import MissedPolesWarning
 
         parts, found = design(model, q, v, poles, weights, bodies)
         if not quiet:
             print(found.report())
+        elif not found.is_met:
+            warnings.warn(
+                f"poles that were asked for at {model.name!r} are out of reach:\n{found.report()}\nAsk for others, or for fewer bodies (bodies=).",
+                MissedPolesWarning,
+                stacklevel=3,
+            )
         return cls(parts["inertia"], parts["damping"], parts["stiffness"], found)
 
     @classmethod

@@ -53,6 +53,14 @@ class UnstableWarning(UserWarning):
     """
 
 
+class MissedPolesWarning(UserWarning):
+    """A prototype was found, but some poles of its law are not those that were asked for.
+
+    >>> issubclass(MissedPolesWarning, UserWarning)
+    True
+    """
+
+
 class Interpreted:
     """A model whose functions are interpreted: for a handful of calls, compiling would take longer."""
 

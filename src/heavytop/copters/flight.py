@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._travel import Unchanging
+from heavytop.control.base import BaseController
 from heavytop.control.integral import Integral
 from heavytop.control.margins import Margins
 from heavytop.control.robust import robust
@@ -217,7 +218,7 @@ def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def fly(
     vehicle: Vehicle,
     maneuver: Maneuver | str = "looping",
-    law: str = "energy",
+    law: str | BaseController | Callable[[Vehicle], BaseController] = "energy",
     *,
     limits: bool = True,
     wind: float = 0.0,
@@ -238,7 +239,8 @@ def fly(
     ----------
     vehicle : what flies. maneuver : what it shall do, or its name.
     law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
-        noise and delay are then those of its sensors.
+        noise and delay are then those of its sensors. Or a controller of yours: a law, a wrapped one, a regulator or predictive control,
+        or a function that makes one for the vehicle. It brings its own limits and integrals; one that lacks a reference follows the maneuver.
     limits : whether the inputs keep the vehicle's limits; with ``rotors`` those of the propellers are there in any case.
     wind, noise, payload, seed : disturbances, see :class:`.Conditions`.
     integral : integral action of the law; None: where wind or payload ask for it. The robust controller has observers instead.
@@ -257,17 +259,21 @@ def fly(
     np.True_
     """
     say = tell or (lambda _: None)
-    if law not in (*LAWS, ROBUST):
-        raise unknown_name("law", law, (*LAWS, ROBUST))
+    own = None if isinstance(law, str) else _own(vehicle, law)
+    name = str(law) if own is None else str(getattr(own.law, "kind", type(own.law).__name__))
+    if own is None and law not in (*LAWS, ROBUST):
+        raise unknown_name("law", str(law), (*LAWS, ROBUST))
     conditions = Conditions(wind, noise, payload, seed, delay)
     if isinstance(maneuver, str):
         say(f"planning {maneuver}")
         maneuver = make(maneuver, vehicle)
-    if vehicle.limbs and (rotors or law == ROBUST):
+    if vehicle.limbs and (rotors or (own is None and law == ROBUST)):
         raise ControlError(
             f"{vehicle.name!r} has limbs: rotors=True and the robust controller are made for a hull without moving parts. Fly it with a law."
         )
-    if law == ROBUST:
+    if own is not None and integral:
+        raise ControlError("a controller of yours brings its own integral action: leave integral= out.")
+    if own is None and law == ROBUST:
         if integral:
             raise ControlError(
                 "the robust controller estimates disturbances by observers and has no integral action: leave integral= out."
@@ -276,10 +282,14 @@ def fly(
             vehicle if limits else replace(vehicle, limits=None), maneuver, conditions, rotors, start, step, until, say
         )
         return replace(flown, vehicle=vehicle)
-    acting = bool(wind or payload) if integral is None else integral
-    say(f"deriving the {law} law")
+    acting = own is None and (bool(wind or payload) if integral is None else integral)
+    say(f"deriving the {name} law")
     terms = integral_action(vehicle) if acting else ()
-    tracking = vehicle.law(law, limits, terms).with_reference(maneuver, sample_time=step if acting else None)
+    followed: BaseController = vehicle.law(name, limits, terms) if own is None else own
+    tracking = followed
+    if followed.needs_reference:
+        tracking = followed.with_reference(maneuver, sample_time=step if acting else None)
+    limited = limits and vehicle.limits is not None if own is None else getattr(own.law, "limits", None) is not None
     plant: Any = None if rotors and vehicle.full is None else conditions.plant(vehicle)
     controller: Any = tracking
     begin = maneuver.start if start is None else start
@@ -292,7 +302,18 @@ def fly(
     controller = conditions.blown(controller)
     say("compiling and flying")
     run = simulate(plant, begin, maneuver.horizon if until is None else until, step, control=controller, progress=False)
-    return Flight(vehicle, maneuver, run, law, limits and vehicle.limits is not None, acting, conditions, rotors)
+    return Flight(vehicle, maneuver, run, name, limited, acting, conditions, rotors)
+
+
+def _own(vehicle: Vehicle, given: Any) -> BaseController:
+    """The controller that a user gave, or that a function of theirs makes for the vehicle."""
+    made = given if isinstance(given, BaseController) or not callable(given) else given(vehicle)
+    if isinstance(made, BaseController):
+        return made
+    what = "law" if made is given else "what the function law makes"
+    raise ControlError(
+        f"{what} must be a controller of heavytop.control, or one of the names {', '.join(map(repr, (*LAWS, ROBUST)))}; got {made!r}."
+    )
 
 
 def _fly_robustly(

@@ -12,6 +12,7 @@ from heavytop.errors import PlanError
 from heavytop.plan.constraints import Constraint, HalfSpace, KeepIn, KeepOut, Own, Point
 from heavytop.plan.costs import OwnCost
 from heavytop.plan.guess import Guess, nearest
+from heavytop.plan.momentum import check_momentum
 from heavytop.plan.problem import Problem, State
 from heavytop.plan.scene import node_function
 
@@ -20,7 +21,7 @@ STARTS, MISSED = 12, 1e-4
 
 
 def check_ends(problem: Problem) -> None:
-    """Start and goal must lie within bounds and path constraints; with bounded speeds the goal must be near enough."""
+    """Start and goal must lie within bounds and path constraints; with bounded speeds or forces the goal must be near enough."""
     model = problem.model
     for what, state, near in (
         ("start", problem.start, problem.phases[0].path),
@@ -36,6 +37,7 @@ def check_ends(problem: Problem) -> None:
             _check_state(problem, constraint, state, what)
     if problem.start is not None and problem.goal is not None:
         _check_reach(problem, problem.start, problem.goal)
+        check_momentum(problem, *_span(problem))
     if problem.periodic and problem.goal is not None:
         raise PlanError("a periodic plan ends where it starts: omit the goal (goal=None).")
 
@@ -59,6 +61,12 @@ def _check_state(problem: Problem, constraint: Constraint, state: State, what: s
         )
 
 
+def _span(problem: Problem) -> tuple[float, float]:
+    """Shortest and longest duration of the whole motion, s."""
+    low, high = (sum(ends) for ends in zip(*((p.shortest, p.longest) for p in problem.phases), strict=True))
+    return (low, high) if problem.total is None else (max(low, problem.total[0]), min(high, problem.total[1]))
+
+
 def _check_reach(problem: Problem, start: State, goal: State) -> None:
     model = problem.model
     low, high = problem.bounds.v
@@ -66,9 +74,7 @@ def _check_reach(problem: Problem, start: State, goal: State) -> None:
     if not own or problem.clocked or model.coordinates.nv != model.nv:
         return
     away = place(model.coordinates, start.q, goal.q)
-    total = sum(phase.longest for phase in problem.phases)
-    if problem.total is not None:
-        total = min(total, problem.total[1])
+    _, total = _span(problem)
     if not np.isfinite(total):
         return
     for name, block in zip(model.coordinates.names or (), model.coordinates.blocks, strict=True):
