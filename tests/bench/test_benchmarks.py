@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import heavytop as ht
 from heavytop import library
-from heavytop.bench import agreement, forward, machine, peers, registry
+from heavytop.bench import agreement, forward, machine, peers, plan_peers, registry
 from heavytop.bench.agreement import DisagreementError
 from heavytop.bench.measure import BenchEffort, best_times
-from heavytop.bench.peers.base import AGREE, Peer, Trial
+from heavytop.bench.peers.base import AGREE, MotionFound, MotionTrial, Peer, Trial
 from heavytop.bench.peers.mujoco import MuJoCoTree
 from heavytop.bench.peers.pinocchio import PinocchioTree
 from heavytop.bench.report import BenchReport, Ratio
@@ -23,6 +24,7 @@ from heavytop.bench.trees import Tree, chain, panda, tricopter_load
 from heavytop.cli import app
 from heavytop.compile.jit import host
 from heavytop.errors import ModelError, UnknownNameError
+from heavytop.plan import Effort
 
 NEEDS_PEERS = {"forward", "single", "scaling", "derivatives"}
 
@@ -243,3 +245,62 @@ def test_parts_of_a_benchmark_run_alone(no_peers):
         registry.run_all(["plan:sped"])
     with pytest.raises(UnknownNameError, match="part of the benchmark 'forward'"):
         registry.run_all(["forward:speed"])
+
+
+class OurPlanner(Peer):
+    """A planner that happens to agree: heavytop itself."""
+
+    name, module = "planner", "heavytop"
+
+    def __init__(self, off: float = 0.0, installed: bool = True, native: bool = True) -> None:
+        self.off, self.installed, self.native = off, installed, native
+
+    def version(self):
+        return "1.0" if self.installed else None
+
+    def motion(self, case):
+        accelerations = lambda q, v, u: case.model.acceleration(q, v, u) * (1 + self.off)  # noqa: E731
+
+        def solve():
+            found = ht.plan(
+                case.model, case.start, case.goal, case.duration, limits=(case.low, case.high), steps=case.steps,
+                cost=case.weight * Effort(about=case.about), tolerance=1e-4,
+            )  # fmt: skip
+            return MotionFound(found.u[: case.steps], found.iterations, "from straight")
+
+        return (MotionTrial(accelerations, solve, self.native),)
+
+
+def planned(peer: Peer) -> BenchReport:
+    report = BenchReport("plan", "")
+    plan_peers.compare(report, [peer], BenchEffort.tiny())
+    return report
+
+
+def test_planners_are_compared_by_cost_arrival_and_time():
+    report = planned(OurPlanner())
+    kinds = ["ours", "ours, plan to 1e-8", "planner, from straight"]
+    assert [row["problem"] for row in report.rows] == [f"cart-pole swing-up, {kind}" for kind in kinds]
+    ratios = {ratio.name: ratio.value for ratio in report.ratios}
+    assert ratios["cart-pole swing-up: cost, planner / ours"] == pytest.approx(1.0, abs=1e-3)
+    assert {"cart-pole swing-up: planner / ours", "cart-pole swing-up: planner / our whole plan"} < set(ratios)
+    assert report.rows[1]["arrives_off"] < 1e-6 < report.rows[0]["arrives_off"] < 1e-2
+
+
+def test_planners_that_run_in_python_are_not_timed():
+    assert [ratio.name for ratio in planned(OurPlanner(native=False)).ratios] == [
+        "cart-pole swing-up: cost, planner / ours"
+    ]
+
+
+def test_planners_that_compute_other_accelerations_are_told():
+    report = planned(OurPlanner(off=1e-6))
+    assert report.ratios == []
+    assert len(report.rows) == 2
+    assert any("planner, cart-pole swing-up: the results differ by 1e-06" in note for note in report.notes)
+
+
+def test_planners_that_are_not_installed_are_told():
+    report = planned(OurPlanner(installed=False))
+    assert (report.missing, report.rows) == (["planner"], [])
+    assert "heavytop[planners]" in report.notes[0]

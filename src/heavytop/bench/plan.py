@@ -11,6 +11,7 @@ import numpy as np
 from heavytop import control, library
 from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer
+from heavytop.bench.plan_peers import compare
 from heavytop.bench.plan_tracking import follow
 from heavytop.bench.report import BenchReport
 from heavytop.plan import Ipopt, Nlpsol, Plan, problems
@@ -19,7 +20,7 @@ from heavytop.plan.solvers import Solution
 from heavytop.simulate import simulate
 
 TITLE = "optimal motions from the default guess, against CasADi's virtual machine; predictive control of a quadcopter (takes minutes)"
-PARTS = ("problems", "speed", "tracked", "predictive")
+PARTS = ("problems", "speed", "peers", "tracked", "predictive")
 BEST = {
     "cart-pole": 0.53584, "furuta": 6.5956, "gates": 2.48906, "flip": 0.65949, "perch": 0.98279, "load": 1.62925, "bicopter": 0.85989,
     "arm": 0.36253,
@@ -45,6 +46,8 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None, parts: Sequenc
     if "speed" in parts and not quick:
         for name, target in BASELINES.items():
             _speed(report, name, target, effort.tell)
+    if "peers" in parts:
+        compare(report, peers, effort)
     if "tracked" in parts and not quick:
         follow(report, plans, effort.tell)
     if "predictive" in parts:

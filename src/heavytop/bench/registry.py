@@ -42,7 +42,7 @@ def parts(name: str) -> tuple[str, ...]:
     """Parts of a benchmark that can be run alone, as ``name:part``.
 
     >>> parts("plan")
-    ('problems', 'speed', 'tracked', 'predictive')
+    ('problems', 'speed', 'peers', 'tracked', 'predictive')
     """
     return getattr(_module(name), "PARTS", ())
 

@@ -17,7 +17,7 @@ def known() -> tuple[Peer, ...]:
     """The peers of this package by name.
 
     >>> [peer.name for peer in known()]
-    ['exudyn', 'mujoco', 'pin', 'rotorpy']
+    ['crocoddyl', 'exudyn', 'mujoco', 'pin', 'rotorpy']
     """
     modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
     return tuple(sorted((module.PEER for module in modules if hasattr(module, "PEER")), key=lambda peer: peer.name))

@@ -118,6 +118,53 @@ class FreeBodyMethod:
     evaluations: Callable[[FreeBody], Trial] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class MotionCase:
+    """An optimal motion that planners can be asked for: from rest to rest in a fixed time with least effort, inputs held and limited.
+
+    The cost is the integral of ``sum_i weight (u_i - about_i)^2``; ``low`` and ``high`` (nu,) limit the inputs.
+    """
+
+    name: str
+    model: Model
+    start: Floats
+    goal: Floats
+    duration: float
+    steps: int
+    weight: float
+    about: Floats
+    low: Floats
+    high: Floats
+
+    def effort(self, u: Floats) -> float:
+        """Cost of held inputs u (steps, nu)."""
+        return float(self.weight * np.sum((u - self.about) ** 2) * self.duration / self.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class MotionFound:
+    """What a planner found: held inputs u (steps, nu), iterations, and what it did, in words."""
+
+    u: Floats
+    iterations: int
+    how: str
+
+
+@dataclass(frozen=True, eq=False)
+class MotionTrial:
+    """A planner that is ready.
+
+    Attributes
+    ----------
+    accelerations : of states q (n, nq), v (n, nv) with inputs u (n, nu): (n, nv) in our coordinates, to be compared before anything is timed.
+    solve : finds the motion; nothing else is timed. is_native : whether all of it is compiled code; otherwise times are not compared.
+    """
+
+    accelerations: Callable[[Floats, Floats, Floats], Floats]
+    solve: Callable[[], MotionFound]
+    is_native: bool = True
+
+
 class Flights(Protocol):
     """Flights of the Hummingbird with the controller of the peer."""
 
@@ -191,4 +238,8 @@ class Peer(ABC):
 
     def flights(self) -> Flights:
         """Flights of the Hummingbird with its own controller."""
+        raise NotImplementedError
+
+    def motion(self, case: MotionCase) -> tuple[MotionTrial, ...]:
+        """Ways in which it finds an optimal motion; the better one counts."""
         raise NotImplementedError
