@@ -399,3 +399,53 @@ def test_prediction_knows_parameters() -> None:
     assert ahead(0.0, [0.2], [0.1]) == pytest.approx(same(0.0, [0.2], [0.1]), rel=1e-9)
     assert ahead.with_reference([0.5]).reference.parameters == mass
     assert control.mpc(model, [1.0], horizon=10)(0.0, [0.2], [0.1]) != pytest.approx(same.u[0], rel=1e-2)
+
+
+# --- regions ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_region_begins_where_its_motion_begins() -> None:
+    """The same motion of a boom, begun at another time: brought back as well."""
+    system = ht.System(name="boom")
+    system.body("boom", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -0.5)))
+    system.input("M", ht.JointForce("boom"))
+    model = system.derive()
+
+    def motion(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return 0.5 * np.sin(3 * t)[:, None], 1.5 * np.cos(3 * t)[:, None], -4.5 * np.sin(3 * t)[:, None]
+
+    regions = [
+        control.lqr(model, Reference(model, motion, duration=2.0, start_time=t0)).region([0.3], samples=10)
+        for t0 in (0.0, 50.7)
+    ]
+    np.testing.assert_array_equal(regions, [[1.0], [1.0]])
+
+
+def test_a_region_closes_loops_with_the_parameters_of_its_regulator() -> None:
+    system = ht.System(gravity=(0, 0, 0), name="bars")
+    long = system.parameter("l", 2.0)
+    bar = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("a", joint=ht.Revolute("z"), inertia=bar)
+    system.body("b", parent="a", at=(1, 0, 0), joint=ht.Revolute("z"), inertia=bar)
+    system.body("c", at=ht.vector(long, 0.0, 0.0), joint=ht.Revolute("z"), inertia=bar)
+    system.loop("b", "c", ht.Revolute("z"), at_a=(2, 0, 0), at_b=(1, 0, 0), name="pin")
+    system.input("m", ht.JointForce("a"))
+    model, given = system.derive(), {"l": 2.3}
+    q, _ = model.assemble([1.2, -0.9, 1.9], parameters=given)
+    np.testing.assert_array_equal(control.lqr(model, q, parameters=given).region([0.01], samples=5), [1.0])
+
+
+@pytest.mark.parametrize("option", ["until", "step"])
+def test_regions_refuse_times_that_are_none(cart: ht.Model, option: str) -> None:
+    upright = control.lqr(cart, [0.0, 0.0])
+    for value in (0.0, -1.0, np.nan):
+        with pytest.raises(ControlError, match=f"{option} of a sampled region must be a positive time in s, got"):
+            upright.region([0.1], samples=2, **{option: value})
+
+
+def test_a_cost_at_the_end_needs_an_end(cart: ht.Model) -> None:
+    with pytest.raises(ControlError, match=r"has none: it is a set point\. Leave final= out"):
+        control.lqr(cart, [0.0, 0.0], final=np.eye(4))
+    periodic = Reference.from_function(cart, lambda t: ht.vector(0.3 * np.sin(t), 0 * t), period=2 * np.pi)
+    with pytest.raises(ControlError, match=r"has none: it is periodic\."):
+        control.lqr(cart, periodic, final=np.eye(4))

@@ -337,3 +337,53 @@ def test_options_of_curves_that_stand_still_are_kept() -> None:
     assert control.Reference.set_point(model).period == 1.0
     with pytest.raises(ArgumentError, match="duration"):
         control.Reference.from_function(model, lambda t: np.array([0.3, 0.0]), durration=2.0)
+
+
+# --- what is no reference ---------------------------------------------------------------------------------------------------
+
+
+def pendulum() -> ht.Model:
+    return ht.library.pendulum().derive(native=False)
+
+
+@pytest.mark.parametrize("name", ["duration", "period"])
+@pytest.mark.parametrize("value", [-1.0, 0.0, np.nan, np.inf])
+def test_durations_and_periods_are_positive(name: str, value: float) -> None:
+    with pytest.raises(ControlError, match=f"the {name} of a reference must be a positive time in s, or None, got"):
+        Reference.from_function(pendulum(), lambda t: vector(np.sin(t)), **{name: value})
+
+
+def test_functions_that_give_no_motion_are_refused() -> None:
+    model, one = pendulum(), np.zeros((1, 1))
+    for evaluate, message in (
+        (lambda t: (one, one), "three arrays, q_R, v_R and a_R, got 2 of them"),
+        (lambda t: None, "three arrays, q_R, v_R and a_R, got None"),
+        (lambda t: (one, one, "a"), "a_R of a reference must be real numbers"),
+        (lambda t: (one, np.zeros(1), one), "v_R of a reference at 1 times"),
+        (lambda t: (np.zeros((1, 2)), one, one), "q_R of a reference at 1 times"),
+    ):
+        with pytest.raises((ControlError, ShapeError), match=message):
+            Reference(model, evaluate, duration=1.0)(0.5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ControlError, match="evaluate of a reference must be a function"):
+        Reference(model, "abc")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ShapeError, match="times of a reference must be real numbers"):
+        Reference.set_point(model)("a")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"q": np.zeros((4, 1))}, r"q of a recorded reference at 3 times"),
+        ({"a": np.zeros((3, 2))}, r"a of a recorded reference at 3 times"),
+        ({"v": np.full((3, 1), np.nan)}, "v of a recorded reference must be finite"),
+        ({"t": [2.0, 1.0, 0.0]}, "two or more finite times that increase"),
+        ({"t": [0.0, 0.0, 0.0]}, "two or more finite times that increase"),
+        ({"t": [0.0]}, "two or more finite times that increase"),
+        ({"t": [0.0, 1.0, 3.0]}, "equidistant"),
+    ],
+)
+def test_records_that_are_no_reference_are_refused(changed: dict, message: str) -> None:
+    record = {"t": [0.0, 1.0, 2.0], "q": np.zeros((3, 1)), "v": np.zeros((3, 1)), "a": np.zeros((3, 1))}
+    assert recorded_reference(pendulum(), **record).duration == 2.0
+    with pytest.raises((ControlError, ShapeError), match=message):
+        recorded_reference(pendulum(), **{**record, **changed})

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heavytop.copters import load
+from heavytop.copters import fly, load, quadcopter, ring
 from heavytop.copters.catalogue import airframes, names
 from heavytop.copters.catalogue.toml_airframe import read_airframe
-from heavytop.errors import FileFormatError, UnknownNameError
+from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
+from heavytop.errors import FileFormatError, ModelError, UnknownNameError
 
 GOOD = """name = "small"
 mass = 0.5
@@ -93,3 +94,26 @@ def test_missing_vehicles_are_named() -> None:
         load("crazyfly")
     with pytest.raises(FileFormatError, match=r"cannot read the airframe 'nowhere.toml'"):
         load("nowhere.toml")
+
+
+@pytest.mark.parametrize("line", ["", "time_constant = 0.0", "time_constant = 1e-5"])
+def test_motors_without_a_lag_fly_with_rotors(line: str) -> None:
+    """What is not measured is typical; motors that are faster than the steps do not make them diverge."""
+    craft = read_airframe(GOOD.replace("speed = [0.0, 1400.0]", f"speed = [0.0, 1400.0]\n{line}"))
+    assert craft.propulsion is not None
+    assert craft.propulsion.lag == pytest.approx(0.001 if line else TYPICAL_LAG)
+    flight = fly(craft, "hover", rotors=True, until=0.5)
+    assert flight.outcome.ok
+    assert flight.position_error.max() < 1e-3
+
+
+def test_numbers_that_no_vehicle_has() -> None:
+    wrong = "parasitic_drag = [-1.0, 0.0, 0.0]\n" + GOOD
+    with pytest.raises(FileFormatError, match=r"line 1: 'parasitic_drag' must be three non-negative numbers"):
+        read_airframe(wrong)
+    with pytest.raises(ModelError, match=r"rotor_drag of a propulsion must not be negative, got -1"):
+        Propulsion(1e-5, 1e-7, (0.0, 1000.0), rotor_drag=-1.0)
+    with pytest.raises(ModelError, match=r"the mass of 'quadcopter' must be a positive number \(kg\), got 0"):
+        quadcopter(mass=0.0)
+    with pytest.raises(ModelError, match=r"a ring needs a whole number of rotors, at least one, got 2\.5"):
+        ring(2.5, 0.2)  # pyright: ignore[reportArgumentType]

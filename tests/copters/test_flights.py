@@ -137,7 +137,7 @@ def test_angle_between_poses() -> None:
 
 def test_rotors_that_lag_and_drag_are_flown_on_demand() -> None:
     craft = load("hummingbird")
-    ideal, real = fly(craft, "looping"), fly(craft, "looping", rotors=True)
+    ideal, real = fly(craft, "looping", noise=0.0), fly(craft, "looping", rotors=True, noise=0.0)
     assert ideal.position_error.max() < 0.02
     assert 0.05 < real.position_error.max() < 1.0
     assert real.position_error[-1] < 0.05

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.copters import Limb, Rotor, Vehicle, fly, load, maneuvers, multicopter
+from heavytop.copters import Conditions, Limb, Rotor, Vehicle, fly, load, maneuvers, multicopter
 from heavytop.errors import ControlError, FileFormatError, ModelError
 from heavytop.geometry import se3
 
@@ -177,3 +177,22 @@ def test_mistakes_are_named() -> None:
             multicopter(y6_rotors(), 1.8, (0.03, 0.03, 0.05), limbs=wrong)
     with pytest.raises(ControlError, match="has limbs"):
         fly(y6(), "hover", rotors=True)
+
+
+def test_noise_of_joints_is_of_lengths_where_they_slide_and_of_angles_where_they_turn() -> None:
+    craft = multicopter(
+        y6_rotors(),
+        1.8,
+        (0.03, 0.03, 0.05),
+        limbs=(
+            Limb("arm", 0.1, force=3.0),
+            Limb("drawer", 0.05, tip=(0.1, 0, 0), joint=ht.Prismatic("x"), parent="arm", force=5.0),
+        ),
+    )
+    place, speed = Conditions(noise=2.0).deviations(craft.model)
+    turn = 2 * np.deg2rad(0.3)
+    np.testing.assert_allclose(place, [0.01] * 3 + [turn] * 4 + [0.01])
+    np.testing.assert_allclose(speed, [0.06] * 3 + [0.04] * 4 + [0.06])
+    flight = fly(craft, "hover", noise=1.0, until=0.5)
+    assert flight.outcome.ok
+    assert 1e-4 < flight.position_error.max() < 0.05

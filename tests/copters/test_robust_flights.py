@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,12 @@ from heavytop.bench import reality
 from heavytop.bench.geometric import GeometricLaw
 from heavytop.bench.hummingbird import courses
 from heavytop.bench.peers import rotorpy as rotorpy_peer
-from heavytop.control import Actuated, Delayed, Propellers, Sensors, export_controller, linearize
+from heavytop.control import Actuated, Delayed, Propellers, Sensors, export_controller, linearize, robust
 from heavytop.control.margins import loop_matrices
 from heavytop.control.reference import Reference
 from heavytop.copters import (
     agile_law,
+    bicopter,
     dead_rotor_law,
     fly,
     hexacopter,
@@ -28,9 +30,10 @@ from heavytop.copters import (
     quadcopter,
     remaining,
     robust_controller,
+    tricopter,
 )
 from heavytop.copters.catalogue.toml_airframe import read_airframe
-from heavytop.errors import ControlError, FileFormatError
+from heavytop.errors import ControlError, FileFormatError, HeavytopError, ModelError
 from heavytop.simulate.outcome import Ending
 
 # --- margins ----------------------------------------------------------------------------------------------------------------
@@ -147,6 +150,74 @@ def test_sensors_in_a_file() -> None:
     ):
         with pytest.raises(FileFormatError, match=message):
             read_airframe(text.replace(old, new, 1))
+
+
+SENSING = "[sensors]\nposition = {noise = 0.02, delay = 0.01}\ngyro = {bias = 0.01}\n"
+
+
+def small(tail: str = "") -> Any:
+    """A quadcopter from a file."""
+    corners = ((0.1, 0.1, 1), (-0.1, 0.1, -1), (-0.1, -0.1, 1), (0.1, -0.1, -1))
+    rotors = "".join(f"[[rotor]]\nat = [{x}, {y}, 0.0]\ntorque = {s}\n" for x, y, s in corners)
+    head = "name = 'small'\nmass = 0.5\nmoment = [0.003, 0.003, 0.006]\n"
+    drive = "[rotors]\nthrust_coefficient = 5e-6\ntorque_coefficient = 1e-7\nspeed = [0.0, 1400.0]\n"
+    return read_airframe(head + drive + rotors + tail)
+
+
+@pytest.mark.parametrize("how", [{}, {"law": "robust", "rotors": True}])
+def test_sensors_of_a_file_are_there_in_every_flight(how: dict[str, Any]) -> None:
+    """Noise and delay act with every law unless noise=0 takes the first away; a file without the table has perfect sensors."""
+    craft = small(SENSING)
+    flight = fly(craft, "hover", until=1.0, **how)
+    assert flight.outcome.ok
+    assert flight.conditions.noise == 1.0
+    assert not flight.conditions.calm
+    none = fly(craft, "hover", until=1.0, noise=0.0, **how)
+    assert none.position_error.max() < 1e-4
+    assert flight.position_error.max() > 1e-3
+
+
+def test_a_bare_law_sees_late_what_the_file_says_is_late() -> None:
+    """The commands of a start beside the reference come from the state of 10 ms ago."""
+    names = ("position", "attitude", "velocity", "gyro")
+    craft = small("[sensors]\n" + "".join(f"{name} = {{delay = 0.01}}\n" for name in names))
+    q = craft.model.neutral() + np.eye(12)[2] * 0.1
+    late, prompt = (fly(c, "hover", until=0.02, start=(q, np.array([0, 0, 1.0, 0, 0, 0]))) for c in (craft, small()))
+    assert np.ptp(late.run.u[:10], axis=0).max() < 1e-12
+    assert np.ptp(late.run.u[:13], axis=0).max() > 1e-3
+    assert np.ptp(prompt.run.u[:10], axis=0).max() > 1e-3
+    with pytest.raises(ModelError, match=r"is 0\.5 samples"):
+        fly(craft, "hover", until=0.1, delay=5e-4)
+
+
+def test_sensors_that_cannot_be_simulated_are_told() -> None:
+    arm = "[[limb]]\nname = 'arm'\nmass = 0.05\ntip = [0.0, 0.0, -0.1]\n"
+    with pytest.raises(
+        ControlError,
+        match=r"the sensors that the description of 'small' tells cannot be simulated: .* not a single free body",
+    ):
+        fly(small(SENSING + arm), "hover", until=0.1)
+
+
+def test_a_controller_with_sensors_is_not_sensed_twice() -> None:
+    craft = small(SENSING + "rotor_speeds = false\n")
+    flight = fly(craft, "hover", lambda v: robust(agile_law(v), v.sensors), until=0.1, step=5e-3)
+    assert flight.conditions.sensors is None
+    assert flight.conditions.noise == 0
+
+
+@pytest.mark.parametrize("make", [bicopter, tricopter])
+def test_the_robust_controller_refuses_tilting_rotors(make: Any) -> None:
+    with pytest.raises(ControlError, match=r"has tilting rotors: .* Fly it with a law .*rotors=False"):
+        fly(make(), "hover", law="robust", rotors=True)
+    assert fly(make(), "hover", law="robust", until=0.5).outcome.ok
+
+
+def test_a_robust_flight_of_no_duration_is_its_start() -> None:
+    flight = fly(quadcopter(), "hover", law="robust", until=0)
+    assert flight.t.tolist() == [0.0]
+    with pytest.raises(HeavytopError, match="until"):
+        fly(quadcopter(), "hover", law="robust", until=-1.0)
 
 
 def test_a_flight_that_tumbles_is_lost() -> None:

@@ -413,6 +413,23 @@ def test_flights_that_differ_in_lag_share_their_code(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
+def test_flights_have_the_sensors_of_their_vehicle() -> None:
+    """As single flights have: as the file tells them, unless noise= says otherwise."""
+    result = ht.sweep("hummingbird", {"noise": [0.0, 1.0, 2.0]}, maneuver="hover", until=0.2)
+    off = np.asarray(result["position_error_max"])
+    assert off[0] < 1e-9 < off[1] < off[2]
+    usual = ht.sweep("hummingbird", {"wind": [0.0]}, maneuver="hover", until=0.2)
+    assert float(usual["position_error_max"][0]) == off[1]
+    flight = ht.copters.fly(ht.copters.load("hummingbird"), "hover", until=0.2, step=2e-3)
+    assert flight.position_error.max() == pytest.approx(off[1], rel=1e-6)
+
+
+def test_inputs_of_hovering_start_the_lag() -> None:
+    """A lag that begins with what hovering needs moves nothing."""
+    result = ht.sweep("quadcopter-with-load", {"lag": [0.05]}, maneuver="hover", until=0.2)
+    assert float(result["position_error_max"][0]) < 1e-9
+
+
 def test_flights_vary_conditions() -> None:
     quad = copters.quadcopter()
     over = {"tilt": [0.0, 3.0], "wind": [2.0, 4.0], "seed": [0, 1], "delay": [0.0, 0.02], "lag": [0.0, 0.05]}

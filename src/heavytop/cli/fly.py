@@ -38,7 +38,13 @@ def fly(
     ] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
     wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.")] = 0.0,
-    noise: Annotated[float, typer.Option("--noise", help="Measurement noise; 1 is that of motion capture.")] = 0.0,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            "--noise",
+            help="Measurement noise; 1 is that of motion capture, or of the sensors that the vehicle's file tells (then the default).",
+        ),
+    ] = None,
     payload: Annotated[
         float, typer.Option("--payload", help="Extra mass in kg that the controller does not know of.")
     ] = 0.0,
@@ -75,7 +81,7 @@ def fly(
         list_vehicles(json)
         return
     for option, number in (("wind", wind), ("noise", noise), ("payload", payload), ("delay", delay)):
-        if not (isfinite(number) and number >= 0):
+        if number is not None and not (isfinite(number) and number >= 0):
             raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
     if live:
         from heavytop.cli.cockpit import fly_live

@@ -21,7 +21,7 @@ def feasibility(
 ) -> Feasibility:
     """Least-squares inputs B u = M a_R + c + ... - f along the reference, and the residual (rank-revealing)."""
     plant = model or reference.model
-    times = np.linspace(0.0, until or reference.horizon, samples)
+    times = np.linspace(0.0, reference.horizon if until is None else until, samples)
     times = np.unique(np.concatenate([times, [b for b in reference.breaks if 0 <= b <= times[-1]]]))
     q, v, a = reference(times)
     at = reference.clock(times, plant)

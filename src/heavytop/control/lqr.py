@@ -235,7 +235,9 @@ class LinearQuadratic(BaseController):
 
         Parameters
         ----------
-        sizes : (m,) values of sqrt(x^T P x) at the start. samples : runs for each.
+        sizes : (m,) values of sqrt(x^T P x) at the start. samples : runs for each. seed : of the deviations.
+        step : of the simulation, s; default: a fifth of the distance of the gains. until : its length, s; default: the duration of the motion, else
+            5 s, as whole periods.
 
         Returns
         -------
@@ -246,10 +248,14 @@ class LinearQuadratic(BaseController):
             raise ControlError(f"sizes of deviations must be positive numbers (m,), got {sizes.tolist()}.")
         if not isinstance(samples, int | np.integer) or samples < 1:
             raise ControlError(f"samples must be 1, 2, ..., got {samples!r}.")
+        for name, value in (("step", step), ("until", until)):
+            if value is not None and not 0 < value < np.inf:
+                raise ControlError(f"{name} of a sampled region must be a positive time in s, got {value!r}.")
         model, rng = self.model, np.random.default_rng(seed)
         h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
         whole = 5.0 if self.period is None else self.period * np.ceil(5.0 / self.period)
-        end = float(until or self.reference.duration or whole)
+        end = next(float(x) for x in (until, self.reference.duration, whole) if x is not None)
+        t0, at = self.reference.start_time, self.reference.clock(0.0, model)
         q, v, _ = self.reference(0.0)
         T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1), model)).T[
             0
@@ -263,11 +269,11 @@ class LinearQuadratic(BaseController):
             ne = model.coordinates.nv
             start = chart(model.coordinates, np.broadcast_to(q, (samples, len(q))), x[:, :ne]), v + x[:, ne:]
             if model.is_constrained:
-                closed = [model.assemble(*one) for one in zip(*start, strict=True)]
+                closed = [model.assemble(*one, parameters=at) for one in zip(*start, strict=True)]
                 start = np.array([one[0] for one in closed]), np.array([one[1] for one in closed])
             run = simulate(
-                model, start, end, step or h / 5, control=self, hold="continuous", record_every=10**9, progress=False,
-                parameters=self.reference.parameters_of(model),
+                model, start, t0 + end, h / 5 if step is None else step, control=self, hold="continuous", record_every=10**9,
+                progress=False, start_time=t0, parameters=self.reference.parameters_of(model),
             )  # fmt: skip
             q_end, v_end, _ = self.reference(end)
             left = np.concatenate([place(model.coordinates, q_end, run.q[-1]), run.v[-1] - v_end], axis=1)
@@ -295,7 +301,7 @@ def lqr(
     reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
         can hold.
     cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
-    final : (nx, nx) cost at the end; None: the one that settles there if the end is at rest.
+    final : (nx, nx) cost at the end of a motion that has one; None: the one that settles there if the end is at rest.
     inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
     limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or those of joints (``system.limits``, whose efforts count);
         the input is cut off there.
@@ -323,11 +329,16 @@ def lqr(
             f"the reference of {model.name!r} moves and has neither an end nor a period, so there is no motion to regulate: give the "
             "Reference its duration= or period=."
         )
+    if final is not None and (constant or period is not None):
+        raise ControlError(
+            f"final is the cost at the end of a motion, and the reference of {model.name!r} has none: it is "
+            f"{'a set point' if constant else 'periodic'}. Leave final= out, or give the Reference its duration=."
+        )
     begin = 0.0 if period is None else reference.begin
     end = reference.horizon
     if step is not None and not 0 < step < np.inf:
         raise ControlError(f"the step of the regulator must be positive, got {step!r}.")
-    h = step or (0.01 if constant else (end - begin) / 500)
+    h = step if step is not None else 0.01 if constant else (end - begin) / 500
     count = 1 if constant else max(round((end - begin) / h), 2)
     times = np.zeros(1) if constant else np.linspace(begin, end, count + 1)
     given = inputs or _needed(model, reference)

@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, Numbers, as_array, directional, is_symbolic, shape, substitute, symbol, transpose
+from heavytop._arrays import (
+    Array,
+    Numbers,
+    as_array,
+    directional,
+    is_symbolic,
+    numbers,
+    shape,
+    substitute,
+    symbol,
+    transpose,
+)
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.checks import need_timeless
@@ -71,6 +82,13 @@ class Reference(Unchanging):
             need_timeless(model)
         if evaluate is None and traced is None:
             raise ControlError("a reference needs a function of numbers or a traced one.")
+        if evaluate is not None and not callable(evaluate):
+            raise ControlError(
+                f"evaluate of a reference must be a function times (n,) -> q_R (n, nq), v_R (n, nv), a_R (n, nv), got {evaluate!r}."
+            )
+        for name, value in (("duration", duration), ("period", period)):
+            if value is not None and not 0 < float(numbers(value, f"the {name} of a reference")) < np.inf:
+                raise ControlError(f"the {name} of a reference must be a positive time in s, or None, got {value!r}.")
         self.model, self.traced, self.duration, self.period = model, traced, duration, period
         self.breaks, self.start_time, self.begin = tuple(breaks), float(start_time), float(begin)
         self.parameters = dict(parameters or {})
@@ -125,13 +143,25 @@ class Reference(Unchanging):
 
     def __call__(self, t: Any) -> Motion3:
         """q_R (..., nq), v_R (..., nv), a_R (..., nv) at the times t (...)."""
-        times = np.asarray(t, dtype=float)
+        times = numbers(t, "times of a reference")
         if not np.all(np.isfinite(times)):
             raise ControlError("a reference is defined at finite times only.")
         flat = times.reshape(-1)
-        values = self._kernel(flat) if self._given is None else self._given(flat)
+        values = self._kernel(flat) if self._given is None else self._checked(self._given(flat), len(flat))
         q, v, a = (value.reshape(*times.shape, value.shape[-1]) for value in values)
         return q, v, a
+
+    def _checked(self, values: Any, count: int) -> Sequence[np.ndarray]:
+        """What the function of a user gave at ``count`` times, if it is a motion."""
+        sizes = {"q_R": self.model.nq, "v_R": self.model.nv, "a_R": self.model.nv}
+        if not isinstance(values, tuple | list) or len(values) != 3:
+            got = f"{len(values)} of them" if isinstance(values, tuple | list) else repr(values)[:60]
+            raise ControlError(f"the function of a reference must give three arrays, q_R, v_R and a_R, got {got}.")
+        motion = [numbers(value, f"{name} of a reference") for name, value in zip(sizes, values, strict=True)]
+        for (name, size), value in zip(sizes.items(), motion, strict=True):
+            if value.shape != (count, size):
+                raise wrong_shape(f"{name} of a reference at {count} times", (count, size), value.shape)
+        return motion
 
     @cached_property
     def _kernel(self) -> Kernel:
@@ -146,7 +176,7 @@ class Reference(Unchanging):
     @property
     def horizon(self) -> float:
         """How long to look: duration, else one period, else 10 s."""
-        return self.duration or self.begin + (self.period or 10.0)
+        return self.begin + (self.period or 10.0) if self.duration is None else self.duration
 
     @cached_property
     def is_constant(self) -> bool:
@@ -323,7 +353,7 @@ class Feasibility:
 def coordinates_of_motion(model: Model, G: Array, xi: Array, xi_rate: Array) -> tuple[Array, Array, Array]:
     """q, v, a of a single free body with pose G, body twist xi and its rate; numbers with batch axes, or symbols."""
     q = pose_coordinates(model, G)
-    v, a = _velocities(model)(q, xi, xi_rate)
+    v, a = model.companion(_velocities)(q, xi, xi_rate)
     return q, v, a
 
 
@@ -350,19 +380,15 @@ def _free_edge(model: Model):
 
 def _velocities(model: Model) -> Traced:
     """Traced function (q, xi, xi_rate) -> (v, a) of a single free body."""
-    cached = model.__dict__.get("_velocities_of_twist")
-    if cached is None:
-        e = Expressions(model.description)
-        xi, rate = symbol("xi", 6), symbol("xi_rate", 6)
-        motion = e.kinematics.motion(WORLD, _free_edge(model).b)
-        J = with_defaults(motion.jacobian, model)
-        metric = symmetric(transpose(J) @ J)
-        v = solve_definite(metric, np.matvec(transpose(J), xi))
-        bias = substitute(with_defaults(motion.bias, model), e.v, v)
-        a = solve_definite(metric, np.matvec(transpose(J), rate - bias))
-        cached = trace_of("velocities", {"q": e.q, "xi": xi, "xi_rate": rate}, {"v": v, "a": a})
-        model.__dict__["_velocities_of_twist"] = cached
-    return cached
+    e = Expressions(model.description)
+    xi, rate = symbol("xi", 6), symbol("xi_rate", 6)
+    motion = e.kinematics.motion(WORLD, _free_edge(model).b)
+    J = with_defaults(motion.jacobian, model)
+    metric = symmetric(transpose(J) @ J)
+    v = solve_definite(metric, np.matvec(transpose(J), xi))
+    bias = substitute(with_defaults(motion.bias, model), e.v, v)
+    a = solve_definite(metric, np.matvec(transpose(J), rate - bias))
+    return trace_of("velocities", {"q": e.q, "xi": xi, "xi_rate": rate}, {"v": v, "a": a})
 
 
 def with_defaults(x: Array, model: Model) -> Array:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Numbers, concatenate, split, symbol
+from heavytop._arrays import Array, Numbers, concatenate, numbers, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.base import BaseController
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
 from heavytop.control.reference import Reference
 from heavytop.control.tracking import Tracking
-from heavytop.errors import ControlError
+from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.model import Model
 
 
@@ -114,10 +114,23 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
     >>> recorded_reference(craft.model, t, rest, np.zeros((11, 6)), np.zeros((11, 6))).duration
     1.0
     """
-    t, q, v, a = (np.asarray(x, dtype=float) for x in (t, q, v, a))
+    t = numbers(t, "t of a recorded reference")
+    if t.ndim != 1 or len(t) < 2 or not np.all(np.isfinite(t)) or not np.all(np.diff(t) > 0):
+        raise ControlError(
+            f"a recorded reference needs two or more finite times that increase, got {np.array2string(t, threshold=8)}."
+        )
     h = float(t[1] - t[0])
     if not np.allclose(np.diff(t), h, rtol=1e-6, atol=0.0):
         raise ControlError("a recorded reference needs samples at equidistant times.")
+    recorded = []
+    for name, value, size in (("q", q, model.nq), ("v", v, model.nv), ("a", a, model.nv)):
+        array = numbers(value, f"{name} of a recorded reference")
+        if array.shape != (len(t), size):
+            raise wrong_shape(f"{name} of a recorded reference at {len(t)} times", (len(t), size), array.shape)
+        if not np.all(np.isfinite(array)):
+            raise ControlError(f"{name} of a recorded reference must be finite.")
+        recorded.append(array)
+    q, v, a = recorded
     jerk = np.diff(a, axis=0) / h
 
     def evaluate(times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -145,7 +158,7 @@ def virtual_reference(guide: Law, reference: Reference, until: float | None = No
     """
     model = guide.model
     flight = ClosedLoop(model, guide.with_reference(reference)).fly(
-        reference(0.0)[:2], until or reference.horizon, step / 2
+        reference(0.0)[:2], reference.horizon if until is None else until, step / 2
     )
     a = model.acceleration(flight.q, flight.v, flight.u)
     return recorded_reference(model, flight.t, flight.q, flight.v, a)

@@ -179,8 +179,8 @@ def ring(
     >>> [tuple(float(x) for x in np.round(rotor.at, 3)) for rotor in ring(4, 0.2)]
     [(0.2, 0.0, 0.0), (0.0, 0.2, 0.0), (-0.2, 0.0, 0.0), (-0.0, -0.2, 0.0)]
     """
-    if count < 1:
-        raise ModelError(f"a ring needs at least one rotor, got {count}.")
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+        raise ModelError(f"a ring needs a whole number of rotors, at least one, got {count!r}.")
     angles = start + 2 * np.pi * np.arange(count) / count
     return tuple(
         Rotor((arm * np.cos(a), arm * np.sin(a), height), drag_ratio=(-1) ** k * drag_ratio, **options)

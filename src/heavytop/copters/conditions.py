@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from heavytop.control.disturbances import Windy, add_wind
-from heavytop.control.measurements import Delayed, Noisy
+from heavytop.control.measurements import Delayed, Noisy, OnPart
+from heavytop.control.sensors import Sensed, Sensors
 from heavytop.control.wind import Breeze
 from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import ModelError
+from heavytop.errors import ControlError, ModelError
 from heavytop.simulate import Controller
 from heavytop.system.joints import Fixed
 from heavytop.system.model import Model
@@ -35,10 +36,11 @@ class Conditions:
     Parameters
     ----------
     wind : mean speed along x in m/s; gusts of a third of it come from all sides.
-    noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, 0 none.
+    noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, or of ``sensors``, 0 none.
     payload : mass in kg that is fixed below the hull and that the controller does not know.
     seed : of gusts and noise.
-    delay : age of the measurements in s, a multiple of the sample period.
+    delay : age of the measurements in s, a multiple of the sample period; 0: as late as ``sensors`` say.
+    sensors : of the vehicle, if its description tells them; ``noise`` scales their noise and biases.
     """
 
     wind: float = 0.0
@@ -46,6 +48,22 @@ class Conditions:
     payload: float = 0.0
     seed: int = 0
     delay: float = 0.0
+    sensors: Sensors | None = None
+
+    @classmethod
+    def of(
+        cls,
+        vehicle: Vehicle,
+        wind: float = 0.0,
+        noise: float | None = None,
+        payload: float = 0.0,
+        seed: int = 0,
+        delay: float = 0.0,
+    ) -> Conditions:
+        """The conditions of a vehicle with its own sensors, if it has any; their noise is there unless ``noise`` says otherwise."""
+        if noise is None:
+            noise = 0.0 if vehicle.sensors is None else 1.0
+        return cls(wind, noise, payload, seed, delay, vehicle.sensors)
 
     def __post_init__(self) -> None:
         for name in ("wind", "noise", "payload", "delay"):
@@ -58,7 +76,11 @@ class Conditions:
     @property
     def calm(self) -> bool:
         """Whether nothing disturbs the flight."""
-        return self.wind == 0 and self.noise == 0 and self.payload == 0 and self.delay == 0
+        return not (self.wind or self.noise or self.payload or self.delay or self.sensors is not None)
+
+    def asks_for_integral(self, integral: bool | None) -> bool:
+        """Whether a law flies with integral action: as told, else where something pushes all the time."""
+        return bool(self.wind or self.payload) if integral is None else bool(integral)
 
     def system(self, vehicle: Vehicle) -> System:
         """The vehicle as it flies: with its payload."""
@@ -79,24 +101,47 @@ class Conditions:
             add_wind(system, "hull", vehicle.drag)
         return system.derive()
 
-    def deviations(self, nv: int) -> tuple[np.ndarray, np.ndarray]:
-        """Standard deviations (nv,) of configuration (tangent) and velocity; body coordinates in the order linear, angular."""
-        if nv % 3:
-            raise ModelError(
-                f"noise is defined for bodies with vectors of three coordinates, got {nv} velocity coordinates."
+    def deviations(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Standard deviations (nv,) of configuration (tangent) and velocity: of lengths for what slides, of angles for what turns."""
+        slides: list[bool] = []
+        for each in model.description.joints:
+            nv = each.joint.coordinates.nv
+            slides += (
+                [True] * 3 + [False] * 3 if each.joint.kind == "floating" else [each.joint.kind == "prismatic"] * nv
             )
-        turning = nv - 3
-        place = np.array([POSITION_NOISE] * 3 + [TURN_NOISE] * turning)
-        speed = np.array([SPEED_NOISE] * 3 + [RATE_NOISE] * turning)
+        place = np.where(slides, POSITION_NOISE, TURN_NOISE)
+        speed = np.where(slides, SPEED_NOISE, RATE_NOISE)
         return self.noise * place, self.noise * speed
 
     def measured(self, controller: Controller, model: Model, start: tuple[Any, Any], step: float) -> Controller:
         """The controller that sees the state of ``model`` noisy and late; ``start`` is what it sees first, ``step`` its sample period."""
+        if self.sensors is not None:
+            return self._sensed(controller, model, step, self.seen_by(self.sensors))
         if self.noise:
-            controller = Noisy(controller, model, *self.deviations(model.nv), seed=self.seed + 1)
+            controller = Noisy(controller, model, *self.deviations(model), seed=self.seed + 1)
         if not self.delay:
             return controller
         return Delayed(controller, self.samples_late(step), start)
+
+    def seen_by(self, sensors: Sensors) -> Sensors:
+        """These sensors with the noise and the delay of the flight."""
+        sensors = replace(sensors.scaled(self.noise), seed=self.seed + 1)
+        return sensors.late(self.delay) if self.delay else sensors
+
+    def _sensed(self, controller: Any, model: Model, step: float, sensors: Sensors) -> Controller:
+        """The controller behind the sensors of its vehicle; a bare law looks neither at the accelerometer nor at speeds of rotors."""
+        if self.delay:
+            self.samples_late(step)
+        seen = replace(sensors, accelerometer=None, rotor_speeds=None)
+        if not any(np.any([s.noise, s.bias, np.max(s.delay)]) for s in (getattr(seen, name) for name in seen.names)):
+            return controller
+        try:
+            return Sensed(OnPart(controller, model), model, seen)
+        except ControlError as error:
+            raise ControlError(
+                f"the sensors that the description of {model.name!r} tells cannot be simulated: {error} Or fly it without them: leave "
+                "[sensors] out of its file, or replace(vehicle, sensors=None)."
+            ) from error
 
     def samples_late(self, period: float) -> int:
         """The delay in samples.

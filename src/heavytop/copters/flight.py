@@ -17,6 +17,7 @@ from heavytop.control.integral import Integral
 from heavytop.control.margins import Margins
 from heavytop.control.robust import robust
 from heavytop.control.sectors import TiltLimits
+from heavytop.control.sensors import Sensed
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.robust import TYPICAL_SENSORS, agile_law, robust_controller
@@ -244,7 +245,7 @@ def fly(
     *,
     limits: bool = True,
     wind: float = 0.0,
-    noise: float = 0.0,
+    noise: float | None = None,
     payload: float = 0.0,
     integral: bool | None = None,
     seed: int = 0,
@@ -264,9 +265,11 @@ def fly(
         noise and delay are then those of its sensors. Or a controller of yours: a law, a wrapped one, a regulator or predictive control,
         or a function that makes one for the vehicle. It brings its own limits and integrals; one that lacks a reference follows the maneuver.
     limits : whether the inputs keep the vehicle's limits; with ``rotors`` those of the propellers are there in any case.
-    wind, noise, payload, seed : disturbances, see :class:`.Conditions`.
+    wind, noise, payload, seed : disturbances, see :class:`.Conditions`. The sensors that a vehicle's description tells are always there; ``noise``
+        scales them (default 1). Without such, ``noise`` (default 0) is that of motion capture.
     integral : integral action of the law; None: where wind or payload ask for it. The robust controller has observers instead.
-    delay : age of what the law sees, s; a multiple of its sample period (``step``; 5 ms for the robust controller).
+    delay : age of what the law sees, s, in place of the delays of the vehicle's own sensors; a multiple of its sample period (``step``; 5 ms for
+        the robust controller).
     rotors : fly with rotor speeds (and tilts) that lag behind and with the drag of rotors and frame, which the law does not know; typical
         ones for a vehicle without ``propulsion`` data.
     start : (q, v); default: where the maneuver starts.
@@ -285,7 +288,9 @@ def fly(
     name = str(law) if own is None else str(getattr(own.law, "kind", type(own.law).__name__))
     if own is None and law not in (*LAWS, ROBUST):
         raise unknown_name("law", str(law), (*LAWS, ROBUST))
-    conditions = Conditions(wind, noise, payload, seed, delay)
+    conditions = Conditions.of(vehicle, wind, noise, payload, seed, delay)
+    if _senses(own):  # it has its sensors already
+        conditions = replace(conditions, sensors=None, noise=noise or 0.0)
     if isinstance(maneuver, str):
         say(f"planning {maneuver}")
         maneuver = make(maneuver, vehicle)
@@ -304,7 +309,7 @@ def fly(
             vehicle if limits else replace(vehicle, limits=None), maneuver, conditions, rotors, start, step, until, say
         )
         return replace(flown, vehicle=vehicle)
-    acting = own is None and (bool(wind or payload) if integral is None else integral)
+    acting = own is None and conditions.asks_for_integral(integral)
     say(f"deriving the {name} law")
     terms = integral_action(vehicle) if acting else ()
     followed: BaseController = vehicle.law(name, limits, terms) if own is None else own
@@ -338,6 +343,13 @@ def _own(vehicle: Vehicle, given: Any) -> BaseController:
     )
 
 
+def _senses(controller: Any) -> bool:
+    """Whether sensors are among the wrappers of a controller."""
+    while controller is not None and not isinstance(controller, Sensed):
+        controller = getattr(controller, "controller", None)
+    return controller is not None
+
+
 def _fly_robustly(
     vehicle: Vehicle,
     maneuver: Maneuver,
@@ -350,9 +362,7 @@ def _fly_robustly(
 ) -> Flight:
     """With the sensors of the vehicle, or typical ones; without rotors their speeds are not measured and the inputs act at once."""
     say("composing the robust controller")
-    own = vehicle.sensors or TYPICAL_SENSORS
-    sensors = replace(own.scaled(conditions.noise), seed=conditions.seed + 1)
-    sensors = sensors.late(conditions.delay) if conditions.delay else sensors
+    sensors = conditions.seen_by(vehicle.sensors or TYPICAL_SENSORS)
     begin = maneuver.start if start is None else start
     if rotors:
         plant: Any = RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(conditions.wind))
@@ -363,10 +373,12 @@ def _fly_robustly(
     flown = conditions.blown(controller.with_reference(maneuver))
     say("compiling and flying")
     end = maneuver.horizon if until is None else until
-    period, given = end / max(1, round(end / max(step, ROBUST_PERIOD))), step
-    step = period / max(1, round(period / step))
+    period = max(step, ROBUST_PERIOD)
     if conditions.delay:
-        conditions.samples_late(max(given, ROBUST_PERIOD))  # before it was fitted to the duration
+        conditions.samples_late(period)
+    if end > 0 and step > 0:  # both are fitted to the duration
+        period = end / max(1, round(end / period))
+        step = period / max(1, round(period / step))
     run = simulate(plant, begin, end, step, control=flown, control_step=period, progress=False)
     return Flight(vehicle, maneuver, run, ROBUST, vehicle.limits is not None, False, conditions, rotors)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop.control.actuators import Propellers
 from heavytop.control.air_drag import AirDrag
+from heavytop.errors import ModelError
 from heavytop.system.names import GRAVITY
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ TYPICAL_SPEED = 1000.0
 """Largest angular velocity of a propeller without data, rad/s."""
 TYPICAL_LAG = 0.02
 """Time constant of a motor without data, s."""
+LEAST_LAG = 1e-3
+"""Time constant (s) of the fastest motor that is told from one that answers at once: explicit steps of 1 ms bear it."""
 HEADROOM = 3.0
 """Largest thrust of a rotor without limits, as a multiple of that of hovering."""
 
@@ -29,7 +32,7 @@ class Propulsion:
     Parameters
     ----------
     thrust_coefficient : k_eta, N/(rad/s)^2. torque_coefficient : k_m, N m/(rad/s)^2.
-    speed : least and largest angular velocity, rad/s. time_constant : tau of the motors, s.
+    speed : least and largest angular velocity, rad/s. time_constant : tau of the motors, s; default: a typical one. Less than 1 ms counts as 1 ms.
     rotor_drag, inflow : k_d, k_z, kg/rad. translational_lift : k_h, kg/m. parasitic_drag : c (3,), N/(m/s)^2.
 
     Examples
@@ -41,11 +44,24 @@ class Propulsion:
     thrust_coefficient: float
     torque_coefficient: float
     speed: tuple[float, float]
-    time_constant: float = 0.0
+    time_constant: float = TYPICAL_LAG
     rotor_drag: float = 0.0
     inflow: float = 0.0
     translational_lift: float = 0.0
     parasitic_drag: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        for name in ("time_constant", "rotor_drag", "inflow", "translational_lift", "parasitic_drag"):
+            value = getattr(self, name)
+            if not np.all(np.isfinite(value)) or np.any(np.less(value, 0)):
+                raise ModelError(f"{name} of a propulsion must not be negative, got {value}.")
+        if not (np.isfinite(self.thrust_coefficient) and self.thrust_coefficient > 0):
+            raise ModelError(f"thrust_coefficient of a propulsion must be positive, got {self.thrust_coefficient}.")
+
+    @property
+    def lag(self) -> float:
+        """Time constant of the motors as plants and controllers take it, s."""
+        return max(self.time_constant, LEAST_LAG)
 
     @property
     def drag_ratio(self) -> float:
@@ -61,7 +77,7 @@ class Propulsion:
     def actuators(self) -> Propellers:
         """The propellers as a controller knows them: of first order in the speed, with limits."""
         low, high = self.thrust_range
-        return Propellers(max(self.time_constant, 1e-3), "speed", low, high, self.thrust_coefficient)
+        return Propellers(self.lag, "speed", low, high, self.thrust_coefficient)
 
     @property
     def thrust_range(self) -> tuple[float, float]:

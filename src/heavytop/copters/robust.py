@@ -15,6 +15,7 @@ from heavytop.control.prototype import Prototype, poles_of
 from heavytop.control.robust import robust
 from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.propulsion import typical_propulsion
+from heavytop.errors import ControlError
 from heavytop.system.names import GRAVITY
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ def robust_controller(
     >>> robust_controller(load("hummingbird")).needs_reference
     True
     """
+    if any(rotor.tilt is not None for rotor in vehicle.airframe.rotors):
+        raise ControlError(
+            f"{vehicle.name!r} has tilting rotors: the robust controller knows rotor speeds and predicts thrusts of fixed rotors, one input each, "
+            "not servos. Fly it with a law (law='energy'), or robustly with rotors that answer at once (rotors=False)."
+        )
     actuators = (vehicle.propulsion or typical_propulsion(vehicle)).actuators
     return robust(
         agile_law(vehicle) if law is None else law,

@@ -120,7 +120,7 @@ class RotorPlant(UserDynamics):
     def _parameters(self) -> dict[str, float]:
         """Names and values of what is uncertain."""
         health = {f"rotor{k}_health": 1.0 for k in range(len(self.rotors))}
-        return {**UNCERTAIN, "lag": max(self.propulsion.time_constant, 1e-6), **health}
+        return {**UNCERTAIN, "lag": self.propulsion.lag, **health}
 
     def _varied(self, q: Array, v: Array, u: Array, p: Mapping[str, Array]) -> Array:
         return self._rates(q, v, u, p)
@@ -136,7 +136,7 @@ class RotorPlant(UserDynamics):
         wrench = np.zeros(6)
         if self.drag:
             wrench = concatenate(rough * p.air_drag.at_frame(air), np.zeros(3))
-        lag = 1.0 / known.get("lag", max(p.time_constant, 1e-6))
+        lag = 1.0 / known.get("lag", p.lag)
         rates, turns, place = [], [], 0
         for k, rotor in enumerate(rotors):
             if rotor.tilt is None:

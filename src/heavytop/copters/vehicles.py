@@ -15,6 +15,7 @@ from heavytop.control.allocation import Limits
 from heavytop.control.prototype import Prototype, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits
+from heavytop.errors import ModelError
 from heavytop.system.joints import Free
 from heavytop.system.joints.spatial import AttitudeName
 from heavytop.system.moments import Damping, Inertia, Stiffness
@@ -206,6 +207,8 @@ def hull(
     name: str, mass: float, moment: Any, attitude: Any = "matrix", velocity: str = "body", com: Any = (0.0, 0.0, 0.0)
 ) -> System:
     """A system with the free body "hull"."""
+    if not (np.isfinite(mass) and mass > 0):
+        raise ModelError(f"the mass of {name!r} must be a positive number (kg), got {mass}.")
     system = System(gravity=(0.0, 0.0, -GRAVITY), name=name)
     system.body("hull", joint=Free(attitude, velocity), inertia=Inertia(mass, com=com, moment_at_com=moment))
     return system

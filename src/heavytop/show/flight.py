@@ -65,7 +65,10 @@ def _subtitle(flight: Flight) -> str:
     parts = [f"{LAWS.get(flight.law, flight.law)} law", "inputs limited" if flight.limits else "inputs not limited"]
     parts += ["integral action"] if flight.integral else []
     parts += [f"wind {c.wind:g} m/s with gusts"] if c.wind else []
-    parts += [f"measurement noise {c.noise:g}"] if c.noise else []
+    if c.sensors is not None:
+        parts.append("its own sensors" + ("" if c.noise == 1 else f", their noise times {c.noise:g}"))
+    elif c.noise:
+        parts.append(f"measurement noise {c.noise:g}")
     parts += [f"unknown payload {1000 * c.payload:g} g"] if c.payload else []
     parts += [f"measurements {1000 * c.delay:g} ms late"] if c.delay else []
     return f"{flight.t[-1]:.3g} s of flight: " + ", ".join(parts)

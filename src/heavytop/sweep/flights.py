@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate
 from heavytop.control import Actuated, Propellers
+from heavytop.control.needed import needed_inputs
 from heavytop.control.wrapper import Seen
 from heavytop.copters import catalogue
 from heavytop.copters.conditions import Conditions
@@ -30,7 +31,7 @@ SETTINGS: Mapping[str, Any] = {
     "law": "energy",
     "limits": True,
     "wind": 0.0,
-    "noise": 0.0,
+    "noise": None,
     "payload": 0.0,
     "seed": 0,
     "integral": None,
@@ -199,10 +200,10 @@ class FlightCases(ModelCases):
         maneuver = flown
         if isinstance(flown, str):
             maneuver = self._shared("maneuver", (id(vehicle), flown), lambda: make(flown, vehicle))
-        wind, noise, payload, delay = (float(settings[n]) for n in ("wind", "noise", "payload", "delay"))
-        conditions = Conditions(wind, noise, payload, int(settings["seed"]), delay)
-        step, integral = float(settings["step"]), settings["integral"]
-        acting = bool(settings["wind"] or settings["payload"]) if integral is None else bool(integral)
+        wind, payload, delay = (float(settings[n]) for n in ("wind", "payload", "delay"))
+        noise = None if settings["noise"] is None else float(settings["noise"])
+        conditions = Conditions.of(vehicle, wind, noise, payload, int(settings["seed"]), delay)
+        step, acting = float(settings["step"]), conditions.asks_for_integral(settings["integral"])
         terms = integral_action(vehicle) if acting else ()
         made = self._shared(
             "law",
@@ -275,7 +276,6 @@ class FlightCases(ModelCases):
         flown = self._runner(plan, padded, 2, int(plan.get("record_every", 1)))()
         loop = plan["control"]
         s = loop.settings
-        acting = bool(s["wind"] or s["payload"]) if s["integral"] is None else bool(s["integral"])
         limited = bool(s["limits"]) and flown.vehicle.limits is not None
         return Flight(
             flown.vehicle,
@@ -283,7 +283,7 @@ class FlightCases(ModelCases):
             first_of(flown.run),
             str(s["law"]),
             limited,
-            acting,
+            loop.conditions.asks_for_integral(s["integral"]),
             loop.conditions,
             bool(s["rotors"]),
         )
@@ -381,8 +381,8 @@ class FlightLoop:
     def _hover(self) -> np.ndarray:
         """Inputs at rest on the reference, without the limits."""
         model, (q, _) = self.vehicle.model, self.start
-        B = model.input_matrix(q)
-        return np.linalg.lstsq(B, model.gravity_force(q), rcond=None)[0]
+        rest = np.zeros(model.nv)
+        return needed_inputs(model, q, rest, rest)
 
     # what decides whether two loops share their native code; see models._likeness
 

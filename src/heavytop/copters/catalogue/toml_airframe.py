@@ -13,7 +13,7 @@ from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.limbs import Limb, check_limbs
 from heavytop.copters.multicopter import multicopter
-from heavytop.copters.propulsion import Propulsion
+from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import HeavytopError
 from heavytop.system.joints import Prismatic, Revolute
@@ -46,6 +46,10 @@ def _vector(x: Any) -> bool:
     return isinstance(x, list) and len(x) == 3 and all(map(_number, x))
 
 
+def _drag(x: Any) -> bool:
+    return _vector(x) and all(map(_not_negative, x))
+
+
 def _moment(x: Any) -> bool:
     if isinstance(x, list) and len(x) == 3 and all(isinstance(row, list) for row in x):
         return all(map(_vector, x)) and bool(np.allclose(x, np.transpose(x)))
@@ -67,7 +71,7 @@ TOP = {
     "mass": Field(_positive, "a positive number (kg)"),
     "moment": Field(_moment, "three positive numbers, or a symmetric 3 x 3 matrix (kg m^2)"),
     "com": Field(_vector, "three numbers (m)", False, [0.0, 0.0, 0.0]),
-    "parasitic_drag": Field(_vector, "three numbers (N/(m/s)^2)", False, [0.0, 0.0, 0.0]),
+    "parasitic_drag": Field(_drag, "three non-negative numbers (N/(m/s)^2)", False, [0.0, 0.0, 0.0]),
     "agility": Field(_positive, "a positive number", False, 1.0),
     "rotors": Field(lambda x: isinstance(x, dict), "a table [rotors]"),
     "sensors": Field(lambda x: isinstance(x, dict), "a table [sensors]", False, None),
@@ -80,7 +84,7 @@ ROTORS = {
     "thrust_coefficient": Field(_positive, "a positive number (N/(rad/s)^2)"),
     "torque_coefficient": Field(_not_negative, "a non-negative number (N m/(rad/s)^2)"),
     "speed": Field(_range, "[least, largest] angular velocity (rad/s)"),
-    "time_constant": Field(_not_negative, "a non-negative number (s)", False, 0.0),
+    "time_constant": Field(_not_negative, "a non-negative number (s)", False, TYPICAL_LAG),
     "radius": Field(_positive, "a positive number (m)", False, 0.1),
     "rotor_drag": Field(_not_negative, "a non-negative number (kg/rad)", False, 0.0),
     "inflow": Field(_not_negative, "a non-negative number (kg/rad)", False, 0.0),
