@@ -378,3 +378,24 @@ def test_systems_with_explicit_time_are_refused() -> None:
     still = control.Reference(model, lambda t: (np.zeros((len(t), 1)),) * 3, duration=1.0)
     with pytest.raises(ControlError, match="the time is in the equations of 'blown'"):
         control.mpc(model, still, **SHORT)
+
+
+def test_simulations_at_the_same_time_do_not_share_a_memory(cart: ht.Model) -> None:
+    """Nor do they touch that of a controller which is called by hand."""
+    ahead = control.mpc(cart, [0.0, 0.0], limits=(-20, 20), **SHORT)
+    ahead(0.0, [0.3, 0.1], [0, 0])
+    planned = ahead.u.copy()
+
+    def end(k: int) -> np.ndarray:
+        start = [0.1 * k, 0.05 * k], [0.0, 0.0]
+        return ht.simulate(cart, start, 1.0, 1e-2, control=ahead, control_step=0.05).q[-1]
+
+    alone, found = [end(k) for k in range(4)], [np.zeros(2)] * 4
+    threads = [threading.Thread(target=lambda k=k: found.__setitem__(k, end(k))) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.array_equal(found, alone)
+    assert np.array_equal(ahead.u, planned)
+    assert len(ahead.seconds) == 20

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -40,6 +41,15 @@ LONGEST = 1000
 """Moves of a horizon at most: the work grows with their square, the memory too."""
 KEPT_SECONDS = 1_000_000
 """Times of calls that are kept at most; then the older half is forgotten."""
+
+
+@dataclass
+class Told:
+    """What samples took (s), how many had no solution, and how many began anew."""
+
+    seconds: list[float] = field(default_factory=list)
+    failures: int = 0
+    restarts: int = 0
 
 
 class Predictive(BaseController, Lasting):
@@ -121,12 +131,13 @@ class Predictive(BaseController, Lasting):
         return self.model.nu
 
     def sessions(self, count: int) -> list[Callable[[float, np.ndarray, np.ndarray], np.ndarray]]:
-        """So many controllers with fresh memories; the first one is this one."""
-        self.reset()
-        others = [deepcopy(self) for _ in range(count - 1)]
-        for other in others:
-            other.seconds = self.seconds  # times of all trajectories in one list
-        return [self, *others]
+        """So many controllers with fresh memories. They tell this one how it went, whose own memory stays as it is."""
+        self._told = told = Told()
+        made = [deepcopy(self) for _ in range(count)]
+        for one in made:
+            one.reset()
+            one._told = told
+        return list(made)
 
     @property
     def signal_size(self) -> int:
@@ -209,8 +220,7 @@ class Predictive(BaseController, Lasting):
         self._shapes = (self.model.nq,), (self.model.nv,)
         self.q = self.v = self.u = np.zeros(0)
         self._time: float | None = None
-        self.seconds: list[float] = []
-        self.failures = self.restarts = 0
+        self._told = Told()
         self._program.forget()
         self._costs: list[float] = []
         self._wait, self._trust = PATIENCE, TRUST[1]
@@ -261,7 +271,7 @@ class Predictive(BaseController, Lasting):
             for _ in range(self.iterations):
                 self._iterate(q_R, v_R, u_R)
         else:
-            self.failures += 1  # nothing is known of the state: the inputs that were planned before are used
+            self._told.failures += 1  # nothing is known of the state: the inputs that were planned before are used
         if len(self.seconds) >= KEPT_SECONDS:
             del self.seconds[: KEPT_SECONDS // 2]
         self.seconds.append(perf_counter() - clock)
@@ -289,7 +299,7 @@ class Predictive(BaseController, Lasting):
         kept = self._ahead.kept(self.q, self.v)
         solved = self._program.solve(linear, deviation, self.u, u_R, kept)
         if solved is None:
-            self.failures += 1  # the inputs that were planned before are used
+            self._told.failures += 1  # the inputs that were planned before are used
             planned = self.u
             self._restart(q_R, v_R, u_R)
             self.u = planned
@@ -323,10 +333,25 @@ class Predictive(BaseController, Lasting):
 
     def _restart(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
         """Expect a way straight on the manifold to the reference within half the horizon."""
-        self.restarts += 1
+        self._told.restarts += 1
         self.q[1:], moved = self._ahead.straight(self.q[0], q_R)
         self.v[1:] = moved if moved.shape == v_R.shape else v_R
         self.u = np.clip(u_R, *self._limits)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Times of the samples in s: of calls by hand since :meth:`reset`, or of all trajectories of the last simulation."""
+        return self._told.seconds
+
+    @property
+    def failures(self) -> int:
+        """Samples at which the quadratic program had no solution, as in :attr:`seconds`."""
+        return self._told.failures
+
+    @property
+    def restarts(self) -> int:
+        """Samples at which the expected motion was begun anew, as in :attr:`seconds`."""
+        return self._told.restarts
 
     def report(self) -> str:
         """Times of the calls so far (the first one compiles and is left out)."""
@@ -407,7 +432,7 @@ def mpc(
     )
 
 
-MEMORY = ("q", "v", "u", "_time", "seconds", "failures", "restarts", "_costs", "_wait", "_trust")
+MEMORY = ("q", "v", "u", "_time", "_told", "_costs", "_wait", "_trust")
 """What a controller remembers between samples."""
 
 
