@@ -39,6 +39,11 @@ class Conditions:
     payload : mass in kg that is fixed below the hull and that the controller does not know.
     seed : of gusts and noise.
     delay : age of the measurements in s, a multiple of the sample period.
+
+    Examples
+    --------
+    >>> Conditions(wind=3.0, delay=0.01).delay
+    0.01
     """
 
     wind: float = 0.0
