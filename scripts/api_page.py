@@ -66,7 +66,9 @@ class Export:
         """Examples in its docstring or, of a class, in those of its methods."""
         texts = [self.docstring]
         if inspect.isclass(self.value):
-            texts += [getattr(member, "__doc__", None) or "" for member in vars(self.value).values()]
+            # numbers and tuples of a class have the texts of int and tuple, which show examples
+            members = [m for m in vars(self.value).values() if callable(m) or hasattr(m, "__get__")]
+            texts += [getattr(member, "__doc__", None) or "" for member in members]
         return sum(text.count(">>> ") for text in texts)
 
 

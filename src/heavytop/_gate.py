@@ -186,6 +186,8 @@ def _translated(
         return _kind(raw)(f"{label}: {misfit} ({reason})")
     given = ", ".join([*(shown(a) for a in arguments), *(f"{k}={shown(a)}" for k, a in named.items())])
     known = _accepted(function, named) if raw is TypeError else ""
+    if known:  # from Python 3.13 on it proposes a name too
+        reason = reason.partition(". Did you mean")[0]
     return _kind(raw)(f"{label} cannot take these arguments: {reason}.{known} Given: {given}.")
 
 

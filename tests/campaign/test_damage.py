@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from campaign.mutations import damaged, mutated
+from campaign.mutations import damaged, mutated, revalued
 from processes import finish
 
 import heavytop as ht
@@ -113,12 +113,19 @@ def test_stores(tmp_path: Path, record, size) -> None:
     record("damaged stores of sweeps", tries, failures)
 
 
-def survive(load: Callable[[Path], object], path: Path, texts: list[str], tries: int, seed: int) -> list[str]:
+def survive(
+    load: Callable[[Path], object],
+    path: Path,
+    texts: list[str],
+    tries: int,
+    seed: int,
+    change: Callable[[str, np.random.Generator], str] = mutated,
+) -> list[str]:
     """Load mutated files; whatever is no result and no error of ours is a failure."""
     rng = np.random.default_rng(seed)
     failures = []
     for k in range(tries):
-        text = mutated(texts[k % len(texts)], rng)
+        text = change(texts[k % len(texts)], rng)
         path.write_text(text, encoding="utf-8")
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -134,8 +141,12 @@ def survive(load: Callable[[Path], object], path: Path, texts: list[str], tries:
 @pytest.mark.parametrize("part", range(4))
 def test_airframes(part: int, tmp_path: Path, record, size) -> None:
     texts = [path.read_text(encoding="utf-8") for path in sorted(AIRFRAMES.glob("*.toml"))]
-    tries = size(800, 15)
-    record("mutated airframes", tries, survive(ht.copters.load, tmp_path / "frame.toml", texts, tries, part))
+    path, tries = tmp_path / "frame.toml", size(400, 8)
+    failures = [
+        *survive(ht.copters.load, path, texts, tries, part),
+        *survive(ht.copters.load, path, texts, tries, part + 4, revalued),
+    ]
+    record("mutated airframes", 2 * tries, failures)
 
 
 URDF = """<robot name="arm">

@@ -21,6 +21,11 @@ class BenchEffort:
     batch : states of a batch.
     lengths : numbers of links of the chains.
     tell : told what was measured, as it comes, by benchmarks that take minutes.
+
+    Examples
+    --------
+    >>> BenchEffort(seconds=1.0).batch == BenchEffort().batch
+    True
     """
 
     seconds: float = 4.0

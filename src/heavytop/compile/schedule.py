@@ -32,6 +32,11 @@ class Call:
 
     ``when`` is the place among the inputs of a scalar: where it is zero in all lanes, the call is skipped. Such a call writes only what it
     reads, and leaves it as it is in lanes where the scalar is zero: whether it is skipped makes no difference.
+
+    Examples
+    --------
+    >>> Call("rate", ("q", "v"), ("w",), every=4).every
+    4
     """
 
     function: str

@@ -75,6 +75,14 @@ class Windy(Wrapper):
     ----------
     controller : for the plant without wind.
     wind : any of :mod:`heavytop.control.wind`.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.quadcopter().derive()
+    >>> law = ht.control.lqr(model, model.neutral())
+    >>> Windy(law, ht.control.VonKarman((4.0, 0.0, 0.0))).own_signal_size
+    3
     """
 
     own_signal_size = 3

@@ -62,7 +62,11 @@ class EnergyBlock(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PointBlock:
-    """Position of the point ``at`` of body b relative to body a; the error is the difference, in axes of b: R^T (r' - r_R')."""
+    """Position of the point ``at`` of body b relative to body a; the error is the difference, in axes of b: R^T (r' - r_R').
+
+    >>> PointBlock("load", at=(0.0, 0.0, -0.1)).a
+    'world'
+    """
 
     b: str
     at: Any = ZERO
@@ -79,7 +83,11 @@ class PointBlock:
 
 @dataclass(frozen=True)
 class AttitudeBlock:
-    """Attitude of body b relative to body a: w_e = w - R^T R_R w_R."""
+    """Attitude of body b relative to body a: w_e = w - R^T R_R w_R.
+
+    >>> AttitudeBlock("hull").size
+    3
+    """
 
     b: str
     a: str = WORLD
@@ -94,7 +102,11 @@ class AttitudeBlock:
 
 @dataclass(frozen=True)
 class PoseBlock:
-    """Pose of body b relative to body a: xi_e = xi - Ad(G^-1 G_R) xi_R."""
+    """Pose of body b relative to body a: xi_e = xi - Ad(G^-1 G_R) xi_R.
+
+    >>> PoseBlock("hull").size
+    6
+    """
 
     b: str
     a: str = WORLD
@@ -110,7 +122,11 @@ class PoseBlock:
 
 @dataclass(frozen=True)
 class JointBlock:
-    """A joint whose velocities are rates (revolute, prismatic, ...): the error is the difference."""
+    """A joint whose velocities are rates (revolute, prismatic, ...): the error is the difference.
+
+    >>> JointBlock("elbow").size
+    1
+    """
 
     joint: str
     size: int = 1

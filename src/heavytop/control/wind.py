@@ -80,6 +80,11 @@ class VonKarman:
     lowest, highest : range of the frequencies, rad/s; default: from 0.01 to 300 times mean speed by length.
 
     The velocity is a sum of waves with random phases, so it is defined at every time.
+
+    Examples
+    --------
+    >>> VonKarman((5.0, 0.0, 0.0), intensity=0.5, seed=1).length
+    50.0
     """
 
     mean: Any

@@ -41,6 +41,11 @@ class Conditions:
     seed : of gusts and noise.
     delay : age of the measurements in s, a multiple of the sample period; 0: as late as ``sensors`` say.
     sensors : of the vehicle, if its description tells them; ``noise`` scales their noise and biases.
+
+    Examples
+    --------
+    >>> Conditions(wind=3.0, delay=0.01).delay
+    0.01
     """
 
     wind: float = 0.0

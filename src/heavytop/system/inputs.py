@@ -132,6 +132,11 @@ class JointForce:
     body : the body the joint carries.
     index : which velocity coordinate of the joint (0 for revolute and prismatic joints).
     gear : generalised force per unit of the input.
+
+    Examples
+    --------
+    >>> JointForce("rod", gear=20.0).gear
+    20.0
     """
 
     body: str

@@ -16,7 +16,11 @@ from heavytop.simulate.plant import Plant, PlantState, weighted
 
 
 class ProjectedRK4(Integrator):
-    """Order 4 for any ``q' = A(q) w``, ``phi(q) = 0``."""
+    """Order 4 for any ``q' = A(q) w``, ``phi(q) = 0``.
+
+    >>> ProjectedRK4().name, ProjectedRK4().order
+    ('projected_rk4', 4)
+    """
 
     name = "projected_rk4"
     order = 4

@@ -26,7 +26,11 @@ class MuntheKaas(Integrator):
 
 
 class RKMK4(MuntheKaas):
-    """Order 4, four evaluations a step: the default."""
+    """Order 4, four evaluations a step: the default.
+
+    >>> RKMK4().name, RKMK4().order
+    ('rkmk4', 4)
+    """
 
     name = "rkmk4"
     order = 4
@@ -35,7 +39,11 @@ class RKMK4(MuntheKaas):
 
 
 class RKMK6(MuntheKaas):
-    """Order 6, seven evaluations a step (Butcher 1964)."""
+    """Order 6, seven evaluations a step (Butcher 1964).
+
+    >>> RKMK6().name, RKMK6().order
+    ('rkmk6', 6)
+    """
 
     name = "rkmk6"
     order = 6
@@ -44,7 +52,11 @@ class RKMK6(MuntheKaas):
 
 
 class RKMK8(MuntheKaas):
-    """Order 8, eleven evaluations a step (Cooper and Verner 1972): for errors near rounding."""
+    """Order 8, eleven evaluations a step (Cooper and Verner 1972): for errors near rounding.
+
+    >>> RKMK8().name, RKMK8().order
+    ('rkmk8', 8)
+    """
 
     name = "rkmk8"
     order = 8

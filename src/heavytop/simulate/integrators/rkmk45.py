@@ -21,6 +21,13 @@ class RKMK45(ErrorControlled):
     first_step : in s; None: a hundredth of the distance of the records.
     max_step : in s.
     max_steps : attempts per trajectory, after which the outcome is ``step_limit``.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), 1.0, 0.1, RKMK45(rtol=1e-10))
+    >>> run.outcome.ok, len(run)
+    (True, 11)
     """
 
     name = "rkmk45"
