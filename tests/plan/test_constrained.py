@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plan.test_transcription import DEFAULTS, program
 
 import heavytop as ht
 from heavytop.errors import PlanError
 from heavytop.library.mechanisms import four_bars
-from heavytop.plan import Between
+from heavytop.plan import Between, InfeasibleError, Rest
+from heavytop.plan.describe import describe
+from heavytop.plan.guess import straight
+from heavytop.plan.infeasible import other_closure
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,98 @@ def test_four_bar_linkage(linkage: ht.Model) -> None:
         position, velocity = linkage.constraint_residuals(plan.q, plan.v)
         assert np.abs(position).max() < 1e-7
         assert np.abs(velocity).max() < 1e-7
+
+
+@pytest.fixture(scope="module")
+def four_bar() -> ht.Model:
+    """A four-bar linkage with rods of equal length and a base whose length is a parameter."""
+    system = ht.System(gravity=(0, -9.81, 0), name="four-bar")
+    base = system.parameter("base", 1.3)
+    rod = ht.Inertia(mass=1.0, com=(0.5, 0, 0), moment_at_com=(0, 1 / 12, 1 / 12))
+    system.body("crank", joint=ht.Revolute("z"), inertia=rod)
+    system.body("coupler", parent="crank", at=(1, 0, 0), joint=ht.Revolute("z"), inertia=rod)
+    system.body("rocker", at=(base, 0, 0), joint=ht.Revolute("z"), inertia=rod)
+    system.loop("coupler", "rocker", ht.Revolute("z"), at_a=(1, 0, 0), at_b=(1, 0, 0), name="pin")
+    system.input("motor", ht.JointForce("crank"))
+    return system.derive()
+
+
+def _closed(model: ht.Model, crank: float, parameters=None, side: float = 1.0, rate: float = 0.0):
+    guess = [crank, -side, side]
+    q, _ = model.assemble(guess, np.zeros(3), fixed=("crank",), parameters=parameters)
+    return model.assemble(q, [rate, 0, 0], fixed=("crank",), parameters=parameters)
+
+
+@pytest.mark.parametrize("parameters", [None, {"base": 1.495}])
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_goals_of_all_coordinates_of_a_loop(four_bar: ht.Model, parameters, rate: float) -> None:
+    """Start and goal pin three coordinates, the loop leaves one: no row asks for what follows, and few iterations do."""
+    start, goal = _closed(four_bar, 1.2, parameters), _closed(four_bar, 0.7, parameters, rate=rate)
+    plan = ht.plan(
+        four_bar, start, goal, 1.0, limits=(-50, 50), steps=20, parameters=parameters, guess="straight", iterations=50
+    )
+    assert plan.iterations < 20
+    np.testing.assert_allclose(plan.v[-1], goal[1], atol=1e-7)
+    run = plan.run()
+    np.testing.assert_allclose(run.q[-1], goal[0], atol=1e-7)
+    np.testing.assert_allclose(run.v[-1], goal[1], atol=1e-6)
+
+
+def test_rest_of_a_loop(four_bar: ht.Model) -> None:
+    """Rest at the end asks for all velocities, two of which follow; the same motion as to a state."""
+    start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
+    ends = (goal, [Between("crank.angle", 0.7, 0.7), Rest()])
+    plans = [
+        ht.plan(four_bar, start, end, 1.0, limits=(-50, 50), steps=20, guess="straight", iterations=50) for end in ends
+    ]
+    assert plans[1].cost == pytest.approx(plans[0].cost, rel=1e-6)
+    np.testing.assert_allclose(plans[1].v[-1], 0.0, atol=1e-7)
+
+
+def test_goals_of_a_loop_that_cannot_be_reached(four_bar: ht.Model) -> None:
+    """A motor too weak, and the other way to close the loop, are told as what they are."""
+    start, goal, other = (_closed(four_bar, crank, side=side) for crank, side in ((1.2, 1.0), (0.7, 1.0), (0.7, -1.0)))
+    assert abs(other[0] - goal[0]).max() > 1.0
+    options = {"steps": 20, "guess": "straight"}
+    with pytest.raises(InfeasibleError, match="misses the goal"):
+        ht.plan(four_bar, start, goal, 0.2, limits=(-5, 5), **options)
+    with pytest.raises(InfeasibleError, match="misses the goal"):
+        ht.plan(four_bar, start, other, 1.0, limits=(-50, 50), iterations=100, **options)
+
+
+def test_ending_in_another_closure_is_told(four_bar: ht.Model) -> None:
+    """A solution whose independent coordinates are those of the goal, and whose others are not, is no plan."""
+    start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
+    nlp, x = program(four_bar, start, goal, 1.0, limits=(-50, 50))
+    follows = np.nonzero(nlp.problem.follows)[0]
+    assert len(follows) == 4  # two places, two velocities
+    x[-nlp.size :][follows] = 0.0
+    assert other_closure(nlp, x, 1e-8) == []
+    x[-nlp.size :][follows[0]] = 0.05
+    ((label, t, amount),) = other_closure(nlp, x, 1e-8)
+    assert (t, amount) == pytest.approx((1.0, 0.05))
+    assert label.startswith("the goal (place along ")
+
+
+def test_starts_by_constraints_are_closed_with_the_parameters_of_the_plan() -> None:
+    """A loop that closes from the neutral configuration with one length, and with the other length elsewhere."""
+    system = ht.System(gravity=(0, 0, 0), name="ladder")
+    length = system.parameter("length", 1.0)
+    system.body("foot", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.body("top", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.constrain(lambda q: (q[0] + 1.0) ** 2 + (q[1] + 1.0) ** 2 - 2 * length**2, name="ladder")
+    system.input("push", ht.JointForce("foot"))
+    model = system.derive()
+    problem = describe(
+        model,
+        [Between("foot.v_x", 0.0, 0.0)],
+        [Between("foot.x", 0.1, 0.1)],
+        1.0,
+        **(DEFAULTS | {"parameters": {"length": 1.2}}),
+    )
+    q = straight(problem).q[0]
+    position, _ = model.constraint_residuals(q, np.zeros(2), {"length": 1.2})
+    np.testing.assert_allclose(position, 0.0, atol=1e-9)
 
 
 def test_car_changes_lanes_from_the_default_guess() -> None:

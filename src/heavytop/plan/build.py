@@ -8,8 +8,9 @@ from heavytop._arrays import Array, split, symbol
 from heavytop.control.charts import chart
 from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.plan.blocks import Block
-from heavytop.plan.constraints import Constraint
+from heavytop.plan.constraints import Constraint, Rest
 from heavytop.plan.costs import Distance, Integral, Jerk, Time
+from heavytop.plan.loops import followed_velocities
 from heavytop.plan.problem import Problem
 from heavytop.plan.scene import NodeScene, node_function
 from heavytop.plan.transcription import Transcription
@@ -123,9 +124,17 @@ class Functions:
 
     def transcription(self, centres: np.ndarray, tableau: Tableau = RK4, substeps: int = 1) -> Transcription:
         """The nonlinear program around the centres."""
-        program = Transcription(
-            self.problem, centres, tableau, substeps, self.blocks(), self.integrand, self.time_weight
-        )
+        blocks = self.blocks()
+        for block in blocks if self.problem.model.is_constrained else ():
+            self._free_velocities(block, centres)
+        program = Transcription(self.problem, centres, tableau, substeps, blocks, self.integrand, self.time_weight)
         if self.integrand is not None:
             program._integrand_own = self.own
         return program
+
+    def _free_velocities(self, block: Block, centres: np.ndarray) -> None:
+        """Rest asks for independent velocities only: the others follow by loops and constraints, which hold along the motion."""
+        for k, node in enumerate(block.nodes):
+            if node and block.constraints and isinstance(block.constraints[k], Rest):
+                follows = followed_velocities(self.problem, centres[node])
+                block.lower[k, follows], block.upper[k, follows] = -np.inf, np.inf

@@ -86,9 +86,9 @@ class Clocked(Unchanging):
         """The neutral configuration at the time 0."""
         return np.append(self.inner.neutral(), 0.0)
 
-    def assemble(self) -> tuple[np.ndarray, np.ndarray]:
-        """A consistent state at the time 0."""
-        q, v = self.inner.assemble()[:2]
+    def assemble(self, parameters: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """A consistent state; its time is 0, whatever that of the parameters is."""
+        q, v = self.inner.assemble(parameters=parameters)[:2]
         return np.append(q, 0.0), v
 
     def integrate(self, q: np.ndarray, v: np.ndarray, dt: float) -> np.ndarray:

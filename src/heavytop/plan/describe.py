@@ -15,6 +15,7 @@ from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
 from heavytop.plan.clocked import Clocked, takes_time
 from heavytop.plan.constraints import Between, Constraint, Gate, Own
 from heavytop.plan.costs import Cost, Distance, Effort, Jerk, OwnCost, Time
+from heavytop.plan.loops import followed
 from heavytop.plan.problem import Bounds, Phase, Problem, State
 from heavytop.plan.reach import check_ends, check_meetings
 from heavytop.system.model import Model
@@ -76,13 +77,16 @@ def describe(
     subject: Any = Clocked.of(model) if clocked else model
     for constraint in every:
         constraint.check(subject)
+    follows = None if last is None else followed(model, last, parameters)
     if clocked:
         begun = float(p[-1]) if model.description.time is not None else 0.0
         first = None if first is None else State(np.append(first.q, begun), first.v)
         last = None if last is None else State(np.append(last.q, np.nan), last.v)
+        follows = None if follows is None else np.insert(follows, model.coordinates.nv, False)
     problem = Problem(
         subject, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic,
         inputs == "linear", None if phases is not None or not gates else _span(duration), hover, method,
+        follows,
     )  # fmt: skip
     check_ends(problem)
     check_meetings(problem, guessed)
@@ -300,8 +304,8 @@ def _cost(model: Model, cost: Cost | None, phases: tuple[Phase, ...]) -> Cost:
 def _hover(model: Model, start: State | None, p: np.ndarray) -> np.ndarray:
     """Inputs (nu,) that come nearest to balancing the model where it starts."""
     q = model.neutral() if start is None else start.q
-    if model.is_constrained and start is None:
-        q = model.assemble()[0]
     parameters = dict(zip(model.parameter_names, p, strict=True))
+    if model.is_constrained and start is None:
+        q = model.assemble(parameters=parameters)[0]
     zero = np.zeros(model.nv)
     return needed_inputs(model, q, zero, zero, parameters)

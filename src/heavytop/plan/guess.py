@@ -128,7 +128,8 @@ def _beginning(problem: Problem) -> np.ndarray:
     if problem.start is not None:
         return problem.start.q
     model = problem.model
-    near = model.assemble()[0] if model.is_constrained else model.neutral()
+    parameters = dict(zip(model.parameter_names, problem.parameters, strict=True))
+    near = model.assemble(parameters=parameters)[0] if model.is_constrained else model.neutral()
     if problem.goal is not None:
         near = problem.pinned(problem.goal, near)
     if problem.clocked:

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
+from heavytop.plan.loops import CLOSE
 from heavytop.plan.solvers import Solution, Solver, Status
 from heavytop.plan.transcription import Transcription
 
 SHOWN, MET = 3, 1e-6
+DRIFT = 10.0
+"""Defects that all intervals together may add up to in the loops."""
 
 
 class InfeasibleError(PlanError):
@@ -39,10 +42,9 @@ class Elastic:
         layout, goal = inner.layout, inner.problem.goal
         self._blocks = np.arange(inner.offsets["block0"], inner.rows) if inner.constraints else np.zeros(0, dtype=int)
         places = layout.ne - int(inner.problem.clocked)  # the time at the end is no goal
-        own = np.r_[:places, layout.ne : layout.nx]
-        last = inner.count * inner.size + own
-        self._goal = last if goal is not None else last[:0]
-        self._target = np.zeros(0) if goal is None else np.concatenate([np.zeros(places), goal.v])
+        own = np.r_[:places, layout.ne : layout.nx] if goal is not None else np.zeros(0, dtype=int)
+        self._goal = last = inner.count * inner.size + own
+        self._asked = inner.lower[last], inner.upper[last]
         self.soft = len(self._blocks) + len(self._goal)
         lower, upper = inner.lower.copy(), inner.upper.copy()
         if goal is not None:
@@ -56,7 +58,8 @@ class Elastic:
     @cached_property
     def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the rows; those of the goal are last."""
-        return tuple(np.concatenate([side, self._target]) for side in self.inner.row_bounds)  # pyright: ignore
+        low, high = self.inner.row_bounds
+        return np.concatenate([low, self._asked[0]]), np.concatenate([high, self._asked[1]])
 
     @property
     def _soft_rows(self) -> np.ndarray:
@@ -144,6 +147,22 @@ def least_misses(
     misses = elastic.misses(solution.x)
     solution.x = solution.x[: len(x)]
     return solution, misses
+
+
+def other_closure(program: Transcription, x: np.ndarray, defect: float) -> list[tuple[str, float, float]]:
+    """What of the goal is missed by a motion that ends in another closure of the loops, with the same independent coordinates: as misses.
+
+    Up to the drift of the integration, which ``defect`` tells, the places that follow from the others are those of the goal.
+    """
+    problem, end = program.problem, program.nodes(x)[-1, program.layout.e]
+    if problem.follows is None:
+        return []
+    far = np.where(problem.follows[: len(end)], np.abs(end), 0.0)
+    k = int(np.argmax(far))
+    if far[k] <= max(CLOSE, DRIFT * program.count * defect):
+        return []
+    label = f"the goal (place along {problem.model.coordinates.v_names[k]!r})"
+    return [(label, float(program.lengths(x).sum()), float(far[k]))]
 
 
 def explain(program: Transcription, solution: Solution, misses: list[tuple[str, float, float]]) -> InfeasibleError:

@@ -73,6 +73,7 @@ class Problem(Unchanging):
     path : constraints of all phases. periodic : whether the end is the state of the start.
     linear : whether inputs are linear in time between the nodes, otherwise they are held.
     method : "shooting" (explicit steps), "collocation" (implicit ones), or "auto": where the motion is stiff.
+    follows : (ne + nv,) which entries of (e, v) at the goal follow from the others by loops and constraints; None: none.
     """
 
     model: Any
@@ -89,6 +90,7 @@ class Problem(Unchanging):
     total: tuple[float, float] | None = None
     hover: np.ndarray = field(default_factory=lambda: np.zeros(0))
     method: str = "auto"
+    follows: np.ndarray | None = None
 
     @property
     def described(self) -> Model:

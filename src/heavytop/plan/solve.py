@@ -13,7 +13,7 @@ from heavytop.errors import PlanError
 from heavytop.plan.between import between_nodes
 from heavytop.plan.build import Functions
 from heavytop.plan.guess import Guess
-from heavytop.plan.infeasible import explain, least_misses
+from heavytop.plan.infeasible import explain, least_misses, other_closure
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Active, Attempt, Plan
 from heavytop.plan.solvers import Solution, Solver, Status
@@ -89,6 +89,8 @@ def solve(
             )
         )  # fmt: skip
         if defect <= tolerance or solution.status is Status.STOPPED:
+            if missed := other_closure(program, solution.x, defect):
+                raise explain(program, solution, missed)
             return _plan(functions, program, solution, guess, method, tuple(attempts))
         better = [m for m in methods[methods.index(method) + 1 :] if defects[m] <= MARGIN * tolerance]
         if better:

@@ -17,6 +17,7 @@ from heavytop.control.collocation import intervals
 from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.control.shooting import NodeLayout, Trajectory
 from heavytop.plan.blocks import Block
+from heavytop.plan.loops import NEAR
 from heavytop.plan.patterns import interval_patterns
 from heavytop.plan.problem import Problem
 from heavytop.simulate.integrators.tableaus import Tableau
@@ -111,6 +112,10 @@ class Transcription:
                 # the centre of this node is the state itself
                 lower[node, layout.e] = upper[node, layout.e] = 0.0
                 lower[node, layout.v] = upper[node, layout.v] = state.v
+        if problem.follows is not None:
+            loose = np.nonzero(problem.follows)[0]
+            for side, bound, far in ((lower, problem.bounds.v[0], -NEAR), (upper, problem.bounds.v[1], NEAR)):
+                side[-1, loose] = np.r_[np.full(layout.ne, far), bound][loose]
         if problem.clocked:  # the motion starts at a given time and ends at any
             clock = layout.ne - 1
             lower[0, clock] = upper[0, clock] = 0.0

@@ -136,9 +136,9 @@ def minimal_tangent(
         )
     H, Phi, R = model.evaluate("tangent_rows", q, v, parameters=parameters)
     wanted = _wanted(model, independent)
-    places, D = _null_space(model, H, wanted)
+    places, D = null_space(model, H, wanted)
     same = model.nv == model.coordinates.nv
-    velocities, N = _null_space(model, Phi, wanted if same else ())
+    velocities, N = null_space(model, Phi, wanted if same else ())
     dependent = [k for k in range(model.nv) if k not in velocities]
     K = np.zeros((*Phi.shape[:-2], model.nv, len(places)))
     if dependent:
@@ -158,7 +158,7 @@ def _wanted(model: Model, independent: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _null_space(model: Model, matrix: np.ndarray, wanted: Sequence[int]) -> tuple[tuple[int, ...], np.ndarray]:
+def null_space(model: Model, matrix: np.ndarray, wanted: Sequence[int]) -> tuple[tuple[int, ...], np.ndarray]:
     """Independent columns of (..., m, n), and the basis (..., n, f) of the null space that is the identity in their rows.
 
     The columns are chosen at the first state: those solved for are the pivots of a QR decomposition, after the wanted ones were set aside.
