@@ -22,7 +22,10 @@ def test_the_package_is_gated(name: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda m: ht.control.lqr(m, [0.0, 0.0], weights=1.0), "'weights'. Accepted: model, reference, cost, inputs"),
+        (
+            lambda m: ht.control.lqr(m, [0.0, 0.0], weights=1.0),
+            "'weights'. Did you mean 'cost'? Accepted: model, reference, cost, inputs",
+        ),
         (lambda m: ht.control.mpc(m, state={}), "'state'. Did you mean 'states'? Accepted: model, reference, "),
         (lambda m: m.mass_matrix([0.0, 0.0], parameter={}), "Did you mean 'parameters'? Accepted: q, parameters."),
         (lambda m: m.neutral(q=0), "Accepted: no keyword."),

@@ -1,0 +1,66 @@
+"""Poses as goals; flights, coarser plans and references as guesses; progress on a terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.geometry import so3
+from heavytop.plan import AtPose, Effort, HalfSpace, Rest
+
+
+@pytest.fixture(scope="module")
+def quad() -> ht.Model:
+    return ht.library.quadcopter().derive()
+
+
+HOVER = 0.9 * 9.81 / 4
+
+
+def test_a_pose_of_a_frame_as_goal(quad: ht.Model) -> None:
+    G = np.eye(4)
+    G[:3, :3], G[:3, 3] = so3.exp(np.array([0.0, 0.0, 1.2])), (1.0, 0.5, 0.3)
+    plan = ht.plan(quad, quad.neutral(), [AtPose("hull", G), Rest()], 2.5, limits=(0.0, 2 * HOVER), steps=20, tolerance=1e-4,
+                   cost=Effort(about=HOVER))  # fmt: skip
+    assert np.allclose(quad.pose("world", "hull", plan.q[-1]), G, atol=1e-6)
+    assert np.abs(plan.v[-1]).max() < 1e-6
+
+
+def test_a_half_space_is_kept(quad: ht.Model) -> None:
+    goal = quad.neutral().copy()
+    goal[0] = 2.0
+    options = {"limits": (0.0, 2 * HOVER), "steps": 20, "tolerance": 1e-3, "cost": Effort(about=HOVER)}
+    free = ht.plan(quad, quad.neutral(), goal, 1.2, **options)
+    high = float(free.q[:, 2].max())
+    assert high > 0.005  # it climbs on the way
+    held = ht.plan(quad, quad.neutral(), goal, 1.2, path=[HalfSpace((0, 0, -1), -0.2 * high, "hull")], **options)
+    assert held.q[:, 2].max() <= 0.2 * high + 1e-6
+    assert held.cost > free.cost
+    assert any("beyond the plane" in item.label for item in held.active)
+
+
+def test_a_tracking_flight_and_a_coarser_plan_are_guesses() -> None:
+    cart = ht.library.cart_pole().derive()
+    options = {"limits": (-20, 20), "cost": 0.01 * Effort(), "tolerance": 1e-4}
+    plan = lambda steps, guess=None: ht.plan(cart, [0, np.pi], [0, 0], 2.0, steps=steps, guess=guess, **options)  # noqa: E731
+    coarse = plan(20)
+    finer = plan(40, coarse)
+    law = coarse.regulator()
+    run = ht.simulate(cart, (coarse.q[0], coarse.v[0]), until=2.0, step=1e-2, control=law)
+    flown = plan(40, run)
+    alone = plan(40)
+    assert finer.cost == pytest.approx(alone.cost, rel=1e-4)
+    assert flown.cost == pytest.approx(alone.cost, rel=1e-4)
+    assert finer.attempts[0].iterations < alone.attempts[0].iterations
+
+
+def test_progress_is_shown_where_it_is_asked_for(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from heavytop.simulate import progress
+
+    seen: list[float] = []
+    monkeypatch.setattr(progress.Progress, "update", lambda self, share: seen.append(share))
+    cart = ht.library.cart_pole().derive()
+    ht.plan(cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), steps=20, tolerance=1e-3, progress=True)
+    assert len(seen) > 5
+    assert all(0 <= a < 1 for a in seen)
