@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -60,8 +61,15 @@ def test_misuse_is_told_without_a_traceback(arguments: tuple[str, ...], message:
 
 
 def test_no_browser_in_automation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CI", "1")
+    for name in ("CI", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(isatty=lambda: True))
+    assert has_desktop()
+    monkeypatch.setenv("CI", "1")
+    assert not has_desktop()
+    monkeypatch.delenv("CI")
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(isatty=lambda: False))
     assert not has_desktop()
 
 

@@ -21,6 +21,8 @@ ANGLES = (90.0, 150.0, 155.0, 160.0, 170.0, 179.0)
 TILTING_STARTS = 2000
 TILTING_TARGETS = {7.0: 0.95, 10.0: 1.0}
 """Largest thrust of a rotor (N) and share of the starts that must come back."""
+SINGLE_STEPS = 1000
+"""Of one call, on both sides."""
 BATCH_TARGET, SINGLE_TARGET, ROLLOUT_TARGET = 1000.0, 300.0, 50.0
 
 
@@ -82,9 +84,9 @@ def _recover(report: BenchReport, angles: tuple[float, ...], peer: Flights | Non
 
 def _speed(report: BenchReport, effort: BenchEffort, peer: Flights | None) -> None:
     repeats = 2 if effort.seconds == 0 else 7
-    single = hummingbird.steps_per_second(1, 1000, repeats)
+    single = hummingbird.steps_per_second(1, SINGLE_STEPS, repeats)
     many = hummingbird.steps_per_second(max(effort.batch, 8), 100, repeats)
-    other = STATED_STEPS if peer is None else peer.steps_per_second()
+    other = STATED_STEPS if peer is None else peer.steps_per_second(SINGLE_STEPS, repeats)
     report.row(
         flight="steps per second",
         single=single,

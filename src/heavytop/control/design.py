@@ -297,7 +297,7 @@ class _Problem:
             wrong = self.values(x, self.near) - 1.0
         return np.concatenate([np.real(wrong), np.imag(wrong), stay * (x - start)])
 
-    def jacobian(self, x: Floats, start: Floats, far: bool, stay: float) -> Floats:
+    def jacobian(self, x: Floats, _start: Floats, far: bool, stay: float) -> Floats:
         """Derivative of the residual: d log p = -tr((s - A)^-1 dA) and H dF = -N^T (dMbar (a_x + N F) + dC)."""
         loop, points = self.loop, self.far if far else self.near
         F, M_bar = self.gain(x)

@@ -127,13 +127,13 @@ def flat_reference(
         raise ControlError("a flat reference needs a model whose gravity is a number.")
     rates = derivatives(curve, 4)
     horizon = duration or period or 10.0
-    zeros = _zeros(curve, rates, gravity, horizon, model)
+    zeros = _zeros(rates, gravity, horizon, model)
     if yaw_rate is not None:
         if side is not None or duration is None or period is not None:
             raise ControlError(
                 "a yaw rate has memory: give it a heading at the start and a duration, no side vector and no period."
             )
-        series = [_series(curve, gravity, t) for t in zeros]
+        series = [_series(curve, t) for t in zeros]
 
         def axis_at(t: np.ndarray) -> Unit:
             _, _, r2, r3, r4 = rates(t)
@@ -145,7 +145,7 @@ def flat_reference(
     if not zeros:
         reference = _traced(model, rates, gravity, side, heading, duration, period)
     else:
-        series = [_series(curve, gravity, t) for t in zeros]
+        series = [_series(curve, t) for t in zeros]
 
         def evaluate(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             r, r1, r2, r3, r4 = rates(t)
@@ -214,7 +214,7 @@ def _traced(model, rates: Traced, gravity, side, heading, duration, period) -> R
     return Reference(model, traced=traced, duration=duration, period=period)
 
 
-def _zeros(curve: Curve, rates: Traced, gravity: np.ndarray, horizon: float, model: Model) -> tuple[float, ...]:
+def _zeros(rates: Traced, gravity: np.ndarray, horizon: float, model: Model) -> tuple[float, ...]:
     """Times at which the specific force vanishes, found on a grid and refined by Newton's method on a . a'."""
     g = max(float(np.linalg.norm(gravity)), 1e-9)
     times = np.linspace(0.0, horizon, 4001)
@@ -247,7 +247,7 @@ def _zeros(curve: Curve, rates: Traced, gravity: np.ndarray, horizon: float, mod
     return tuple(found)
 
 
-def _series(curve: Curve, gravity: np.ndarray, zero: float) -> np.ndarray:
+def _series(curve: Curve, zero: float) -> np.ndarray:
     """Taylor coefficients (SERIES_ORDER - 2, 3) of a(t) / (t - zero) about a zero of a."""
     values = derivatives(curve, SERIES_ORDER)(zero)[3:]
     factors = np.cumprod(np.arange(1, len(values) + 1, dtype=float))

@@ -360,7 +360,7 @@ def lqr(
         _check_repeats(model, np.concatenate([v, a, given(times)], axis=1)[[0, -1]], period)
         P = _periodic([A[k][own] @ T[k] for k in range(count)], B[:, own], [T[k].T @ Q @ T[k] for k in range(count)], R)
     else:
-        final = _final(model, reference, end, end / count, Q, R, given) if final is None else final
+        final = _final(model, reference, end, end / count, Q, R) if final is None else final
         final = np.asarray(final, dtype=float)
         if final.shape != (T.shape[1],) * 2 or not np.all(np.isfinite(final)):
             raise wrong_shape("the cost at the end", (T.shape[1],) * 2, final.shape, "Finite numbers.")
@@ -508,9 +508,7 @@ def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.nda
     return inputs
 
 
-def _final(
-    model: Model, reference: Reference, end: float, h: float, Q: np.ndarray, R: np.ndarray, inputs: Any
-) -> np.ndarray:
+def _final(model: Model, reference: Reference, end: float, h: float, Q: np.ndarray, R: np.ndarray) -> np.ndarray:
     """Cost at the end: that of the regulator there if the motion ends at rest in balance, else a hundred times the weights."""
     q, v, _ = reference(end)
     if model.description.time is None and np.max(np.abs(v), initial=0.0) < 1e-6:

@@ -97,7 +97,7 @@ class Predictive(BaseController, Lasting):
         free = np.full(model.nu, np.inf)
         self._limits = (-free, free) if limits is None else limits
         self._weights = weights.vectors(model)
-        final = self._final_cost(weights)
+        final = self._final_cost()
         self._program = QuadraticProgram(
             horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits, bounds
         )  # fmt: skip
@@ -160,10 +160,8 @@ class Predictive(BaseController, Lasting):
         s = {"t": symbol("t"), "q": symbol("q", own.nq), "v": symbol("v", own.nv), "signal": symbol("signal", own.nu)}
         return trace_of("mpc", s, {"u": s["signal"], **dict(zip(SEEN, (s["t"], s["q"], s["v"]), strict=True))})
 
-    def with_reference(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
-    ) -> Predictive:
-        """The same controller for another motion, or another configuration (nq,) to hold."""
+    def with_reference(self, reference: Reference | Array) -> Predictive:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The same controller for another motion, or another configuration (nq,) to hold; it knows its parameters and its step."""
         model, before, *others = self._settings
         following = _as_reference(model, reference)
         if not following.parameters:
@@ -195,7 +193,7 @@ class Predictive(BaseController, Lasting):
     def __copy__(self) -> Predictive:
         return deepcopy(self)  # two of one memory would spoil it
 
-    def _final_cost(self, weights: Weights) -> np.ndarray:
+    def _final_cost(self) -> np.ndarray:
         """P of the regulator where the reference ends or rests; without one ten times the weights."""
         Q, R = (np.diag(w) * self.step for w in self._weights)
         end = self.reference.duration or 0.0
@@ -292,7 +290,9 @@ class Predictive(BaseController, Lasting):
         ne = self.rates.ne
         linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
         deviation = self._program.weighed(linear.away)
-        if self._is_dead_end(linear, deviation, u_R):
+        gap, cost = self._watch(linear, deviation, u_R)
+        if self._is_dead_end(linear, gap, cost):
+            self._wait, self._trust = PATIENCE + SETTLING, TRUST[1]
             self._restart(q_R, v_R, u_R)
             linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
             deviation = self._program.weighed(linear.away)
@@ -312,24 +312,25 @@ class Predictive(BaseController, Lasting):
         self.q[1:] = self._ahead.moved(self.q[1:], dx[:, :ne])
         self.v[1:] += dx[:, ne:]
 
-    def _is_dead_end(self, linear: Linear, deviation: np.ndarray, u_R: np.ndarray) -> bool:
-        """Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive; trusts steps as gaps tell.
+    def _watch(self, linear: Linear, deviation: np.ndarray, u_R: np.ndarray) -> tuple[float, float]:
+        """The largest gap (rad) and the cost of the expected motion; steps are trusted as gaps tell, costs are remembered."""
+        gap = np.abs(linear.defect[:, self._angles]).max(initial=0.0)
+        low, high = TRUST
+        self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
+        cost = self._program.cost(deviation, self.u - u_R)
+        self._costs = [*self._costs[-PATIENCE:], cost]
+        self._wait -= 1
+        return gap, cost
+
+    def _is_dead_end(self, linear: Linear, gap: float, cost: float) -> bool:
+        """Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive.
 
         There are dead ends: upside down without thrust no small change helps, as thrust pushes the wrong way and a turn alone changes
         nothing.
         """
-        gap = np.abs(linear.defect[:, self._angles]).max(initial=0.0)
-        low, high = TRUST
-        self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
         far = np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN
-        cost = self._program.cost(deviation, self.u - u_R)
-        self._costs = [*self._costs[-PATIENCE:], cost]
-        self._wait -= 1
         stuck = self._wait <= 0 and far and cost > self._costs[0]
-        if not stuck and np.isfinite(cost) and gap < HOPELESS_GAP:
-            return False
-        self._wait, self._trust = PATIENCE + SETTLING, high
-        return True
+        return bool(stuck or not np.isfinite(cost) or not gap < HOPELESS_GAP)
 
     def _restart(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
         """Expect a way straight on the manifold to the reference within half the horizon."""
@@ -354,11 +355,14 @@ class Predictive(BaseController, Lasting):
         return self._told.restarts
 
     def report(self) -> str:
-        """Times of the calls so far (the first one compiles and is left out)."""
-        taken = np.array(self.seconds[1:] or [np.nan]) * 1e3
+        """Times of the calls so far, all of them: everything is compiled when the controller is made."""
+        if not self.seconds:
+            return "0 samples"
+        taken = np.array(self.seconds) * 1e3
         return (
-            f"{len(taken)} samples: median {np.median(taken):.3f} ms, 99.9 % below {np.quantile(taken, 0.999):.3f} ms, longest "
-            f"{taken.max():.3f} ms; {self.failures} without a solution, {self.restarts} restarted"
+            f"{len(taken)} sample{'s' if len(taken) > 1 else ''}: median {np.median(taken):.3f} ms, "
+            f"99.9 % below {np.quantile(taken, 0.999):.3f} ms, longest {taken.max():.3f} ms; "
+            f"{self.failures} without a solution, {self.restarts} restarted"
         )
 
 

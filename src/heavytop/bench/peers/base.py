@@ -176,8 +176,8 @@ class Flights(Protocol):
         """Time to settle (s, inf if never) and loss of height (m) from rest at an angle (degrees)."""
         ...
 
-    def steps_per_second(self) -> float:
-        """Closed-loop steps of 10 ms per second of processor time."""
+    def steps_per_second(self, steps: int, repeats: int) -> float:
+        """Closed-loop steps of 10 ms per second of processor time while a set point is held, best of several runs."""
         ...
 
 
