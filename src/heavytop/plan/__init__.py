@@ -31,6 +31,7 @@ from heavytop.plan.costs import Speed as Speed
 from heavytop.plan.costs import Time as Time
 from heavytop.plan.guess import Guess as Guess
 from heavytop.plan.infeasible import InfeasibleError as InfeasibleError
+from heavytop.plan.keep_out_box import KeepOutBox as KeepOutBox
 from heavytop.plan.problem import Phase as Phase
 from heavytop.plan.problem import State as State
 from heavytop.plan.result import Plan as Plan

@@ -138,7 +138,7 @@ def _constraints(given: Any, what: str) -> tuple[Constraint, ...]:
     for item in items:
         if not isinstance(item, Constraint):
             raise PlanError(
-                f"{what} takes constraints (Gate, KeepOut, KeepIn, HalfSpace, Cone, Between, Own, ...), got {item!r}."
+                f"{what} takes constraints (Gate, KeepOut, KeepOutBox, KeepIn, HalfSpace, Cone, Between, Own, ...), got {item!r}."
             )
     return items
 

@@ -12,6 +12,7 @@ from heavytop.errors import PlanError
 from heavytop.plan.constraints import Constraint, HalfSpace, KeepIn, KeepOut, Own, Point
 from heavytop.plan.costs import OwnCost
 from heavytop.plan.guess import Guess, nearest
+from heavytop.plan.keep_out_box import KeepOutBox
 from heavytop.plan.momentum import check_momentum
 from heavytop.plan.problem import Problem, State
 from heavytop.plan.scene import node_function
@@ -131,6 +132,8 @@ def _check_place(problem: Problem, what: str, point: Point, others: tuple[Constr
             continue
         if isinstance(other, KeepOut):
             missed = other.radius - float(np.linalg.norm(at - other.center))
+        elif isinstance(other, KeepOutBox):
+            missed = other.missed_by(at)
         elif isinstance(other, KeepIn):
             missed = float(np.max(np.maximum(np.array(other.lower) - at, at - np.array(other.upper))))
         elif isinstance(other, HalfSpace):

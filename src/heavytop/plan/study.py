@@ -33,6 +33,7 @@ from heavytop.coordinates import Pose
 from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, KeepIn, KeepOut
 from heavytop.plan.costs import Cost, Effort, Jerk, Speed, Time
+from heavytop.plan.keep_out_box import KeepOutBox
 from heavytop.plan.problems import Task
 from heavytop.system.model import Model
 
@@ -58,6 +59,7 @@ def _cone(frame: str, degrees: float, axis: Any = (0.0, 0.0, 1.0), about: Any = 
 KINDS = {
     "gate": _Kind(Gate, ("frame", "at"), ("offset", "radius")),
     "keep_out": _Kind(KeepOut, ("center", "radius", "frame"), ("offset",)),
+    "keep_out_box": _Kind(KeepOutBox, ("lower", "upper", "frame"), ("offset",)),
     "box": _Kind(KeepIn, ("lower", "upper", "frame"), ("offset",)),
     "half_space": _Kind(HalfSpace, ("normal", "distance", "frame"), ("offset",)),
     "cone": _Kind(_cone, ("frame", "degrees"), ("axis", "about")),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop.plan.constraints import Gate, KeepOut, Point
-from heavytop.show.meshes import ring, sphere
+from heavytop.plan.keep_out_box import KeepOutBox
+from heavytop.show.meshes import box, ring, sphere
 from heavytop.show.run_report import report_of
 from heavytop.show.scene import Body, Marker, Report, Table
 
@@ -56,7 +57,7 @@ def plan_report(plan: Plan) -> Report:
 
 
 def _places(plan: Plan, count: int, bodies: Any) -> dict[str, Body]:
-    """Gates as rings across the way, obstacles as balls."""
+    """Gates as rings across the way, obstacles as balls and boxes."""
     problem, found = plan.problem, {}
     constraints = [*problem.path, *(c for phase in problem.phases for c in (*phase.path, *phase.end))]
     for k, constraint in enumerate(constraints):
@@ -71,6 +72,11 @@ def _places(plan: Plan, count: int, bodies: Any) -> dict[str, Body]:
             pose = np.eye(4)
             pose[:3, 3] = constraint.center
             found[f"obstacle {k + 1}"] = Body([sphere(constraint.radius)], np.broadcast_to(pose, (count, 4, 4)))
+        elif isinstance(constraint, KeepOutBox):
+            pose = np.eye(4)
+            pose[:3, 3] = constraint.own[:3]
+            sides = box(2.0 * constraint.own[3:], "load")
+            found[f"obstacle {k + 1}"] = Body([sides], np.broadcast_to(pose, (count, 4, 4)))
     return found
 
 
