@@ -168,3 +168,25 @@ def test_infeasible_sphere_is_missed_by_its_depth(table: ht.Model) -> None:
         ht.plan(table, [0, 0], [1, 0], phases=halves, limits=(-50, 50), guess="straight")
     misses = {label: amount for label, _, amount in caught.value.misses}
     assert misses == {out.label: pytest.approx(0.25, abs=1e-5)}
+
+
+# --- limits of joints ---------------------------------------------------------------------------------------------------------
+
+
+def test_limits_of_joints() -> None:
+    """What a system declares is what the same pairs by name say; a name of its own counts more."""
+    system = ht.System(gravity=(0, 0, 0), name="arm")
+    system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0, 0.1, 0.1)))
+    system.input("motor", ht.JointForce("arm", gear=2.0))
+    system.limits["arm"] = ht.JointLimits(-0.2, 1.1, velocity=0.9, effort=3.0)
+    model = system.derive()
+    named = {"motor": (-1.5, 1.5), "arm.rate": (-0.9, 0.9), "arm.angle": (-0.2, 1.1)}
+    ours, other, own = (
+        ht.plan(model, [0.0], [1.0], limits=limits, cost=Time(), steps=16, tolerance=1e-4)
+        for limits in (system.limits, named, {"arm.rate": (-0.5, 0.5), **system.limits})
+    )
+    assert ours.duration == pytest.approx(other.duration, rel=1e-9)
+    assert {item.label for item in ours.active} == {item.label for item in other.active}
+    assert own.v.max() == pytest.approx(0.5, rel=1e-6)
+    with pytest.raises(ht.errors.PlanError, match=r"goal cannot be reached: there 'arm.angle' in \[-0.2, 1.1\]"):
+        ht.plan(model, [0.0], [1.2], limits=system.limits)

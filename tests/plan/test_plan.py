@@ -268,6 +268,8 @@ def test_interrupt_returns_the_best_motion(cart: ht.Model) -> None:
         ({"inputs": "cubic"}, PlanError, "'held' or 'linear'"),
         ({"guess": 3}, PlanError, "guess must be"),
         ({"tolerance": 0.0}, PlanError, "tolerance"),
+        ({"duration": None, "phases": [Phase(1.0, 2.0, 6)], "steps": 55}, PlanError, "steps belong to the phases"),
+        ({"limits": {"wheel": ht.JointLimits(-1.0, 1.0)}}, UnknownNameError, "joint of 'slider'"),
     ],
 )
 def test_bad_input_is_told_before_the_solver_starts(sled: ht.Model, options, error, message) -> None:

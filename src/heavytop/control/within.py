@@ -172,21 +172,52 @@ def input_bounds(model: Model, limits: Any) -> Pair | None:
             )
         return Limits(*limits).bounds(model)
     lower, upper = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
-    joints = [edge.label for edge in model.description.joints]
     for name, given in limits.items():
         if isinstance(given, JointLimits):
-            if name not in joints:
-                raise unknown_name(f"joint of {model.name!r} (in limits)", str(name), joints)
-            for k, element in enumerate(model.description.inputs.values()):
-                if isinstance(element, JointForce) and element.body == name and given.effort is not None:
-                    most = given.effort / abs(float(element.gear))
-                    lower[k], upper[k] = -most, most
+            for own, pair in joint_inputs(model, name, given).items():
+                k = model.u_names.index(own)
+                lower[k], upper[k] = pair
         elif name not in model.u_names:
             raise unknown_name(f"input of {model.name!r} (in limits)", str(name), model.u_names)
         else:
             k = model.u_names.index(name)
             lower[k], upper[k] = _pair(given, f"limits of input {name!r}", strict=False)
     return Limits(lower, upper).bounds(model)
+
+
+def joint_inputs(model: Model, name: Any, given: JointLimits) -> dict[str, tuple[float, float]]:
+    """Limits of the inputs that drive a joint, by their names."""
+    joints = [edge.label for edge in model.description.joints]
+    if name not in joints:
+        raise unknown_name(f"joint of {model.name!r} (in limits)", str(name), joints)
+    pairs: dict[str, tuple[float, float]] = {}
+    for own, element in zip(model.u_names, model.description.inputs.values(), strict=True):
+        if isinstance(element, JointForce) and element.body == name and given.effort is not None:
+            most = given.effort / abs(float(element.gear))
+            pairs[own] = -most, most
+    return pairs
+
+
+def joint_states(model: Model, name: Any, given: JointLimits) -> dict[str, tuple[float, float]]:
+    """Limits of coordinate and velocity of a joint of the model, by their names; none if it has several coordinates."""
+    pairs: dict[str, tuple[float, float]] = {}
+    q_names = model.q_names[model.coordinates.q_slice(name)]
+    if len(q_names) != 1:
+        return pairs
+    low = -np.inf if given.lower is None else given.lower
+    high = np.inf if given.upper is None else given.upper
+    if np.isfinite(low) or np.isfinite(high):
+        pairs[q_names[0]] = _pair((low, high), f"limits of {q_names[0]!r}")
+    if given.velocity is None:
+        return pairs
+    if model.v_names != model.coordinates.v_names:
+        raise ControlError(
+            f"the velocity of the joint {name!r} is limited, but {model.name!r} has velocity coordinates of its own. Bound these by their "
+            f"names, such as {model.v_names[0]!r}, or give limits of the inputs alone."
+        )
+    speed = model.v_names[model.coordinates.v_slice(name)][0]
+    pairs[speed] = _pair((-given.velocity, given.velocity), f"limits of {speed!r}")
+    return pairs
 
 
 def _pair(given: Any, what: str, strict: bool = True) -> tuple[float, float]:
@@ -250,26 +281,9 @@ def _of_joints(model: Model, limits: Any) -> list[Row]:
     rows: list[Row] = []
     joints = [edge.label for edge in model.description.joints]
     for name, given in limits.items() if isinstance(limits, Mapping) else ():
-        if not isinstance(given, JointLimits) or name not in joints:
-            continue
-        q_names = model.q_names[model.coordinates.q_slice(name)]
-        if len(q_names) != 1:
-            continue
-        q_name = q_names[0]
-        low = -np.inf if given.lower is None else given.lower
-        high = np.inf if given.upper is None else given.upper
-        if np.isfinite(low) or np.isfinite(high):
-            rows.append((_entry(model, q_name), *_pair((low, high), f"limits of {q_name!r}"), repr(q_name)))
-        if given.velocity is None:
-            continue
-        if model.v_names != model.coordinates.v_names:
-            raise ControlError(
-                f"the velocity of the joint {name!r} is limited, but {model.name!r} has velocity coordinates of its own. Bound these: "
-                f"speeds={{{model.v_names[0]!r}: (-1, 1)}}, or give limits of the inputs alone."
-            )
-        speed = model.v_names[model.coordinates.v_slice(name)][0]
-        pair = _pair((-given.velocity, given.velocity), f"limits of {speed!r}")
-        rows.append((_entry(model, speed), *pair, repr(speed)))
+        if isinstance(given, JointLimits) and name in joints:
+            for own, pair in joint_states(model, name, given).items():
+                rows.append((_entry(model, own), *pair, repr(own)))
     return rows
 
 

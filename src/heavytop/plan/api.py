@@ -40,7 +40,7 @@ def plan(
     cost: Cost | None = None,
     guess: Any = None,
     guesses: int = 0,
-    steps: int = 60,
+    steps: int | None = None,
     phases: Sequence[Phase] | None = None,
     inputs: str = "held",
     method: str = "auto",
@@ -60,7 +60,8 @@ def plan(
     start : configuration (nq,) at rest, state (q, v), or constraints on a start that is to be found.
     goal : the same for the end.
     duration : seconds, a pair (shortest, longest), or None: free.
-    limits : pair (lower, upper) of the inputs, or mapping from names of inputs, velocities and coordinates to pairs.
+    limits : pair (lower, upper) of the inputs, or mapping from names of inputs, velocities and coordinates to pairs and from joints to their
+        :class:`.JointLimits`: ``system.limits`` as it is.
     rates : limits of the rates of the inputs: a number, a pair or a mapping; inputs are linear in time then.
     reserve : share of the inputs that is left to feedback: limits are drawn towards the inputs in balance by this part of the way. A plan
         in least time leaves a law nothing to correct with; 0.1 to 0.2 is enough for parameters that are 10 % wrong.
@@ -69,8 +70,8 @@ def plan(
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
     guesses : number of random guesses that are tried beside the first one; the best plan is kept. If no guess is given and the straight
         one leads nowhere, four random ones are tried in any case.
-    steps : number of intervals in which an input is held (or linear).
-    phases : instead of duration and gates: parts with their own durations and constraints.
+    steps : number of intervals in which an input is held (or linear); default: 60.
+    phases : instead of duration, steps and gates: parts with their own durations, steps and constraints.
     inputs : "held" or "linear" between the nodes.
     method : "shooting" integrates intervals by explicit steps, "collocation" by implicit ones (Radau's points, the stages eliminated);
         "auto" collocates where the motion is stiff, if the solver is not :class:`Fatrop`, which takes explicit steps only.

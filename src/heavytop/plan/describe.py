@@ -11,6 +11,7 @@ import numpy as np
 from heavytop._arrays import numbers
 from heavytop.control.allocation import Limits
 from heavytop.control.needed import needed_inputs
+from heavytop.control.within import joint_inputs, joint_states
 from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
 from heavytop.plan.clocked import Clocked, takes_time
 from heavytop.plan.constraints import Between, Constraint, Gate, Own
@@ -18,9 +19,11 @@ from heavytop.plan.costs import Cost, Distance, Effort, Jerk, OwnCost, Time
 from heavytop.plan.loops import followed
 from heavytop.plan.problem import Bounds, Phase, Problem, State
 from heavytop.plan.reach import check_ends, check_meetings
+from heavytop.system.joint_limits import JointLimits
 from heavytop.system.model import Model
 
-MOST_STEPS = 10_000
+STEPS, MOST_STEPS = 60, 10_000
+"""Intervals where none are given, and at most."""
 METHODS = ("auto", "shooting", "collocation")
 Duration = float | tuple[float, float] | str | None
 
@@ -35,7 +38,7 @@ def describe(
     rates: Any,
     path: Sequence[Constraint],
     cost: Cost | None,
-    steps: int,
+    steps: int | None,
     phases: Sequence[Phase] | None,
     inputs: str,
     parameters: Mapping[str, Any] | None,
@@ -50,6 +53,9 @@ def describe(
         raise PlanError(f"plan needs a derived model, got {type(model).__name__}.{hint}")
     if model.nu == 0:
         raise PlanError(f"{model.name!r} has no inputs: there is nothing to plan. Add system.input(...).")
+    if phases is not None and steps is not None:
+        raise PlanError(f"with phases=, steps belong to the phases: Phase(..., steps={steps!r}).")
+    steps = STEPS if steps is None else steps
     if not isinstance(steps, int | np.integer) or not 2 <= steps <= MOST_STEPS:
         raise PlanError(f"steps must be a whole number from 2 to {MOST_STEPS}, got {steps!r}.")
     if inputs not in ("held", "linear"):
@@ -153,8 +159,7 @@ def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constr
     extra: list[Constraint] = []
     if isinstance(limits, Mapping):
         known = (*model.u_names, *model.v_names, *model.q_names)
-        for name, pair in limits.items():
-            low, high = _pair(name, pair)
+        for name, (low, high) in _by_name(model, limits).items():
             for names, sides in ((model.u_names, u), (model.v_names, v)):
                 if name in names:
                     sides[0][names.index(name)], sides[1][names.index(name)] = low, high
@@ -173,6 +178,15 @@ def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constr
                 f"limits must be a pair (lower, upper) of inputs or a mapping from names to pairs, got {limits!r}."
             ) from None
     return Bounds(u, v, None if rates is None else _rate_bounds(model, rates)), tuple(extra)
+
+
+def _by_name(model: Model, limits: Mapping[Any, Any]) -> dict[Any, tuple[float, float]]:
+    """Pairs by names of inputs, velocities and coordinates; what is named itself counts more than the limits of its joint."""
+    pairs: dict[Any, tuple[float, float]] = {}
+    for name, given in limits.items():
+        if isinstance(given, JointLimits):
+            pairs |= joint_inputs(model, name, given) | joint_states(model, name, given)
+    return pairs | {n: _pair(n, given) for n, given in limits.items() if not isinstance(given, JointLimits)}
 
 
 def _kept_back(bounds: Bounds, hover: np.ndarray, reserve: float) -> Bounds:
