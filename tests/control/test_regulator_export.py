@@ -58,6 +58,7 @@ def test_the_c_of_a_law_says_what_its_arrays_hold(cart: ht.Model, tmp_path: Path
     law = control.energy_law(cart, Prototype.for_model(cart, [0.0, 0.0], weights=control.Weights()))
     law.export_c(tmp_path)
     readme, header = (tmp_path / "README.md").read_text(), (tmp_path / "energy_law.h").read_text()
+    assert "void energy_law(" in header  # the function has the name of its file
     pairs = list(zip(cart.parameter_names, cart.parameter_vector(), strict=True))
     assert f"p: {', '.join(f'{n} = {x:.12g}' for n, x in pairs)}\n" in header
     assert f"Nominal values of `p`: {', '.join(f'`{n}` = {x:.12g}' for n, x in pairs)}." in readme

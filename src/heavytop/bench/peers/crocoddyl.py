@@ -102,7 +102,7 @@ class PosedMotion:
     def _actuation(self) -> Any:
         """Its model of the inputs."""
         given, lib, pin = self.case.model.description, self.lib, self.pin
-        inputs = list(given.inputs.values())
+        inputs: list[Any] = list(given.inputs.values())
         if all(isinstance(i, Thruster) for i in inputs):
             value = lambda x: at_defaults(x, given.parameters)  # noqa: E731
             kinds, made = lib.ThrusterType, []
