@@ -135,6 +135,6 @@ class Functions:
     def _free_velocities(self, block: Block, centres: np.ndarray) -> None:
         """Rest asks for independent velocities only: the others follow by loops and constraints, which hold along the motion."""
         for k, node in enumerate(block.nodes):
-            if node and block.constraints and isinstance(block.constraints[k], Rest):
+            if block.constraints and isinstance(block.constraints[k], Rest):
                 follows = followed_velocities(self.problem, centres[node])
                 block.lower[k, follows], block.upper[k, follows] = -np.inf, np.inf
