@@ -82,6 +82,27 @@ def test_rest_of_a_loop(four_bar: ht.Model) -> None:
     np.testing.assert_allclose(plans[1].v[-1], 0.0, atol=1e-7)
 
 
+@pytest.mark.parametrize("rest", [Rest(), Between("crank.rate", 0.0, 0.0)])
+def test_starts_by_constraints_close_the_loop(four_bar: ht.Model, rest) -> None:
+    """A start of which the crank alone is given: the loop is closed there, and the motion is that from the state."""
+    start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
+    state, found = (
+        ht.plan(four_bar, begin, goal, 1.0, limits=(-50, 50), steps=20, guess="straight", iterations=50)
+        for begin in (start, [Between("crank.angle", 1.2, 1.2), rest])
+    )
+    np.testing.assert_allclose(found.q[0], start[0], atol=1e-7)
+    assert found.cost == pytest.approx(state.cost, rel=1e-6)
+
+
+def test_periodic_motions_are_closed(linkage: ht.Model) -> None:
+    """The loop stays closed, although the search begins where the linkage is flat and its equations depend on each other."""
+    plan = ht.plan(linkage, [Between("crank0.angle", 1.2, 1.2)], None, 1.0, periodic=True, steps=10, limits=(-60, 60))
+    position, _ = linkage.constraint_residuals(plan.q, plan.v)
+    assert np.abs(position).max() < 1e-7
+    np.testing.assert_allclose(plan.q[-1], plan.q[0], atol=1e-7)
+    np.testing.assert_allclose(plan.v[-1], plan.v[0], atol=1e-6)
+
+
 def test_goals_of_a_loop_that_cannot_be_reached(four_bar: ht.Model) -> None:
     """A motor too weak, and the other way to close the loop, are told as what they are."""
     start, goal, other = (_closed(four_bar, crank, side=side) for crank, side in ((1.2, 1.0), (0.7, 1.0), (0.7, -1.0)))

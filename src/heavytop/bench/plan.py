@@ -21,11 +21,6 @@ from heavytop.simulate import simulate
 
 TITLE = "optimal motions from the default guess, against CasADi's virtual machine; predictive control of a quadcopter (takes minutes)"
 PARTS = ("problems", "speed", "peers", "tracked", "predictive")
-BEST = {
-    "cart-pole": 0.53584, "furuta": 6.5956, "gates": 2.48906, "flip": 0.65949, "perch": 0.98279, "load": 1.62925, "bicopter": 0.85989,
-    "arm": 0.36253,
-}  # fmt: skip
-"""Best known costs."""
 BASELINES = {"gates": 3.5, "load": 5.0}
 """Least ratio of times; the load is compared with 30 steps."""
 STARTS = 5
@@ -33,7 +28,6 @@ STARTS = 5
 optimum depends on the last bits: the load takes 70 to 190 iterations on either side."""
 SHOWN = 100
 """Random starts between two lines of progress."""
-HOVER = 0.9 * 9.81 / 4
 
 
 def run(effort: BenchEffort, peers: Sequence[Peer] | None = None, parts: Sequence[str] = PARTS) -> BenchReport:
@@ -73,8 +67,10 @@ def _plan(report: BenchReport, task: Task, quick: bool, tell: Callable[[str], No
     if quick:
         return plan
     report.limit(f"{task.name}: defect against a fine simulation", plan.accuracy, 1e-8, "")
-    if task.name in BEST:
-        report.limit(f"{task.name}: cost over the best known", plan.cost / BEST[task.name] - 1.0, 1e-3, "")
+    if task.name in problems.BEST_KNOWN:
+        report.limit(
+            f"{task.name}: cost over the best known", plan.cost / problems.BEST_KNOWN[task.name] - 1.0, 1e-3, ""
+        )
     if task.name == "gates":
         report.limit("gates: duration", plan.duration, 2.606, "s")
     return plan
@@ -126,7 +122,7 @@ def _speed(report: BenchReport, name: str, target: float, tell: Callable[[str], 
 def _predict(report: BenchReport, starts: int, until: float, tell: Callable[[str], None]) -> None:
     """The quadcopter from 115 degrees, then from random starts."""
     model = library.quadcopter().derive()
-    ahead = control.mpc(model, limits=(0.0, 4 * HOVER))
+    ahead = control.mpc(model, limits=(0.0, 4 * problems.hover_input(model)))
     start = model.integrate(model.neutral(), np.array([1.0, 0.0, 0.0, 2.0, 0.0, 0.0]), 1.0)
     fly = lambda q, v: simulate(  # noqa: E731
         model, (q, v), until, 0.01, inputs=ahead, control_step=ahead.step, record_every=10**6, progress=False

@@ -9,7 +9,7 @@ from heavytop.control.charts import chart
 from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.plan.blocks import Block
 from heavytop.plan.constraints import Constraint, Rest
-from heavytop.plan.costs import Distance, Integral, Jerk, Time
+from heavytop.plan.costs import Distance, Jerk, RunningCost, Time
 from heavytop.plan.loops import followed_velocities
 from heavytop.plan.problem import Problem
 from heavytop.plan.scene import NodeScene, node_function
@@ -24,7 +24,7 @@ class Functions:
         self.problem = problem
         self.time_weight = sum(weight for weight, term in problem.cost.terms if isinstance(term, Time))
         others = [(weight, term) for weight, term in problem.cost.terms if not isinstance(term, Time) and weight > 0]
-        terms = [(weight, term) for weight, term in others if isinstance(term, Integral)]
+        terms = [(weight, term) for weight, term in others if isinstance(term, RunningCost)]
         self._at_nodes = [(weight, term) for weight, term in others if isinstance(term, Distance)]
         self._terms = terms
         self.own = np.concatenate([np.r_[weight, term.own(problem.model)] for weight, term in terms] or [np.zeros(0)])
@@ -135,6 +135,6 @@ class Functions:
     def _free_velocities(self, block: Block, centres: np.ndarray) -> None:
         """Rest asks for independent velocities only: the others follow by loops and constraints, which hold along the motion."""
         for k, node in enumerate(block.nodes):
-            if node and block.constraints and isinstance(block.constraints[k], Rest):
+            if block.constraints and isinstance(block.constraints[k], Rest):
                 follows = followed_velocities(self.problem, centres[node])
                 block.lower[k, follows], block.upper[k, follows] = -np.inf, np.inf

@@ -62,7 +62,7 @@ class Cost(Unchanging, ABC):
         """Raise what is wrong with the cost for this model."""
 
 
-class Integral(Cost):
+class RunningCost(Cost):
     """A cost that is the integral of a cost per time."""
 
     @property
@@ -106,7 +106,7 @@ class Sum(Cost):
 
 
 @dataclass(frozen=True)
-class Time(Integral):
+class Time(RunningCost):
     """Duration in s.
 
     >>> Time() + 0.1 * Speed()
@@ -122,7 +122,7 @@ class Time(Integral):
 
 
 @dataclass(frozen=True, eq=False)
-class Effort(Integral):
+class Effort(RunningCost):
     """Integral of ``sum_i weights_i (u_i - about_i)^2``.
 
     Parameters
@@ -162,7 +162,7 @@ class Effort(Integral):
 
 
 @dataclass(frozen=True, eq=False)
-class Speed(Integral):
+class Speed(RunningCost):
     """Integral of ``sum_i weights_i v_i^2`` over the velocity coordinates.
 
     >>> Time() + 0.1 * Speed()
@@ -190,7 +190,7 @@ class Speed(Integral):
 
 
 @dataclass(frozen=True)
-class Jerk(Integral):
+class Jerk(RunningCost):
     """Integral of the squared jerk of a point of a frame; inputs are linear in time then, and their rate is part of it.
 
     >>> Jerk("hull").frame
@@ -261,7 +261,7 @@ class Distance(Cost):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnCost(Integral):
+class OwnCost(RunningCost):
     """Integral of ``function(q, v, u, t)``, a number in NumPy notation; it takes those of q, v, u and t that it names.
 
     >>> callable(OwnCost(lambda q, v: q[0] ** 2).inner)

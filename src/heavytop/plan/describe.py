@@ -16,7 +16,7 @@ from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
 from heavytop.plan.clocked import Clocked, takes_time
 from heavytop.plan.constraints import Between, Constraint, Gate, Own
 from heavytop.plan.costs import Cost, Distance, Effort, Jerk, OwnCost, Time
-from heavytop.plan.loops import followed
+from heavytop.plan.loops import closed, followed
 from heavytop.plan.problem import Bounds, Phase, Problem, State
 from heavytop.plan.reach import check_ends, check_meetings
 from heavytop.system.joint_limits import JointLimits
@@ -77,7 +77,11 @@ def describe(
     cost = _cost(model, cost, parts)
     if any(isinstance(term, Jerk) for _, term in cost.terms) or bounds.rate is not None:
         inputs = "linear"
-    hover = _hover(model, first, p)
+    given = dict(zip(model.parameter_names, p, strict=True))
+    place = _first_place(model, first, last, given)
+    hover = _hover(model, place, given)
+    if first is None and model.is_constrained:
+        begin = (closed(model, place, given), *begin)
     every = (*whole, *begin, *(c for phase in parts for c in (*phase.path, *phase.end)))
     clocked = model.description.time is not None or _ask_for_time(every, cost)
     subject: Any = Clocked.of(model) if clocked else model
@@ -315,11 +319,17 @@ def _cost(model: Model, cost: Cost | None, phases: tuple[Phase, ...]) -> Cost:
     return cost
 
 
-def _hover(model: Model, start: State | None, p: np.ndarray) -> np.ndarray:
+def _first_place(model: Model, start: State | None, goal: State | None, parameters: Any) -> np.ndarray:
+    """A configuration (nq,) where the motion may begin: the start, or one with closed loops, near the goal if there is one."""
+    if start is not None:
+        return start.q
+    if model.is_constrained:
+        near = None if goal is None or model.description.time is not None else goal.q
+        return model.assemble(near, parameters=parameters)[0]
+    return model.neutral()
+
+
+def _hover(model: Model, q: np.ndarray, parameters: Any) -> np.ndarray:
     """Inputs (nu,) that come nearest to balancing the model where it starts."""
-    q = model.neutral() if start is None else start.q
-    parameters = dict(zip(model.parameter_names, p, strict=True))
-    if model.is_constrained and start is None:
-        q = model.assemble(parameters=parameters)[0]
     zero = np.zeros(model.nv)
     return needed_inputs(model, q, zero, zero, parameters)

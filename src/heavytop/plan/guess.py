@@ -129,9 +129,10 @@ def _beginning(problem: Problem) -> np.ndarray:
         return problem.start.q
     model = problem.model
     parameters = dict(zip(model.parameter_names, problem.parameters, strict=True))
-    near = model.assemble(parameters=parameters)[0] if model.is_constrained else model.neutral()
     if problem.goal is not None:
-        near = problem.pinned(problem.goal, near)
+        near = problem.pinned(problem.goal, model.neutral())
+    else:
+        near = model.assemble(parameters=parameters)[0] if model.is_constrained else model.neutral()
     if problem.clocked:
         near[-1] = problem.start_time
     return nearest(problem, near, problem.begin)

@@ -103,6 +103,18 @@ class Elastic:
         """Entries of the Hessian: only rows are curved."""
         return self.inner.curves(x[: self._n], lam[: self.inner.rows], 0.0)
 
+    def symbolic(self) -> dict[str, Any]:
+        """The program as expressions of CasADi, for solvers that differentiate themselves."""
+        import casadi as ca
+
+        from heavytop.plan.solvers.symbolic import symbolic
+
+        inner = symbolic(self.inner)
+        over, under = ca.MX.sym("over", self.soft), ca.MX.sym("under", self.soft)
+        rows = ca.vertcat(inner["g"], inner["x"][self._goal.tolist()])
+        rows[self._soft_rows.tolist()] += under - over
+        return {"x": ca.vertcat(inner["x"], over, under), "f": ca.sum1(over) + ca.sum1(under), "g": rows}
+
     def misses(self, x: np.ndarray) -> list[tuple[str, float, float]]:
         """(label, time, amount) of everything that is missed, worst first, each label once; constraints tell amounts in their own measure."""
         inner, slack = self.inner, np.abs(np.subtract(*np.split(x[self._n :], 2)))

@@ -6,12 +6,16 @@ more, with rows that depend on each other and contradict each other by that drif
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from heavytop.control.charts import chart_rate
+from heavytop._arrays import Array, concatenate, part
+from heavytop.control.charts import chart, chart_rate
+from heavytop.plan.constraints import Constraint
 from heavytop.plan.problem import Problem, State
+from heavytop.plan.scene import NodeScene
 from heavytop.system.model import Model
 from heavytop.system.tangent import null_space
 
@@ -44,6 +48,49 @@ def followed_velocities(problem: Problem, q: np.ndarray) -> np.ndarray:
         p[-1] = q[-1]
     parameters = dict(zip(model.parameter_names, p, strict=True))
     return _bound(model, model.evaluate("constraint_jacobian", q[: model.nq], parameters=parameters))
+
+
+@dataclass(frozen=True)
+class Closed(Constraint):
+    """Loops and constraints hold where a motion begins that no state says: along it they hold by themselves.
+
+    Attributes
+    ----------
+    positions, velocities : rows of both residuals that do not depend on each other.
+    """
+
+    positions: tuple[int, ...]
+    velocities: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        return "loops and constraints"
+
+    @property
+    def kind(self) -> str:
+        return f"closed {self.positions} {self.velocities}"
+
+    def function(self, scene: NodeScene) -> Array:
+        (phi,) = scene.model.traced("position_residual").expressions(scene.q, scene.p)
+        (rate,) = scene.model.traced("velocity_residual").expressions(scene.q, scene.v, scene.p)
+        rows = [part(phi, k, k + 1) for k in self.positions] + [part(rate, k, k + 1) for k in self.velocities]
+        return concatenate(*rows)
+
+    def bounds(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
+        size = len(self.positions) + len(self.velocities)
+        return np.zeros(size), np.zeros(size)
+
+
+def closed(model: Model, q: np.ndarray, parameters: Any) -> Closed:
+    """The constraint that closes loops, with rows that are independent around the configuration q: there itself they may just not be."""
+    away = 0.3 * np.random.default_rng(0).standard_normal((3, model.coordinates.nv))
+    around = [q, *(model.coordinates.project(chart(model.coordinates, q, e)) for e in away)]
+    each = [model.evaluate("tangent_rows", place, np.zeros(model.nv), parameters=parameters)[:2] for place in around]
+    kept = []
+    for rows in (np.concatenate(side, axis=1) for side in zip(*each, strict=True)):
+        others = null_space(model, rows.T, ())[0] if rows.size else range(len(rows))
+        kept.append(tuple(k for k in range(len(rows)) if k not in others))
+    return Closed(*kept)
 
 
 def _bound(model: Model, Phi: np.ndarray) -> np.ndarray:

@@ -413,6 +413,7 @@ class Lagging(Actuated):
 
     def __init__(self, controller: Any, actuators: Propellers, start: np.ndarray, sample_time: float) -> None:
         super().__init__(controller, actuators, start, sample_time)
+        self.propellers = actuators
         self.kept = float(np.exp(-sample_time / actuators.time_constant))
         self.own_state_size += 1
 
@@ -427,7 +428,7 @@ class Lagging(Actuated):
     def following(self, at: Seen, u: Array) -> Array:
         """The exact response to a demand held over a period; the part stays."""
         levels, kept = at.z[:-1], at.z[-1]
-        return concatenate(levels * kept + self.actuators.target(u) * (1 - kept), at.z[-1:])
+        return concatenate(levels * kept + self.propellers.target(u) * (1 - kept), at.z[-1:])
 
 
 class Remade:

@@ -50,7 +50,7 @@ class Fatrop:
         warm: Solution | None = None,
         tell: Tell | None = None,
     ) -> Solution:
-        """Solve from the point x."""
+        """Solve from the point x; ``warm`` and ``tell`` are for other solvers: fatrop takes no multipliers and tells nothing on its way."""
         if not isinstance(program, Transcription):
             from heavytop.plan.solvers.nonlinear_program import default_solver
 
@@ -133,7 +133,7 @@ class _Staged:
         options: dict[str, Any] = {
             "print_time": False, "error_on_fail": False, "expand": True, "structure_detection": "manual", "N": t.count,
             **self.sizes, "equality": (low == high)[self.steps].tolist(),
-            "fatrop": {"print_level": 0, "max_iter": iterations, **given},
+            "fatrop": {"print_level": 0, "max_iter": iterations, "tol": tolerance, **given},
         }  # fmt: skip
         try:
             solver = ca.nlpsol("plan", "fatrop", {"x": X, "f": cost, "g": rows}, options)

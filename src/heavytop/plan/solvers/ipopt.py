@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.plan.solvers.nonlinear_program import NonlinearProgram, Solution, Status, Tell
+from heavytop.plan.solvers.nonlinear_program import WARM, NonlinearProgram, Solution, Status, Tell
 
 _INT, _REAL, _BOOL, _ANY = ct.c_int, ct.c_double, ct.c_bool, ct.c_void_p
 _REALS = _INTS = _ANY  # addresses: pointers of ctypes take longer to become arrays
@@ -197,11 +197,7 @@ class _Run:
             if warm is None:
                 settings["mu_strategy"] = "adaptive"  # a third fewer iterations over the gallery, never a worse optimum
             else:
-                settings |= {
-                    "warm_start_init_point": "yes", "mu_init": 1e-4, "warm_start_bound_push": 1e-8,
-                    "warm_start_bound_frac": 1e-8, "warm_start_slack_bound_push": 1e-8,
-                    "warm_start_slack_bound_frac": 1e-8, "warm_start_mult_bound_push": 1e-8,
-                }  # fmt: skip
+                settings |= WARM
             for name, value in (settings | options).items():
                 _set(lib, handle, name, value)
             lib.SetIntermediateCallback(handle, progress)

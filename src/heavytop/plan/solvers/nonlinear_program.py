@@ -9,6 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
+WARM = {
+    "warm_start_init_point": "yes", "mu_init": 1e-4, "warm_start_bound_push": 1e-8, "warm_start_bound_frac": 1e-8,
+    "warm_start_slack_bound_push": 1e-8, "warm_start_slack_bound_frac": 1e-8, "warm_start_mult_bound_push": 1e-8,
+}  # fmt: skip
+"""Options of IPOPT for a start near a solution, with its multipliers."""
+
 
 class NonlinearProgram(Protocol):
     """A nonlinear program: ``min objective(x)`` with ``lower <= x <= upper`` and bounded rows ``values(x)``."""

@@ -1,0 +1,94 @@
+"""Solvers behind one interface: tolerances, warm starts, progress and interrupts, and why nothing was found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plan.test_transcription import program
+
+import heavytop as ht
+from heavytop.plan import Fatrop, InfeasibleError, Ipopt, KeepOut, Nlpsol, Point
+from heavytop.plan.solvers import Status
+
+
+@pytest.fixture(scope="module")
+def sled() -> ht.Model:
+    system = ht.System(gravity=(0, 0, 0), name="slider")
+    system.body("sled", joint=ht.Prismatic("x"), inertia=ht.Inertia(2.0))
+    system.input("F", ht.JointForce("sled"))
+    return system.derive()
+
+
+@pytest.fixture(scope="module")
+def swing_up():
+    cart = ht.library.cart_pole().derive()
+    made, _ = program(cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), steps=20)
+    x = np.clip(np.zeros(made.variables), made.lower, made.upper)
+    return made, x
+
+
+@pytest.mark.parametrize("solver", [Nlpsol(), Fatrop()])
+def test_all_solvers_say_what_is_missed(sled: ht.Model, solver) -> None:
+    """The closest motion misses a goal by 2.5 m, whoever looks for it."""
+    for own in (Ipopt(), solver):
+        with pytest.raises(InfeasibleError, match="misses the goal") as caught:
+            ht.plan(sled, [0.0], [3.0], 1.0, limits=(-4.0, 4.0), steps=10, solver=own, guess="straight")
+        assert caught.value.misses[0][2] == pytest.approx(2.5, abs=1e-4)
+
+
+def test_elastic_programs_agree(sled: ht.Model) -> None:
+    """The program of least misses in CasADi's expressions has the cost and the rows of our own."""
+    import casadi
+
+    from heavytop.plan.infeasible import Elastic
+
+    path = [KeepOut((0.5, 1, 0), 0.3, "sled")]
+    nlp, _ = program(sled, [0.0], [Point("sled", (1, 0, 0))], 1.0, limits=(-4, 4), path=path)
+    for inner in (nlp, program(sled, [0.0], [1.0], 1.0, path=path)[0]):
+        elastic = Elastic(inner)
+        at = np.random.default_rng(0).standard_normal(len(elastic.lower))
+        built = elastic.symbolic()
+        cost, rows = casadi.Function("nlp", [built["x"]], [built["f"], built["g"]])(at)
+        assert float(cost) == pytest.approx(elastic.objective(at))
+        np.testing.assert_allclose(np.asarray(rows).ravel(), elastic.values(at), atol=1e-12)
+
+
+def test_nlpsol_starts_warm(swing_up) -> None:
+    made, x = swing_up
+    cold = Nlpsol().solve(made, x)
+    warm = Nlpsol().solve(made, cold.x, warm=cold)
+    assert cold.status is warm.status is Status.SOLVED
+    assert warm.iterations < cold.iterations / 2
+    assert warm.cost == pytest.approx(cold.cost, rel=1e-8)
+
+
+def test_nlpsol_tells_its_progress(swing_up) -> None:
+    made, x = swing_up
+    told = []
+    found = Nlpsol().solve(made, x, tell=lambda *now: told.append(now))
+    assert [now[0] for now in told] == list(range(found.iterations + 1))
+    assert told[-1][1] == pytest.approx(found.cost, rel=1e-6)
+    assert told[0][2] > 1e-3 > 1e-8 > told[-1][2]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_nlpsol_can_be_interrupted(swing_up, error) -> None:
+    made, x = swing_up
+
+    def tell(iteration, cost, violation):
+        if iteration == 3:
+            raise error
+
+    if error is KeyboardInterrupt:
+        found = Nlpsol().solve(made, x, tell=tell)
+        assert (found.status, found.message, found.iterations) == (Status.STOPPED, "stopped by the user", 3)
+    else:
+        with pytest.raises(ZeroDivisionError):
+            Nlpsol().solve(made, x, tell=tell)
+
+
+def test_fatrop_stops_at_the_tolerance(swing_up) -> None:
+    made, x = swing_up
+    loose, tight = (Fatrop().solve(made, x, tolerance=tolerance) for tolerance in (1e-2, 1e-9))
+    assert loose.status is tight.status is Status.SOLVED
+    assert loose.iterations < tight.iterations
