@@ -17,7 +17,7 @@ from heavytop.library import mechanisms
 from heavytop.simulate import Ending
 from heavytop.simulate.adaptive import ChosenSteps
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Grid
+from heavytop.simulate.recording import RecordGrid
 
 G = 9.81
 
@@ -215,9 +215,9 @@ def test_ctrl_c_does_not_wait_for_what_was_recorded(
     monkeypatch.setattr("heavytop.simulate.adaptive.MOST", 16)
     monkeypatch.setattr("heavytop.simulate.engine.BLOCK_BYTES", 4e3)
     whole = ht.simulate(model, start, 3.0, 1e-3, **options)
-    times, calls, asked = Grid.times, [0], []
+    times, calls, asked = RecordGrid.times, [0], []
 
-    def watched(grid: Grid, first: int = 0, after: int | None = None) -> np.ndarray:
+    def watched(grid: RecordGrid, first: int = 0, after: int | None = None) -> np.ndarray:
         found = times(grid, first, after)
         asked.append(len(found))
         return found
@@ -236,7 +236,7 @@ def test_ctrl_c_does_not_wait_for_what_was_recorded(
         asked.append(n - run.observed)
         observe(run, n)
 
-    monkeypatch.setattr(Grid, "times", watched)
+    monkeypatch.setattr(RecordGrid, "times", watched)
     monkeypatch.setattr(ChosenSteps, "_observe", observing)
     monkeypatch.setattr(
         "heavytop.simulate.adaptive._times", lambda grid: times(grid)

@@ -499,3 +499,14 @@ def test_a_dimension_twice_and_a_store_that_is_not_there(tmp_path: Path) -> None
         ht.sweep(lambda a: {"y": a}, over={"a": twice})
     with pytest.raises(SweepError, match="there is no store"):
         ht.sweep.open_result(tmp_path / "none.zarr")
+
+
+def test_shares_are_those_of_conditions_along_any_dimensions() -> None:
+    result = ht.sweep(lambda x, y: {"far": x + y > 3, "way": x + y}, {"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0]})
+    assert result.share("far", over="x").share.values.tolist() == [1 / 3, 2 / 3]
+    whole = result.share("far", over=result.dims)
+    assert (float(whole.share), int(whole.trials)) == (0.5, 6)
+    with pytest.raises(SweepError, match="'way' is a number, not a condition"):
+        result.share("way")
+    with pytest.raises(SweepError, match='client="local"'):
+        ht.sweep(lambda x: {"y": x}, {"x": [1.0]}, workers=2)

@@ -58,7 +58,7 @@ def sweep(
     - `heavytop sweep study.toml --store study.zarr --workers 8`
     - `heavytop sweep status study.zarr`
     - `heavytop sweep show study.zarr --page study.html`
-    - `heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0 --point draw=17 --page run.html`
+    - `heavytop sweep rerun study.zarr --study study.toml --point delay=0.02 --point draw=17 --page run.html`
     """
     check_places(page=(page, (".html", ".htm")))
     if list_:
@@ -95,7 +95,7 @@ def _check_together(target: str, path: Path | None, point: list[str] | None, pag
         if runs and page is None:
             raise fail("--runs links 3-D pages on the page of the study: --page study.html --runs 3.")
     if point and target != "rerun":
-        raise fail("--point is for rerun: heavytop sweep rerun study.zarr --study study.toml --point tilt=2.0.")
+        raise fail("--point is for rerun: heavytop sweep rerun study.zarr --study study.toml --point draw=17.")
 
 
 def _needed(path: Path | None, what: str) -> Path:
@@ -315,12 +315,17 @@ def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | N
     run = result.rerun(**chosen)
     made = run if hasattr(run, "outcome") else run.run
     shown = None if page is None else run.show(page)
+    at = {name: point[0] for name, point in result.study.at(result.place(**chosen)).items()}  # pyright: ignore
     if json:
         from heavytop.cli.data import outcome_data
 
-        at = {name: point[0] for name, point in result.study.at(result.place(**chosen)).items()}  # pyright: ignore
         _print_json({"store": path, "point": at, "outcome": outcome_data(made.outcome), "page": shown})
         return
+    typer.echo(
+        ", ".join(
+            f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in at.items()
+        )
+    )
     typer.echo(str(made.outcome))
     if shown is not None:
         typer.echo(f"page: {shown}")

@@ -23,10 +23,7 @@ from heavytop.errors import PlanError
 from heavytop.geometry import se3
 from heavytop.plan.problem import Problem, State
 from heavytop.system.description import at_defaults
-from heavytop.system.forces.armature import Armature
-from heavytop.system.forces.base import ForceElement, JointElement, PairElement
 from heavytop.system.inputs import JointForce, Thruster, Wrench, unit_axis
-from heavytop.system.joints import Free, Prismatic
 from heavytop.system.names import WORLD
 
 SLACK = 1e-6
@@ -199,23 +196,14 @@ def outer_push(problem: Problem) -> Push | None:
     if description.loops or description.constraints or description.time is not None or len(roots) != 1:
         return None
     (root,) = roots
-    if root.a != WORLD or type(root.joint) not in (Free, Prismatic):
+    if root.a != WORLD or root.joint.kind not in ("floating", "prismatic") or root.joint.follows:
         return None
-    if not all(_is_inner(element, root.label) for element in description.elements):
+    if not all(element.is_inner(root.label) for element in description.elements):
         return None
     axis = None
-    if isinstance(root.joint, Prismatic):
+    if root.joint.kind == "prismatic":
         axis = _valued(problem, se3.rotation(root.at)) @ _valued(problem, unit_axis(root.joint.axis, root.label))
     return _sum(problem, root.label, axis)
-
-
-def _is_inner(element: ForceElement, root: str) -> bool:
-    """Whether an element is known to act between bodies only: shifting all of them changes nothing for it."""
-    if isinstance(element, PairElement):
-        return type(element).port is PairElement.port and WORLD not in (element.a, element.b)
-    if isinstance(element, JointElement):
-        return type(element).port in (JointElement.port, Armature.port) and element.joint != root
-    return False
 
 
 def _sum(problem: Problem, root: str, axis: np.ndarray | None) -> Push | None:

@@ -17,7 +17,7 @@ from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.native import Native
 from heavytop.simulate.progress import Progress
-from heavytop.simulate.recording import Grid, Recording, Records, RunProblem, check_room
+from heavytop.simulate.recording import RecordGrid, Recording, Records, RunProblem, check_room
 from heavytop.simulate.refusal import CODE, HEAD, STATUS
 
 FEWEST, MOST = 16, 1024
@@ -284,7 +284,7 @@ class ChosenSteps:
             self._note_inputs(start, reached, u)
             start = reached
             # not left to the end, where Ctrl-C would wait for it; the record at ``reached`` may still get another input
-            if (before := self._between(reached, reached)[0]) - self.observed > OBSERVED / self.count:
+            if (before := self._between(reached, reached)[0]) - self.observed > OBSERVED / max(self.count, 1):
                 self._observe(before)
             if not len(running):
                 return False
@@ -384,7 +384,7 @@ class ChosenSteps:
         )
 
 
-def _times(grid: Grid) -> np.ndarray:
+def _times(grid: RecordGrid) -> np.ndarray:
     """Times of all records: one array, in pieces, between which Ctrl-C is heard."""
     times = np.empty(len(grid))
     for first in range(0, len(grid), PIECE):

@@ -57,9 +57,9 @@ class RunProblem:
         return prod(self.batch) if self.batch else 1
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> RecordGrid:
         """When records are taken."""
-        return Grid(self.steps, self.record_every, self.start_time, self.step)
+        return RecordGrid(self.steps, self.record_every, self.start_time, self.step)
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """An array (..., n) as one row for each trajectory."""
@@ -69,14 +69,14 @@ class RunProblem:
 
 
 @dataclass(slots=True)
-class Grid:
+class RecordGrid:
     """The records of a run: one before every ``every``-th step, and the end.
 
     There may be 10^9 of them, and Ctrl-C does not wait for arrays of that length: nothing here is longer than what is asked for.
 
     Examples
     --------
-    >>> grid = Grid(5, 2)
+    >>> grid = RecordGrid(5, 2)
     >>> len(grid), grid.numbers(), grid.places(np.array([4, 5])), grid.until(4)
     (4, array([0, 2, 4, 5]), array([2, 3]), 3)
     """

@@ -218,6 +218,8 @@ def run_study(
         raise SweepError(f"retries must be 0, 1, 2, ..., got {retries!r}.")
     if workers is not None and not _whole(workers, 1):
         raise SweepError(f"workers must be None or 1, 2, ..., got {workers!r}.")
+    if workers is not None and client is None:
+        raise SweepError(f'workers={workers} are those of a cluster on this machine: give client="local" too.')
     if timeout is not None and (not isinstance(timeout, int | float | np.number) or not timeout > 0):
         raise SweepError(f"timeout must be None or a positive number of seconds, got {timeout!r}.")
     if store is not None:

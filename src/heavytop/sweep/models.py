@@ -15,7 +15,7 @@ from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate import PreparedRun, Run, prepare
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
-from heavytop.simulate.recording import Grid
+from heavytop.simulate.recording import RecordGrid
 from heavytop.sweep.cases import (
     LEAST,
     MANY,
@@ -329,7 +329,7 @@ def _trajectories(run: Run) -> dict[str, Measured]:
     """All records, with NaN from the end of each trajectory to that of the study."""
     made, found = run.settings, {}
     steps = round((made.until - made.start_time) / made.step) if made.step else 0
-    times = Grid(steps, made.record_every, made.start_time, made.step).times()
+    times = RecordGrid(steps, made.record_every, made.start_time, made.step).times()
     times[: len(run.t)] = run.t
     for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
         values = np.moveaxis(getattr(run, name), 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,8 +139,11 @@ class Result(Shown):
             )
         return self.study.cases.run(self.study.at(self.place(**chosen)))
 
-    def share(self, name: str, over: str | None = None, confidence: float = 0.95) -> xarray.Dataset:
-        """Share of points at which a measure (or condition) is true, with its confidence interval (Wilson), along ``over`` or over draws."""
+    def share(self, name: str, over: str | Sequence[str] | None = None, confidence: float = 0.95) -> xarray.Dataset:
+        """Share of points at which a measure (or condition) is true, with its confidence interval (Wilson), along ``over`` or over draws.
+
+        ``over`` : a dimension, or several; ``over=result.dims`` for one share of all points.
+        """
         from heavytop.sweep.statistics import share
 
         return share(self.data, name, over, confidence)

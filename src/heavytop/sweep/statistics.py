@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +38,10 @@ def wilson(successes: Any, trials: Any, confidence: float = 0.95) -> tuple[np.nd
     return np.where(empty, 0.0, np.clip(centre - half, 0, 1)), np.where(empty, 1.0, np.clip(centre + half, 0, 1))
 
 
-def share(data: xarray.Dataset, name: str, over: str | None = None, confidence: float = 0.95) -> xarray.Dataset:
-    """Share of true values of a variable along a dimension (default: draws, or all), with bounds ``low`` and ``high``.
+def share(
+    data: xarray.Dataset, name: str, over: str | Sequence[str] | None = None, confidence: float = 0.95
+) -> xarray.Dataset:
+    """Share of true values of a variable along dimensions (default: draws, or all), with bounds ``low`` and ``high``.
 
     Points that were not computed do not count; points that failed, and NaN, count as false.
     """
@@ -46,13 +49,20 @@ def share(data: xarray.Dataset, name: str, over: str | None = None, confidence: 
 
     if name not in data:
         raise unknown_name("measure", name, [str(n) for n in data.data_vars])
+    values = data[name]
+    if values.dtype.kind == "f" and not bool(((values == 0) | (values == 1) | values.isnull()).all()):
+        raise SweepError(
+            f"{name!r} is a number, not a condition: measure one, such as measure={{'{name}_small': lambda run: run[...] < 1}}, or give "
+            f"conditions of the dataset (result.data.assign(small=result.{name} < 1))."
+        )
     computed = data["outcome"] >= 0
     true = data[name].astype(bool) & data[name].notnull() & computed
     if data[name].dtype.kind in "iu":  # which know no NaN
         true &= data["outcome"] != FAILED
-    dims = [over] if over is not None else [DRAW] if DRAW in true.dims else list(true.dims)
-    if any(dim not in true.dims for dim in dims):
-        raise unknown_name("dimension", str(over), [str(d) for d in true.dims])
+    default = [DRAW] if DRAW in true.dims else list(true.dims)
+    dims = default if over is None else [over] if isinstance(over, str) else list(over)
+    if lost := [dim for dim in dims if dim not in true.dims]:
+        raise unknown_name("dimension", str(lost[0]), [str(d) for d in true.dims])
     k, n = true.sum(dims), computed.sum(dims)
     low, high = wilson(k.values, n.values, confidence)
     return xarray.Dataset(

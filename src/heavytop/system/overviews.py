@@ -44,7 +44,8 @@ def model_overview(model: Model) -> Overview:
     ]
     if model.is_constrained:
         rows.append(("constraints", listed(model.constraint_names)))
-    rows.append(("degrees of freedom", str(model.degrees_of_freedom)))
+    if not model.is_constrained:  # otherwise they depend on the configuration
+        rows.append(("degrees of freedom", str(model.nv)))
     rows.append(("parameters", listed(f"{p.name} = {p.value:.6g}" for p in model.description.parameters)))
     reaction = r" + \Phi(q)^T \lambda,\qquad \phi(q) = 0" if model.is_constrained else ""
     return Overview(f"Model {model.name}", tuple(rows), EQUATION.replace(r"\,u,", rf"\,u{reaction},"))

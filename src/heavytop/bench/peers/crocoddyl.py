@@ -19,7 +19,7 @@ from heavytop.bench.peers.base import MotionCase, MotionFound, MotionTrial, Peer
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.io import conventions
-from heavytop.system import Free, JointForce, Prismatic, Revolute, Thruster
+from heavytop.system import JointForce, Thruster
 from heavytop.system.description import at_defaults
 from heavytop.system.inputs import unit_axis
 from heavytop.system.names import WORLD
@@ -84,15 +84,15 @@ class PosedMotion:
         model, ids = pin.Model(), {WORLD: 0}
         model.gravity.linear = value(described.gravity)
         for edge in described.joints:
-            if isinstance(edge.joint, Free):
+            if edge.joint.kind == "floating":
                 joint = pin.JointModelFreeFlyer()
-            elif isinstance(edge.joint, Prismatic | Revolute):
+            elif edge.joint.kind in ("prismatic", "revolute"):
                 kinds = pin.JointModelPrismaticUnaligned, pin.JointModelRevoluteUnaligned
-                joint = kinds[isinstance(edge.joint, Revolute)](value(edge.joint.axis))
+                joint = kinds[edge.joint.kind == "revolute"](value(edge.joint.axis))
             else:
                 raise ModelError(f"joint {edge.label!r} is not one that this comparison knows.")
             at = value(edge.at)
-            name = ROOT if isinstance(edge.joint, Free) else edge.label
+            name = ROOT if edge.joint.kind == "floating" else edge.label
             ids[edge.b] = model.addJoint(ids[edge.a], joint, pin.SE3(se3.rotation(at), se3.position(at)), name)
             body = described.inertias[edge.b]
             inertia = pin.Inertia(float(value(body.mass)), value(body.com), value(body.moment_at_com))

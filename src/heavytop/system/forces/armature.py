@@ -46,6 +46,9 @@ class Armature(JointElement):
     body: str | None = None
     axis: Any = None
 
+    def is_inner(self, root: str) -> bool:
+        return type(self).port is Armature.port and self.joint != root
+
     def port(self, kinematics: Kinematics) -> Port:
         return super().port(kinematics) if self.body is None else RotorPort(kinematics, self.joint, self.body)
 

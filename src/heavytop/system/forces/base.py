@@ -12,6 +12,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array
 from heavytop.errors import ModelError, unknown_name
+from heavytop.system.names import WORLD
 
 if TYPE_CHECKING:
     from heavytop.system.forces.ports import Port
@@ -88,6 +89,10 @@ class ForceElement(ABC):
     @property
     def is_between_frames(self) -> bool:
         """Whether its force depends on poses of bodies or frames, not on the coordinates of a joint alone."""
+        return False
+
+    def is_inner(self, root: str) -> bool:
+        """Whether it is known to act between bodies only, where the joint ``root`` carries them all: shifting all of them changes nothing for it."""
         return False
 
     @abstractmethod
@@ -225,6 +230,9 @@ class PairElement(ForceElement):
     def is_between_frames(self) -> bool:
         return True
 
+    def is_inner(self, root: str) -> bool:
+        return type(self).port is PairElement.port and WORLD not in (self.a, self.b)
+
     def port(self, kinematics: Kinematics) -> Port:
         from heavytop.system.forces.ports import PairPort
 
@@ -273,6 +281,9 @@ class JointElement(ForceElement):
     @property
     def title(self) -> str:
         return f"{self.kind} in {self.joint!r}"
+
+    def is_inner(self, root: str) -> bool:
+        return type(self).port is JointElement.port and self.joint != root
 
     def port(self, kinematics: Kinematics) -> Port:
         from heavytop.system.forces.ports import JointPort
