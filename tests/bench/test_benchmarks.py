@@ -114,6 +114,7 @@ class Ours(Peer):
         return Trial((accelerations,), lambda: None, 1)
 
 
+@pytest.mark.thorough
 def test_a_peer_of_ones_own_takes_part_where_it_offers_something():
     report = forward.run(BenchEffort.tiny(), [Ours()])
     assert report.missing == []

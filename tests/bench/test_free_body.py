@@ -52,6 +52,7 @@ def test_our_runs_reach_the_reference(method, limit):
     assert attitude < limit
 
 
+@pytest.mark.thorough
 def test_without_peers_only_our_figures(monkeypatch):
     monkeypatch.setattr(peers, "versions", dict)
     report = free_body.run(BenchEffort.tiny())

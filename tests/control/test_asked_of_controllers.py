@@ -115,6 +115,7 @@ def test_names_of_other_tools_are_understood(cart: ht.Model, make, named, meant:
         make(cart, [0.0, 0.0], **named)
 
 
+@pytest.mark.thorough
 def test_a_design_prints_nothing_unless_asked(cart: ht.Model, capsys: pytest.CaptureFixture[str]) -> None:
     made = control.Prototype.for_model(cart, poles=[-2, -2.5, -3 + 1j, -3 - 1j])
     assert capsys.readouterr().out == ""
@@ -122,6 +123,7 @@ def test_a_design_prints_nothing_unless_asked(cart: ht.Model, capsys: pytest.Cap
     assert "asked   -2.0000" in made.design.report()
 
 
+@pytest.mark.thorough
 def test_observers_of_a_vehicle_whose_masses_are_parameters() -> None:
     from heavytop.control.hull import Hull
 

@@ -90,6 +90,7 @@ def check(model: Model, prototype: Prototype, q=None) -> None:
 
 
 @pytest.mark.parametrize("name", ["cart_pole", "furuta"])
+@pytest.mark.thorough
 def test_upright_pendulums(name: str) -> None:
     model = getattr(ht.library, name)().derive(native=False)
     check(model, made(model, [-2.0, -3.0, -4 + 2j, -4 - 2j]))
@@ -168,6 +169,7 @@ AT_SPEED = [-1.0, -1.2, -2.5, -3 + 1j, -3 - 1j, -3.5]
 
 
 @pytest.mark.parametrize("minimal", [True, False])
+@pytest.mark.thorough
 def test_a_car_at_speed(minimal: bool) -> None:
     """Along straight driving the law has the poles asked for, by the exact linearisation about a reference that moves."""
     model, q = driven_car(minimal), np.zeros(4)

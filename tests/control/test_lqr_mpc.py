@@ -421,6 +421,7 @@ def test_a_region_begins_where_its_motion_begins() -> None:
     np.testing.assert_array_equal(regions, [[1.0], [1.0]])
 
 
+@pytest.mark.thorough
 def test_a_region_closes_loops_with_the_parameters_of_its_regulator() -> None:
     system = ht.System(gravity=(0, 0, 0), name="bars")
     long = system.parameter("l", 2.0)

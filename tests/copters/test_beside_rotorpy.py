@@ -9,6 +9,7 @@ from heavytop.bench import hummingbird
 from heavytop.bench.peers import rotorpy as rotorpy_peer
 
 
+@pytest.mark.thorough
 def test_recovery_from_90_to_179_degrees() -> None:
     found = hummingbird.recovery((90.0, 150.0, 155.0, 160.0, 170.0, 179.0))
     for (_, angle), (settled, drop) in found.items():

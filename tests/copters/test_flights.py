@@ -135,6 +135,7 @@ def test_angle_between_poses() -> None:
     assert angle_between(a, b) == pytest.approx(3.0)
 
 
+@pytest.mark.thorough
 def test_rotors_that_lag_and_drag_are_flown_on_demand() -> None:
     craft = load("hummingbird")
     ideal, real = fly(craft, "looping", noise=0.0), fly(craft, "looping", rotors=True, noise=0.0)

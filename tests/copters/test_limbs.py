@@ -179,6 +179,7 @@ def test_mistakes_are_named() -> None:
         fly(y6(), "hover", rotors=True)
 
 
+@pytest.mark.thorough
 def test_noise_of_joints_is_of_lengths_where_they_slide_and_of_angles_where_they_turn() -> None:
     craft = multicopter(
         y6_rotors(),

@@ -31,6 +31,7 @@ def test_a_function_makes_the_law_for_the_vehicle(craft) -> None:
     assert flight.position_error.max() < 0.5
 
 
+@pytest.mark.thorough
 def test_predictive_control_flies(craft) -> None:
     ahead = control.mpc(craft.model, limits=(0.0, 6.0))
     start = craft.model.neutral(), np.array([0.5, 0, 0, 0, 0, 0])

@@ -165,6 +165,7 @@ def small(tail: str = "") -> Any:
 
 
 @pytest.mark.parametrize("how", [{}, {"law": "robust", "rotors": True}])
+@pytest.mark.thorough
 def test_sensors_of_a_file_are_there_in_every_flight(how: dict[str, Any]) -> None:
     """Noise and delay act with every law unless noise=0 takes the first away; a file without the table has perfect sensors."""
     craft = small(SENSING)
@@ -177,6 +178,7 @@ def test_sensors_of_a_file_are_there_in_every_flight(how: dict[str, Any]) -> Non
     assert flight.position_error.max() > 1e-3
 
 
+@pytest.mark.thorough
 def test_a_bare_law_sees_late_what_the_file_says_is_late() -> None:
     """The commands of a start beside the reference come from the state of 10 ms ago."""
     names = ("position", "attitude", "velocity", "gyro")

@@ -96,6 +96,7 @@ def test_iterated_program_finds_the_exact_solution(seed: int) -> None:
     assert cost(found) <= cost(exact) * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.thorough
 def test_redundant_law_keeps_the_limits_and_gives_up_thrust_before_torque() -> None:
     vehicle = octocopter()
     law = vehicle.law()

@@ -243,6 +243,7 @@ def tree_of_any_joints():
     return links, system.derive()
 
 
+@pytest.mark.thorough
 def test_recursion_with_joints_of_any_degrees_of_freedom_and_external_wrenches() -> None:
     links, model = tree_of_any_joints()
     rng = np.random.default_rng(5)

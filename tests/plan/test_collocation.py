@@ -82,6 +82,7 @@ def test_casadi_states_the_same_program() -> None:
     np.testing.assert_allclose(np.asarray(rows).ravel(), nlp.values(x), atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_stiff_motion_is_collocated() -> None:
     """Explicit steps of the same length know nothing of a flap that settles within 0.4 ms; collocation follows it, as the limit is rigid."""
     options = {"duration": 1.5, "limits": (-20, 20), "cost": 0.01 * Effort(), "steps": 20, "tolerance": 1e-6}

@@ -58,6 +58,7 @@ def _closed(model: ht.Model, crank: float, parameters=None, side: float = 1.0, r
 
 @pytest.mark.parametrize("parameters", [None, {"base": 1.495}])
 @pytest.mark.parametrize("rate", [0.0, 1.0])
+@pytest.mark.thorough
 def test_goals_of_all_coordinates_of_a_loop(four_bar: ht.Model, parameters, rate: float) -> None:
     """Start and goal pin three coordinates, the loop leaves one: no row asks for what follows, and few iterations do."""
     start, goal = _closed(four_bar, 1.2, parameters), _closed(four_bar, 0.7, parameters, rate=rate)
@@ -128,6 +129,7 @@ def test_ending_in_another_closure_is_told(four_bar: ht.Model) -> None:
     assert label.startswith("the goal (place along ")
 
 
+@pytest.mark.thorough
 def test_starts_by_constraints_are_closed_with_the_parameters_of_the_plan() -> None:
     """A loop that closes from the neutral configuration with one length, and with the other length elsewhere."""
     system = ht.System(gravity=(0, 0, 0), name="ladder")
@@ -149,6 +151,7 @@ def test_starts_by_constraints_are_closed_with_the_parameters_of_the_plan() -> N
     np.testing.assert_allclose(position, 0.0, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_car_changes_lanes_from_the_default_guess() -> None:
     """A car that starts in motion coasts in the guess; speed is kept, as only the steering has an input."""
     car = ht.library.car().derive()
@@ -167,6 +170,7 @@ def _pushed(linkage: ht.Model) -> tuple[np.ndarray, np.ndarray]:
     return held, linkage.assemble(held + np.array([0.1, 0.1, -0.1]), np.zeros(3))[0]
 
 
+@pytest.mark.thorough
 def test_regulator_on_a_loop(linkage: ht.Model) -> None:
     held, start = _pushed(linkage)
     law = ht.control.lqr(linkage, held)

@@ -18,6 +18,7 @@ def quad() -> ht.Model:
 HOVER = 0.9 * 9.81 / 4
 
 
+@pytest.mark.thorough
 def test_a_pose_of_a_frame_as_goal(quad: ht.Model) -> None:
     G = np.eye(4)
     G[:3, :3], G[:3, 3] = so3.exp(np.array([0.0, 0.0, 1.2])), (1.0, 0.5, 0.3)

@@ -189,6 +189,7 @@ def test_projected_method_for_coordinates_of_the_user() -> None:
     assert exact.invariants["phi"].drift < 1e-12
 
 
+@pytest.mark.thorough
 def test_batch_equals_single_runs() -> None:
     model = free_body("quaternion")
     rng = np.random.default_rng(0)

@@ -430,6 +430,7 @@ def test_inputs_of_hovering_start_the_lag() -> None:
     assert float(result["position_error_max"][0]) < 1e-9
 
 
+@pytest.mark.thorough
 def test_flights_vary_conditions() -> None:
     quad = copters.quadcopter()
     over = {"tilt": [0.0, 3.0], "wind": [2.0, 4.0], "seed": [0, 1], "delay": [0.0, 0.02], "lag": [0.0, 0.05]}
