@@ -81,6 +81,7 @@ def test_list_names_vehicles_and_maneuvers() -> None:
         assert word in result.output
 
 
+@pytest.mark.thorough
 def test_live_flies_in_the_cockpit_until_interrupted():
     """``--live`` prepares the cockpit with the maneuver, serves it and lands on Ctrl-C."""
     pytest.importorskip("viser")

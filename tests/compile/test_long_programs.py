@@ -153,6 +153,7 @@ def long_text() -> str:
     return kernel_module(Program.from_traced(chain(40).derive().traced("acceleration")), Lanes(4), fma=True).text
 
 
+@pytest.mark.thorough
 def test_modules_side_by_side_are_the_same_object_code_whoever_makes_them(long_text, monkeypatch) -> None:
     many = jit.compile_side_by_side(long_text)
     assert len(many.sizes) > 3

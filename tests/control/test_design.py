@@ -105,6 +105,7 @@ def test_satellite_with_wheels() -> None:
     assert prototype.design.is_met
 
 
+@pytest.mark.thorough
 def test_bicopter() -> None:
     """Different levers in both lateral directions: found without a formula."""
     model = copters.bicopter().model
@@ -190,6 +191,7 @@ def test_a_car_at_speed(minimal: bool) -> None:
         particle_law(model, prototype, at=(q, -v))
 
 
+@pytest.mark.thorough
 def test_motions_that_are_not_steady_are_refused() -> None:
     model, rest = driven_car(), np.zeros(4)
     with pytest.raises(ShapeError, match=r"v of the steady motion of 'car' must have shape \(2,\), got \(3,\)"):

@@ -143,6 +143,7 @@ def test_limits_hold_and_the_nearest_input_is_chosen(lab) -> None:
 # --- recovery: the limited columns of the set-point table ---------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_set_points_with_limits(lab) -> None:
     model = lab.vehicle("quadcopter").model
     over = so3.exp([TILTED, 0, 0])

@@ -36,6 +36,7 @@ def ahead_of(quad: ht.Model, **options) -> control.Predictive:
     return control.mpc(quad, **({"limits": (0.0, 8.8)} | SHORT | options))
 
 
+@pytest.mark.thorough
 def test_as_control_it_does_what_it_does_as_a_function(quad: ht.Model, start) -> None:
     """And every run begins with a fresh memory."""
     ahead = ahead_of(quad)
@@ -71,6 +72,7 @@ def test_a_delayed_one_sees_what_was(quad: ht.Model, start) -> None:
     np.testing.assert_allclose(wrapped.q, ht.simulate(quad, start, inputs=late, **options).q, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_noise_actuators_and_wind_go_around_it(quad: ht.Model, start) -> None:
     noisy = control.Noisy(ahead_of(quad, horizon=20), quad, 1e-3, 1e-2)
     run = ht.simulate(quad, start, until=5.0, step=0.01, control=noisy)

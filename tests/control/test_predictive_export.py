@@ -50,6 +50,7 @@ def test_an_export_that_fails_leaves_the_folder_as_it_was(quad: ht.Model, tmp_pa
 
 
 @needs_compiler
+@pytest.mark.thorough
 def test_the_c_program_answers_as_the_controller_does(quad: ht.Model, tmp_path: Path, monkeypatch) -> None:
     """Over 40 samples upside down and back, with limits active and the expected motion given up on the way."""
     monkeypatch.setattr(mpc_export, "SAMPLES", 40)

@@ -62,6 +62,7 @@ def test_report_shows_the_flight(tmp_path) -> None:
     assert 100_000 < page.stat().st_size < 5_000_000
 
 
+@pytest.mark.thorough
 def test_tilting_propellers_point_along_their_force() -> None:
     flight = fly(tricopter(), "hover-roll", until=2.0)
     scene = flight_report(flight).scene
@@ -72,6 +73,7 @@ def test_tilting_propellers_point_along_their_force() -> None:
     np.testing.assert_allclose(pod[:, :3, 3], arrow.origin, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_wind_payload_and_noise_disturb_but_do_not_destroy() -> None:
     calm = Conditions()
     assert calm.calm
@@ -91,6 +93,7 @@ def test_payload_without_integral_action_sags_as_predicted() -> None:
     assert flight.pose()[-1, 2, 3] == pytest.approx(-0.1 * 9.81 / (0.9 * 4.0), rel=5e-3)
 
 
+@pytest.mark.thorough
 def test_the_load_swings_out() -> None:
     flight = fly(quadcopter_with_load(), "transport")
     swing = np.degrees(flight.swing_error)
@@ -211,6 +214,7 @@ def test_a_delay_between_samples_is_refused(delay: float, near: str) -> None:
         fly(quadcopter(), "hover", "robust", delay=delay, until=0.1)
 
 
+@pytest.mark.thorough
 def test_a_robust_flight_takes_limits_and_no_integral_action() -> None:
     craft = quadcopter()
     start = craft.model.neutral(), np.array([0.0, 0, -8.0, 0, 0, 0])

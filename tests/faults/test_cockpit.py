@@ -51,6 +51,7 @@ def test_numbers_must_be_finite() -> None:
         flight.gains({"position": np.nan})
 
 
+@pytest.mark.thorough
 def test_the_server_turns_strangers_away() -> None:
     pytest.importorskip("viser")
     from urllib.error import HTTPError

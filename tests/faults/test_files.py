@@ -27,6 +27,7 @@ def read_set(folder: Path) -> dict[str, str]:
 # --- full disk -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_full_disk_does_not_end_the_process(small_disk: Path) -> None:
     """HDF5 crashed the process when it closed a file on a full disk."""
     code = """

@@ -104,6 +104,7 @@ def test_periodic_motions_are_closed(linkage: ht.Model) -> None:
     np.testing.assert_allclose(plan.v[-1], plan.v[0], atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_goals_of_a_loop_that_cannot_be_reached(four_bar: ht.Model) -> None:
     """A motor too weak, and the other way to close the loop, are told as what they are."""
     start, goal, other = (_closed(four_bar, crank, side=side) for crank, side in ((1.2, 1.0), (0.7, 1.0), (0.7, -1.0)))

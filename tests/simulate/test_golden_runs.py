@@ -302,6 +302,7 @@ def tricopter_start(data: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return q, np.linalg.solve(relative_transform(q), np.array(data["xi"][0]))
 
 
+@pytest.mark.thorough
 def test_damped_tricopter(copter: ht.System) -> None:
     data = golden("c_tricopter")["trajectories"]["damped"]
     run = ht.simulate(

@@ -217,7 +217,7 @@ def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **mem
     ("options", "message"),
     [
         ({"control": 3}, "control must be a law with a method traced"),
-        ({"control": lambda t, q, v: [0.0]}, r"A function of \(t, q, v\) can be wrapped by Feedback"),
+        ({"control": lambda t, q, v: [0.0]}, r"A function of \(t, q, v\) can be wrapped, ht.Feedback"),
         ({"control": law_with({"force": 1})}, r"first output of a control law must be 'u' of shape \(1,\)"),
         ({"control": law_with({"u": 2})}, r"gives 'u' of shape \(2,\)"),
         ({"control": law_with({"u": 1}, {"x": 1})}, r"may take t, q, v, signal, p, z; Law takes 'x'"),

@@ -25,7 +25,9 @@ from heavytop.errors import HeavytopError, ModelError
 if TYPE_CHECKING:
     import casadi
 
-NOT_MATH = "Write it with NumPy (np.sin, np.where), not with math.sin, float() or if."
+NOT_MATH = (
+    "Write it with NumPy (np.sin, np.where) and ht.vector(a, b) for np.array([a, b]), not with math.sin, float() or if."
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,7 +150,7 @@ def complete(law: Any) -> Controller:
     if not callable(getattr(law, "traced", None)):
         raise SimulationError(
             f"control must be a law with a method traced(model), got {type(law).__name__}. "
-            "A function of (t, q, v) can be wrapped by Feedback, or be given as inputs=."
+            'A function of (t, q, v) can be wrapped, ht.Feedback(function, ("t", "q", "v")), or be given as inputs=.'
         )
     return _Completed(law)
 
