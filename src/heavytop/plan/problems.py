@@ -230,6 +230,8 @@ def load(name: str) -> Task:
 
 def hover_input(model: Model) -> np.ndarray:
     """Inputs (nu,) in balance where the model is neutral."""
+    if not isinstance(model, Model):
+        raise PlanError(f"hover_input needs a derived model, got {type(model).__name__}.")
     zero = np.zeros(model.nv)
     return needed_inputs(model, model.neutral(), zero, zero)
 
