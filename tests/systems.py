@@ -203,3 +203,15 @@ def jacobian_bias(model: ht.Model, a: str, b: str) -> Callable[..., np.ndarray]:
 def twist_rate(model: ht.Model, body: str, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Rate (6,) of the absolute body twist: a physical quantity, whatever the coordinates."""
     return model.twist_rate("world", body, q, v, a)
+
+
+def lengthening_arm() -> ht.Model:
+    """An arm in a hinge about y, without gravity, whose tip lies at the distance of the parameter l (1 m)."""
+    system = ht.System(gravity=(0, 0, 0), name="arm")
+    length = system.parameter("l", 1.0)
+    system.body(
+        "upper", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
+    )
+    system.body("tip", parent="upper", at=ht.vector(length, 0.0, 0.0), joint=ht.Fixed(), inertia=ht.Inertia(0.1))
+    system.input("motor", ht.JointForce("upper"))
+    return system.derive()

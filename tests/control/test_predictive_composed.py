@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from systems import lengthening_arm
 
 import heavytop as ht
 from heavytop import control
@@ -329,17 +330,6 @@ def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
             assert alone.q[-1, 0] == pytest.approx(goal, abs=0.2)
     same = ht.sweep(cart, over={"x.x": [0.0, 0.1]}, control=towards(0.6), trajectories=True, **options)
     np.testing.assert_allclose(same.data.q_t.values, found.data.q_t.values[1], atol=1e-9)
-
-
-def lengthening_arm() -> ht.Model:
-    system = ht.System(gravity=(0, 0, 0), name="arm")
-    length = system.parameter("l", 1.0)
-    system.body(
-        "upper", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
-    )
-    system.body("tip", parent="upper", at=ht.vector(length, 0.0, 0.0), joint=ht.Fixed(), inertia=ht.Inertia(0.1))
-    system.input("motor", ht.JointForce("upper"))
-    return system.derive()
 
 
 @pytest.mark.parametrize("length", [1.0, 3.0])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from systems import lengthening_arm
 
 import heavytop as ht
 from heavytop.errors import FileFormatError, PlanError, RecipeError
@@ -68,14 +69,7 @@ def test_other_files_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_the_distance_of_a_run_knows_the_parameters_of_the_plan() -> None:
-    system = ht.System(gravity=(0, 0, 0), name="arm")
-    length = system.parameter("l", 1.0)
-    system.body(
-        "upper", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
-    )
-    system.body("tip", parent="upper", at=ht.vector(length, 0.0, 0.0), joint=ht.Fixed(), inertia=ht.Inertia(0.1))
-    system.input("motor", ht.JointForce("upper"))
-    model, values = system.derive(), {"l": 3.0}
+    model, values = lengthening_arm(), {"l": 3.0}
     plan = ht.plan(model, [0.0], [1.0], 1.0, limits=(-50, 50), steps=10, tolerance=1e-4, parameters=values)
     run = ht.simulate(model, ([0.1], [0.0]), 0.1, 0.05, inputs=[0.0], parameters=values)
     assert np.isclose(plan.distance(run)[0], 3.0 * 2 * np.sin(0.05), rtol=1e-12)

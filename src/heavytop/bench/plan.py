@@ -47,7 +47,8 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None, parts: Sequenc
     if "predictive" in parts:
         _predict(report, 1 if quick else 1000, 0.5 if quick else 8.0, effort.tell)
     report.notes.append(
-        "times are processor time of the process; those of a second solution, as the first one compiles."
+        "times of plans are processor time of a second solution, as the first one compiles; those of predictive control are of all samples, on the "
+        "wall."
     )
     return report
 

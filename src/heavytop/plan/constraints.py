@@ -66,6 +66,10 @@ class Constraint(Unchanging, ABC):
         lower, upper = self.bounds(model)
         return np.maximum(lower - values, values - upper)
 
+    def missed_by(self, at: np.ndarray) -> float:
+        """How far (m) its own point misses it at a place (3,) of the world, negative where it does not; of no place: never."""
+        return -np.inf
+
     def violation(self, model: Model, values: np.ndarray) -> np.ndarray:
         """How far values (..., m) are outside their bounds."""
         return np.maximum(self.excess(model, values), 0.0)
@@ -126,6 +130,9 @@ class Point(Constraint):
 
     def excess(self, model: Model, values: np.ndarray) -> np.ndarray:
         return super().excess(model, values) if self.radius == 0 else _distance(values, self.radius) - self.radius
+
+    def missed_by(self, at: np.ndarray) -> float:
+        return float(np.linalg.norm(at - np.array(self.at))) - self.radius
 
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
@@ -230,6 +237,9 @@ class KeepOut(Constraint):
         """How deep (m) the point is in the sphere."""
         return self.radius - _distance(values, self.radius)
 
+    def missed_by(self, at: np.ndarray) -> float:
+        return self.radius - float(np.linalg.norm(at - np.array(self.center)))
+
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
 
@@ -268,6 +278,9 @@ class KeepIn(Constraint):
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         return np.array(self.lower), np.array(self.upper)
+
+    def missed_by(self, at: np.ndarray) -> float:
+        return float(np.max(np.maximum(np.array(self.lower) - at, at - np.array(self.upper))))
 
     def check(self, model: Model) -> None:
         super().check(model)
@@ -313,6 +326,9 @@ class HalfSpace(Constraint):
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         return np.array([float(self.distance)]), np.full(1, np.inf)
+
+    def missed_by(self, at: np.ndarray) -> float:
+        return self.distance - float(np.dot(self.normal, at))
 
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)

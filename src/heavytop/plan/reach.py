@@ -9,10 +9,9 @@ import numpy as np
 from heavytop.control.charts import place
 from heavytop.coordinates import Pose
 from heavytop.errors import PlanError
-from heavytop.plan.constraints import Constraint, HalfSpace, KeepIn, KeepOut, Own, Point
+from heavytop.plan.constraints import Constraint, Own, Point
 from heavytop.plan.costs import OwnCost
 from heavytop.plan.guess import Guess, nearest
-from heavytop.plan.keep_out_box import KeepOutBox
 from heavytop.plan.momentum import check_momentum
 from heavytop.plan.problem import Problem, State
 from heavytop.plan.scene import node_function
@@ -130,18 +129,7 @@ def _check_place(problem: Problem, what: str, point: Point, others: tuple[Constr
         same = getattr(other, "frame", None) == point.frame and getattr(other, "offset", None) == point.offset
         if other is point or not same:
             continue
-        if isinstance(other, KeepOut):
-            missed = other.radius - float(np.linalg.norm(at - other.center))
-        elif isinstance(other, KeepOutBox):
-            missed = other.missed_by(at)
-        elif isinstance(other, KeepIn):
-            missed = float(np.max(np.maximum(np.array(other.lower) - at, at - np.array(other.upper))))
-        elif isinstance(other, HalfSpace):
-            missed = other.distance - float(np.dot(other.normal, at))
-        elif isinstance(other, Point):
-            missed = float(np.linalg.norm(at - np.array(other.at))) - other.radius
-        else:
-            continue
+        missed = other.missed_by(at)
         if missed > 1e-9:
             raise PlanError(
                 f"{what} of {problem.model.name!r} contradicts itself: {point.label} misses {other.label} by {missed:.3g}. Move one of them."
