@@ -200,9 +200,8 @@ def outer_push(problem: Problem) -> Push | None:
         return None
     if not all(element.is_inner(root.label) for element in description.elements):
         return None
-    axis = None
-    if root.joint.kind == "prismatic":
-        axis = _valued(problem, se3.rotation(root.at)) @ _valued(problem, unit_axis(root.joint.axis, root.label))
+    slides = root.joint.slides_along
+    axis = None if slides is None else _valued(problem, se3.rotation(root.at)) @ _valued(problem, slides)
     return _sum(problem, root.label, axis)
 
 

@@ -86,9 +86,10 @@ class PosedMotion:
         for edge in described.joints:
             if edge.joint.kind == "floating":
                 joint = pin.JointModelFreeFlyer()
-            elif edge.joint.kind in ("prismatic", "revolute"):
-                kinds = pin.JointModelPrismaticUnaligned, pin.JointModelRevoluteUnaligned
-                joint = kinds[edge.joint.kind == "revolute"](value(edge.joint.axis))
+            elif edge.joint.kind == "prismatic":
+                joint = pin.JointModelPrismaticUnaligned(value(edge.joint.slides_along))
+            elif edge.joint.kind == "revolute":
+                joint = pin.JointModelRevoluteUnaligned(value(edge.joint.turns_about))
             else:
                 raise ModelError(f"joint {edge.label!r} is not one that this comparison knows.")
             at = value(edge.at)
