@@ -41,6 +41,10 @@ class Portable:
         made_by = self.__dict__.get("_made_by")
         return made_by if made_by is not None else (_blank, (type(self),), kept_attributes(self))
 
+    def traits(self) -> dict[str, Any]:
+        """What tells it from others of its kind, by name. What it only remembers of earlier runs is no trait."""
+        return kept_attributes(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return unpack, (pack(self),)
 

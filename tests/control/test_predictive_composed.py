@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from systems import lengthening_arm
 import heavytop as ht
 from heavytop import control
 from heavytop.control import Within
-from heavytop.errors import ControlError, HeavytopError, ShapeError, SimulationError, UnknownNameError
+from heavytop.errors import ControlError, HeavytopError, ShapeError, SimulationError, SweepError, UnknownNameError
 
 SHORT = {"horizon": 8, "step": 0.05}
 
@@ -330,6 +331,19 @@ def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
             assert alone.q[-1, 0] == pytest.approx(goal, abs=0.2)
     same = ht.sweep(cart, over={"x.x": [0.0, 0.1]}, control=towards(0.6), trajectories=True, **options)
     np.testing.assert_allclose(same.data.q_t.values, found.data.q_t.values[1], atol=1e-9)
+
+
+def test_a_sweep_goes_on_with_a_controller_that_has_run(cart: ht.Model, tmp_path: Path) -> None:
+    """What it remembers of other runs, their times for example, does not make it another one."""
+    ahead = control.mpc(cart, [0.0, 0.0], limits=(-20, 20), horizon=5)
+    options = {"over": {"x.x": [0.0, 0.1]}, "until": 0.2, "step": 0.05, "store": tmp_path / "swept.zarr"}
+    first = ht.sweep(cart, control=ahead, **options)
+    ht.simulate(cart, ([0.1, 0.0], [0.0, 0.0]), until=0.2, step=0.05, control=ahead)
+    ahead(0.0, [0.1, 0.0], [0.0, 0.0])
+    again = ht.sweep(cart, control=ahead, **options)
+    np.testing.assert_array_equal(first.data.q, again.data.q)
+    with pytest.raises(SweepError):
+        ht.sweep(cart, control=control.mpc(cart, [0.5, 0.0], limits=(-20, 20), horizon=5), **options)
 
 
 @pytest.mark.parametrize("length", [1.0, 3.0])

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
+from heavytop._travel import BoundHere
 from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.compile.bound import Bound
 from heavytop.control.charts import chart, miss, place
 from heavytop.control.rates import ChartRates
 from heavytop.control.within import StateBounds
@@ -151,3 +153,37 @@ class Prediction:
         left = np.maximum(1.0 - np.arange(len(q_R) + 1) / max(len(q_R) // 2, 1), 0.0)
         nodes, speeds = self._straight(q, q_R, left[1:], left[:-1], self.step)
         return nodes, speeds
+
+
+class Moves(BoundHere):
+    """The moves of one horizon in room of their own: a call is one native call and a few copies. What it returns holds until the next one.
+
+    Parameters
+    ----------
+    prediction : of one move. count : number of moves.
+    """
+
+    def __init__(self, prediction: Prediction, count: int) -> None:
+        r, nq = prediction.rates, prediction.rates.model.nq
+        self._q, self._v, self._u = np.zeros((count + 1, nq)), np.zeros((count + 1, r.nv)), np.zeros((count, r.nu))
+        self._q_R, self._v_R, self._e = np.zeros((count, nq)), np.zeros((count, r.nv)), np.zeros((count, r.ne))
+        nx = r.nx
+        shapes = (nx,), (nx, nx), (nx, r.nu), (nx,), (nx, nx)
+        self._result = Linear(*(np.zeros((count, *shape)) for shape in shapes))
+        self._ends = np.zeros((count, nq))
+        q, v, h = self._q, self._v, np.array(prediction.step)
+        given = [q[:-1], v[:-1], self._u, q[1:], v[1:], self._q_R, self._v_R, h, prediction._p]
+        self._linear = Bound(prediction._linear, given, self._result)
+        self._move = Bound(prediction._moved, [q[1:], self._e], [self._ends])
+
+    def linear(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, q_R: np.ndarray, v_R: np.ndarray) -> Linear:
+        """All moves between the nodes q (N + 1, nq), v (N + 1, nv) with the inputs u (N, nu) to first order."""
+        self._q[:], self._v[:], self._u[:], self._q_R[:], self._v_R[:] = q, v, u, q_R, v_R
+        self._linear()
+        return self._result
+
+    def moved(self, e: np.ndarray) -> np.ndarray:
+        """The nodes 1 to N of the last :meth:`linear`, moved to the places e (N, ne) of their charts."""
+        self._e[:] = e
+        self._move()
+        return self._ends

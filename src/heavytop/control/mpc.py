@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -25,7 +26,7 @@ from heavytop.compile import Traced, trace_of
 from heavytop.control.base import BaseController
 from heavytop.control.charts import is_turn
 from heavytop.control.guards import FAR_TURN, HOPELESS_GAP, LARGE_GAP, PATIENCE, SETTLING, TRUST
-from heavytop.control.horizon_motion import Linear, Prediction
+from heavytop.control.horizon_motion import Linear, Moves, Prediction
 from heavytop.control.lqr import cost_of_rest
 from heavytop.control.mpc_qp import QuadraticProgram, solver
 from heavytop.control.needed import needed_inputs
@@ -109,8 +110,12 @@ class Predictive(BaseController, Lasting):
     def __repr__(self) -> str:
         return f"Predictive({self.model.name!r}: {self.horizon} moves of {self.step:g} s)"
 
+    @cached_property
+    def _moves(self) -> Moves:
+        return Moves(self._ahead, self.horizon)
+
     def _rehearse(self) -> None:
-        """Compile and load all that a sample may need, so that no sample waits for it."""
+        """Compile, load and touch all that a sample may need, so that no sample waits for it; then forget."""
         begin = float(self.reference.start_time)
         q_R, v_R, u_R = self._wanted(begin)
         self._begin(q_R[0], v_R[0], u_R)
@@ -135,7 +140,7 @@ class Predictive(BaseController, Lasting):
         self._told = told = Told()
         made = [deepcopy(self) for _ in range(count)]
         for one in made:
-            one.reset()
+            one._rehearse()
             one._told = told
         return list(made)
 
@@ -183,9 +188,13 @@ class Predictive(BaseController, Lasting):
         """It is made again from its settings, with its memory; the quadratic program begins anew."""
         return _remade, (self._settings, {name: vars(self)[name] for name in MEMORY})
 
+    def traits(self) -> dict[str, Any]:
+        """Its settings: runs begin with a fresh memory."""
+        return {"settings": self._settings}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Predictive:
         made = memo[id(self)] = object.__new__(type(self))
-        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_resampled", "_trackings")})
+        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_moves", "_resampled", "_trackings")})
         made._program = self._program.copy()
         vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY})
         return made
@@ -288,13 +297,13 @@ class Predictive(BaseController, Lasting):
 
     def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
         ne = self.rates.ne
-        linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
+        linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
         deviation = self._program.weighed(linear.away)
         gap, cost = self._watch(linear, deviation, u_R)
         if self._is_dead_end(linear, gap, cost):
             self._wait, self._trust = PATIENCE + SETTLING, TRUST[1]
             self._restart(q_R, v_R, u_R)
-            linear = self._ahead.linear(self.q, self.v, self.u, q_R, v_R)
+            linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
             deviation = self._program.weighed(linear.away)
         kept = self._ahead.kept(self.q, self.v)
         solved = self._program.solve(linear, deviation, self.u, u_R, kept)
@@ -309,7 +318,7 @@ class Predictive(BaseController, Lasting):
         if turned.max(initial=0.0) > self._trust:
             dx *= (self._trust / np.maximum(turned, self._trust))[:, None]
         self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
-        self.q[1:] = self._ahead.moved(self.q[1:], dx[:, :ne])
+        self.q[1:] = self._moves.moved(dx[:, :ne])
         self.v[1:] += dx[:, ne:]
 
     def _watch(self, linear: Linear, deviation: np.ndarray, u_R: np.ndarray) -> tuple[float, float]:

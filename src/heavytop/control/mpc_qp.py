@@ -122,9 +122,9 @@ class QuadraticProgram:
         inputs = horizon * nu
         self._sums = np.zeros((horizon, nx + 1, 1 + inputs))
         self._sums[:, nx, 0] = 1.0
-        self._own = self._moves()
         self._step = np.zeros((horizon, nx + 1, nx + 1))
         self._step[:, nx, nx] = 1.0
+        self._divide()
         self._turned, self._weighed = np.zeros((horizon, nx, nx + 1)), np.empty((horizon, nx, 1 + inputs))
         # blocks of inputs: columns from, to, and the first row of the nodes that they move
         nodes = np.round(np.linspace(0, horizon, min(BLOCKS, horizon) + 1)).astype(int).tolist()
@@ -144,15 +144,18 @@ class QuadraticProgram:
         made = object.__new__(QuadraticProgram)
         vars(made).update(vars(self))
         made._sums, made._step, made._turned = self._sums.copy(), self._step.copy(), self._turned.copy()
-        made._weighed, made._box = np.empty_like(self._weighed), ActiveBounds(self.n * self.nu)
-        made._own = made._moves()
+        made._weighed, made._box = self._weighed.copy(), ActiveBounds(self.n * self.nu)
+        made._divide()
         made.forget()
         return made
 
-    def _moves(self) -> np.ndarray:
-        """B of each move where it stands in the sums (N, nx, nu)."""
-        node, row, item = self._sums.strides
-        return as_strided(self._sums[0, :, 1:], (self.n, self.nx, self.nu), (node + self.nu * item, row, item))
+    def _divide(self) -> None:
+        """Parts of the sums: B (N, nx, nu) of the moves where they stand; of each move its step, what comes before, and what comes of it."""
+        sums, nu = self._sums, self.nu
+        node, row, item = sums.strides
+        self._own = as_strided(sums[0, :, 1:], (self.n, self.nx, nu), (node + nu * item, row, item))
+        before = [slice(0, 1 + k * nu) for k in range(self.n)]
+        self._chain = [(self._step[k], sums[k - 1, :, before[k]], sums[k, :, before[k]]) for k in range(1, self.n)]
 
     def forget(self) -> None:
         """Begin the next solution anew instead of from the last one."""
@@ -186,8 +189,8 @@ class QuadraticProgram:
         n, nx, nu, sums, step = self.n, self.nx, self.nu, self._sums, self._step
         step[:, :nx, :nx], step[:, :nx, nx] = linear.A, linear.defect
         self._own[...], sums[0, :nx, 0] = linear.B, linear.defect[0]
-        for k in range(1, n):
-            np.matmul(step[k], sums[k - 1, :, : 1 + k * nu], out=sums[k, :, : 1 + k * nu])
+        for move, before, after in self._chain:
+            np.matmul(move, before, out=after)
         f, S = sums[:, :nx, 0], sums[:, :nx, 1:]
         np.matmul(self._root, linear.turn, out=self._turned[:, :, :nx])
         np.matmul(self._turned, sums, out=self._weighed)

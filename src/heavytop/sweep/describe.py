@@ -117,7 +117,8 @@ def _object(value: Any, seen: Seen) -> Iterable[str]:
     elif isinstance(value, Run):
         yield from _texts((value.t, value.q, value.v), seen)
     elif hasattr(value, "__dict__") and (isinstance(value, Portable) or not _pickles_itself(cls)):
-        for name, item in kept_attributes(value).items():
+        traits = value.traits() if isinstance(value, Portable) else kept_attributes(value)
+        for name, item in traits.items():
             yield name
             yield from _texts(item, seen)
         yield from _texts({n: getattr(value, n) for n in _slots(cls) if hasattr(value, n)}, seen)
