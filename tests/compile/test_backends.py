@@ -65,7 +65,7 @@ def check(folder):
 @pytest.mark.parametrize("precision", ["double", "float"])
 def test_c_reproduces_the_vectors(tmp_path, everything, precision):
     functions = {"everything": everything, "arm": chain(3), "for": trace(lambda w0: w0 * 2, {"w0": (2, 2)}, name="x")}
-    files = export_c(tmp_path / "out", functions, precision, name="plant", vectors={"everything": VECTORS})
+    files = export_c(tmp_path / "out", functions, precision=precision, name="plant", vectors={"everything": VECTORS})
     assert sorted(f.name for f in files) == ["Makefile", "README.md", "plant.c", "plant.h", "test_plant.c"]
     assert "largest difference" in check(tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
@@ -136,7 +136,7 @@ def test_the_folder_of_another_export_is_refused(tmp_path):
     ):
         export_c(tmp_path, f, name="leg")
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == before
-    export_c(tmp_path, f, "float", name="arm")
+    export_c(tmp_path, f, precision="float", name="arm")
     assert (tmp_path / "arm.c").read_text() != before["arm.c"]
 
 
@@ -155,7 +155,7 @@ def test_a_failing_export_leaves_nothing(tmp_path, monkeypatch):
 def test_export_errors(tmp_path):
     f = trace(lambda x: 2 * x, {"x": ()}, name="f")
     with pytest.raises(ModelError, match="precision must be 'double' or 'float', got 'half'"):
-        export_c(tmp_path, {"f": f}, "half")
+        export_c(tmp_path, {"f": f}, precision="half")
     with pytest.raises(ModelError, match="no function to export"):
         export_c(tmp_path, {})
     with pytest.raises(UnknownNameError, match="unknown function 'g'"):
@@ -190,7 +190,7 @@ def test_literals_read_back():
 
 @pytest.mark.embedded
 def test_cortex_m7(tmp_path):
-    export_c(tmp_path, {"arm": chain(7)}, "float", footprint=True)
+    export_c(tmp_path, {"arm": chain(7)}, precision="float", footprint=True)
     size = measure_cortex_m7(tmp_path / "model.c")
     assert 0 < size.code < 100_000
     assert 0 < size.stack < 4096

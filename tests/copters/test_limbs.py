@@ -9,7 +9,7 @@ import pytest
 
 import heavytop as ht
 from heavytop.copters import Conditions, Limb, Rotor, Vehicle, fly, load, maneuvers, multicopter
-from heavytop.errors import ControlError, FileFormatError, ModelError
+from heavytop.errors import ControlError, FileFormatError, ModelError, SweepError
 from heavytop.geometry import se3
 
 ARM = (
@@ -175,8 +175,11 @@ def test_mistakes_are_named() -> None:
     for wrong in ([Limb("a", 0.1, parent="b")], [Limb("a", 0.1), Limb("a", 0.1)], [Limb("hull", 0.1)]):
         with pytest.raises(ModelError, match=r"parent|two bodies"):
             multicopter(y6_rotors(), 1.8, (0.03, 0.03, 0.05), limbs=wrong)
-    with pytest.raises(ControlError, match="has limbs"):
-        fly(y6(), "hover", rotors=True)
+    for law in ("energy", "robust"):
+        with pytest.raises(ControlError, match="has limbs"):
+            fly(y6(), "hover", law, rotors=law == "energy")
+    with pytest.raises(SweepError, match="has limbs"):  # sweeps flew it with limp limbs
+        ht.sweep(y6(), {"tilt": [0.1, 0.2]}, until=0.02, rotors=True)
 
 
 @pytest.mark.thorough

@@ -33,7 +33,7 @@ def test_hostile_names_build(tmp_path: Path) -> None:
         functions[name] = trace(compute, {name: (), f"{name} ": (2,)}, name=name or "f")
     for precision in ("double", "float"):
         folder = tmp_path / precision
-        export_c(folder, functions, precision, name="model")
+        export_c(folder, functions, precision=precision, name="model")
         done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]
         header = (folder / "model.h").read_text()

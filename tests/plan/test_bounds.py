@@ -93,7 +93,7 @@ def _depth(plan: Plan, obstacle: KeepOut) -> float:
 @pytest.mark.parametrize("where", ["path", "phase"])
 def test_obstacle_between_nodes(table: ht.Model, where: str) -> None:
     """A sphere between two nodes is passed; the plan tells how deep, wherever the constraint was given."""
-    out = KeepOut((0.52, 0.005, 0.0), 0.02, "y")
+    out = KeepOut("y", (0.52, 0.005, 0.0), 0.02)
     if where == "path":
         plan = ht.plan(table, [0, 0], [1, 0], 1.0, steps=6, limits=(-20, 20), path=[out])
     else:
@@ -153,7 +153,7 @@ def test_violations_are_depths_and_angles(table: ht.Model) -> None:
     """Of a sphere r - |d|, of a cone the angle outside, of a point its distance less the radius; negative inside."""
     away = np.array([0.0, 0.1, 0.5, 0.8])
     rows = ((away**2 / 0.5 - 0.5) / 2)[:, None]
-    np.testing.assert_allclose(KeepOut((0, 0, 0), 0.5, "y").excess(table, rows)[:, 0], 0.5 - away, atol=1e-12)
+    np.testing.assert_allclose(KeepOut("y", (0, 0, 0), 0.5).excess(table, rows)[:, 0], 0.5 - away, atol=1e-12)
     np.testing.assert_allclose(Point("y", (0, 0, 0), radius=0.5).excess(table, rows)[:, 0], away - 0.5, atol=1e-12)
     angles = np.array([0.1, 0.3, 2.0, np.pi])
     outside = Cone("y", 0.3).violation(table, np.cos(angles)[:, None])[:, 0]
@@ -162,7 +162,7 @@ def test_violations_are_depths_and_angles(table: ht.Model) -> None:
 
 def test_infeasible_sphere_is_missed_by_its_depth(table: ht.Model) -> None:
     """The end of a phase in the middle of a sphere: the closest motion is told by how deep it is, not by the row of the program."""
-    out, there = KeepOut((0.5, 0, 0), 0.3, "y"), (Between("x.x", 0.45, 0.45), Between("y.x", 0.0, 0.0))
+    out, there = KeepOut("y", (0.5, 0, 0), 0.3), (Between("x.x", 0.45, 0.45), Between("y.x", 0.0, 0.0))
     halves = [Phase(0.5, 0.5, 4, path=(out,), end=there), Phase(0.5, 0.5, 4)]
     with pytest.raises(InfeasibleError) as caught:
         ht.plan(table, [0, 0], [1, 0], phases=halves, limits=(-50, 50), guess="straight")

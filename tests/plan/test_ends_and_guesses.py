@@ -35,7 +35,7 @@ def test_a_half_space_is_kept(quad: ht.Model) -> None:
     free = ht.plan(quad, quad.neutral(), goal, 1.2, **options)
     high = float(free.q[:, 2].max())
     assert high > 0.005  # it climbs on the way
-    held = ht.plan(quad, quad.neutral(), goal, 1.2, path=[HalfSpace((0, 0, -1), -0.2 * high, "hull")], **options)
+    held = ht.plan(quad, quad.neutral(), goal, 1.2, path=[HalfSpace("hull", (0, 0, -1), -0.2 * high)], **options)
     assert held.q[:, 2].max() <= 0.2 * high + 1e-6
     assert held.cost > free.cost
     assert any("beyond the plane" in item.label for item in held.active)

@@ -21,7 +21,7 @@ def sliders() -> ht.Model:
 
 def test_the_way_goes_around_the_box() -> None:
     model, low, high = sliders(), np.array([0.8, -0.6, -1.0]), np.array([1.2, 0.2, 1.0])
-    box = KeepOutBox(low, high, "point")
+    box = KeepOutBox("point", low, high)
     plan = ht.plan(
         model, [0.0, 0.0], [2.0, 0.0], 2.0, limits=(-20, 20), path=[box], cost=Effort(), steps=40, tolerance=1e-6
     )
@@ -34,7 +34,7 @@ def test_the_way_goes_around_the_box() -> None:
 
 def test_the_rounded_body_holds_the_box() -> None:
     """Every place inside of the box is refused, every place that stands 8 % before a face, off its edges, is not."""
-    box = KeepOutBox((-1.0, -2.0, -0.5), (1.0, 2.0, 0.5), "point")
+    box = KeepOutBox("point", (-1.0, -2.0, -0.5), (1.0, 2.0, 0.5))
     half = box.own[3:]
 
     class Scene:
@@ -64,10 +64,10 @@ def test_the_rounded_body_holds_the_box() -> None:
 )
 def test_bad_boxes(given: tuple[object, object], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        KeepOutBox(*given, "point")
+        KeepOutBox("point", *given)
 
 
 def test_a_goal_inside_is_told_before_the_solver_starts() -> None:
-    box = KeepOutBox((1.5, -1, -1), (2.5, 1, 1), "point")
+    box = KeepOutBox("point", (1.5, -1, -1), (2.5, 1, 1))
     with pytest.raises(PlanError, match="contradicts itself"):
         ht.plan(sliders(), [0.0, 0.0], [Point("point", (2.0, 0.0, 0.0))], 2.0, limits=(-20, 20), path=[box])

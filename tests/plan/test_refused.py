@@ -96,9 +96,9 @@ def test_speed_that_is_too_low_for_the_longest_duration(cart: ht.Model) -> None:
 @pytest.mark.parametrize(
     ("path", "goal", "text"),
     [
-        ([Gate("z", (1, 0, 0)), KeepOut((1, 0, 0.1), 0.5, "z")], None, "phase 1 .* by 0.4"),
-        ([Gate("z", (1, 0, 5)), KeepIn((-9,) * 3, (9, 9, 2), "z")], None, "by 3"),
-        ([Gate("z", (1, 0, 5)), HalfSpace((0, 0, -1), -4.0, "z")], None, "by 1"),
+        ([Gate("z", (1, 0, 0)), KeepOut("z", (1, 0, 0.1), 0.5)], None, "phase 1 .* by 0.4"),
+        ([Gate("z", (1, 0, 5)), KeepIn("z", (-9,) * 3, (9, 9, 2))], None, "by 3"),
+        ([Gate("z", (1, 0, 5)), HalfSpace("z", (0, 0, -1), -4.0)], None, "by 1"),
         ([], [Point("z", (1, 0, 0)), Point("z", (3, 0, 0))], "the goal .* by 2"),
     ],
 )
@@ -129,7 +129,7 @@ def test_poses_and_planes() -> None:
         with pytest.raises(PlanError, match="rotation matrix"):
             AtPose("hull", G)
     with pytest.raises(PlanError, match="must be finite"):
-        HalfSpace((0, 0, 1), np.nan, "hull")
+        HalfSpace("hull", (0, 0, 1), np.nan)
 
 
 def test_references_and_guesses_of_other_models(cart: ht.Model, ball: ht.Model) -> None:

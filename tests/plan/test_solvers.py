@@ -46,7 +46,7 @@ def test_elastic_programs_agree(sled: ht.Model) -> None:
 
     from heavytop.plan.infeasible import Elastic
 
-    path = [KeepOut((0.5, 1, 0), 0.3, "sled")]
+    path = [KeepOut("sled", (0.5, 1, 0), 0.3)]
     nlp, _ = program(sled, [0.0], [Point("sled", (1, 0, 0))], 1.0, limits=(-4, 4), path=path)
     for inner in (nlp, program(sled, [0.0], [1.0], 1.0, path=path)[0]):
         elastic = Elastic(inner)

@@ -46,8 +46,8 @@ def gates(model: ht.Model) -> tuple[Transcription, np.ndarray]:
     path = [
         Gate("hull", (1, 0, 0)),
         Cone("hull", 1.0),
-        KeepOut((1, 1, 0), 0.2, "hull"),
-        KeepIn((-9,) * 3, (9,) * 3, "hull"),
+        KeepOut("hull", (1, 1, 0), 0.2),
+        KeepIn("hull", (-9,) * 3, (9,) * 3),
     ]
     path += [Between("F_1", 0.1, 5.0), Own(lambda q, v, u: v[0] * q[0] + u[1], -9, 9)]
     cost = Time() + 0.1 * Effort(about=2.0) + 0.2 * Speed()

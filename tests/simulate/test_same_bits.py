@@ -25,7 +25,8 @@ def starts(name: str) -> tuple[np.ndarray, np.ndarray]:
     m, rng = model(name), np.random.default_rng(11)
     if not m.is_constrained:
         return m.coordinates.random(rng, (MOST,)), rng.standard_normal((MOST, m.nv))
-    pairs = [m.assemble(m.neutral(), 0.3 * rng.standard_normal(m.nv)) for _ in range(MOST)]
+    bent = m.integrate(m.neutral(), 0.3 * np.ones(m.nv), 1.0)  # branches meet where all bars lie on a line
+    pairs = [m.assemble(bent, 0.3 * rng.standard_normal(m.nv)) for _ in range(MOST)]
     return np.array([q for q, _ in pairs]), np.array([v for _, v in pairs])
 
 

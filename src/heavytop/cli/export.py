@@ -52,7 +52,9 @@ def export(
         raise fail("--functions names no function.")
     model = derived(load_target(target, base))
     with working("writing C"):
-        paths = model.export_c(folder, names, "float" if precision == "float" else "double", footprint)
+        paths = model.export_c(
+            folder, names, precision="float" if precision == "float" else "double", footprint=footprint
+        )
     if json:
         from heavytop.cli.data import print_json
 

@@ -62,12 +62,12 @@ class _Item:
 def export_c(
     folder: str | Path,
     functions: Mapping[str, Traced],
-    precision: Precision = "double",
     *,
+    precision: Precision = "double",
+    footprint: bool = False,
     name: str = "model",
     vectors: Mapping[str, Sequence[Array]] | None = None,
     tolerance: float | None = None,
-    footprint: bool = False,
     entries: Mapping[str, Sequence[str]] | None = None,
     nominal: Mapping[str, Sequence[float]] | None = None,
 ) -> list[Path]:

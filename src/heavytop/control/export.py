@@ -24,9 +24,10 @@ def export_controller(
     controller: BaseController,
     folder: str | Path,
     period: float,
+    *,
     precision: Precision = "double",
-    name: str = "controller",
     footprint: bool = False,
+    name: str = "controller",
 ) -> list[Path]:
     """Write a law with its wrappers as C99, with a test of its own; simulated sensors stay behind.
 
@@ -36,7 +37,8 @@ def export_controller(
 
     Parameters
     ----------
-    controller : a law, or anything around one, that has no reference yet. period : s between samples.
+    controller : a law, or anything around one, that has no reference yet. folder : made if it does not exist. period : s between samples.
+    precision : "double" or "float". footprint : measure code and stack size, see :func:`.compile.export_c`. name : of function and files.
 
     Examples
     --------
@@ -92,6 +94,6 @@ def export_controller(
         measured = (f"{what}_{i}" for what, _, size in plant.told for i in range(size))
         entries["v"] = (*entries["v"], *measured)
     return export_c(
-        folder, {name: traced}, precision, name=name, vectors={name: vectors}, footprint=footprint, entries=entries,
+        folder, {name: traced}, precision=precision, name=name, vectors={name: vectors}, footprint=footprint, entries=entries,
         nominal=nominal_of(model, used),
     )  # fmt: skip

@@ -193,7 +193,7 @@ class FeedbackLaw(BaseController, Lasting, Shown):
         packed.run()
         return (perf_counter() - clock) / calls
 
-    def export_c(self, folder: str | Path, precision: Precision = "double", footprint: bool = False) -> list[Path]:
+    def export_c(self, folder: str | Path, *, precision: Precision = "double", footprint: bool = False) -> list[Path]:
         """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
 
         The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate. Header and README name
@@ -218,7 +218,7 @@ class FeedbackLaw(BaseController, Lasting, Shown):
         name = f"{self.kind}_law"
         used = [*self.traced_law.inputs, *self.traced_law.outputs]
         return export_c(
-            folder, {name: self.traced_law}, precision, name=name, vectors={name: vectors}, footprint=footprint,
+            folder, {name: self.traced_law}, precision=precision, name=name, vectors={name: vectors}, footprint=footprint,
             entries=entries_of(model, used), nominal=nominal_of(model, used),
         )  # fmt: skip
 

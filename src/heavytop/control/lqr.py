@@ -194,7 +194,7 @@ class LinearQuadratic(BaseController):
         return margins(self)
 
     def export_c(
-        self, folder: str | Path, precision: Precision = "double", footprint: bool = False, name: str = "lqr"
+        self, folder: str | Path, *, precision: Precision = "double", footprint: bool = False, name: str = "lqr"
     ) -> list[Path]:
         """Write the regulator as C99 without allocation, with a test and a README: ``NAME_input``.
 
@@ -223,7 +223,7 @@ class LinearQuadratic(BaseController):
         vectors = {law: [q, v, *([] if fixed else wanted)]}
         entries = entries_of(model, [*inputs, "u"])
         return export_c(
-            folder, {law: traced}, precision, name=name, vectors=vectors, footprint=footprint, entries=entries
+            folder, {law: traced}, precision=precision, name=name, vectors=vectors, footprint=footprint, entries=entries
         )
 
     def region(

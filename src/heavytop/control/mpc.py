@@ -173,7 +173,7 @@ class Predictive(BaseController, Lasting):
             following = following.with_parameters(before.parameters_of(model), model)
         return Predictive(model, following, *others)
 
-    def export_c(self, folder: str | Path, name: str = "predictive") -> list[Path]:
+    def export_c(self, folder: str | Path, *, name: str = "predictive") -> list[Path]:
         """Write the controller as C99 without allocation and with bounded run time, with tests and a README, for a flight controller.
 
         One call a sample: state and reference in, inputs out (``NAME_mpc.h``). Double precision. Soft bounds of states are not exported.

@@ -149,10 +149,16 @@ static void restart(@L@_memory *m, const double *q_R, const double *v_R, const d
     }
 }
 
-static int is_dead_end(@L@_memory *m, @L@_room *w, const double *u_R)
+/* Of the expected motion: its largest gap (rad), its largest turn away from the reference (rad), its cost. */
+typedef struct {
+    double gap, far, cost;
+} outlook;
+
+static outlook look_ahead(const @L@_memory *m, const @L@_room *w, const double *u_R)
 {
     double gap = 0.0, far = 0.0, cost = 0.0, more;
-    int k, i, stuck;
+    outlook seen;
+    int k, i;
     for (k = 0; k < N; k++) {
         for (i = 0; i < NX; i++) {
             if (is_angle[i] && !(fabs(w->defect[k][i]) <= gap))
@@ -166,7 +172,16 @@ static int is_dead_end(@L@_memory *m, @L@_room *w, const double *u_R)
             cost += 0.5 * effort[i] * more * more;
         }
     }
-    if (gap > LARGE_GAP)
+    seen.gap = gap;
+    seen.far = far;
+    seen.cost = cost;
+    return seen;
+}
+
+/* Steps are trusted as gaps tell, costs are remembered. */
+static void remember(@L@_memory *m, const outlook *seen)
+{
+    if (seen->gap > LARGE_GAP)
         m->trust = 0.5 * m->trust > TRUST_LOW ? 0.5 * m->trust : TRUST_LOW;
     else
         m->trust = 2.0 * m->trust < TRUST_HIGH ? 2.0 * m->trust : TRUST_HIGH;
@@ -174,14 +189,15 @@ static int is_dead_end(@L@_memory *m, @L@_room *w, const double *u_R)
         memmove(m->costs, m->costs + 1, PATIENCE * sizeof m->costs[0]);
     else
         m->cost_count++;
-    m->costs[m->cost_count - 1] = cost;
+    m->costs[m->cost_count - 1] = seen->cost;
     m->wait--;
-    stuck = m->wait <= 0 && far > FAR_TURN && cost > m->costs[0];
-    if (!stuck && isfinite(cost) && gap < HOPELESS_GAP)
-        return 0;
-    m->wait = PATIENCE + SETTLING;
-    m->trust = TRUST_HIGH;
-    return 1;
+}
+
+/* Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive. */
+static int is_dead_end(const @L@_memory *m, const outlook *seen)
+{
+    int stuck = m->wait <= 0 && seen->far > FAR_TURN && seen->cost > m->costs[0];
+    return stuck || !isfinite(seen->cost) || !(seen->gap < HOPELESS_GAP);
 }
 
 /* States are eliminated: x_k = f_k + S_k du. H and g of the quadratic program in du. */
@@ -385,9 +401,14 @@ static int minimize(@L@_room *w, signed char *side)
 static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *v_R, const double *u_R)
 {
     int k, i, j;
+    outlook seen;
     linearize(m, w, q_R, v_R);
     weigh(w);
-    if (is_dead_end(m, w, u_R)) {
+    seen = look_ahead(m, w, u_R);
+    remember(m, &seen);
+    if (is_dead_end(m, &seen)) {
+        m->wait = PATIENCE + SETTLING;
+        m->trust = TRUST_HIGH;
         restart(m, q_R, v_R, u_R);
         linearize(m, w, q_R, v_R);
         weigh(w);

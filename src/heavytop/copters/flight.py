@@ -13,18 +13,18 @@ import numpy as np
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.base import BaseController
-from heavytop.control.integral import Integral
 from heavytop.control.margins import Margins
 from heavytop.control.robust import robust
 from heavytop.control.sectors import TiltLimits
 from heavytop.control.sensors import Sensed
+from heavytop.copters.composition import Composition, along, law_of, plant_of
 from heavytop.copters.conditions import Conditions
+from heavytop.copters.flight_errors import angle_between, distance_between, flown_poses
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.robust import TYPICAL_SENSORS, agile_law, robust_controller
-from heavytop.copters.rotor_plant import OnRotors, RotorPlant
+from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import ControlError, HeavytopError, unknown_name
-from heavytop.geometry import se3, so3
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.outcome import Ending, Outcome
 
@@ -39,8 +39,6 @@ ROBUST_PERIOD = 5e-3
 """Sample period (s) of the robust controller."""
 ROBUST = "robust"
 """Name of the law that is flown with everything of :func:`.control.robust`."""
-INTEGRAL_SHARE = 0.6
-"""Gain of the integral action per stiffness of the prototype, 1/s."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,13 +109,12 @@ class Flight(Shown, Unchanging):
         """(n, 4, 4) pose of a body, or of the reference's."""
         if desired:
             return self.vehicle.model.pose("world", body, self.desired)
-        plant = self.vehicle.plant
-        return plant.pose("world", body, self.run.q[..., : plant.nq])
+        return flown_poses(self.vehicle, self.run, body)
 
     @cached_property
     def position_error(self) -> np.ndarray:
         """(n,) distance of the hull from the reference, m."""
-        return np.linalg.norm(self.pose()[:, :3, 3] - self.pose(desired=True)[:, :3, 3], axis=-1)
+        return distance_between(self.pose(), self.pose(desired=True))
 
     @cached_property
     def attitude_error(self) -> np.ndarray:
@@ -230,14 +227,6 @@ def rms(x: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(x))))
 
 
-def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Rotation angle (...) from pose a (..., 4, 4) to pose b, rad."""
-    R = np.swapaxes(se3.rotation(a), -1, -2) @ se3.rotation(b)
-    sine = 0.5 * np.linalg.norm(so3.vee2(R), axis=-1)
-    cosine = 0.5 * (np.trace(R, axis1=-2, axis2=-1) - 1.0)
-    return np.arctan2(sine, cosine)
-
-
 def fly(
     vehicle: Vehicle,
     maneuver: Maneuver | str = "looping",
@@ -294,9 +283,9 @@ def fly(
     if isinstance(maneuver, str):
         say(f"planning {maneuver}")
         maneuver = make(maneuver, vehicle)
-    if vehicle.limbs and (rotors or (own is None and law == ROBUST)):
+    if vehicle.limbs and own is None and law == ROBUST:
         raise ControlError(
-            f"{vehicle.name!r} has limbs: rotors=True and the robust controller are made for a hull without moving parts. Fly it with a law."
+            f"{vehicle.name!r} has limbs: the robust controller is made for a hull without moving parts. Fly it with a law."
         )
     if own is not None and integral:
         raise ControlError("a controller of yours brings its own integral action: leave integral= out.")
@@ -310,23 +299,15 @@ def fly(
         )
         return replace(flown, vehicle=vehicle)
     acting = own is None and conditions.asks_for_integral(integral)
+    plant = plant_of(vehicle, conditions, rotors)
     say(f"deriving the {name} law")
-    terms = integral_action(vehicle) if acting else ()
-    followed: BaseController = vehicle.law(name, limits, terms) if own is None else own
-    tracking = followed
-    if followed.needs_reference:
-        tracking = followed.with_reference(maneuver, sample_time=step if acting else None)
+    tracking = law_of(vehicle, name, limits, acting) if own is None else own
+    if tracking.needs_reference:
+        tracking = along(tracking, maneuver, step, acting)
     limited = limits and vehicle.limits is not None if own is None else getattr(own.law, "limits", None) is not None
-    plant: Any = None if rotors and vehicle.full is None else conditions.plant(vehicle)
-    controller: Any = tracking
-    begin = maneuver.start if start is None else start
-    if vehicle.full is not None:
-        controller, begin = vehicle.full.controller(tracking), vehicle.full.start(*begin)
-    controller = conditions.measured(controller, vehicle.plant, begin, step)
-    if rotors and vehicle.full is None:  # a detailed plant has its own rotors
-        plant = RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(wind))
-        controller, begin = OnRotors(controller, vehicle), plant.start(*begin)
-    controller = conditions.blown(controller)
+    composed = Composition(vehicle, conditions, plant)
+    begin = composed.start(maneuver.start if start is None else start)
+    controller = composed.controller(tracking, begin, step)
     say("compiling and flying")
     run = simulate(plant, begin, maneuver.horizon if until is None else until, step, control=controller, progress=False)
     return Flight(vehicle, maneuver, run, name, limited, acting, conditions, rotors)
@@ -363,12 +344,11 @@ def _fly_robustly(
     """With the sensors of the vehicle, or typical ones; without rotors their speeds are not measured and the inputs act at once."""
     say("composing the robust controller")
     sensors = conditions.seen_by(vehicle.sensors or TYPICAL_SENSORS)
-    begin = maneuver.start if start is None else start
+    plant = plant_of(vehicle, conditions, rotors)
+    begin = Composition(vehicle, conditions, plant).start(maneuver.start if start is None else start)
     if rotors:
-        plant: Any = RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(conditions.wind))
-        controller, begin = robust_controller(vehicle, sensors), plant.start(*begin)
+        controller = robust_controller(vehicle, sensors)
     else:
-        plant = conditions.plant(vehicle)
         controller = robust(agile_law(vehicle), replace(sensors, rotor_speeds=None))
     flown = conditions.blown(controller.with_reference(maneuver))
     say("compiling and flying")
@@ -381,9 +361,3 @@ def _fly_robustly(
         step = period / max(1, round(period / step))
     run = simulate(plant, begin, end, step, control=flown, control_step=period, progress=False)
     return Flight(vehicle, maneuver, run, ROBUST, vehicle.limits is not None, False, conditions, rotors)
-
-
-def integral_action(vehicle: Vehicle) -> Integral:
-    """The integral action that suits the prototype of a vehicle."""
-    stiffness = [s.total for (a, b), s in vehicle.prototype.stiffness.items() if (a, b) == ("world", "hull")]
-    return Integral("hull", gain=INTEGRAL_SHARE * float(stiffness[0]), limit=3.0)

@@ -65,11 +65,16 @@ class FullPlant:
         return CascadedController(inner, self)
 
     def start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """State with level arms and propellers at the speeds of hovering, from one of the reduced vehicle."""
+        """State with level arms and propellers at the speeds of hovering, from one (..., nq), (..., nv) of the reduced vehicle."""
         n = np.sqrt(weight_of(self.model) / 3 / self.drives.thrust_coefficient)
         circles = np.tile([1.0, 0.0], 3)
         spins = -np.asarray(self.signs) * n
-        return np.concatenate([q, np.zeros(3), circles]), np.concatenate([v, np.zeros(3), spins])
+        tails = np.concatenate([np.zeros(3), circles]), np.concatenate([np.zeros(3), spins])
+        q, v = (
+            np.concatenate([x, np.broadcast_to(tail, (*np.shape(x)[:-1], len(tail)))], axis=-1)
+            for x, tail in zip((q, v), tails, strict=True)
+        )
+        return q, v
 
     def forces(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Forces (..., 6) of the propellers as inputs of the reduced vehicle, from the state of the full plant."""

@@ -1,7 +1,7 @@
 """Goals and constraints by name: what a motion must do at its end, at a gate, or all the way.
 
 A constraint gives ``lower <= function(scene) <= upper``. All of them are objects of numbers and names, so that equal kinds share their
-native code: ``KeepOut((1, 0, 0), 0.3, "hull")`` at another place costs nothing.
+native code: ``KeepOut("hull", (1, 0, 0), 0.3)`` at another place costs nothing.
 """
 
 from __future__ import annotations
@@ -199,13 +199,13 @@ class AtPose(Constraint):
 class KeepOut(Constraint):
     """A point of a frame stays out of a sphere.
 
-    >>> KeepOut((1, 0, 1), 0.5, "hull").label
+    >>> KeepOut("hull", (1, 0, 1), 0.5).label
     "'hull' out of the sphere at (1, 0, 1)"
     """
 
+    frame: str
     center: Any
     radius: float
-    frame: str
     offset: Any = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
@@ -248,13 +248,13 @@ class KeepOut(Constraint):
 class KeepIn(Constraint):
     """A point of a frame stays in a box with edges along the axes of the world; infinite sides are allowed.
 
-    >>> KeepIn((0, 0, 0), (1, 1, 2), "hull").label
+    >>> KeepIn("hull", (0, 0, 0), (1, 1, 2)).label
     "'hull' in the box from (0, 0, 0) to (1, 1, 2)"
     """
 
+    frame: str
     lower: Any
     upper: Any
-    frame: str
     offset: Any = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
@@ -291,13 +291,13 @@ class KeepIn(Constraint):
 class HalfSpace(Constraint):
     """A point of a frame stays on the side of a plane to which ``normal`` points: normal . place >= distance.
 
-    >>> HalfSpace((0, 0, 1), 0.1, "hull").label
+    >>> HalfSpace("hull", (0, 0, 1), 0.1).label
     "'hull' beyond the plane (0, 0, 1) . r = 0.1"
     """
 
+    frame: str
     normal: Any
     distance: float
-    frame: str
     offset: Any = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:

@@ -28,13 +28,13 @@ class KeepOutBox(Constraint):
 
     Examples
     --------
-    >>> KeepOutBox((0, 0, 0), (1, 1, 2), "hull").label
+    >>> KeepOutBox("hull", (0, 0, 0), (1, 1, 2)).label
     "'hull' out of the box from (0, 0, 0) to (1, 1, 2)"
     """
 
+    frame: str
     lower: Any
     upper: Any
-    frame: str
     offset: Any = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:

@@ -110,7 +110,7 @@ def quadcopter_perch(at: Any = (4.0, 0.0, 2.0), steps: int = 60) -> Task:
     beyond = float(place[0])
     goal = [*perch(model, "hull", place), Cone("hull", np.radians(2.0), about=(-1.0, 0.0, 0.0))]
     options = {
-        "limits": (0.0, 2.5 * hover.max()), "path": [HalfSpace((-1.0, 0.0, 0.0), -beyond, "hull")], "steps": steps,
+        "limits": (0.0, 2.5 * hover.max()), "path": [HalfSpace("hull", (-1.0, 0.0, 0.0), -beyond)], "steps": steps,
         "cost": Time() + 1e-4 * Effort(about=hover) + 1e-4 * Speed([0, 0, 0, 1, 1, 1]),
     }  # fmt: skip
     return Task("perch", "lands on a wall in least time", model, model.neutral(), goal, options)

@@ -7,22 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate
-from heavytop.control import Actuated, Propellers
-from heavytop.control.needed import needed_inputs
-from heavytop.control.wrapper import Seen
 from heavytop.copters import catalogue
+from heavytop.copters.composition import Composition, along, law_of, plant_of
 from heavytop.copters.conditions import Conditions
-from heavytop.copters.flight import ROBUST, angle_between, integral_action
-from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.copters.rotor_plant import OnRotors, RotorPlant
+from heavytop.copters.flight import ROBUST, Flight
+from heavytop.copters.maneuvers import make
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, SweepError, unknown_name
 from heavytop.geometry import so3
-from heavytop.simulate import Run, prepare
+from heavytop.simulate import prepare
 from heavytop.simulate.dynamics import as_dynamics
-from heavytop.sweep.cases import Values, call, is_function, key_of, names_of
+from heavytop.sweep.cases import Values, call, groups, is_function, key_of, names_of
 from heavytop.sweep.event_ends import first_of
+from heavytop.sweep.flight_loop import FlightLoop, Remade
+from heavytop.sweep.flown import Flown, flight_measures
 from heavytop.sweep.measure import Measures, as_measures
 from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, unit_of
 
@@ -58,71 +56,6 @@ START = ("attitude", "tilt", "heading")
 """Start of the hull: its attitude (3, 3), or a tilt (rad) towards a heading (rad), on top of where the maneuver begins."""
 MOST_PARTS = 1024
 """Vehicles, maneuvers, laws and plants that are kept for further points."""
-NEAR, UPRIGHT = 0.3, np.deg2rad(15.0)
-"""A flight has recovered if it ends so near to the reference (m) and turned away from it by less than that (rad)."""
-
-
-class Flown:
-    """A batch of flights as measures see it: the run, with the errors along the maneuver.
-
-    Attributes of the run are attributes of it; ``flown["position_error"]`` and ``flown["attitude_error"]`` are (records, *batch).
-    """
-
-    def __init__(self, run: Run, vehicle: Vehicle, maneuver: Maneuver) -> None:
-        self.run, self.vehicle, self.maneuver = run, vehicle, maneuver
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "run":
-            raise AttributeError(name)
-        return getattr(self.run, name)
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return getattr(self, name) if name in ("position_error", "attitude_error") else self.run[name]
-
-    def with_run(self, run: Run) -> Flown:
-        """Another run of the same flight."""
-        return Flown(run, self.vehicle, self.maneuver)
-
-    def _pose(self, desired: bool) -> np.ndarray:
-        if desired:
-            pose = self.vehicle.model.pose("world", "hull", self.maneuver(self.run.t)[0])
-            return pose.reshape(len(pose), *(1,) * len(self.run.batch), 4, 4)
-        plant = self.vehicle.plant
-        q = self.run.q[..., : plant.nq]
-        gone = np.asarray(~np.isfinite(q).all(axis=-1))
-        pose = plant.pose("world", "hull", np.where(gone[..., None], plant.neutral(), q))
-        return np.where(gone[..., None, None], np.nan, pose)
-
-    @property
-    def position_error(self) -> np.ndarray:
-        """Distance of the hull from the reference, m."""
-        return np.linalg.norm(self._pose(False)[..., :3, 3] - self._pose(True)[..., :3, 3], axis=-1)
-
-    @property
-    def attitude_error(self) -> np.ndarray:
-        """Angle between the attitudes of hull and reference, rad."""
-        pose = self._pose(False)
-        return angle_between(pose, np.broadcast_to(self._pose(True), pose.shape))
-
-    @property
-    def recovered(self) -> np.ndarray:
-        """Whether the flight ends near the reference and upright."""
-        return (self.position_error[-1] < NEAR) & (self.attitude_error[-1] < UPRIGHT)
-
-
-def flight_measures(flown: Any) -> dict[str, Any]:
-    """The usual measures: ``recovered``, and errors at the end and at most."""
-    from heavytop.sweep.measure import Measured
-
-    position, attitude = flown.position_error, flown.attitude_error
-    with np.errstate(invalid="ignore"):
-        largest = np.fmax.reduce(position, axis=0)
-    return {
-        "recovered": (position[-1] < NEAR) & (attitude[-1] < UPRIGHT),
-        "position_error": Measured(position[-1], "m"),
-        "position_error_max": Measured(largest, "m"),
-        "attitude_error": Measured(attitude[-1], "rad"),
-    }
 
 
 class FlightCases(ModelCases):
@@ -204,29 +137,19 @@ class FlightCases(ModelCases):
         noise = None if settings["noise"] is None else float(settings["noise"])
         conditions = Conditions.of(vehicle, wind, noise, payload, int(settings["seed"]), delay)
         step, acting = float(settings["step"]), conditions.asks_for_integral(settings["integral"])
-        terms = integral_action(vehicle) if acting else ()
-        made = self._shared(
-            "law",
-            (id(vehicle), law, bool(settings["limits"]), acting),
-            lambda: vehicle.law(law, bool(settings["limits"]), terms),
-        )
-        tracking = made.with_reference(maneuver, sample_time=step if acting else None)
-        q, v = maneuver.start
-        rotors = bool(settings["rotors"]) and vehicle.full is None  # a detailed plant has its own rotors
+        limits, rotors = bool(settings["limits"]), bool(settings["rotors"])
         if settings["lag"] and (rotors or vehicle.full is not None):
             raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
-        plant: Any = self._shared(
-            "plant",
-            (id(vehicle), payload, bool(wind), rotors),
-            lambda: (
-                RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(wind))
-                if rotors
-                else conditions.plant(vehicle)
-            ),
+        made = self._shared(
+            "law", (id(vehicle), law, limits, acting), lambda: law_of(vehicle, law, limits, integral=acting)
         )
+        plant: Any = self._shared(
+            "plant", (id(vehicle), payload, bool(wind), rotors), lambda: plant_of(vehicle, conditions, rotors)
+        )
+        composed, tracking = Composition(vehicle, conditions, plant), along(made, maneuver, step, integral=acting)
         return {
             "model": plant,
-            "control": FlightLoop(tracking, vehicle, conditions, settings, (q, v), plant if rotors else None),
+            "control": FlightLoop(composed, tracking, settings, maneuver.start),
             "until": float(maneuver.horizon if settings["until"] is None else settings["until"]),
             "step": step,
             "integrator": settings["integrator"],
@@ -245,7 +168,7 @@ class FlightCases(ModelCases):
             if name in values:
                 (q[:, k] if k < own.nq else v[:, k - own.nq])[...] = values[name]
         _turn(own, q, values)
-        start = loops[0].plant_start(q, v)
+        start = loops[0].composed.start((q, v))
         parameters = {name: values[name] for name in own.parameter_names if name in values}
         if lost := [name for name in parameters if name not in as_dynamics(plan["model"]).parameter_names]:
             raise SweepError(
@@ -268,9 +191,6 @@ class FlightCases(ModelCases):
 
     def run(self, values: Values) -> Any:
         """The flight of one point, with all records."""
-        from heavytop.copters.flight import Flight
-        from heavytop.sweep.cases import groups
-
         plan = self._plan(next(groups(values, self.apart))[0])
         padded = {n: np.concatenate([v, v]) for n, v in values.items()}
         flown = self._runner(plan, padded, 2, int(plan.get("record_every", 1)))()
@@ -316,137 +236,3 @@ def _turn(own: Any, q: np.ndarray, values: Values) -> None:
         axis = np.stack([-np.sin(heading), np.cos(heading), np.zeros(count)], axis=-1)
         R = block.rotation_matrix(q[:, place])
         q[:, place] = block.from_rotation_matrix(R @ so3.exp(tilt[:, None] * axis))
-
-
-class FlightLoop:
-    """The controller of a flight before its start is known: a delay begins with what is seen there."""
-
-    def __init__(
-        self,
-        tracking: Any,
-        vehicle: Vehicle,
-        conditions: Conditions,
-        settings: Mapping[str, Any],
-        start: Any,
-        rotors: Any,
-    ) -> None:
-        self.tracking, self.vehicle, self.conditions, self.start = tracking, vehicle, conditions, start
-        self.settings, self.rotors = dict(settings), rotors
-        self.memo: dict[Any, Any] = {}
-        self._made: Any = None
-
-    def plant_start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """State (count, ...) of the plant from that of the vehicle; what the plant has beyond it starts as usual."""
-        if self.rotors is not None:
-            base = self.rotors.start(*self.start)
-        elif self.vehicle.full is not None:
-            base = self.vehicle.full.start(*self.start)
-        else:
-            return q, v
-        tails = [x[own.shape[-1] :] for x, own in zip(base, (q, v), strict=True)]
-        q, v = (
-            np.concatenate([x, np.broadcast_to(t, (len(x), len(t)))], axis=-1)
-            for x, t in zip((q, v), tails, strict=True)
-        )
-        return q, v
-
-    def around(self, start: tuple[np.ndarray, np.ndarray]) -> Any:
-        """The whole controller, put together as :func:`heavytop.copters.fly` does, with the lag next to the law."""
-        if not self.conditions.delay and self._made is not None:
-            return self._made
-        controller: Any = self.tracking
-        step = float(self.settings["step"])
-        if self.settings["lag"]:
-            low, high = self._bounds()
-            propellers = Propellers(float(self.settings["lag"]), lowest=low, highest=high)
-            controller = Lagging(controller, propellers, self._hover(), sample_time=step)
-        if self.vehicle.full is not None:
-            controller = self.vehicle.full.controller(controller)
-        seen = self.vehicle.plant
-        controller = self.conditions.measured(
-            controller, seen, (start[0][..., : seen.nq], start[1][..., : seen.nv]), step
-        )
-        if self.rotors is not None:
-            controller = OnRotors(controller, self.vehicle)
-        self._made = self.conditions.blown(controller)
-        return self._made
-
-    def _bounds(self) -> tuple[float, float]:
-        limits = self.vehicle.limits
-        if limits is None or not self.settings["limits"]:
-            return -np.inf, np.inf
-        lower, upper = limits.bounds(self.vehicle.model)
-        return float(np.min(lower)), float(np.max(upper))
-
-    def _hover(self) -> np.ndarray:
-        """Inputs at rest on the reference, without the limits."""
-        model, (q, _) = self.vehicle.model, self.start
-        rest = np.zeros(model.nv)
-        return needed_inputs(model, q, rest, rest)
-
-    # what decides whether two loops share their native code; see models._likeness
-
-    @property
-    def signal_size(self) -> int:
-        """Of the whole controller."""
-        return self._any().signal_size
-
-    @property
-    def state_size(self) -> int:
-        """Of the whole controller."""
-        return self._any().state_size
-
-    def _any(self) -> Any:
-        return self.around(self.plant_start(self.start[0][None], self.start[1][None]))
-
-    def sampled(self, period: float | None) -> Any:
-        """The controller at a period."""
-        return self._any().sampled(period)
-
-    def traced(self, model: Any) -> Any:
-        """The function of the controller."""
-        return self._any().traced(model)
-
-
-class Lagging(Actuated):
-    """Propellers whose lag is in the memory: flights that differ in it share their native code."""
-
-    def __init__(self, controller: Any, actuators: Propellers, start: np.ndarray, sample_time: float) -> None:
-        super().__init__(controller, actuators, start, sample_time)
-        self.propellers = actuators
-        self.kept = float(np.exp(-sample_time / actuators.time_constant))
-        self.own_state_size += 1
-
-    def first(self) -> np.ndarray:
-        """The levels, and which part of a level is left after a period."""
-        return np.append(super().first(), self.kept)
-
-    def acted(self, at: Seen, u: Array) -> Array:
-        """What the actuators give."""
-        return self.actuators.output(at.z[:-1])
-
-    def following(self, at: Seen, u: Array) -> Array:
-        """The exact response to a demand held over a period; the part stays."""
-        levels, kept = at.z[:-1], at.z[-1]
-        return concatenate(levels * kept + self.propellers.target(u) * (1 - kept), at.z[-1:])
-
-
-class Remade:
-    """A controller that is traced once though it is made anew for every start."""
-
-    def __init__(self, controller: Any, memo: dict[Any, Any], period: Any = "none") -> None:
-        self.controller, self.memo, self.period = controller, memo, period
-        self.signal_size, self.state_size = controller.signal_size, controller.state_size
-        self.signal, self.initial_state = controller.signal, controller.initial_state
-        self.host = getattr(controller, "host", None)
-
-    def sampled(self, period: float | None) -> Remade:
-        """At a period."""
-        return Remade(self.controller.sampled(period), self.memo, period)
-
-    def traced(self, model: Any) -> Any:
-        """The function, which does not depend on the start."""
-        key = (id(model), self.period)
-        if key not in self.memo:
-            self.memo[key] = self.controller.traced(model)
-        return self.memo[key]

@@ -380,6 +380,7 @@ class Model(Answers, Shown):
         self,
         folder: str | Path,
         functions: Sequence[str] = ("acceleration", "mass_matrix", "bias"),
+        *,
         precision: Literal["double", "float"] = "double",
         footprint: bool = False,
     ) -> list[Path]:
@@ -408,7 +409,7 @@ class Model(Answers, Shown):
         vectors = {name: [samples[label] for label in t.inputs] for name, t in traced.items()}
         used = {label for t in traced.values() for label in t.inputs}
         return export_c(
-            folder, traced, precision, name=self.name, vectors=vectors, footprint=footprint, entries=entries_of(self, used),
+            folder, traced, precision=precision, name=self.name, vectors=vectors, footprint=footprint, entries=entries_of(self, used),
             nominal=nominal_of(self, used),
         )  # fmt: skip
 
