@@ -19,7 +19,7 @@ from heavytop.system.checks import check_inertia, why_not_finite
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 from heavytop.system.function import ModelFunction
-from heavytop.system.physical import PhysicalInertias
+from heavytop.system.physical import PhysicalConstants
 from heavytop.system.sizes import CLOSED
 
 Parameters = Mapping[str, Any] | None
@@ -267,8 +267,8 @@ class Evaluation(Inside, Unchanging, Lasting):
         return values
 
     @cached_property
-    def _physical(self) -> PhysicalInertias:
-        return PhysicalInertias(self.description)
+    def _physical(self) -> PhysicalConstants:
+        return PhysicalConstants(self.description)
 
     _raw_parameter_vector = parameter_vector
 
