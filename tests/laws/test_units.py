@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop.control import Reference
 from heavytop.errors import ConfigurationError, PlanError
 from heavytop.simulate import Ending
 
@@ -129,3 +132,30 @@ def test_a_near_miss_is_told_in_all_units(units: tuple[float, float, float]) -> 
     run = ht.simulate(model, start, until=4.0 * T, step=2e-3 * T, record_every=50)
     assert run.outcome.ending is Ending.jumped
     assert "loop 'pin' is nearly singular" in str(run.outcome)
+
+
+@pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), (1e-3, 1e-8, 1.0), (1e3, 1e6, 10.0)])
+def test_a_motion_is_feasible_or_not_in_all_units(units: tuple[float, float, float]) -> None:
+    """A level slide lacks 41 % of the weight as lateral force; a climb lacks nothing, and only more thrust than there is."""
+    L, M, T = units
+    newton = M * L / T**2
+    system = ht.System((0, 0, -9.81 * L / T**2), name="quadcopter")
+    system.body("hull", joint=ht.Free(), inertia=ht.Inertia(M, moment_at_com=np.array([1, 1, 1.5]) * 0.01 * M * L**2))
+    for k, at in enumerate([(0.2, 0, 0), (0, 0.2, 0), (-0.2, 0, 0), (0, -0.2, 0)]):
+        system.input(f"thrust{k}", ht.Thruster("hull", at=np.array(at) * L, axis="z", drag_ratio=(-1) ** k * 0.02 * L))
+    model = system.derive()
+
+    def moved(x: float, z: float) -> Reference:
+        def pose(t: Any) -> Any:
+            way = np.sin(2 * t / T)
+            return ht.matrix([[1, 0, 0, x * L * way], [0, 1, 0, 0], [0, 0, 1, z * L * way], [0, 0, 0, 1]])
+
+        return Reference.from_pose(model, pose, duration=3.0 * T)
+
+    slide, climb = moved(1.0, 0.0).feasibility(), moved(0.0, 1.0).feasibility((0.0, 5.0 * newton))
+    assert not slide.is_feasible()
+    assert slide.relative_residual == pytest.approx(0.17, abs=0.1)
+    with pytest.raises(ht.errors.ControlError, match="is missing that no input supplies"):
+        slide.require()
+    assert climb.is_feasible(1e-12)
+    assert moved(0.0, 1.0).feasibility((0.0, 3.0 * newton)).outside == model.u_names
