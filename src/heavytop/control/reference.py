@@ -288,6 +288,7 @@ class Feasibility:
     times : (n,) s. inputs : (n, nu) least-squares inputs. residual : (n, nv) generalised force that no input supplies.
     lower, upper : (nu,) range of each input. largest_residual : largest entry of the residual.
     outside : names of inputs beyond their limits. exceeded : which limits, when and by how much.
+    sizes : (n, nv) of the forces of the motion, with which the residual is compared; None: 1 N or N m.
 
     Examples
     --------
@@ -302,6 +303,7 @@ class Feasibility:
     residual: np.ndarray
     outside: tuple[str, ...]
     exceeded: tuple[Exceeded, ...] = ()
+    sizes: np.ndarray | None = None
 
     @property
     def lower(self) -> np.ndarray:
@@ -318,17 +320,24 @@ class Feasibility:
         """Largest entry of the residual (N or N m)."""
         return float(np.max(np.abs(self.residual)))
 
+    @property
+    def relative_residual(self) -> float:
+        """Largest entry of the residual beside the forces of the motion."""
+        sizes = np.ones_like(self.residual) if self.sizes is None else self.sizes
+        missing = np.abs(self.residual)
+        return float(np.max(np.divide(missing, sizes, out=np.zeros_like(missing), where=missing > 0.0), initial=0.0))
+
     def is_feasible(self, tolerance: float = 1e-6) -> bool:
-        """Whether the residual is below ``tolerance`` and no input leaves its limits."""
-        return self.largest_residual <= tolerance and not self.outside
+        """Whether the residual is below ``tolerance`` of the forces of the motion and no input leaves its limits."""
+        return self.relative_residual <= tolerance and not self.outside
 
     def require(self, tolerance: float = 1e-6) -> None:
         """Raise a ControlError that names the cause unless the reference is feasible."""
-        if self.largest_residual > tolerance:
+        if not self.relative_residual <= tolerance:
             k = int(np.argmax(np.max(np.abs(self.residual), axis=1)))
             raise ControlError(
                 f"the reference is infeasible: at t = {self.times[k]:.4g} s a generalised force of up to "
-                f"{self.largest_residual:.4g} is missing that no input supplies. "
+                f"{self.largest_residual:.4g} is missing that no input supplies, {self.relative_residual:.2g} of the largest. "
                 "Take a flat reference, or follow it with a virtual vehicle."
             )
         if self.outside:

@@ -21,6 +21,7 @@ from heavytop.plan.problem import Bounds, Phase, Problem, State
 from heavytop.plan.reach import check_ends, check_meetings
 from heavytop.system.joint_limits import JointLimits
 from heavytop.system.model import Model
+from heavytop.system.sizes import CLOSED
 
 STEPS, MOST_STEPS = 60, 10_000
 """Intervals where none are given, and at most."""
@@ -134,8 +135,9 @@ def _end(model: Model, given: Any, what: str, parameters: Any) -> tuple[State | 
     if not np.all(np.isfinite(v)):
         raise ShapeError(f"{what} v of {model.name!r} must be finite.")
     if model.is_constrained and not (what == "goal" and model.description.time is not None):
-        missed = [np.max(np.abs(r), initial=0.0) for r in model.constraint_residuals(q, v, parameters)]
-        if max(missed) > 1e-6:
+        position, velocity, terms = model.evaluate("misses", q, v, parameters=parameters)
+        if not (np.all(np.abs(position) <= CLOSED) and np.all(np.abs(velocity) <= CLOSED * (1.0 + terms))):
+            missed = [np.max(np.abs(r), initial=0.0) for r in model.constraint_residuals(q, v, parameters)]
             raise PlanError(
                 f"the {what} of {model.name!r} violates its loops or constraints by {max(missed):.3g}. "
                 "model.assemble(q, v) gives a consistent state near a guess."

@@ -17,7 +17,7 @@ from heavytop.plan.constraints import Constraint
 from heavytop.plan.problem import Problem, State
 from heavytop.plan.scene import NodeScene
 from heavytop.system.model import Model
-from heavytop.system.tangent import null_space
+from heavytop.system.tangent import null_space, sizes
 
 NEAR = 0.1
 """How far (m, rad) places that follow may be from the goal while a plan is looked for; beyond lies another way to close the loops."""
@@ -33,9 +33,10 @@ def followed(model: Model, goal: State, parameters: Any) -> np.ndarray:
         return free
     H, Phi, _ = model.evaluate("tangent_rows", goal.q, goal.v, parameters=parameters)
     along = np.array([chart_rate(c, goal.q, np.zeros(c.nv), w) for w in np.eye(c.nv)]).T
-    places, _ = null_space(model, H @ np.linalg.inv(along), ())
+    joints, columns, rows, holonomic = sizes(model, goal.q, parameters)
+    places, _ = null_space(model, H @ np.linalg.inv(along), (), holonomic, joints)
     free[list(places)] = True
-    free[c.nv :] = ~_bound(model, Phi)
+    free[c.nv :] = ~_bound(model, Phi, rows, columns)
     return ~free
 
 
@@ -47,7 +48,9 @@ def followed_velocities(problem: Problem, q: np.ndarray) -> np.ndarray:
     if problem.clocked and model.description.time is not None:
         p[-1] = q[-1]
     parameters = dict(zip(model.parameter_names, p, strict=True))
-    return _bound(model, model.evaluate("constraint_jacobian", q[: model.nq], parameters=parameters))
+    q = q[: model.nq]
+    _, columns, rows, _ = sizes(model, q, parameters)
+    return _bound(model, model.evaluate("constraint_jacobian", q, parameters=parameters), rows, columns)
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,21 @@ def closed(model: Model, q: np.ndarray, parameters: Any) -> Closed:
     away = 0.3 * np.random.default_rng(0).standard_normal((3, model.coordinates.nv))
     around = [q, *(model.coordinates.project(chart(model.coordinates, q, e)) for e in away)]
     each = [model.evaluate("tangent_rows", place, np.zeros(model.nv), parameters=parameters)[:2] for place in around]
+    joints, columns, rows, holonomic = sizes(model, q, parameters)
     kept = []
-    for rows in (np.concatenate(side, axis=1) for side in zip(*each, strict=True)):
-        others = null_space(model, rows.T, ())[0] if rows.size else range(len(rows))
-        kept.append(tuple(k for k in range(len(rows)) if k not in others))
+    for side, of_rows, of_columns in zip(zip(*each, strict=True), (holonomic, rows), (joints, columns), strict=True):
+        stacked = np.concatenate(side, axis=1)
+        # dependent rows are dependent columns of the transpose: each equation is divided by its size
+        weights = np.divide(1.0, of_rows, out=np.ones_like(of_rows), where=of_rows > 0.0)
+        others = range(len(stacked))
+        if stacked.size:
+            others = null_space(model, stacked.T, (), np.tile(1 / of_columns, len(side)), weights)[0]
+        kept.append(tuple(k for k in range(len(stacked)) if k not in others))
     return Closed(*kept)
 
 
-def _bound(model: Model, Phi: np.ndarray) -> np.ndarray:
+def _bound(model: Model, Phi: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Velocities (nv,) that the equations Phi v = b determine by the others."""
     bound = np.ones(model.nv, dtype=bool)
-    bound[list(null_space(model, Phi, ())[0])] = False
+    bound[list(null_space(model, Phi, (), rows, columns)[0])] = False
     return bound

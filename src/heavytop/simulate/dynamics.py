@@ -166,6 +166,10 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
 
+    def misses(self) -> Traced | None:
+        """(q, v, p) -> (position, velocity, terms) of :meth:`residual` beside their sizes; ``terms`` are the magnitudes that velocity adds up."""
+        return None
+
     def guards(self, step: float) -> tuple[Any, ...]:
         """Terminal events at which the equations end; ``step`` is the size of a step."""
         return ()
@@ -179,7 +183,8 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
     def kept(self) -> Traced | None:
         """(q, v, p) -> what is to be watched; None without loops or drivers.
 
-        Kinetic and potential energy, residuals, branches of loops, gain of friction, accelerations of driven frames and momenta they carry.
+        Kinetic and potential energy, misses of constraints (phi, and Phi v + b where there is no phi) and the speed (1/s), all beside their sizes;
+        branches of loops, gain of friction, accelerations of driven frames and momenta they carry.
         """
         return None
 
@@ -346,6 +351,10 @@ class ModelDynamics(Dynamics):
             return None
         outputs = {"position": c.constrained.position_residual, "velocity": c.constrained.velocity_residual}
         return self._make("residual", ("q", "v"), outputs)
+
+    def misses(self) -> Traced | None:
+        e = self.model.expressions
+        return self._make("misses", ("q", "v"), e.sizes.misses()) if e.is_constrained else None
 
     def balance(self) -> Traced:
         e = self.model.expressions

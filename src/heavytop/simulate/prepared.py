@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, inf
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
 from heavytop.system.instants import with_time
 from heavytop.system.names import TIME
+from heavytop.system.sizes import CLOSED
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
@@ -138,7 +139,7 @@ class PreparedRun(Portable):
         if dynamics.has_time:
             p = _from_the_start(dynamics, p, parameters, start_time)
             _check_given(dynamics, p, float(self.asked[0]), settled.steps)
-        _check_constraints(dynamics, q, v, p)
+        _check_constraints(dynamics, q, v, p, settled.step * settled.steps)
         law = plan.control.law
         memory = _NOTHING if law is None else law.initial_state()
         batch = _batch(q, v, p, memory, plan.table, () if law is None else _signal_axes(plan, start_time))
@@ -331,20 +332,42 @@ def _check_given(dynamics: Dynamics, p: np.ndarray, until: float, steps: int) ->
         dynamics.model._raw_companion(GivenMotions).check(p, float(p.flat[-1]), until, steps)
 
 
-def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
-    """Loops must be closed and velocities admissible at the start."""
-    kernel = dynamics._raw_kernel("residual")
+def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray, duration: float) -> None:
+    """Loops must be closed and velocities admissible at the start, beside the sizes of their equations.
+
+    A velocity may miss by a share of its own terms, or by what opens no loop within the run.
+    """
+    kernel = dynamics._raw_kernel("misses")
     if kernel is None:
+        residual = dynamics._raw_kernel("residual")
+        if residual is not None:  # equations in units of the user
+            for what, miss in zip(STARTS, residual(q, v, p), strict=True):
+                if not np.max(np.abs(miss), initial=0.0) < CLOSED:
+                    _refuse_start(dynamics, what, miss)
+            dynamics.check_start(q, v, p)
         return
-    modelled = isinstance(dynamics, ModelDynamics)
-    for what, residual in zip(("configuration q", "velocity v"), kernel(q, v, p), strict=True):
-        worst = float(np.max(np.abs(residual), initial=0.0))
-        if not worst < 1e-6:
-            raise ConfigurationError(
-                f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
-                + ("model.assemble(q, v) gives a consistent start near a guess." if modelled else "Start on them.")
-            )
+    position, velocity, terms = kernel(q, v, p)
+    closed = np.max(np.abs(position), initial=0.0) <= CLOSED
+    if not closed or not (np.abs(velocity) * duration <= CLOSED * (1.0 + terms * duration)).all():
+        missed = dynamics.kernel("residual")
+        values = (position, velocity) if missed is None else missed(q, v, p)
+        _refuse_start(dynamics, STARTS[bool(closed)], values[bool(closed)])
     dynamics.check_start(q, v, p)
+
+
+STARTS = ("configuration q", "velocity v")
+
+
+def _refuse_start(dynamics: Dynamics, what: str, residual: np.ndarray) -> NoReturn:
+    worst = float(np.max(np.abs(residual), initial=0.0))
+    raise ConfigurationError(
+        f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "
+        + (
+            "model.assemble(q, v) gives a consistent start near a guess."
+            if isinstance(dynamics, ModelDynamics)
+            else "Start on them."
+        )
+    )
 
 
 def _signal_axes(plan: InputPlan, start_time: float) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, shape,
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.slots import Slot
+from heavytop.system.sizes import OPEN
 
 COUNTED = 1e-5
 """Error of a step beside the largest kinetic energy from which on it counts."""
@@ -31,15 +32,14 @@ LOST = 1e-3
 """Sum of the errors that count, beside the largest kinetic energy, at which a trajectory ends."""
 ROUNDING = 1e-12
 """Error of a step beside the sum of all energies that rounding explains."""
-AT_REST = 1e-9
-"""Velocity (m/s, rad/s) up to which a system is at rest: what moves it is rounding, and so is what its energy misses."""
-OPEN = 1e-4
-"""Miss of the equations of loops and constraints (m, rad; m/s, rad/s beside the fastest velocity) at which a trajectory ends."""
+AT_REST = 1e-12
+"""Motion in one step (rad, or beside the length of the system) up to which it is at rest: what moves it is rounding, and so is what its energy
+misses."""
 
-BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, HEAD = range(10)
+BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, SPEED, HEAD = range(11)
 """Entries of the watch: B, the largest T, the sum of errors, 0 or NaN, power, largest error of a step, misses of the equations, the least
-value of the branches, the largest gain of friction; then the configuration of the largest error, or the last one, and the accelerations of
-drivers."""
+value of the branches, the largest gain of friction, the largest speed; then the configuration of the largest error, or the last one, and the
+accelerations of drivers."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Watched:
     Attributes
     ----------
     loss : errors of the energy that count, beside the largest kinetic energy.
-    miss : largest miss of the equations of loops and constraints. branch : least value of their branches; negative is wrong.
+    miss : largest miss of the equations of loops and constraints, beside their sizes (:mod:`heavytop.system.sizes`); that of velocity
+        constraints also beside the largest speed so far. branch : least value of their branches; negative is wrong.
     gain : of friction by its own reaction; at 1 the acceleration is no longer unique.
     q : (nq,) configuration at the largest error of a step; the last one where friction is what ended it.
     """
@@ -86,9 +87,10 @@ def beginning(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -
     kernel = dynamics.kernel("kept")
     if kernel is None:
         return np.zeros(HEAD + dynamics.nq)
-    kinetic, potential, _, _, _, drive, _ = kernel(q, v, p)
+    kinetic, potential, _, _, speed, _, _, drive, _ = kernel(q, v, p)
     first, place = np.zeros((*kinetic.shape, HEAD + dynamics.nq + drive.shape[-1])), HEAD + dynamics.nq
     first[..., BALANCE], first[..., FASTEST], first[..., BRANCH] = kinetic + potential, kinetic, 1.0
+    first[..., SPEED] = speed
     first[..., HEAD:place], first[..., place:] = q, drive
     return first
 
@@ -98,7 +100,7 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     worked = done is not None
     s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
     before, place = symbol("watch", size(kept)), HEAD + dynamics.nq
-    kinetic, potential, miss, branches, gains, drive, carried = kept.expressions(s["q"], s["v"], s["p"])
+    kinetic, potential, miss, slip, speed, branches, gains, drive, carried = kept.expressions(s["q"], s["v"], s["p"])
     balance, sizes, given = kinetic + potential, kinetic + np.abs(potential), before[POWER]
     more: dict[str, Array] = {}
     if done is not None:
@@ -121,8 +123,9 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     explained = COUNTED * fastest + ROUNDING * sizes + h * np.abs(given - before[POWER])
     if shape(drive)[0]:
         explained = explained + h * np.vecdot(np.abs(carried), np.abs(drive - before[place:]))
-    speed = _largest(s["v"])
-    counts = np.logical_and(np.logical_and(running, speed > AT_REST), error > explained)
+    swiftest = np.maximum(before[SPEED], speed)
+    moves = h * speed > AT_REST
+    counts = np.logical_and(np.logical_and(running, moves), error > explained)
     loss = before[LOSS] + np.where(counts, error / np.where(counts, fastest, 1.0), 0.0)
     everything = concatenate(*s.values())
 
@@ -131,13 +134,16 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
         now = worse(before[name], value)
         return np.where(running, now, before[name]) if is_symbolic(value) and depends_on(value, everything) else now
 
-    miss = seen(_largest(miss) / (1.0 + speed), MISS, np.maximum)
+    if shape(slip)[0]:
+        slipping = np.where(moves, _largest(slip) / np.where(moves, swiftest, 1.0), 0.0)
+        miss = concatenate(miss, np.reshape(slipping, (1,)))
+    miss = seen(_largest(miss), MISS, np.maximum)
     branch, gain = seen(_least(branches), BRANCH, np.minimum), seen(gains[0], GAIN, np.maximum)
     fine = np.logical_and(np.logical_and(loss <= LOST, miss <= OPEN), np.logical_and(branch >= 0.0, gain < 1.0))
     worst = np.logical_and(running, np.logical_or(error > before[WORST], gain >= 1.0))
     q = np.where(worst, s["q"], before[HEAD:place])
     alarm = before[ALARM] + np.where(fine, 0.0, np.nan)
-    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain)
+    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain, swiftest)
     value = concatenate(after, q, drive)
     return trace_of("watch", {**s, "h": h, **more, "watch": before}, {"watch": value})
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from heavytop._arrays import Floats
 from heavytop.errors import ConfigurationError, unknown_name
-from heavytop.geometry import linalg
 from heavytop.system.elimination import RANK_TOLERANCE
+from heavytop.system.sizes import inverse_beside
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -19,6 +19,10 @@ RANK = RANK_TOLERANCE**0.5
 """Singular values of Phi below this share of the largest count as zero, as in the elimination at run time."""
 ITERATIONS = 100
 LONGEST_STEP = 0.5
+"""Of an iteration: rad, or beside the length of the system."""
+ROUNDING = 1e-9
+"""Miss beside the sizes of the equations that rounding may leave far from the origin: there an assembly ends when it gets no better."""
+SIZES = ("row_sizes", "velocity_sizes")
 GUESSES = 20
 """Random guesses where none is given and loops do not close from the neutral one."""
 
@@ -46,25 +50,34 @@ def assemble(
         if label not in labels:
             raise unknown_name("joint (the name of the body it carries)", label, labels)
         free[model.coordinates.v_slice(label)] = False
+    before, holonomic = np.inf, model.holonomic_rows
     for _ in range(ITERATIONS):
         phi = model.evaluate("position_residual", q, parameters=parameters)
-        if np.max(np.abs(phi), initial=0.0) < tolerance:
+        miss = np.max(np.abs(model.evaluate("position_miss", q, parameters=parameters)), initial=0.0)
+        if miss < tolerance or (miss < ROUNDING and miss > 0.5 * before):
             break
-        step = _least_step(model, q, -phi, free, parameters, len(phi))
-        length = np.max(np.abs(step))
+        before = miss
+        sizes, scale, rows = (
+            model.evaluate(name, q, parameters=parameters) for name in (*SIZES, "constraint_jacobian")
+        )
+        allowed = np.where(free, rows[holonomic], 0.0)
+        step = -inverse_beside(allowed, sizes[holonomic], scale, RANK) @ phi
+        length = np.max(np.abs(step / scale))
         q = _moved(model, q, step * min(1.0, LONGEST_STEP / max(length, 1e-300)), parameters)
     else:
         raise ConfigurationError(
             f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop constraints are still violated by "
             f"{np.max(np.abs(phi)):.3g}. Give a configuration nearer to a closed one, check the lengths, or fix fewer joints."
         )
+    sizes, scale, Phi = (model.evaluate(name, q, parameters=parameters) for name in (*SIZES, "constraint_jacobian"))
     residual = model.evaluate("velocity_residual", q, v, parameters=parameters)
-    Phi = np.where(free, model.evaluate("constraint_jacobian", q, parameters=parameters), 0.0)
-    v = v - linalg.pseudo_inverse(Phi, RANK) @ residual
-    left = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)), initial=0.0)
-    if left > 1e-8 * max(1.0, np.max(np.abs(v), initial=0.0)):
+    asked, v = v, v - inverse_beside(np.where(free, Phi, 0.0), sizes, scale, RANK) @ residual
+    _, left, terms = model.evaluate("misses", q, v, parameters=parameters)
+    terms = np.maximum(terms, model.evaluate("misses", q, asked, parameters=parameters)[2])
+    if not np.max(np.abs(left), initial=0.0) <= 1e-8 * np.max(terms, initial=0.0):
+        missed = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)))
         raise ConfigurationError(
-            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {left:.3g}. Fix fewer joints."
+            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {missed:.3g}. Fix fewer joints."
         )
     return q, v
 
@@ -75,12 +88,3 @@ def _moved(model: Model, q: Floats, step: Floats, parameters: Any) -> Floats:
         return model.integrate(q, step, 1.0)
     rows = model.evaluate("joint_rows", q, parameters=parameters)
     return model.coordinates.integrate(q, rows @ step, 1.0)
-
-
-def _least_step(
-    model: Model, q: np.ndarray, right: np.ndarray, free: np.ndarray, parameters: Any, count: int
-) -> Floats:
-    """Shortest displacement (nv,) of the free joints that solves the first ``count`` rows to first order."""
-    rows = model.evaluate("constraint_jacobian", q, parameters=parameters)
-    holonomic = rows[model.holonomic_rows][:count]
-    return linalg.pseudo_inverse(np.where(free, holonomic, 0.0), RANK) @ right

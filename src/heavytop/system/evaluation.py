@@ -19,7 +19,8 @@ from heavytop.system.checks import check_inertia, why_not_finite
 from heavytop.system.description import Description
 from heavytop.system.expressions import Expressions
 from heavytop.system.function import ModelFunction
-from heavytop.system.physical import PhysicalInertias
+from heavytop.system.physical import PhysicalConstants
+from heavytop.system.sizes import CLOSED
 
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
@@ -30,8 +31,6 @@ QUICK_FROM = 8
 """After so many single configurations their manifold is checked by native code, which must be made first."""
 MANIFOLD_TOLERANCE = 1e-6
 """Largest violation of phi(q) = 0 by a configuration that a caller gives."""
-CLOSED_TOLERANCE = 1e-6
-"""Largest miss of a loop equation (m, or dimensionless for directions) that counts as closed."""
 
 
 class Evaluation(Inside, Unchanging, Lasting):
@@ -268,8 +267,8 @@ class Evaluation(Inside, Unchanging, Lasting):
         return values
 
     @cached_property
-    def _physical(self) -> PhysicalInertias:
-        return PhysicalInertias(self.description)
+    def _physical(self) -> PhysicalConstants:
+        return PhysicalConstants(self.description)
 
     _raw_parameter_vector = parameter_vector
 
@@ -319,11 +318,12 @@ class Evaluation(Inside, Unchanging, Lasting):
         return self.coordinates.check(q, f"configuration q of {self.name!r}", MANIFOLD_TOLERANCE)
 
     def _check_closed(self, q: Floats, parameters: Parameters) -> None:
-        miss = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)), initial=0.0)
-        if miss > CLOSED_TOLERANCE:
+        miss = np.max(np.abs(self.evaluate("position_miss", q, parameters=parameters)), initial=0.0)
+        if not miss <= CLOSED:
+            worst = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)))
             raise ConfigurationError(
-                f"configuration q of {self.name!r} does not close its loops: it violates their constraints by {miss:.3g} (tolerance "
-                f"{CLOSED_TOLERANCE:g}). Get a consistent start from model.assemble(q)."
+                f"configuration q of {self.name!r} does not close its loops: it violates their constraints by {worst:.3g}, {miss:.3g} of their size "
+                f"(tolerance {CLOSED:g}). Get a consistent start from model.assemble(q)."
             )
         self.check_branches(q, parameters)
 

@@ -20,6 +20,7 @@ from heavytop.system.drivers import Drivers
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
+from heavytop.system.sizes import Sizes
 from heavytop.system.solve import solve_definite
 
 EXPLICIT_UP_TO = 8
@@ -115,6 +116,11 @@ class Expressions:
         """Loops and constraints on top of the tree."""
         return ConstrainedDynamics(self.dynamics, self.description.loops, self.description.constraints)
 
+    @cached_property
+    def sizes(self) -> Sizes:
+        """What misses of loops and constraints are compared with."""
+        return Sizes(self)
+
     # --- expressions that are more than one quantity of EquationTerms -----------------------------------------------------
 
     def explicit_acceleration(self) -> Array:
@@ -209,11 +215,16 @@ class Expressions:
             "joint_rows": (("q",), self._joint_rows),
             "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
             "position_residual": (("q",), lambda: self.constrained.position_residual),
+            "position_miss": (("q",), lambda: self.sizes.misses()["position"]),
+            "joint_sizes": (("q",), lambda: self.sizes.joints),
+            "velocity_sizes": (("q",), lambda: self.sizes.velocities),
+            "row_sizes": (("q",), lambda: self.sizes.rows),
+            "misses": (("q", "v"), lambda: self.sizes.misses()),
             "loop_branches": (("q",), lambda: self.constrained.branches),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
             "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
             "friction_gain": (("q", "v"), self.friction_gain),
-            "constraint_acceleration": (("q", "v", "u"), lambda: self.constrained.acceleration_check(self.u)),
+            "constraint_acceleration": (("q", "v", "u"), self._acceleration_check),
             "constraint_forces": (("q", "v", "u"), lambda: self.constrained.reactions(self.u)),
             "motion": (
                 ("q", "v", "u"),
@@ -234,6 +245,15 @@ class Expressions:
             "jacobian_rate": (("q", "v"), lambda motion: self.kinematics.rate_of(motion.jacobian)),
             "twist": (("q", "v"), lambda motion: motion.twist),
             "twist_rate": (("q", "v", "a"), lambda motion: motion.rate(self.a)),
+        }
+
+    def _acceleration_check(self) -> dict[str, Array]:
+        """The acceleration, and what it leaves of the equations of constraints, with their terms, beside the sizes of these."""
+        a, missed, size = self.constrained.acceleration_check(self.u).values()
+        return {
+            "a": a,
+            "missed": self.sizes.share(missed, self.sizes.rows),
+            "size": self.sizes.share(size, self.sizes.rows),
         }
 
     @property
@@ -266,7 +286,8 @@ class Expressions:
     def kept(self) -> dict[str, Array] | None:
         """What is watched along a motion (:mod:`heavytop.simulate.watch`); None without loops, constraints and drivers.
 
-        Energies, residuals and branches of loops, gain of friction; accelerations of driven frames and the momenta that they carry.
+        Energies, misses of constraints, the speed and branches of loops, gain of friction; accelerations of driven frames and the momenta that they
+        carry.
         """
         d, none = self.description, np.zeros(0)
         if not (d.loops or d.constraints or self.is_driven):
@@ -275,7 +296,8 @@ class Expressions:
         return {
             "kinetic": self.dynamics.kinetic_energy,
             "potential": self.dynamics.potential_energy,
-            "miss": self.constrained.kept_residual if held else none,
+            **(self.sizes.kept() if held else dict.fromkeys(("miss", "slip"), none)),
+            "speed": self.sizes.speed,
             "branches": self.constrained.branches if held else none,
             "gain": self.friction_gain(),
             "drive": self.drivers.accelerations if driven else none,

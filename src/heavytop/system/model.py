@@ -23,6 +23,7 @@ from heavytop.system.entries import entries_of, nominal_of
 from heavytop.system.evaluation import Parameters
 from heavytop.system.overviews import model_overview
 from heavytop.system.singular import check_friction
+from heavytop.system.sizes import ASSEMBLED
 from heavytop.system.tangent import MinimalTangent
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Model(Answers, Shown):
         v: Array | None = None,
         fixed: tuple[str, ...] = (),
         parameters: Parameters = None,
-        tolerance: float = 1e-12,
+        tolerance: float = ASSEMBLED,
     ) -> tuple[Floats, Floats]:
         """A consistent start near the guess: closed loops and admissible velocities.
 
@@ -166,6 +167,7 @@ class Model(Answers, Shown):
         ----------
         q, v : guess (nq,), (nv,); None: neutral configuration, or a random one if loops do not close from there; at rest.
         fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
+        tolerance : what may be left of the equations of positions beside the length of the system, of those of directions beside 1.
         """
         guess_q: Floats = self.neutral() if q is None else self._configuration(q)
         guess_v: Floats = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")

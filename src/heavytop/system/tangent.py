@@ -27,6 +27,7 @@ from heavytop.errors import ConfigurationError, ModelError, unknown_name
 from heavytop.system.articulated import inverse_dynamics
 from heavytop.system.constraints import loop_rows
 from heavytop.system.elimination import RANK_TOLERANCE
+from heavytop.system.sizes import inverse_beside
 from heavytop.system.tree_slopes import is_closed_form, rigid_slopes
 
 if TYPE_CHECKING:
@@ -136,13 +137,14 @@ def minimal_tangent(
         )
     H, Phi, R = model.evaluate("tangent_rows", q, v, parameters=parameters)
     wanted = _wanted(model, independent)
-    places, D = null_space(model, H, wanted)
+    joints, columns, rows, holonomic = sizes(model, q, parameters)
+    places, D = null_space(model, H, wanted, holonomic, joints)
     same = model.nv == model.coordinates.nv
-    velocities, N = null_space(model, Phi, wanted if same else ())
+    velocities, N = null_space(model, Phi, wanted if same else (), rows, columns)
     dependent = [k for k in range(model.nv) if k not in velocities]
     K = np.zeros((*Phi.shape[:-2], model.nv, len(places)))
     if dependent:
-        K[..., dependent, :] = -np.linalg.pinv(Phi[..., dependent], rcond=DEPENDENT) @ (R @ D)
+        K[..., dependent, :] = -inverse_beside(Phi[..., dependent], rows, columns[dependent], DEPENDENT) @ (R @ D)
     names = [f"along {model.coordinates.v_names[k]}" for k in places] + [model.v_names[k] for k in velocities]
     return MinimalTangent(places, velocities, D, N, K, tuple(names))
 
@@ -158,27 +160,42 @@ def _wanted(model: Model, independent: Sequence[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def null_space(model: Model, matrix: np.ndarray, wanted: Sequence[int]) -> tuple[tuple[int, ...], np.ndarray]:
+def sizes(model: Model, q: np.ndarray, parameters: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Sizes of the joints' velocities (nw,), the velocity coordinates (nv,), the rows of Phi (m,) and of H (k,), at the first state of a batch."""
+    names = ("joint_sizes", "velocity_sizes", *(["row_sizes"] if model.is_constrained else []))
+    found = [model.evaluate(name, q, parameters=parameters) for name in names]
+    joints, velocities, *more = (x.reshape(-1, x.shape[-1])[0] for x in found)
+    if more:
+        return joints, velocities, more[0], more[0][model.holonomic_rows]
+    held = model.traced("tangent_rows").outputs["H"][0]
+    return joints, velocities, np.zeros(0), np.ones(held)  # a basis takes care of them
+
+
+def null_space(
+    model: Model, matrix: np.ndarray, wanted: Sequence[int], rows: np.ndarray, columns: np.ndarray
+) -> tuple[tuple[int, ...], np.ndarray]:
     """Independent columns of (..., m, n), and the basis (..., n, f) of the null space that is the identity in their rows.
 
     The columns are chosen at the first state: those solved for are the pivots of a QR decomposition, after the wanted ones were set aside.
+    ``rows`` (m,) and ``columns`` (n,) are sizes, which make the choice one of pure numbers.
     """
     from scipy.linalg import qr
 
     n = matrix.shape[-1]
     if not matrix.shape[-2]:
         return tuple(range(n)), np.broadcast_to(np.eye(n), (*matrix.shape[:-2], n, n))
+    matrix = np.divide(1.0, rows, out=np.zeros_like(rows), where=rows > 0.0)[:, None] * matrix * columns
     first = matrix.reshape(-1, *matrix.shape[-2:])[0]
     rank = int(np.sum(np.linalg.svd(first, compute_uv=False) > DEPENDENT * max(np.max(np.abs(first)), 1e-300)))
-    columns = [k for k in range(n) if k not in wanted]
-    factors: Any = qr(first[:, columns], mode="economic", pivoting=True)
+    others = [k for k in range(n) if k not in wanted]
+    factors: Any = qr(first[:, others], mode="economic", pivoting=True)
     _, triangle, order = factors
     pivots = np.abs(np.diag(triangle))[:rank]
     if len(pivots) < rank or not np.all(pivots > DEPENDENT * max(np.max(np.abs(first)), 1e-300)):
         raise ConfigurationError(
             f"the joints chosen as independent in {model.name!r} cannot all be chosen freely there: the constraints bind them. Name fewer."
         )
-    dependent = sorted(columns[k] for k in order[:rank])
+    dependent = sorted(others[k] for k in order[:rank])
     free = [k for k in range(n) if k not in dependent]
     solved = matrix[..., dependent]
     sizes = np.linalg.svd(solved, compute_uv=False)
@@ -191,6 +208,7 @@ def null_space(model: Model, matrix: np.ndarray, wanted: Sequence[int]) -> tuple
     basis[..., free, range(len(free))] = 1.0
     if rank:
         basis[..., dependent, :] = -np.linalg.pinv(solved, rcond=DEPENDENT) @ matrix[..., free]
+        basis *= columns[:, None] / columns[free]
     return tuple(free), basis
 
 
@@ -241,7 +259,10 @@ def _implicit(
     metric = np.swapaxes(N, -1, -2) @ M @ N
     inverse = None
     if parts["s_v"].shape[-2]:
-        inverse = np.linalg.pinv(model.evaluate("constraint_jacobian", q, parameters=parameters), rcond=DEPENDENT)
+        _, columns, rows, _ = sizes(model, q, parameters)
+        inverse = inverse_beside(
+            model.evaluate("constraint_jacobian", q, parameters=parameters), rows, columns, DEPENDENT
+        )
     found = []
     for force, bend in zip(r, s, strict=True):
         bound = np.zeros_like(force) if inverse is None else -inverse @ bend

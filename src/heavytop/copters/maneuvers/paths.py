@@ -89,7 +89,7 @@ def _bicopter(vehicle: Vehicle, curve: Curve, duration: float, side: Any, headin
     """Exact where the motion stays in a vertical plane; otherwise that of a virtual vehicle."""
     lever = vehicle.levers[0] if side is None or abs(np.asarray(side)[1]) > 0.5 else vehicle.levers[1]
     rough = oscillation_reference(vehicle.model, curve, lever, side, heading, duration)
-    if rough.feasibility().largest_residual < 1e-9:
+    if rough.feasibility().relative_residual < 1e-10:
         return rough
     guide: Any = vehicle.law(limits=False)
     return virtual_reference(guide, rough, duration)

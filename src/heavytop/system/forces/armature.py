@@ -57,6 +57,9 @@ class Armature(JointElement):
         if self.body is not None and self.body not in frames:
             raise unknown_name(f"body or frame (that carries the rotor of {self.title})", self.body, frames)
 
+    def not_negative(self) -> Mapping[str, Any]:
+        return {"inertia": self.rotor_inertia}
+
     def resolved(self, port: Port) -> Armature:
         size = port.joint_size if isinstance(port, RotorPort) else port.size
         if isinstance(port, RotorPort) and size != 1:

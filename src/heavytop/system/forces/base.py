@@ -127,6 +127,14 @@ class ForceElement(ABC):
         """What of it a robot file can say about a joint of one axis: stiffness and rest, damping, friction, armature; empty if nothing."""
         return {}
 
+    def not_negative(self) -> Mapping[str, Any]:
+        """Constants that must not be negative, by name: arrays, or moments such as a damping. Values of parameters that break it are refused."""
+        return {}
+
+    def positive(self) -> Mapping[str, Array]:
+        """Constants that must be positive, by name."""
+        return {}
+
     def left_out(self) -> str:
         """What of it :meth:`joint_constants` does not say, in words; empty if nothing."""
         return ""

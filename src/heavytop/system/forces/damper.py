@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +29,9 @@ class Damper(PairElement):
     a: str
     b: str
     damping_moments: Damping
+
+    def not_negative(self) -> Mapping[str, Any]:
+        return {"damping": self.damping_moments}
 
     def lines(self) -> tuple[Line, ...]:
         return ()

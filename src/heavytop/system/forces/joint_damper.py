@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,9 @@ class JointDamper(JointElement):
 
     def damping(self, q: Array, /) -> Array:
         return diagonal(self.viscosity)
+
+    def not_negative(self) -> Mapping[str, Any]:
+        return {"damping": self.viscosity}
 
     def joint_constants(self) -> Mapping[str, Array]:
         return {"damping": self.viscosity}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,13 @@ class JointFriction(JointElement):
 
     def damping(self, q: Array, /) -> Array:
         return diagonal(self.viscous)
+
+    def not_negative(self) -> Mapping[str, Any]:
+        static = {} if self.static is None else {"static": self.static}
+        return {"coulomb": self.coulomb, "viscous": self.viscous, **static}
+
+    def positive(self) -> Mapping[str, Array]:
+        return {"stribeck_speed": self.stribeck_speed, "smoothing": self.smoothing}
 
     def joint_constants(self) -> Mapping[str, Array]:
         return {"friction": self.coulomb, "damping": self.viscous}

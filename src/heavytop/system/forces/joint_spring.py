@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,9 @@ class JointSpring(JointElement):
     stiffness: Array
     rest: Array = 0.0
     displacement: Displacement | None = field(default=None, repr=False)
+
+    def not_negative(self) -> Mapping[str, Any]:
+        return {"stiffness": self.stiffness}
 
     def resolved(self, port: Port) -> JointSpring:
         displacement = Displacement.at(port, self.rest, self.title)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic
+from heavytop._arrays import Array, as_array, is_symbolic
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import Displacement, spread
 from heavytop.system.forces.ports import Port
@@ -38,6 +40,13 @@ class JointStop(JointElement):
     viscosity: Array = 0.0
     smoothing: Array = 1e-3
     displacement: Displacement | None = field(default=None, repr=False)
+
+    def not_negative(self) -> Mapping[str, Any]:
+        span = as_array(self.upper) - as_array(self.lower)
+        return {"stiffness": self.stiffness, "damping": self.viscosity, "upper less lower": span}
+
+    def positive(self) -> Mapping[str, Array]:
+        return {"smoothing": self.smoothing}
 
     def resolved(self, port: Port) -> JointStop:
         def each(name: str) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +36,9 @@ class Spring(PairElement):
 
     def resolved(self, port: Port) -> Spring:
         return replace(self, rest=port.neutral()) if self.rest is None else self
+
+    def not_negative(self) -> Mapping[str, Any]:
+        return {"stiffness": self.stiffness}
 
     def lines(self) -> tuple[Line, ...]:
         return ()  # a field of springs has no one line

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +34,9 @@ class Strut(PairElement):
     stiffness: Array
     rest_length: Array
     viscosity: Array
+
+    def not_negative(self) -> Mapping[str, Any]:
+        return {"stiffness": self.stiffness, "rest_length": self.rest_length, "damping": self.viscosity}
 
     def lines(self) -> tuple[Line, ...]:
         return (Line(self.a, self.at_a, self.b, self.at_b, "strut"),)

@@ -1,0 +1,82 @@
+"""What is refused as a number is refused as the value of a parameter, by name: in single runs, batches and sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import ModelError
+from heavytop.system.physical import PhysicalConstants
+
+NOT_NEGATIVE: dict[str, Callable[[ht.System, Any], None]] = {
+    "damping of joint damper": lambda s, x: s.joint_damper("arm", damping=x),
+    "stiffness of joint spring": lambda s, x: s.joint_spring("arm", stiffness=x),
+    "coulomb of joint friction": lambda s, x: s.joint_friction("arm", coulomb=x),
+    "viscous of joint friction": lambda s, x: s.joint_friction("arm", coulomb=1.0, viscous=x),
+    "static of joint friction": lambda s, x: s.joint_friction("arm", coulomb=1.0, static=x),
+    "stiffness of joint stop": lambda s, x: s.joint_stop("arm", upper=1.0, stiffness=x),
+    "damping of joint stop": lambda s, x: s.joint_stop("arm", upper=1.0, stiffness=1.0, damping=x),
+    "lower": lambda s, x: s.joint_stop("arm", lower=0.0, upper=x, stiffness=1.0),
+    "inertia of armature": lambda s, x: s.armature("arm", inertia=x),
+    "stiffness of strut": lambda s, x: s.strut("world", "arm", at_a=(2, 0, 0), at_b=(1, 0, 0), stiffness=x),
+    "rest_length of strut": lambda s, x: s.strut("world", "arm", at_a=(2, 0, 0), at_b=(1, 0, 0), rest_length=x),
+    "damping of strut": lambda s, x: s.strut("world", "arm", at_a=(2, 0, 0), at_b=(1, 0, 0), damping=x),
+    "damping of damper": lambda s, x: s.damper("world", "arm", ht.Damping(x)),
+    "damping of damper: moment": lambda s, x: s.damper("world", "arm", ht.Damping(1.0, (0, 0, 0), (x, x, x))),
+    "stiffness of spring": lambda s, x: s.spring("world", "arm", ht.Stiffness(x)),
+    "stiffness of spring: moment": lambda s, x: s.spring("world", "arm", ht.Stiffness(1.0, (0, 0, 0), (x, x, x))),
+}
+POSITIVE: dict[str, Callable[[ht.System, Any], None]] = {
+    "stribeck_speed of joint friction": lambda s, x: s.joint_friction("arm", coulomb=1.0, static=2.0, stribeck_speed=x),
+    "smoothing of joint friction": lambda s, x: s.joint_friction("arm", coulomb=1.0, smoothing=x),
+    "smoothing of joint stop": lambda s, x: s.joint_stop("arm", upper=1.0, stiffness=1.0, smoothing=x),
+}
+
+
+def arm(part: Callable[[ht.System, Any], None], value: float | None = None) -> ht.System:
+    """A body in a joint with a part whose constant is a parameter, or a number."""
+    system = ht.System(name="robot")
+    system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    part(system, system.parameter("x", 1.0) if value is None else value)
+    return system
+
+
+@pytest.mark.parametrize("what", [*NOT_NEGATIVE, *POSITIVE])
+def test_what_is_refused_as_a_number_is_refused_as_a_parameter(what: str) -> None:
+    part = (NOT_NEGATIVE | POSITIVE)[what]
+    with pytest.raises(ModelError):
+        arm(part, -2.0)
+    model = arm(part).derive(native=False)
+    name = "joint stop" if what == "lower" else what.split(":")[0]
+    with pytest.raises(ModelError, match=rf"{name}.* in 'robot' with x = -2: .*(must|no moment may) .* \[?-2"):
+        model.acceleration([0.1], [0.2], parameters={"x": -2.0})
+    model.acceleration([0.1], [0.2], parameters={"x": np.array([2.0, 3.0])})
+    if what in POSITIVE:
+        with pytest.raises(ModelError, match="it must be positive"):
+            model.acceleration([0.1], [0.2], parameters={"x": 0.0})
+    else:
+        model.acceleration([0.1], [0.2], parameters={"x": 0.0})
+
+
+def test_runs_batches_prepared_runs_and_sweeps_refuse_it() -> None:
+    model = arm(NOT_NEGATIVE["damping of joint damper"]).derive()
+    for value in (-2.0, np.array([1.0, -2.0])):
+        with pytest.raises(ModelError, match=r"damping of joint damper in 'arm' .* with x = -2: .* got -2"):
+            ht.simulate(model, ([0.0], [1.0]), until=0.1, step=1e-2, parameters={"x": value})
+    with pytest.raises(ModelError, match="with x = -2"):
+        ht.prepare(model, until=0.1, step=1e-2)(([0.0], [1.0]), {"x": -2.0})
+    with pytest.raises(ht.errors.HeavytopError, match="with x = -2"):
+        ht.sweep(model, over={"x": [1.0, -2.0]}, start=([0.0], [1.0]), until=0.1, step=1e-2, measure="final")
+
+
+def test_parameters_without_a_sign_cost_nothing() -> None:
+    system = arm(NOT_NEGATIVE["damping of joint damper"])
+    free = system.parameter("f", 1.0)
+    system.force(lambda q, v: free * q)
+    check = PhysicalConstants(system.describe())
+    assert check.names == {"x"}
+    assert system.derive(native=False).parameter_vector({"f": -1.0}).tolist() == [1.0, -1.0]
