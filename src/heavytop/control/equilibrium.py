@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats
+from heavytop._brief import brief, counted
 from heavytop.control.allocation import Limits
 from heavytop.errors import ControlError, unknown_name
 
@@ -65,6 +66,10 @@ class Equilibrium:
     names: tuple[str, ...]
     v_names: tuple[str, ...]
     reasons: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        nearby = f", {counted(len(self.space), 'direction')} of others nearby" if self.is_held else ""
+        return f"Equilibrium({'held' if self.is_held else 'not held'}: q={brief(self.q)}, u={brief(self.u)}{nearby})"
 
     def report(self) -> str:
         """Inputs, the directions in which one can move on at rest, and what cannot be held."""
@@ -203,7 +208,10 @@ class _Search:
         n, nu = len(self.movable), self.model.nu
         reach = np.concatenate([np.zeros(n), self.reach[n:]])
         push, reaction = u, lam
-        for damping in (1e-12, 1e-14):  # the equations are linear in both; the second step takes away what the damping left
+        for damping in (
+            1e-12,
+            1e-14,
+        ):  # the equations are linear in both; the second step takes away what the damping left
             left, J, size = self.equations(q, push, reaction)
             step = self._step(J / size[:, None], left / size, damping, push, reach)
             push, reaction = np.clip(push + step[n : n + nu], *self.bounds), reaction + step[n + nu :]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
+from heavytop._brief import counted
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Portable
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
@@ -76,7 +77,8 @@ class System(ActingInJoints, Portable, Shown):
         self.gravity = gravity
 
     def __repr__(self) -> str:
-        return f"System({self.name!r}: {len(self._inertias)} bodies, {len(self._edges)} joints, {len(self._inputs)} inputs)"
+        sizes = ((self._inertias, "body"), (self._edges, "joint"), (self._inputs, "input"))
+        return f"System({self.name!r}: {', '.join(counted(len(items), what) for items, what in sizes)})"
 
     def _overview(self) -> Overview:
         return system_overview(self)
