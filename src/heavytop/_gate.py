@@ -184,11 +184,35 @@ def _translated(
         return type(error)(f"{label}: {misfit}") if misfit else None
     if misfit:
         return _kind(raw)(f"{label}: {misfit} ({reason})")
-    given = ", ".join([*(shown(a) for a in arguments), *(f"{k}={shown(a)}" for k, a in named.items())])
     known = _accepted(function, named) if raw is TypeError else ""
     if known:  # from Python 3.13 on it proposes a name too
         reason = reason.partition(". Did you mean")[0]
+    elif raw is TypeError and (takes := _call_that_fails(function, arguments, named)):
+        reason, known = reason.replace(f"{function.__qualname__}()", f"{function.__name__}()"), f" It takes {takes}."
+    given = _given(function, arguments, named)
     return _kind(raw)(f"{label} cannot take these arguments: {reason}.{known} Given: {given}.")
+
+
+def _given(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """The arguments of a call as they were understood: by name, without the object whose method was called."""
+    parameters = list(inspect.signature(function).parameters.values())
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if names[:1] in (["self"], ["cls"]):
+        names, arguments = names[1:], arguments[1:]
+    placed = [f"{name}={shown(value)}" for name, value in zip(names, arguments, strict=False)]
+    placed += [shown(value) for value in arguments[len(names) :]]
+    return ", ".join([*placed, *(f"{name}={shown(value)}" for name, value in named.items())]) or "nothing"
+
+
+def _call_that_fails(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """What a function takes, where a call leaves out arguments or has too many; empty where the call itself is right."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError:
+        kept = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name not in ("self", "cls")]
+        return str(signature.replace(parameters=kept, return_annotation=signature.empty))
+    return ""
 
 
 def _accepted(function: Callable[..., Any], named: dict[str, Any]) -> str:

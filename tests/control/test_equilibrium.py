@@ -115,3 +115,28 @@ def test_bad_requests() -> None:
     driven = ht.library.rolling_ball(turntable=1.0, minimal=False).derive(native=False)
     with pytest.raises(ControlError, match="never at rest"):
         equilibrium(driven)
+
+
+@pytest.mark.parametrize("limits", [None, (-20.0, 20.0)])
+def test_an_exact_guess_stays_where_it_is(limits) -> None:
+    """Inputs that hold the guess are found without moving it, not even by the little that would save some input."""
+    system = System(name="arm")
+    system.body("upper", joint=Revolute("y"), inertia=ROD)
+    system.body("lower", parent="upper", at=(1, 0, 0), joint=Revolute("y"), inertia=ROD)
+    for joint in ("upper", "lower"):
+        system.input(joint, JointForce(joint))
+    model, q = system.derive(native=False), np.array([0.3, -0.7])
+    found = equilibrium(model, q, limits=limits)
+    assert found.is_held
+    assert np.array_equal(found.q, q)
+    np.testing.assert_allclose(found.u, model.gravity_force(q), rtol=1e-9)
+
+
+def test_a_closed_loop_stays_where_it_is() -> None:
+    system = ht.library.four_bars(1)
+    system.input("motor", JointForce("crank0"))
+    model = system.derive(native=False)
+    q, _ = model.assemble([1.2, 1.0, -1.0])
+    found = equilibrium(model, q)
+    assert found.is_held
+    assert np.array_equal(found.q, q)

@@ -41,3 +41,27 @@ def test_a_missing_argument_is_not_told_as_an_unknown_keyword() -> None:
     with pytest.raises(ArgumentError, match="missing 1 required") as caught:
         ht.control.lqr(reference=[0.0, 0.0])
     assert "Accepted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told", "untold"),
+    [
+        (
+            lambda m: m.jacobian("pole", [0.0, 0.0]),
+            "missing 1 required positional argument: 'q'. It takes (a, b, q, parameters=None). Given: a='pole', b=[0.0, 0.0].",
+            "Answers.jacobian()",
+        ),
+        (lambda m: m.mass_matrix(), "It takes (q, parameters=None). Given: nothing.", "Given: Model"),
+        (lambda m: ht.Inertia(), "It takes (mass, com=(0.0, 0.0, 0.0), moment_at_com=", "do not fit"),
+        (
+            lambda m: ht.System().body("rod", ht.Fixed()),
+            "It takes (name, *, parent='world', at=None, joint=None, inertia=None). Given: name='rod', ",
+            "Given: System",
+        ),
+    ],
+)
+def test_a_call_with_too_few_or_too_many_arguments_is_told_with_what_it_takes(wrong, told, untold) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        wrong(ht.library.cart_pole().derive())
+    assert told in str(caught.value)
+    assert untold not in str(caught.value)

@@ -34,6 +34,7 @@ ORDER = (
     {"geometry"},
     {
         "_arrays",
+        "_brief",
         "_files",
         "_gate",
         "_likeness",

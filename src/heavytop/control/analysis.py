@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, Seed, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
+from heavytop._brief import counted
 from heavytop.compile import Traced, trace_of
 from heavytop.control.closed_loop import ClosedLoop
 from heavytop.control.law import Law
@@ -32,6 +33,10 @@ class Linearization:
 
     A: np.ndarray
     names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        slowest = f", slowest pole {self.poles[0]:.4g}" if len(self.A) else ""
+        return f"Linearization({counted(len(self.A), 'state')}{slowest})"
 
     @property
     def poles(self) -> np.ndarray:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Floats
+from heavytop._brief import Brief
 from heavytop.control.deviations import moments_of
 from heavytop.control.rest_loop import RestLoop, ahead, check_steady, numeric, ordered
 from heavytop.errors import ControlError, unknown_name
@@ -42,8 +43,8 @@ NUMBERS = 10
 """Numbers of a distribution: total, centre, moment."""
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(Brief):
     """What :meth:`.Prototype.for_model` was asked for and what it reached.
 
     Attributes

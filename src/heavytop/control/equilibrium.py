@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats
+from heavytop._brief import brief, counted
 from heavytop.control.allocation import Limits
 from heavytop.errors import ControlError, unknown_name
 
@@ -65,6 +66,10 @@ class Equilibrium:
     names: tuple[str, ...]
     v_names: tuple[str, ...]
     reasons: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        nearby = f", {counted(len(self.space), 'direction')} of others nearby" if self.is_held else ""
+        return f"Equilibrium({'held' if self.is_held else 'not held'}: q={brief(self.q)}, u={brief(self.u)}{nearby})"
 
     def report(self) -> str:
         """Inputs, the directions in which one can move on at rest, and what cannot be held."""
@@ -139,6 +144,7 @@ class _Search:
         self.rows = model.traced("constraint_jacobian").outputs["constraint_jacobian"][0] if model.is_constrained else 0
         places, pushes = (RELUCTANT, 1.0) if prefer == "configuration" else (1.0, RELUCTANT)
         self.reach = np.concatenate([np.full(len(self.movable), places), np.full(model.nu, pushes), np.ones(self.rows)])
+        self.stays = prefer == "configuration"
 
     def _call(self, name: str, *arguments: Any) -> Any:
         return self.model.traced(name)(*arguments, self.p)
@@ -169,13 +175,15 @@ class _Search:
         place = m.neutral() if q is None else m.coordinates.check(q, "q")
         push = np.clip(np.zeros(m.nu) if u is None else np.asarray(u, dtype=float), *self.bounds)
         lam, damping = np.zeros(self.rows), 1e-6
+        if self.stays:
+            push, lam = self._in_place(place, push, lam)
         left, J, size = self.equations(place, push, lam)
         start = size
         cost = float(np.sum((left / start) ** 2))
         for _ in range(STEPS):
             if np.all(np.abs(left) <= 0.01 * HELD * size):
                 break
-            step = self._step(J / start[:, None], left / start, damping, push)
+            step = self._step(J / start[:, None], left / start, damping, push, self.reach)
             moved = self._moved(place, push, lam, step)
             trial, slopes, new = self.equations(*moved)
             value = float(np.sum((trial / start) ** 2))
@@ -192,22 +200,39 @@ class _Search:
                 damping *= 5.0
         return self._result(place, push, lam, left, J, size)
 
-    def _step(self, J: Floats, left: Floats, damping: float, push: Floats) -> Floats:
+    def _in_place(self, q: Floats, u: Floats, lam: Floats) -> tuple[Floats, Floats]:
+        """Inputs and reactions that hold q where it is, where there are such; otherwise those given.
+
+        A step that may move q as well would move it a little even from an exact guess, as that saves some input.
+        """
+        n, nu = len(self.movable), self.model.nu
+        reach = np.concatenate([np.zeros(n), self.reach[n:]])
+        push, reaction = u, lam
+        for damping in (
+            1e-12,
+            1e-14,
+        ):  # the equations are linear in both; the second step takes away what the damping left
+            left, J, size = self.equations(q, push, reaction)
+            step = self._step(J / size[:, None], left / size, damping, push, reach)
+            push, reaction = np.clip(push + step[n : n + nu], *self.bounds), reaction + step[n + nu :]
+        left, _, size = self.equations(q, push, reaction)
+        return (push, reaction) if np.all(np.abs(left) <= 0.01 * HELD * size) else (u, lam)
+
+    def _step(self, J: Floats, left: Floats, damping: float, push: Floats, reach: Floats) -> Floats:
         """Levenberg's step, the inputs within their limits."""
-        scaled = J * self.reach
-        matrix = np.concatenate([scaled, np.sqrt(damping) * np.eye(len(self.reach))])
-        right = np.concatenate([-left, np.zeros(len(self.reach))])
+        matrix = np.concatenate([J * reach, np.sqrt(damping) * np.eye(len(reach))])
+        right = np.concatenate([-left, np.zeros(len(reach))])
         if not self.limited:
-            return self.reach * np.linalg.lstsq(matrix, right, rcond=None)[0]
+            return reach * np.linalg.lstsq(matrix, right, rcond=None)[0]
         from scipy.optimize import lsq_linear
 
-        low, high = np.full(len(self.reach), -np.inf), np.full(len(self.reach), np.inf)
+        low, high = np.full(len(reach), -np.inf), np.full(len(reach), np.inf)
         inputs = slice(len(self.movable), len(self.movable) + self.model.nu)
-        low[inputs], high[inputs] = ((side - push) / self.reach[inputs] for side in self.bounds)
+        low[inputs], high[inputs] = ((side - push) / reach[inputs] for side in self.bounds)
         slack = 1e-12 * (1.0 + np.abs(push))  # keeps equal limits apart
         low[inputs] -= slack
         high[inputs] += slack
-        return self.reach * lsq_linear(matrix, right, bounds=(low, high), method="bvls").x
+        return reach * lsq_linear(matrix, right, bounds=(low, high), method="bvls").x
 
     def _moved(self, q: Floats, u: Floats, lam: Floats, step: Floats) -> tuple[Floats, Floats, Floats]:
         delta = np.zeros(self.model.coordinates.nv)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
+from heavytop._brief import counted
 from heavytop._likeness import Lasting, installed
 from heavytop._notebook import Overview, Shown, listed
 from heavytop.compile import Kernel, Traced, trace_of
@@ -64,7 +65,7 @@ class FeedbackLaw(BaseController, Lasting, Shown):
     model: Model
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.kind!r} of {self.model.name!r}: {self.model.nu} inputs, {self.state_size} states)"
+        return f"{type(self).__name__}({self.kind!r} of {self.model.name!r}: {counted(self.model.nu, 'input')}, {counted(self.state_size, 'state')})"
 
     def _overview(self) -> Overview:
         model = self.model

@@ -102,7 +102,8 @@ class LinearQuadratic(BaseController):
         self.cost_to_go, self._inputs, self._bounds, self.period = cost_to_go, inputs, bounds, period
 
     def __repr__(self) -> str:
-        return f"LinearQuadratic({self.model.name!r}: {len(self.times)} gains over {self.times[-1]:g} s)"
+        along = "at a set point" if len(self.times) == 1 else f"{len(self.times)} gains over {self.times[-1]:g} s"
+        return f"LinearQuadratic({self.model.name!r}: {along})"
 
     @cached_property
     def _sizes(self) -> tuple[int, int, int, int]:

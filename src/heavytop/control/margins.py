@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Numbers
+from heavytop._brief import Brief
 from heavytop.control.analysis import linearize, random_states, region_of_attraction
 from heavytop.control.lqr import LinearQuadratic
 from heavytop.control.reference import Reference
@@ -30,8 +31,8 @@ LONGEST = 2.0
 """Lag and sample period (s) beyond which nobody asks."""
 
 
-@dataclass(frozen=True)
-class Margins:
+@dataclass(frozen=True, repr=False)
+class Margins(Brief):
     """What a law bears, the worst of all instants that were looked at.
 
     Attributes

@@ -87,6 +87,17 @@ class Prototype:
     design: Design | None = field(default=None, repr=False)
     """What it was designed for and what it achieves, if :meth:`for_model` made it."""
 
+    def __repr__(self) -> str:
+        """
+        >>> Prototype({"hull": Inertia(1.0)}, {"hull": Damping(4.0)}, {("hull", "load"): Stiffness(2.0)})
+        Prototype(inertia of hull; damping of hull; stiffness of hull-load)
+        """
+        parts = [f"inertia of {', '.join(self.inertia)}"]
+        for kind, pairs in (("damping", self.damping), ("stiffness", self.stiffness)):
+            told = ", ".join(b if a == WORLD else f"{a}-{b}" for a, b in pairs)
+            parts += [f"{kind} of {told}"] if told else []
+        return f"Prototype({'; '.join(parts)})"
+
     def __post_init__(self) -> None:
         if not self.inertia:
             raise ControlError("a prototype needs the inertia of at least one body.")

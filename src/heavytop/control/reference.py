@@ -25,6 +25,7 @@ from heavytop._arrays import (
     symbol,
     transpose,
 )
+from heavytop._brief import counted
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.checks import need_timeless
@@ -93,6 +94,16 @@ class Reference(Unchanging):
         self.breaks, self.start_time, self.begin = tuple(breaks), float(start_time), float(begin)
         self.parameters = dict(parameters or {})
         self._given = evaluate
+
+    def __repr__(self) -> str:
+        """
+        >>> import heavytop as ht
+        >>> Reference.set_point(ht.library.cart_pole().derive(native=False))
+        Reference('cart and pole': at rest)
+        """
+        ends = "without an end" if self.duration is None else f"{self.duration:g} s"
+        ends = f"every {self.period:g} s" if self.duration is None and self.period is not None else ends
+        return f"Reference({self.model.name!r}: {'at rest' if self.is_constant else ends})"
 
     # --- construction -----------------------------------------------------------------------------------------------------
 
@@ -304,6 +315,13 @@ class Feasibility:
     outside: tuple[str, ...]
     exceeded: tuple[Exceeded, ...] = ()
     sizes: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        state = "feasible" if self.is_feasible() else f"not feasible, residual {self.largest_residual:.3g}"
+        beyond = f", beyond their limits: {', '.join(self.outside)}" if self.outside else ""
+        return (
+            f"Feasibility({counted(len(self.names), 'input')} at {counted(len(self.times), 'time')}: {state}{beyond})"
+        )
 
     @property
     def lower(self) -> np.ndarray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from heavytop._arrays import Array, split
+from heavytop._brief import Hinted
 from heavytop.control.base import REFERENCE, BaseController, check_sample_time
 from heavytop.control.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from heavytop.control.reference import Reference
 
 
-class Tracking(Wrapper):
+class Tracking(Wrapper, Hinted):
     """A law, or what is around one, that follows a reference. Made by ``law.with_reference(reference)``.
 
     A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R). Integral action takes
@@ -28,6 +30,13 @@ class Tracking(Wrapper):
     >>> isinstance(computed_torque(model, stiffness=1.0, damping=2.0).with_reference(np.zeros(1)), Tracking)
     True
     """
+
+    _elsewhere = MappingProxyType(
+        {
+            "export_c": "the C code takes the reference as an argument, so export the law without it: law.export_c(folder), or "
+            "control.export_controller(controller, folder, period) with what is around it"
+        }
+    )
 
     def __init__(
         self,

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._brief import Brief, counted
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import so3
 
 
-@dataclass(frozen=True, eq=False)
-class Rotor:
+@dataclass(frozen=True, eq=False, repr=False)
+class Rotor(Brief):
     """A propeller on the hull.
 
     Parameters
@@ -101,6 +102,9 @@ class Airframe:
     rotors: Sequence[Rotor]
     load: Hanging | None = None
     front: Any = field(default=(1.0, 0.0, 0.0))
+
+    def __repr__(self) -> str:
+        return f"Airframe({counted(len(self.rotors), 'rotor')}{' with a load' if self.load is not None else ''})"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rotors", tuple(self.rotors))

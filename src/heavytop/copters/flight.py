@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._brief import Hinted
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Unchanging
 from heavytop.control.base import BaseController
@@ -42,7 +44,7 @@ ROBUST = "robust"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Flight(Shown, Unchanging):
+class Flight(Shown, Hinted, Unchanging):
     """A flight: vehicle, maneuver, law, conditions and the simulated run.
 
     Attributes
@@ -68,6 +70,17 @@ class Flight(Shown, Unchanging):
     integral: bool
     conditions: Conditions = field(default_factory=Conditions)
     rotors: bool = False
+
+    _elsewhere = MappingProxyType(
+        {
+            "save": "write flight.run.save('flight.nc')",
+            "plot": "write flight.run.plot('flight.png')",
+            "report": "flight.numbers() has the figures, flight.run.report() prints energies and drifts",
+            "to_dataframe": "write flight.run.to_dataframe()",
+            "to_csv": "write flight.run.to_dataframe().to_csv(path)",
+            "to_xarray": "write flight.run.to_xarray()",
+        }
+    )
 
     def __repr__(self) -> str:
         return f"Flight({self.vehicle.name!r}: {self.maneuver.name}, {self.law} law, {self.outcome})"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
+from heavytop._brief import Brief
 from heavytop.control.prototype import DesiredDamping, DesiredInertia, Prototype
 from heavytop.copters.vehicle import GRAVITY
 from heavytop.errors import ModelError, wrong_shape
@@ -27,8 +28,8 @@ CALM = 8.0
 """Frequency (rad/s) of the control of a long link, or one that does not hang from its joint."""
 
 
-@dataclass(frozen=True, eq=False)
-class Limb:
+@dataclass(frozen=True, eq=False, repr=False)
+class Limb(Brief):
     """A body on a joint with a motor: a link from the joint to its tip.
 
     Parameters

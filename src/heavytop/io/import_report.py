@@ -41,6 +41,9 @@ class TransferReport:
 
     items: list[Item] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"TransferReport({str(self).partition(chr(10))[0]})"
+
     def represented(self, what: str, name: str, where: str, note: str = "") -> None:
         """Note something that is in the system as it was in the file."""
         self.items.append(Item(REPRESENTED, what, name, where, note))

@@ -44,6 +44,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop._likeness import Same, likeness
 from heavytop._travel import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace
@@ -155,8 +156,8 @@ def complete(law: Any) -> Controller:
     return _Completed(law)
 
 
-@dataclass(frozen=True, eq=False)
-class Feedback(Unchanging):
+@dataclass(frozen=True, eq=False, repr=False)
+class Feedback(Brief, Unchanging):
     """A law from a function in NumPy notation.
 
     Parameters

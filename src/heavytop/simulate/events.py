@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, to_sx
+from heavytop._brief import Brief
 from heavytop._travel import Unchanging
 from heavytop.compile import Traced, on_symbols, trace
 from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics
 
 
-@dataclass(frozen=True)
-class Event(Unchanging):
+@dataclass(frozen=True, repr=False)
+class Event(Brief, Unchanging):
     """A crossing of zero.
 
     Parameters
@@ -48,8 +49,8 @@ class Event(Unchanging):
             raise SimulationError(f"tolerance of event {self.name!r} must be positive, got {self.tolerance!r}.")
 
 
-@dataclass(frozen=True)
-class Occurrence:
+@dataclass(frozen=True, repr=False)
+class Occurrence(Brief):
     """One crossing: which event, when, of which trajectory, and the state there.
 
     ``moment`` has all that is recorded at a terminal event, until the run is saved.

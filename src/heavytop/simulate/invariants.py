@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop._brief import counted
 from heavytop.simulate.dynamics import Dynamics
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class Invariant:
     values: np.ndarray
     unit: str
     reference: float = 1.0
+
+    def __repr__(self) -> str:
+        unit = "" if self.unit in ("", "1") else f" {self.unit}"
+        return f"Invariant({counted(len(self.values), 'value')}, drift {self.drift:.3g}{unit}, relative {self.relative:.3g})"
 
     @property
     def drift(self) -> float:

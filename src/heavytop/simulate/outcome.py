@@ -62,6 +62,9 @@ class Outcome:
     def __str__(self) -> str:
         return f"{self.ending.value}: {self.message}"
 
+    def __repr__(self) -> str:
+        return f"Outcome({self})"
+
 
 def place_in(trajectory: tuple[int, ...]) -> str:
     """The place of a trajectory in a batch in words.

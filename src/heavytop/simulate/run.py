@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from heavytop._brief import Hinted
 from heavytop._notebook import Overview, Shown
 from heavytop.errors import SimulationError, UnknownNameError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
@@ -52,7 +54,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Shown):
+class Run(Shown, Hinted):
     """A simulated motion: data only.
 
     Attributes
@@ -102,6 +104,17 @@ class Run(Shown):
     dynamics: Dynamics | None = field(default=None, repr=False)
     model: Any = field(default=None, repr=False)
     stored: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    _elsewhere = MappingProxyType(
+        {
+            "time": "run.t has the times of the records",
+            "times": "run.t has the times of the records",
+            "x": "run.q, run.v and run.u are the records, run['joint.component'] one signal by its name",
+            "states": "run.q, run.v and run.u are the records, run['joint.component'] one signal by its name",
+            "inputs": "run.u has them, in the order of run.u_names",
+            "to_csv": "write run.to_dataframe().to_csv(path)",
+        }
+    )
 
     # --- access -----------------------------------------------------------------------------------------------------------
 
@@ -158,6 +171,9 @@ class Run(Shown):
         ):
             if key in names:
                 return units[names.index(key)]
+        if group := self._group(name) or self._group(key):
+            units = {self.q_units[k] for k in group}
+            return units.pop() if len(units) == 1 else ""
         return "J" if "energy" in name else ""
 
     @property

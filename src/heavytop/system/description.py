@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, Floats, is_symbolic
+from heavytop._brief import Brief, counted
 from heavytop.system.forces.base import ForceElement
 from heavytop.system.graph import Edge, FrameGraph
 from heavytop.system.inputs import Input
@@ -18,8 +19,8 @@ from heavytop.system.moments import Inertia
 from heavytop.system.shapes import PlacedShape
 
 
-@dataclass(frozen=True, eq=False)
-class Parameter:
+@dataclass(frozen=True, eq=False, repr=False)
+class Parameter(Brief):
     """A named number that stays an input: its symbol and its default value; ``is_time``: the time, which a simulation sets."""
 
     name: str
@@ -28,8 +29,8 @@ class Parameter:
     is_time: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Loop:
+@dataclass(frozen=True, eq=False, repr=False)
+class Loop(Brief):
     """A joint between the frame ``at_a`` of a and the frame ``at_b`` of b that closes a loop of the graph.
 
     ``friction(twist)`` gives the wrench on b per unit of the reaction force, for the twist of b relative to a, all in the joint frame.
@@ -44,8 +45,8 @@ class Loop:
     friction: Callable[[Array], Array] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class FunctionConstraint:
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionConstraint(Brief):
     """A constraint given by a function: phi(q) = 0 (holonomic) or fn(q, v) = 0, linear in v plus a drift (velocity).
 
     ``work(q, v)`` gives the nonideal part: a generalised force whose work under virtual displacements is prescribed. ``friction(q, v)`` is one
@@ -59,8 +60,8 @@ class FunctionConstraint:
     friction: Callable[[Array, Array], Array] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Basis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Basis(Brief):
     """Minimal velocity coordinates of a constrained system: v = function(q, w) satisfies every constraint."""
 
     function: Callable[[Array, Array], Array]
@@ -88,6 +89,11 @@ class Description:
     basis: Basis | None = None
     shapes: tuple[PlacedShape, ...] = field(default=(), metadata={"enters_equations": False})
     limits: Mapping[str, JointLimits] = field(default_factory=dict, metadata={"enters_equations": False})
+
+    def __repr__(self) -> str:
+        return (
+            f"Description({self.name!r}: {counted(len(self.inertias), 'body')}, {counted(len(self.inputs), 'input')})"
+        )
 
     @cached_property
     def fingerprint(self) -> str | None:

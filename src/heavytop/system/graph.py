@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop.errors import ModelError, unknown_name
 from heavytop.system.joints import Joint
 from heavytop.system.names import WORLD
 
 
-@dataclass(frozen=True, eq=False)
-class Edge:
+@dataclass(frozen=True, eq=False, repr=False)
+class Edge(Brief):
     """One transformation ``G_ab(q) = at G_joint(q)`` between the frames a and b."""
 
     a: str

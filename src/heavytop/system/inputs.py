@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose
+from heavytop._brief import Brief
 from heavytop.errors import HeavytopError, ModelError, wrong_shape
 from heavytop.geometry import se3, so3
 from heavytop.system.names import WORLD
@@ -81,8 +82,8 @@ def generalised_force(action: BodyWrench | JointAction, kinematics: Kinematics) 
     return action.force * kinematics.joint_velocity_row(action.joint, action.index)
 
 
-@dataclass(frozen=True)
-class Thruster:
+@dataclass(frozen=True, repr=False)
+class Thruster(Brief):
     """A propeller or jet: force along ``axis`` at the point ``at`` of a body, with a drag torque along the same axis.
 
     Parameters
@@ -123,8 +124,8 @@ class Thruster:
         return "N"
 
 
-@dataclass(frozen=True)
-class JointForce:
+@dataclass(frozen=True, repr=False)
+class JointForce(Brief):
     """Force or torque in a joint: one unit of generalised force on one of its velocity coordinates.
 
     Parameters
@@ -151,8 +152,8 @@ class JointForce:
         return joints[self.body].force_units[self.index] if self.body in joints else ""
 
 
-@dataclass(frozen=True)
-class Wrench:
+@dataclass(frozen=True, repr=False)
+class Wrench(Brief):
     """A force and moment on a body (reaction on ``relative_to``), scaled by the input.
 
     Parameters

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
+from heavytop._brief import Hinted, counted
 from heavytop._notebook import Overview, Shown
 from heavytop._travel import Portable
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class System(ActingInJoints, Portable, Shown):
+class System(ActingInJoints, Portable, Shown, Hinted):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -57,7 +59,20 @@ class System(ActingInJoints, Portable, Shown):
     array([-1.469049])
     """
 
+    _elsewhere = MappingProxyType(
+        {
+            "bodies": "a derived model has their names, system.derive().body_names",
+            "joints": "a derived model has the names of their coordinates, system.derive().q_names",
+            "inputs": "a derived model has their names, system.derive().u_names",
+            "simulate": "derive first, then ht.simulate(system.derive(), (q, v), until=5.0, step=1e-3)",
+        }
+    )
+
     def __init__(self, gravity: Array = (0.0, 0.0, -GRAVITY), name: str = "system") -> None:
+        if isinstance(gravity, str):
+            raise ModelError(
+                f"gravity of a system must be three numbers, got {gravity!r}. Its name is ht.System(name={gravity!r})."
+            )
         if not isinstance(name, str) or not name:
             raise ModelError(f"the name of a system must be text, got {name!r}.")
         self.name = name
@@ -76,7 +91,20 @@ class System(ActingInJoints, Portable, Shown):
         self.gravity = gravity
 
     def __repr__(self) -> str:
-        return f"System({self.name!r}: {len(self._inertias)} bodies, {len(self._edges)} joints, {len(self._inputs)} inputs)"
+        sizes = ((self._inertias, "body"), (self._edges, "joint"), (self._inputs, "input"))
+        return f"System({self.name!r}: {', '.join(counted(len(items), what) for items, what in sizes)})"
+
+    if not TYPE_CHECKING:  # a type checker shall go on finding misspelled names
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and name not in self._elsewhere:
+                from heavytop.system.model import Model
+
+                if hasattr(Model, name):
+                    raise AttributeError(
+                        f"'System' object has no attribute {name!r}: a derived model has, system.derive().{name}."
+                    )
+            return super().__getattr__(name)
 
     def _overview(self) -> Overview:
         return system_overview(self)
@@ -416,6 +444,18 @@ class System(ActingInJoints, Portable, Shown):
     @property
     def _all_parameters(self) -> tuple[Parameter, ...]:
         return (*self._parameters.values(), *self._clock.parameters)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Values of the parameters by name, as they were declared; a derived model has them, too.
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> mass = system.parameter("mass", 2.0)
+        >>> system.parameters
+        {'mass': 2.0}
+        """
+        return {parameter.name: parameter.value for parameter in self._parameters.values()}
 
     def parameter(self, name: str, value: float) -> Array:
         """Declare a named number; the result can stand wherever a number can and stays an input of compiled code."""

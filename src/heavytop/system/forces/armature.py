@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, block, from_columns, shape, transpose
+from heavytop._brief import Brief
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.forces.base import JointElement
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from heavytop.system.kinematics import Kinematics
 
 
-@dataclass(frozen=True, eq=False)
-class Armature(JointElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class Armature(Brief, JointElement):
     """T = 1/2 sum_i I_i n_i^2 w_i^2: a rotor that turns ``gear_ratio`` n times as fast as the joint, without a coordinate of its own.
 
     With ``body`` the rotor is mounted on that body and turns about ``axis`` a of it; its fast spin then acts on the body, too. A symmetric

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop.system.forces.base import Line, PairElement
 from heavytop.system.moments import Damping
 
 
-@dataclass(frozen=True, eq=False)
-class Damper(PairElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class Damper(Brief, PairElement):
     """Damping of body b in a fluid fixed to body a: R = 1/2 xi^T D xi (eq. 3.122).
 
     >>> import heavytop as ht

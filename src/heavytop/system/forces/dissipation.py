@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop._travel import Unchanging
 from heavytop.system.forces.base import CoordinateElement
 
 
-@dataclass(frozen=True, eq=False)
-class Dissipation(Unchanging, CoordinateElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class Dissipation(Brief, Unchanging, CoordinateElement):
     """R = function(q, v) in W; its force is -dR/dv.
 
     >>> import heavytop as ht

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop._travel import Unchanging
 from heavytop.system.forces.base import CoordinateElement
 
 
-@dataclass(frozen=True, eq=False)
-class Force(Unchanging, CoordinateElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class Force(Brief, Unchanging, CoordinateElement):
     """f = function(q, v) on the joints' own velocities; its power is supplied.
 
     >>> import numpy as np

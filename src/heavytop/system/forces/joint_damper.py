@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, components, from_columns
+from heavytop._brief import Brief
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.ports import Port
 
 
-@dataclass(frozen=True, eq=False)
-class JointDamper(JointElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class JointDamper(Brief, JointElement):
     """R = 1/2 sum_i d_i w_i^2 with the joint's velocities relative to its parent.
 
     >>> import heavytop as ht

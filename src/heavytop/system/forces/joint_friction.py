@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.joint_damper import diagonal
 from heavytop.system.forces.ports import Port
 
 
-@dataclass(frozen=True, eq=False)
-class JointFriction(JointElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class JointFriction(Brief, JointElement):
     """Smooth Coulomb friction with the Stribeck effect, and viscous friction, for each velocity w of the joint:
 
     (F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import Displacement, spread
 from heavytop.system.forces.ports import Port
 
 
-@dataclass(frozen=True, eq=False)
-class JointSpring(JointElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class JointSpring(Brief, JointElement):
     """V = 1/2 sum_i k_i delta_i^2 with the displacement delta of the joint from ``rest``.
 
     For rotations delta is the rotation vector from the rest attitude, in axes of the moved body; at half a turn it jumps.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic
+from heavytop._brief import Brief
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import Displacement, spread
 from heavytop.system.forces.ports import Port
@@ -17,8 +18,8 @@ FAR = 1e30
 """Stands for an end that does not exist."""
 
 
-@dataclass(frozen=True, eq=False)
-class JointStop(JointElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class JointStop(Brief, JointElement):
     """A spring and a damper that act outside the range from ``lower`` to ``upper`` of the joint's displacement from neutral.
 
     With the depth p beyond an end and u = min(max(p, 0), s) the force is k (u^2 / (2 s) + max(p, 0) - u): it sets in like a parabola

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop._travel import Unchanging
 from heavytop.system.forces.base import CoordinateElement
 
 
-@dataclass(frozen=True, eq=False)
-class Potential(Unchanging, CoordinateElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class Potential(Brief, Unchanging, CoordinateElement):
     """V = function(q) in J; its force is -A^T dV/dq.
 
     >>> import heavytop as ht

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from heavytop._arrays import Array
+from heavytop._brief import Brief
 from heavytop.geometry import wrenches
 from heavytop.system.forces.base import Line, PairElement
 from heavytop.system.forces.ports import Port
 from heavytop.system.moments import Stiffness
 
 
-@dataclass(frozen=True, eq=False)
-class Spring(PairElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class Spring(Brief, PairElement):
     """Stiffness of body b relative to body a; ``rest`` is the relaxed pose G_ab, None: that of the neutral configuration.
 
     V = 1/2 tr((G - G_R) K' (G - G_R)^T) + V_0 (eq. 3.118, erratum 0.43).

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, transpose
+from heavytop._brief import Brief
 from heavytop.geometry import se3
 from heavytop.system.forces.base import Line, PairElement, Pull
 
 
-@dataclass(frozen=True, eq=False)
-class Strut(PairElement):
+@dataclass(frozen=True, eq=False, repr=False)
+class Strut(Brief, PairElement):
     """Spring and damper between the point ``at_a`` of body a and ``at_b`` of body b.
 
     V = k/2 (L - L_0)^2 and R = c/2 (dL/dt)^2 with the distance L of the points.

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, shape, submatrix, symbol, to_sx
+from heavytop._brief import brief
 from heavytop._travel import Unchanging
 from heavytop.compile.trace import NOT_MATH, on_symbols, trace
 from heavytop.coordinates import Coordinates
@@ -40,6 +41,20 @@ class Joint(Unchanging, ABC):
         super().__init_subclass__(**options)
         if "pose" in vars(cls) and "kind" not in vars(cls):  # it moves in another way than what it is derived from
             cls.kind = ""
+
+    def __repr__(self) -> str:
+        """As it would be made, without what is as usual.
+
+        >>> from heavytop.system import Free, Revolute
+        >>> Revolute("-z", stiffness=2.0), Free("quaternion")
+        (Revolute('-z', stiffness=2), Free(attitude='quaternion'))
+        """
+        told = [*self._words(), *(f"{name}={brief(value)}" for name, value in self.parts.items())]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def _words(self) -> Iterable[str]:
+        """What it was made of, besides its parts, as texts."""
+        return ()
 
     def having(self, **parts: Unpack[JointParts]) -> Self:
         """The same joint with something that acts in it; joints of yours have this instead of the keywords.

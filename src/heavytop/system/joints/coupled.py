@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic
+from heavytop._brief import brief
 from heavytop.coordinates import Angle, Coordinates, Vector
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
@@ -58,6 +59,11 @@ class Coupled(Joint):
             if value.shape != () or not (is_symbolic(value) or np.isfinite(value)):
                 raise ModelError(f"Coupled joint: {label} must be one finite number, got {value!r}.")
         self._coordinates = Vector(0)
+
+    def _words(self) -> Iterable[str]:
+        alone = f"{type(self.joint).__name__}({', '.join(self.joint._words())})"  # its parts are those of this one
+        offset = () if not is_symbolic(self.offset) and self.offset == 0 else (f"offset={brief(self.offset)}",)
+        return (alone, repr(self.source), f"ratio={brief(self.ratio)}", *offset)
 
     def describe(self) -> tuple | None:
         inner = self.joint.describe()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Unpack
 
 from heavytop._arrays import Array, as_array
+from heavytop._brief import brief
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
@@ -46,6 +47,9 @@ class Custom(Joint):
         self._coordinates = coordinates
         self._pose = pose
         self.verify()
+
+    def _words(self) -> Iterable[str]:
+        return (repr(self._coordinates), brief(self._pose))
 
     @property
     def coordinates(self) -> Coordinates:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, shape
+from heavytop._brief import brief
 from heavytop.compile.trace import NOT_MATH, on_symbols
 from heavytop.coordinates import Coordinates, Vector
 from heavytop.errors import ModelError
@@ -54,6 +55,9 @@ class Prescribed(Joint):
             )
         self.joint, self.motion = joint, motion
         self._coordinates = Vector(0)
+
+    def _words(self) -> Iterable[str]:
+        return (repr(self.joint), brief(self.motion))
 
     @property
     def coordinates(self) -> Coordinates:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Unpack
 
 import numpy as np
 
 from heavytop._arrays import Array, Floats, components, concatenate, from_columns, scale, shape, vector
+from heavytop._brief import brief
 from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
@@ -57,6 +59,9 @@ class Revolute(Joint):
             raise ModelError(f"Revolute joint: coordinates must be 'angle' or 'circle', got {coordinates!r}.")
         self._coordinates = Angle() if coordinates == "angle" else Circle()
 
+    def _words(self) -> Iterable[str]:
+        return (axis_words(self.axis), *(() if isinstance(self._coordinates, Angle) else ("coordinates='circle'",)))
+
     def describe(self) -> tuple:
         return ("Revolute", type(self._coordinates).__name__, self.axis)
 
@@ -103,6 +108,9 @@ class Prismatic(Joint):
         self.axis = unit_axis(axis, "Prismatic joint")
         self._coordinates = Vector(1, names=("x",))
 
+    def _words(self) -> Iterable[str]:
+        return (axis_words(self.axis),)
+
     def describe(self) -> tuple:
         return ("Prismatic", self.axis)
 
@@ -142,6 +150,9 @@ class Cylindrical(Joint):
         self.parts = checked_parts("Cylindrical", parts)
         self.axis = unit_axis(axis, "Cylindrical joint")
         self._coordinates = Product((Angle(), Vector(1, names=("x",))))
+
+    def _words(self) -> Iterable[str]:
+        return (axis_words(self.axis),)
 
     def describe(self) -> tuple:
         return ("Cylindrical", self.axis)
@@ -194,6 +205,9 @@ class Universal(Joint):
 
         self._coordinates = Product((Angle(), Angle()), names=("first", "second"))
 
+    def _words(self) -> Iterable[str]:
+        return (f"({axis_words(self.axes[0])}, {axis_words(self.axes[1])})",)
+
     def describe(self) -> tuple:
         return ("Universal", *self.axes)
 
@@ -221,6 +235,18 @@ class Universal(Joint):
         _, second = self._rotations(q)
         turned = np.matvec(np.swapaxes(second, -1, -2), self.axes[0])
         return from_columns(concatenate(ZERO, turned), concatenate(ZERO, self.axes[1]))
+
+
+def axis_words(axis: Floats) -> str:
+    """An axis (3,) by its letter, or its numbers.
+
+    >>> axis_words(np.array([0.0, -1.0, 0.0])), axis_words(np.array([0.6, 0.8, 0.0]))
+    ("'-y'", '(0.6, 0.8, 0)')
+    """
+    for k, letter in enumerate("xyz"):
+        if abs(axis[k]) == 1.0:
+            return repr(letter if axis[k] > 0 else f"-{letter}")
+    return brief(axis)
 
 
 def _constant(q: Array, jacobian: Floats) -> Floats:

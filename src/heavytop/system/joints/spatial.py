@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Unpack
 
 import numpy as np
@@ -56,6 +57,9 @@ class Free(Joint):
         self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
         self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
 
+    def _words(self) -> Iterable[str]:
+        return _chosen(attitude=(self.attitude, "matrix"), velocity=(self.velocity, "body"))
+
     def describe(self) -> tuple:
         return ("Free", self.attitude, self.velocity)
 
@@ -103,6 +107,9 @@ class Spherical(Joint):
         self.attitude: AttitudeName = attitude
         self._coordinates = ATTITUDES[attitude]()
         self.velocity_frame = velocity
+
+    def _words(self) -> Iterable[str]:
+        return _chosen(attitude=(self.attitude, "matrix"), velocity=(self.velocity_frame, "relative"))
 
     def describe(self) -> tuple:
         return ("Spherical", self.attitude, self.velocity_frame)
@@ -209,6 +216,11 @@ class Fixed(Joint):
 
     def bias(self, q: Array, v: Array) -> Array:
         return np.zeros(6)
+
+
+def _chosen(**options: tuple[str, str]) -> Iterable[str]:
+    """Options (value, default) that are not at their default."""
+    return [f"{name}={value!r}" for name, (value, default) in options.items() if value != default]
 
 
 def _check_choice(where: str, option: str, value: object, choices) -> None:
