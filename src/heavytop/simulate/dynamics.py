@@ -409,9 +409,9 @@ def as_dynamics(subject: Any) -> Dynamics:
     """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
     if isinstance(subject, Dynamics):
         return subject
-    Model = _model_class()
-    # a law and a reference have a model too, but it would move without them
-    model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
+    Model, model = _model_class(), subject
+    if not isinstance(model, Model) and hasattr(subject, "system") and hasattr(subject, "model"):
+        model = subject.model  # a law and a reference have a model too, but it would move without them
     if isinstance(model, Model):
         return model._raw_companion(ModelDynamics)
     hint = ""
