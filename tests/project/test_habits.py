@@ -62,6 +62,18 @@ def test_extras_are_used() -> None:
             )
 
 
+def test_every_marker_is_run_by_somebody() -> None:
+    """A test that no job runs is wrong before long."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
+    markers = [line.split(":")[0] for line in settings["markers"]]
+    jobs = [ROOT / ".ci" / "run", *(ROOT / ".github" / "workflows").glob("*.yml")]
+    text = "\n".join(path.read_text("utf-8") for path in jobs)
+    run = set(re.findall(r"-m (\w+)", text)) | set(re.findall(r"- marker: (\w+)", text))
+    assert [marker for marker in markers if marker not in run] == []
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert [marker for marker in markers if f"`pytest -m {marker}`" not in readme] == []
+
+
 def clocks_asserted(code: str) -> list[int]:
     """Lines of assertions that compare what a clock said: a reading, a member ``..._seconds``, or a name computed from one; with 0 they may."""
     lines = []

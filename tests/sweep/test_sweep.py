@@ -412,7 +412,7 @@ def test_flights_that_differ_in_lag_share_their_code(monkeypatch: pytest.MonkeyP
         assert np.isclose(result["hull.x"].values[k, 1], run.q[-1, 0], rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_flights_have_the_sensors_of_their_vehicle() -> None:
     """As single flights have: as the file tells them, unless noise= says otherwise."""
     result = ht.sweep("hummingbird", {"noise": [0.0, 1.0, 2.0]}, maneuver="hover", until=0.2)
