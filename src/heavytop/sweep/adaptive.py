@@ -164,7 +164,8 @@ def quantile(
     ----------
     make, over, options : as for :func:`heavytop.sweep.sweep`; all that varies is drawn.
     measure : its name: what the function returns, a usual measure of flights, a coordinate of a model at the end; or one entry ``{name: measure}``.
-    level : which quantile, between 0 and 1 (0.9: nine of ten draws lie below it). relative : how far the ends of its confidence interval may lie from it, as a share of it.
+    level : which quantile, between 0 and 1 (0.9: nine of ten draws lie below it).
+    relative : how far the ends of its confidence interval may lie from it, as a share of it.
     first, most : draws of the first round, and of all rounds together.
     store : folder of the stores of the rounds.
 
