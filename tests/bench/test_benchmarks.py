@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +48,11 @@ def check_schema(report: dict) -> None:
 
 LONG = ("fly", "free-body", "laws")
 MEDIUM = ("plan", "sweep", "forward", "single", "calls")
+
+
+def test_every_benchmark_is_described():
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text("utf-8")
+    assert [name for name in registry.BENCHMARKS if f"| `{name}` | " not in page] == []
 
 
 def marked(name):

@@ -73,7 +73,7 @@ def test_no_browser_in_automation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not has_desktop()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_list_names_vehicles_and_maneuvers() -> None:
     result = run("--list")
     assert result.exit_code == 0

@@ -316,7 +316,7 @@ def test_power_balance_of_the_energy_law_on_a_loop(blocks) -> None:
             assert abs(here["defect"]) < 1e-10
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_energy_decreases_along_a_motion_of_a_loop() -> None:
     law = law_of("energy", ("left", "right"))
     model = law.model

@@ -185,7 +185,7 @@ def test_times_as_short_as_the_limits_allow() -> None:
         timed_snap(QUAD.model, POINTS, Limits(0.0, 2.0))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_flight_along_allocated_times_keeps_thrust_and_rate() -> None:
     """Peak thrusts and angular velocity of the simulated flight without limits in the law stay within those that were allocated."""
     curve = timed_snap(QUAD.model, POINTS, QUAD.limits, rate=4.0)

@@ -105,7 +105,7 @@ def test_set_points_of_the_bicopter(lab) -> None:
 LOAD = {1: (2.9324, 17.185, 18.854), 2: (1.4046, 5.676, 6.526), 4: (0.1921, 0.794, 1.047), 6: (0.0366, 0.0712, 0.0956)}
 
 
-@pytest.mark.parametrize("frame", ["relative", pytest.param("absolute", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("frame", ["relative", pytest.param("absolute", marks=pytest.mark.thorough)])
 def test_set_point_with_load(lab, frame: str) -> None:
     craft = tricopter_with_load(load_velocity=frame)
     model = craft.model

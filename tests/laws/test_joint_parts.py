@@ -45,7 +45,7 @@ def tree(joint: ht.system.joints.Joint, by: str) -> ht.System:
 FAST = ("prismatic", "coupled", "user")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in JOINTS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FAST else pytest.mark.thorough) for n in JOINTS])
 def test_keywords_are_the_elements_of_the_same_names(name) -> None:
     make, rest = JOINTS[name], 0.3
     n = make().own_coordinates.nv
@@ -143,7 +143,7 @@ CASES = [("lower", "upper"), ("lower", "lower"), ("lower", "hull"), ("upper", "l
 @pytest.mark.parametrize(
     ("driven", "carrier", "base"),
     [(*case, ht.Revolute("y")) for case in CASES[:2]]
-    + [pytest.param(*case, ht.Free("quaternion"), marks=pytest.mark.slow) for case in CASES],
+    + [pytest.param(*case, ht.Free("quaternion"), marks=pytest.mark.thorough) for case in CASES],
 )
 def test_rotor_on_a_body_equals_one_that_is_a_body_with_a_gear(driven, carrier, base) -> None:
     ours, twin = (machine(geared, driven, carrier, base).derive(native=False) for geared in (False, True))

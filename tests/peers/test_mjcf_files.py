@@ -9,7 +9,7 @@ import pytest
 
 import heavytop as ht
 
-pytestmark = [pytest.mark.peers, pytest.mark.slow]
+pytestmark = pytest.mark.peers
 mujoco = pytest.importorskip("mujoco")
 gymnasium = pytest.importorskip("gymnasium")
 

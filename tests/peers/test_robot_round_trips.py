@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import heavytop as ht
 
-pytestmark = [pytest.mark.peers, pytest.mark.slow]
+pytestmark = pytest.mark.peers
 pin = pytest.importorskip("pinocchio")
 
 FOLDER = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"

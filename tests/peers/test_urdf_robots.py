@@ -12,7 +12,7 @@ from heavytop.errors import ConfigurationError, FileFormatError, ModelError
 from heavytop.io.build_system import build_system
 from heavytop.io.load_robot import read_robot
 
-pytestmark = [pytest.mark.peers, pytest.mark.slow]
+pytestmark = pytest.mark.peers
 pin = pytest.importorskip("pinocchio")
 
 FOLDER = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"

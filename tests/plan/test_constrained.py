@@ -180,7 +180,7 @@ def test_regulator_on_a_loop(linkage: ht.Model) -> None:
     assert law.region([0.1], samples=3)[0] == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_predictive_control_on_a_loop(linkage: ht.Model) -> None:
     held, start = _pushed(linkage)
     ahead = ht.control.mpc(linkage, held, horizon=10, limits=(-60, 60))

@@ -29,7 +29,7 @@ def data_flow() -> ModuleType:
 
 @pytest.mark.parametrize(
     ("name", "modules", "switches"),
-    [("free-body", 24, 13), pytest.param("tricopter-load", 25, 21, marks=pytest.mark.slow)],
+    [("free-body", 24, 13), pytest.param("tricopter-load", 25, 21, marks=pytest.mark.thorough)],
 )
 def test_a_warm_run_passes_few_modules(name: str, modules: int, switches: int) -> None:
     script = data_flow()

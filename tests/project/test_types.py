@@ -51,7 +51,7 @@ def test_rules_for_names_are_on() -> None:
     assert rules["reportMissingImports"] == "error"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_pyright_finds_a_misspelled_name(tmp_path: Path) -> None:
     import subprocess
 

@@ -48,7 +48,7 @@ def reference_run() -> ht.Run:
 OPTIONS: dict[str, Any] = {"gravity": GRAVITY, "springs": [SPRING, SOFT], "inputs": {"push": PUSH}}
 
 
-@pytest.mark.parametrize("kind", ["hexahedral", pytest.param("tetrahedral", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["hexahedral", pytest.param("tetrahedral", marks=pytest.mark.thorough)])
 def test_unified_body_under_forces_moves_as_any_body(kind: str) -> None:
     pose, exact = UnifiedPose(kind), reference_run()
     body = unified_body(pose, MASS, THETA, **OPTIONS)
@@ -63,7 +63,7 @@ def test_unified_body_under_forces_moves_as_any_body(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("integrator", "step", "tolerance"),
-    [("projected_rk4", 1e-3, 1e-8), pytest.param("energy_momentum", 1e-3, 1e-4, marks=pytest.mark.slow)],
+    [("projected_rk4", 1e-3, 1e-8), pytest.param("energy_momentum", 1e-3, 1e-4, marks=pytest.mark.thorough)],
 )
 def test_rigid_scalable_body_under_forces_moves_as_any_body(integrator: str, step: float, tolerance: float) -> None:
     exact = reference_run()
@@ -126,7 +126,7 @@ def test_the_constraint_holds_at_large_steps(integrator: str) -> None:
     )
 
 
-@pytest.mark.parametrize("integrator", [pytest.param("projected_rk4", marks=pytest.mark.slow), "energy_momentum"])
+@pytest.mark.parametrize("integrator", [pytest.param("projected_rk4", marks=pytest.mark.thorough), "energy_momentum"])
 def test_further_bilateral_constraints(integrator: str) -> None:
     """A heavy top as a rigid body whose point stays in place, against the spherical joint."""
     point = np.array([0.0, 0.0, -0.4])
@@ -162,9 +162,9 @@ def _center_acceleration(model: ht.Model, run: ht.Run) -> np.ndarray:
     ("integrator", "step"),
     [
         ("projected_rk4", 1e-3),
-        pytest.param("projected_rk4", 0.07, marks=pytest.mark.slow),
-        pytest.param("energy_momentum", 1e-3, marks=pytest.mark.slow),
-        pytest.param("energy_momentum", 0.07, marks=pytest.mark.slow),
+        pytest.param("projected_rk4", 0.07, marks=pytest.mark.thorough),
+        pytest.param("energy_momentum", 1e-3, marks=pytest.mark.thorough),
+        pytest.param("energy_momentum", 0.07, marks=pytest.mark.thorough),
     ],
 )
 def test_a_body_that_collapses_ends(integrator: str, step: float) -> None:

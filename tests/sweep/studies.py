@@ -43,9 +43,7 @@ def main() -> None:
     study = makers[name]()
     timeout = float(os.environ.get("SWEEP_TIMEOUT", "60"))
     if client != "given":
-        ht.sweep.run_study(
-            study, store, None if client == "none" else client, workers=2, progress=False, timeout=timeout, retries=99
-        )
+        ht.sweep.run_study(study, store, client, workers=2, progress=False, timeout=timeout, retries=99)
         return
     from distributed import Client, LocalCluster
 

@@ -51,7 +51,7 @@ def test_rounds_are_read_again_not_computed(tmp_path: Path) -> None:
             file.write(f"{x!r}\n")
         return {"y": 1.0 + x}
 
-    options = {"q": 0.5, "relative": 0.05, "first": 20, "store": tmp_path / "rounds"}
+    options = {"level": 0.5, "relative": 0.05, "first": 20, "store": tmp_path / "rounds"}
     first = ht.sweep.quantile(point, {"x": ht.uniform()}, "y", **options)
     calls = Path(log).read_text().split()
     assert len(set(calls)) == first.draws

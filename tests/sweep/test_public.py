@@ -19,7 +19,7 @@ from heavytop.errors import RecipeError
 from heavytop.sweep.describe import digest
 
 HERE = Path(__file__).parent
-NATIVE = (compiling.Kernel, compiling.Packed, compiling.Stepper)
+NATIVE = (compiling.Bound, compiling.Kernel, compiling.Packed, compiling.Stepper)
 
 
 @pytest.mark.slow

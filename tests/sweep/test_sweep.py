@@ -156,7 +156,8 @@ def test_integrators_and_structure_become_other_tasks() -> None:
 
 def test_seeds_of_noise_run_in_one_batch() -> None:
     """Controllers that differ only in their signals share native code and a batch."""
-    from heavytop.sweep.models import ModelCases, Stacked
+    from heavytop.sweep.models import ModelCases
+    from heavytop.sweep.shared_code import Stacked
 
     cart = ht.System(name="cart")
     cart.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
@@ -412,7 +413,7 @@ def test_flights_that_differ_in_lag_share_their_code(monkeypatch: pytest.MonkeyP
         assert np.isclose(result["hull.x"].values[k, 1], run.q[-1, 0], rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_flights_have_the_sensors_of_their_vehicle() -> None:
     """As single flights have: as the file tells them, unless noise= says otherwise."""
     result = ht.sweep("hummingbird", {"noise": [0.0, 1.0, 2.0]}, maneuver="hover", until=0.2)

@@ -60,7 +60,7 @@ def test_a_screw_closes_a_loop() -> None:
     assert_allclose(a[1], 3.0 * 9.81 * pitch / (0.02 + 3.0 * pitch**2), rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_screw_keeps_its_thread_in_a_run() -> None:
     model = screw_press(0.05).derive()
     run = ht.simulate(model, model.assemble(), until=0.3, step=1e-3, progress=False)
@@ -70,7 +70,7 @@ def test_a_screw_keeps_its_thread_in_a_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name.startswith("custom") else ()) for name in CLOSING]
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name.startswith("custom") else ()) for name in CLOSING]
 )
 def test_derived_equations_hold_what_a_joint_holds(name: str) -> None:
     """On poses of the joint phi vanishes, and exactly the motions that it allows keep it zero."""

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, from_columns, symbol, transpose, vector
-from heavytop.compile import Traced, trace_of
+from heavytop._arrays import Array, concatenate, from_columns, transpose, vector
+from heavytop.compile import Traced
 from heavytop.control.hull import Hull
-from heavytop.control.law import FeedbackLaw
+from heavytop.control.law import FeedbackLaw, trace_inputs
 from heavytop.copters.vehicle import Vehicle
 from heavytop.geometry import so3
 
@@ -50,11 +50,7 @@ class GeometricLaw(FeedbackLaw):
     @cached_property
     def traced_law(self) -> Traced:
         """The law as traced function of q, v, q_R, v_R, a_R, p."""
-        model = self.model
-        sizes = {"q": model.nq, "v": model.nv, "q_R": model.nq, "v_R": model.nv, "a_R": model.nv}
-        symbols = {name: symbol(name, size) for name, size in sizes.items()}
-        u = self.thrusts(*symbols.values())
-        return trace_of("geometric_law", {**symbols, "p": symbol("p", len(model.parameter_names))}, {"u": u})
+        return trace_inputs("geometric_law", self.model, self.thrusts)
 
 
 def _unit(x: Array) -> Array:

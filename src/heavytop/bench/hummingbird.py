@@ -122,7 +122,7 @@ def level_start(reference: Reference) -> tuple[np.ndarray, np.ndarray]:
 
 def fly(reference: Any, start: Any, course: Course, plant: Vehicle | None = None, drag: bool = True) -> Run:
     """Simulate the closed loop."""
-    truth = RotorPlant(plant or vehicle(), drag)
+    truth = RotorPlant(plant or vehicle(), drag=drag)
     q, v = start
     hover = np.full(4, vehicle().mass * 9.81 / 4)
     return simulate(

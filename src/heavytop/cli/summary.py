@@ -32,7 +32,7 @@ ROWS_UP_TO = 12
 def summary(model: Model, target: str, seconds: float) -> RenderableType:
     """Everything about a model on one screen; ``seconds`` is what the derivation took."""
     names = symbol_names(model)
-    acceleration = _acceleration(model, names, seconds)
+    acceleration = _acceleration(model, seconds)
     parts: list[RenderableType] = [_title(model), Text(), _joints(model, names)]
     if model.nu:
         parts += [Text(), _inputs(model)]
@@ -144,7 +144,7 @@ def _structure(model: Model, instructions: int, target: str) -> list[RenderableT
     ]
 
 
-def _acceleration(model: Model, names: SymbolNames, seconds: float) -> RenderableType:
+def _acceleration(model: Model, seconds: float) -> RenderableType:
     """One acceleration at a stated state, and the times."""
     start = perf_counter()
     try:

@@ -9,6 +9,7 @@ looking at all sets would be 3^n.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,8 @@ def bounded_steps(
         free = 1 - fixed
         K = h * casadi.mtimes(free, free.T) + casadi.diag(fixed)
         right = casadi.if_else(fixed, offset, -casadi.mtimes(h, offset))
-        u = x + eliminated(K, right)
+        rows = [[K[i, j] for j in range(n)] for i in range(n)]
+        u = x + casadi.vertcat(*eliminated(rows, [right[i] for i in range(n)]))
         gradient = casadi.mtimes(h, u - x)
         inside = casadi.fmin(casadi.fmax(u, low), high)
         value = _cost(h, inside - x)
@@ -90,13 +92,9 @@ def _cost(h: Any, d: Any) -> Any:
     return casadi.dot(d, casadi.mtimes(h, d))
 
 
-def eliminated(K: Any, right: Any) -> Any:
-    """K^-1 right by L D L^T, for bare CasADi matrices."""
-    import casadi
-
-    n = right.shape[0]
-    L, d = [[K[i, j] for j in range(n)] for i in range(n)], []
-    y = [right[i] for i in range(n)]
+def eliminated(K: Sequence[Sequence[Any]], right: Sequence[Any]) -> list[Any]:
+    """K^-1 right by L D L^T for a positive definite K, entry by entry: numbers or symbols."""
+    n, L, y, d = len(right), [list(row) for row in K], list(right), []
     for k in range(n):
         pivot = 1.0 / L[k][k]
         d.append(pivot)
@@ -110,4 +108,4 @@ def eliminated(K: Any, right: Any) -> Any:
         for i in range(k + 1, n):
             total = total - L[i][k] * y[i]
         y[k] = total * d[k]
-    return casadi.vertcat(*y)
+    return y

@@ -224,6 +224,14 @@ class FeedbackLaw(BaseController, Lasting, Shown):
         )  # fmt: skip
 
 
+def trace_inputs(name: str, model: Model, inputs: Callable[[Array, Array, Array, Array, Array], Array]) -> Traced:
+    """The traced law whose inputs are a function of (q, v, q_R, v_R, a_R) in NumPy notation, without parameters and states."""
+    sizes = {"q": model.nq, "v": model.nv, "q_R": model.nq, "v_R": model.nv, "a_R": model.nv}
+    symbols = {label: symbol(label, size) for label, size in sizes.items()}
+    u = inputs(*symbols.values())
+    return trace_of(name, {**symbols, "p": symbol("p", len(model.parameter_names))}, {"u": u})
+
+
 class Law(FeedbackLaw):
     """A tracking law of a model, derived from a prototype.
 

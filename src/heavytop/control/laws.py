@@ -41,6 +41,7 @@ def particle_law(
     prototype: Prototype,
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
+    *,
     metric: str = "prototype",
     at: Place = None,
 ) -> Law:
@@ -82,6 +83,7 @@ def body_law(
     prototype: Prototype,
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
+    *,
     metric: str = "prototype",
     at: Place = None,
 ) -> Law:
@@ -111,6 +113,7 @@ def energy_law(
     prototype: Prototype,
     limits: LimitsLike = None,
     integral: Integral | Sequence[Integral] = (),
+    *,
     transport: str = "product",
     blocks: Sequence[EnergyBlock] | None = None,
     metric: str = "prototype",

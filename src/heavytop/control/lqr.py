@@ -7,7 +7,7 @@ no redundant states and no singularity within half a turn. The motion is cut int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from heavytop.control.charts import chart, place
 from heavytop.control.needed import needed_inputs
 from heavytop.control.rates import ChartRates
 from heavytop.control.reference import Reference
+from heavytop.control.riccati import periodic, riccati, settle
 from heavytop.control.shooting import NodeLayout, Shooting
 from heavytop.control.weights import Weights
 from heavytop.control.within import input_bounds
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 BALANCED = 1e-6
 """Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs."""
-
-MARGIN = 1e-10
-"""Distance from the unit circle that all modes of a regulated step must have."""
 
 REPEATS = 1e-6
 """By how much velocities, accelerations and inputs may differ after a period, relative to their size."""
@@ -359,7 +357,7 @@ def lqr(
     T, own = minimal.T, minimal.own
     if period is not None:
         _check_repeats(model, np.concatenate([v, a, given(times)], axis=1)[[0, -1]], period)
-        P = _periodic([A[k][own] @ T[k] for k in range(count)], B[:, own], [T[k].T @ Q @ T[k] for k in range(count)], R)
+        P = periodic([A[k][own] @ T[k] for k in range(count)], B[:, own], [T[k].T @ Q @ T[k] for k in range(count)], R)
     else:
         final = _final(model, reference, end, end / count, Q, R) if final is None else final
         final = np.asarray(final, dtype=float)
@@ -389,24 +387,6 @@ def _check_repeats(model: Model, ends: np.ndarray, period: float) -> None:
             f"the reference of {model.name!r} does not repeat after its period of {period:g} s: {name!r} is {ends[0, worst]:.6g} at its start "
             f"and {ends[1, worst]:.6g} at its end. Give another period=, or a duration=."
         )
-
-
-def _periodic(A: Sequence[np.ndarray], B: np.ndarray, Q: Sequence[np.ndarray], R: np.ndarray) -> np.ndarray:
-    """P (nz, nz) of the periodic solution of Riccati's equation at the start of a period of steps.
-
-    A step maps P to H + A^T P (I + G P)^-1 A with G = B R^-1 B^T, H = Q; so do several steps, with a triple (A, G, H) of their own:
-    the solution is that of one constant step with the triple of the period.
-    """
-    eye = np.eye(len(Q[0]))
-    F, G, H = eye, np.zeros_like(eye), np.zeros_like(eye)
-    for k in range(len(A)):
-        own = B[k] @ np.linalg.solve(R, B[k].T)
-        inverse = np.linalg.inv(eye + G @ Q[k])
-        F, G, H = A[k] @ inverse @ F, own + A[k] @ inverse @ G @ A[k].T, H + F.T @ Q[k] @ inverse @ F
-        G, H = 0.5 * (G + G.T), 0.5 * (H + H.T)
-    values, vectors = np.linalg.eigh(G)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return settle(F, root, H, eye)[0]
 
 
 def _check_balance(
@@ -448,37 +428,6 @@ def cost_of_rest(
     (q, v, _), model = rest(np.zeros(1)), rest.model
     A, B = linearized_steps(model, rest, np.zeros(1), h, inputs)
     return _settled(MinimalSteps(model, q, v, rest.clock(0.0)), A[0], B[0], Q, R)[0]
-
-
-def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One step backwards: K = (R + B^T P B)^-1 B^T P A, P = Q + A^T P (A - B K)."""
-    K = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
-    new = Q + A.T @ P @ (A - B @ K)
-    return 0.5 * (new + new.T), K
-
-
-def settle(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """P and K that no longer change.
-
-    Raises
-    ------
-    ControlError
-        The inputs do not stabilise the motion to first order.
-    """
-    from scipy.linalg import solve_discrete_are
-
-    try:
-        P = solve_discrete_are(A, B, Q + 1e-12 * np.eye(len(A)), R)
-        K = riccati(P, A, B, Q, R)[1]
-    except (np.linalg.LinAlgError, ValueError):
-        K = np.full((B.shape[1], len(A)), np.nan)
-    # rounding may move a mode that no input reaches from the unit circle, and a solution is found that is none
-    if not np.all(np.isfinite(K)) or np.max(np.abs(np.linalg.eigvals(A - B @ K))) > 1.0 - MARGIN:
-        raise ControlError(
-            "no regulator exists here: to first order the inputs do not stabilise the motion. Check that it is in balance, and that "
-            "every state can be reached by the inputs."
-        )
-    return P, K
 
 
 def linearized_steps(

@@ -16,6 +16,7 @@ import numpy as np
 
 from heavytop._arrays import Array, from_sx, is_symbolic, to_sx
 from heavytop.control.allocation import Limits
+from heavytop.control.bounded import eliminated
 from heavytop.errors import ControlError
 from heavytop.system.model import Model
 
@@ -346,30 +347,11 @@ def _newton(sets: _Sets, h: list[list[Any]], d: list[Any], u: list[Any], w: list
     for i in range(n):
         K[i][i] = K[i][i] + held[i] * d[i] + free[i] * d[i] * stiff[i]
         right.append(held[i] * d[i] * r[i] + free[i] * (d[i] * r[i] * (1.0 + stiff[i]) - push[i]))
-    solved = _solved(K, right)
+    solved = eliminated(K, right)
     for k, f in enumerate(feet):
         i, j = 2 * k, 2 * k + 1
         solved[i], solved[j] = f.x * solved[i] - f.y * solved[j], f.y * solved[i] + f.x * solved[j]
     return solved
-
-
-def _solved(K: list[list[Any]], right: list[Any]) -> list[Any]:
-    """K^-1 right by L D L^T; K is positive definite."""
-    n, L, y, d = len(right), [list(row) for row in K], list(right), []
-    for k in range(n):
-        pivot = 1.0 / L[k][k]
-        d.append(pivot)
-        for i in range(k + 1, n):
-            factor = L[i][k] * pivot
-            for j in range(k + 1, i + 1):
-                L[i][j] = L[i][j] - factor * L[j][k]
-            y[i] = y[i] - factor * y[k]
-    for k in reversed(range(n)):
-        total = y[k]
-        for i in range(k + 1, n):
-            total = total - L[i][k] * y[i]
-        y[k] = total * d[k]
-    return y
 
 
 def _angle(x: Any, y: Any, foot: _Foot, window: _Window) -> Any:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, symbol, transpose, vector
-from heavytop.compile import Traced, trace_of
+from heavytop._arrays import Array, transpose, vector
+from heavytop.compile import Traced
 from heavytop.control.hull import UP, Hull
 from heavytop.control.informed import limited, within
-from heavytop.control.law import FeedbackLaw
+from heavytop.control.law import FeedbackLaw, trace_inputs
 from heavytop.errors import ControlError
 
 if TYPE_CHECKING:
@@ -170,11 +170,7 @@ class DeadRotorLaw(FeedbackLaw):
     @cached_property
     def traced_law(self) -> Traced:
         """The law as traced function of q, v, q_R, v_R, a_R, p."""
-        model = self.model
-        sizes = {"q": model.nq, "v": model.nv, "q_R": model.nq, "v_R": model.nv, "a_R": model.nv}
-        symbols = {name: symbol(name, size) for name, size in sizes.items()}
-        u = self.thrusts(*symbols.values())
-        return trace_of("dead_rotor_law", {**symbols, "p": symbol("p", len(model.parameter_names))}, {"u": u})
+        return trace_inputs("dead_rotor_law", self.model, self.thrusts)
 
 
 def dead_rotor_law(vehicle: Vehicle, *dead: int) -> FeedbackLaw:

@@ -75,6 +75,7 @@ class RotorPlant(UserDynamics):
     def __init__(
         self,
         vehicle: Vehicle,
+        *,
         drag: bool = True,
         system: System | None = None,
         wind: bool = False,

@@ -155,7 +155,7 @@ def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
         system.body(moved)
         system.connect(moved, child, Fixed(), after, name=f"{joint.name}.after")
         child = moved
-    system.connect(joint.parent, child, _joint(joint, robot), at, name=joint.name)
+    system.connect(joint.parent, child, _joint(joint), at, name=joint.name)
     if joint.limits != JointLimits() and joint.kind != FIXED:
         system.limits[joint.name] = joint.limits
 
@@ -170,7 +170,7 @@ def _turn_z_to(axis: np.ndarray) -> np.ndarray:
     return np.stack([x, np.cross(z, x), z], axis=-1)
 
 
-def _joint(joint: RobotJoint, robot: Robot) -> Joint:
+def _joint(joint: RobotJoint) -> Joint:
     if joint.mimic is not None:
         source, ratio, offset = joint.mimic.source, joint.mimic.ratio, joint.mimic.offset
         inner = Prismatic(joint.axis) if joint.kind == PRISMATIC else Revolute(joint.axis)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.plan.constraints import Gate, KeepOut, Point
+from heavytop.plan.constraints import Gate, KeepOut
 from heavytop.plan.keep_out_box import KeepOutBox
 from heavytop.show.meshes import box, ring, sphere
 from heavytop.show.run_report import report_of
@@ -23,7 +23,7 @@ def plan_report(plan: Plan) -> Report:
     """The report that :func:`heavytop.show.write_page` writes: the motion of the plan, gates and obstacles drawn, limits that hold it listed."""
     report = report_of(plan.run())
     scene = report.scene
-    ghosts = {**scene.ghosts, **_places(plan, len(scene.times), scene.bodies)}
+    ghosts = {**scene.ghosts, **_places(plan, len(scene.times))}
     rows = [
         (
             item.label,
@@ -56,12 +56,12 @@ def plan_report(plan: Plan) -> Report:
     )
 
 
-def _places(plan: Plan, count: int, bodies: Any) -> dict[str, Body]:
+def _places(plan: Plan, count: int) -> dict[str, Body]:
     """Gates as rings across the way, obstacles as balls and boxes."""
     problem, found = plan.problem, {}
     constraints = [*problem.path, *(c for phase in problem.phases for c in (*phase.path, *phase.end))]
     for k, constraint in enumerate(constraints):
-        if isinstance(constraint, Point) and isinstance(constraint, Gate):
+        if isinstance(constraint, Gate):
             at = np.array(constraint.at)
             radius = max(constraint.radius, GATE_RADIUS)
             pose = np.eye(4)

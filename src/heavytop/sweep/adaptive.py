@@ -147,7 +147,7 @@ def quantile(
     make: Any,
     over: Mapping[str, Any],
     measure: str | Mapping[str, Any],
-    q: float,
+    level: float,
     relative: float = 0.01,
     confidence: float = 0.95,
     first: int = 1000,
@@ -164,7 +164,8 @@ def quantile(
     ----------
     make, over, options : as for :func:`heavytop.sweep.sweep`; all that varies is drawn.
     measure : its name: what the function returns, a usual measure of flights, a coordinate of a model at the end; or one entry ``{name: measure}``.
-    q : which quantile, between 0 and 1. relative : how far the ends of its confidence interval may lie from it, as a share of it.
+    level : which quantile, between 0 and 1 (0.9: nine of ten draws lie below it).
+    relative : how far the ends of its confidence interval may lie from it, as a share of it.
     first, most : draws of the first round, and of all rounds together.
     store : folder of the stores of the rounds.
 
@@ -175,8 +176,8 @@ def quantile(
     >>> abs(found.value - 1.9) < 0.02, found.reached
     (True, True)
     """
-    if not 0 < q < 1 or not relative > 0:
-        raise SweepError(f"a quantile lies between 0 and 1 and its width is positive, got {q} and {relative}.")
+    if not 0 < level < 1 or not relative > 0:
+        raise SweepError(f"a quantile lies between 0 and 1 and its width is positive, got {level} and {relative}.")
     if not first >= 1 or not most >= 1:
         raise SweepError(f"a quantile needs draws, got first={first} and most={most}.")
     name = measure if isinstance(measure, str) else next(iter(measure), "")
@@ -197,7 +198,7 @@ def quantile(
                 f"a quantile is taken over draws alone: {name!r} has the dimensions {result.data[name].dims}."
             )
         seen = np.concatenate([seen, np.where(np.isin(result.data["outcome"].values, GOOD), values, np.inf)])
-        value, low, high = quantile_interval(seen, q, confidence)
+        value, low, high = quantile_interval(seen, level, confidence)
         reached = bool(np.isfinite(value) and max(value - low, high - value) <= relative * abs(value))
         if reached or total >= most:
             return Quantile(value, low, high, total, reached)

@@ -1,4 +1,4 @@
-"""The controllers of a batch of flights: made when the starts are known, traced once."""
+"""The controllers of a batch of flights: made when their starts are known."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FlightLoop:
         rest = np.zeros(model.nv)
         return needed_inputs(model, q, rest, rest)
 
-    # what decides whether two loops share their native code; see models._likeness
+    # what decides whether two loops share their native code; see shared_code.likeness
 
     @property
     def signal_size(self) -> int:
@@ -93,24 +93,3 @@ class Lagging(Actuated):
         """The exact response to a demand held over a period; the part stays."""
         levels, kept = at.z[:-1], at.z[-1]
         return concatenate(levels * kept + self.propellers.target(u) * (1 - kept), at.z[-1:])
-
-
-class Remade:
-    """A controller that is traced once though it is made anew for every start."""
-
-    def __init__(self, controller: Any, memo: dict[Any, Any], period: Any = "none") -> None:
-        self.controller, self.memo, self.period = controller, memo, period
-        self.signal_size, self.state_size = controller.signal_size, controller.state_size
-        self.signal, self.initial_state = controller.signal, controller.initial_state
-        self.host = getattr(controller, "host", None)
-
-    def sampled(self, period: float | None) -> Remade:
-        """At a period."""
-        return Remade(self.controller.sampled(period), self.memo, period)
-
-    def traced(self, model: Any) -> Any:
-        """The function, which does not depend on the start."""
-        key = (id(model), self.period)
-        if key not in self.memo:
-            self.memo[key] = self.controller.traced(model)
-        return self.memo[key]

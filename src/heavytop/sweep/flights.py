@@ -19,10 +19,11 @@ from heavytop.simulate import prepare
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.sweep.cases import Values, call, groups, is_function, key_of, names_of
 from heavytop.sweep.event_ends import first_of
-from heavytop.sweep.flight_loop import FlightLoop, Remade
+from heavytop.sweep.flight_loop import FlightLoop
 from heavytop.sweep.flown import Flown, flight_measures
 from heavytop.sweep.measure import Measures, as_measures
-from heavytop.sweep.models import ModelCases, Stacked, attitude_blocks, unit_of
+from heavytop.sweep.models import ModelCases, attitude_blocks, unit_of
+from heavytop.sweep.shared_code import Remade, Stacked
 
 SETTINGS: Mapping[str, Any] = {
     "maneuver": "hover",

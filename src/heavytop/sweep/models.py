@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Numbers
 from heavytop.coordinates import Pose, Product
 from heavytop.coordinates.attitude import Attitude
 from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate import PreparedRun, Run, prepare
-from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
+from heavytop.simulate.dynamics import Dynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.recording import RecordGrid
 from heavytop.sweep.cases import (
@@ -35,6 +33,7 @@ from heavytop.sweep.cases import (
 from heavytop.sweep.event_ends import first_of
 from heavytop.sweep.grid import TIME
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
+from heavytop.sweep.shared_code import Stacked, likeness
 
 STRUCTURE = (
     "integrator",
@@ -156,7 +155,7 @@ class ModelCases(Cases):
         for chosen, rows in groups(values, self.apart):
             try:
                 plan = self._plan(chosen)
-                alike.setdefault(_likeness(plan, self.apart), []).append((plan, rows))
+                alike.setdefault(likeness(plan, self.apart), []).append((plan, rows))
             except (KeyboardInterrupt, MemoryError, SweepError):
                 raise
             except Exception as error:
@@ -371,81 +370,3 @@ def _table(inputs: Any) -> np.ndarray:
     """Constant inputs (count, nu) or samples (samples, count, nu) as samples."""
     array = np.asarray(inputs, dtype=float)
     return array[None] if array.ndim == 2 else array
-
-
-# --- controllers that share their native code -----------------------------------------------------------------------------------------
-
-
-class Stacked:
-    """Controllers that differ only in their signals and first memories, one for each trajectory of a batch."""
-
-    def __init__(self, controllers: Sequence[Any], memo: dict[Any, Any] | None = None, period: Any = "none") -> None:
-        self.controllers, self.memo, self.period = tuple(controllers), {} if memo is None else memo, period
-        self.signal_size = int(getattr(controllers[0], "signal_size", 0))
-        self.state_size = int(getattr(controllers[0], "state_size", 0))
-
-    def sampled(self, period: float | None) -> Stacked:
-        """All of them at one period."""
-        if not hasattr(self.controllers[0], "sampled"):
-            return self
-        known = {id(c): c.sampled(period) for c in dict.fromkeys(self.controllers)}
-        return Stacked([known[id(c)] for c in self.controllers], self.memo, period)
-
-    def traced(self, model: Any) -> Any:
-        """That of the first: they are alike."""
-        key = (id(model), self.period)
-        if key not in self.memo:
-            self.memo[key] = self.controllers[0].traced(model)
-        return self.memo[key]
-
-    @property
-    def host(self) -> Any:
-        """The controllers together, if they are computed in Python at every sample (:mod:`heavytop.simulate.hosted`)."""
-        return None if getattr(self.controllers[0], "host", None) is None else self
-
-    @property
-    def answer_size(self) -> int:
-        """That of each."""
-        return self.controllers[0].host.answer_size
-
-    def sessions(self, count: int) -> list[Any]:
-        """One of its own controller for each trajectory."""
-        hosts = [controller.host for controller in self.controllers]
-        made = {id(host): iter(host.sessions(sum(h is host for h in hosts))) for host in hosts}
-        return [next(made[id(host)]) for host in hosts]
-
-    def signal(self, times: Numbers) -> np.ndarray:
-        """Samples (n, batch, m)."""
-        if not self.signal_size:
-            return np.zeros((len(np.asarray(times)), 0))
-        known = {id(c): c.signal(times) for c in dict.fromkeys(self.controllers)}
-        return np.stack([known[id(c)] for c in self.controllers], axis=1)
-
-    def initial_state(self) -> np.ndarray:
-        """First memories (batch, s)."""
-        if not self.state_size:
-            return np.zeros(0)
-        known = {id(c): c.initial_state() for c in dict.fromkeys(self.controllers)}
-        rows = [known[id(c)] for c in self.controllers]  # of each trajectory, if there is one for each
-        return np.stack([row[k] if row.ndim > 1 else row for k, row in enumerate(rows)])
-
-
-def _likeness(plan: Mapping[str, Any], apart: Sequence[str]) -> Any:
-    """A key that is equal for plans whose native code is the same."""
-    if not apart:
-        return ()
-    rest = tuple(
-        (name, key_of(value)) for name, value in sorted(plan.items()) if name not in ("model", "control", "flown")
-    )
-    rest += tuple(map(id, plan.get("flown", ())))
-    dynamics = as_dynamics(plan["model"])
-    model = dynamics.fingerprint or id(dynamics)
-    control = plan.get("control")
-    if control is None or not hasattr(control, "traced"):
-        return (*rest, model, key_of(control))
-    subject = dynamics.model if isinstance(dynamics, ModelDynamics) else plan["model"]
-    period = None if plan.get("hold") == "continuous" else float(plan.get("control_step") or plan["step"])
-    sampled = control.sampled(period) if hasattr(control, "sampled") else control
-    traced = sampled.traced(subject)
-    content = hashlib.sha256(traced.function.serialize().encode()).hexdigest()
-    return (*rest, model, content, int(getattr(control, "signal_size", 0)), int(getattr(control, "state_size", 0)))

@@ -71,7 +71,7 @@ def share(
     )
 
 
-def quantile_interval(values: np.ndarray, q: float, confidence: float = 0.95) -> tuple[float, float, float]:
+def quantile_interval(values: np.ndarray, level: float, confidence: float = 0.95) -> tuple[float, float, float]:
     """A quantile with its confidence interval from order statistics (binomial, no assumption on the distribution).
 
     >>> quantile_interval(np.arange(1000.0), 0.5)
@@ -79,15 +79,15 @@ def quantile_interval(values: np.ndarray, q: float, confidence: float = 0.95) ->
     """
     from scipy.stats import binom
 
-    if not (0 <= q <= 1 and 0 < confidence < 1):
-        raise SweepError(f"a quantile and a confidence lie between 0 and 1, got {q} and {confidence}.")
+    if not (0 <= level <= 1 and 0 < confidence < 1):
+        raise SweepError(f"a quantile and a confidence lie between 0 and 1, got {level} and {confidence}.")
     x = np.sort(np.asarray(values, dtype=float).reshape(-1))
     n = len(x)
     if n == 0 or np.isnan(x[-1]):
         raise SweepError("a quantile needs values, and none that is NaN.")
     tail = (1 - confidence) / 2
     # order statistics number ppf(tail) and ppf(1 - tail) + 1, counted from one; without such a value the interval is open
-    low, high = int(binom.ppf(tail, n, q)) - 1, int(binom.ppf(1 - tail, n, q))
+    low, high = int(binom.ppf(tail, n, level)) - 1, int(binom.ppf(1 - tail, n, level))
     lower = x[low] if low >= 0 else -float("inf")
     upper = x[high] if high < n else float("inf")
-    return float(np.quantile(x, q)), float(lower), float(upper)
+    return float(np.quantile(x, level)), float(lower), float(upper)

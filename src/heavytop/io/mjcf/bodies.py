@@ -73,7 +73,7 @@ class BodyReader:
         bodies: list[tuple[Element, np.ndarray, str | None]] = []
         inertials: list[tuple[Element, np.ndarray]] = []
         geoms = self._contents(e, link, np.eye(4), childclass, joints, bodies, inertials)
-        self._joints(joints, e, parent, link, at @ self.settings.pose(e), childclass)
+        self._joints(joints, e, parent, link, at @ self.settings.pose(e))
         self._inertia(e, link, geoms, inertials)
         self.robot.report.represented("body", name, e.where)
         if e.get("mocap", "false") == "true":
@@ -99,7 +99,7 @@ class BodyReader:
                 self.geoms += 1
                 if self.geoms > MOST_GEOMS:
                     raise child.error(f"the file has more than {MOST_GEOMS} geoms.")
-                geom = read_geom(self.defaults.apply(child, childclass), at, self.assets, link.name)
+                geom = read_geom(self.defaults.apply(child, childclass), at, self.assets)
                 geoms.append(geom)
                 if geom.visual is not None:
                     link.visuals.append(geom.visual)
@@ -158,7 +158,6 @@ class BodyReader:
         parent: str,
         link: RobotLink,
         at: np.ndarray,
-        childclass: str | None,
     ) -> None:
         """The joints of a body in series: G = at prod_k T(p_k) J_k T(-p_k), with frames without mass between them."""
         if not given:

@@ -80,7 +80,7 @@ class Geom:
     """Why its inertia is not known; empty if it is."""
 
 
-def read_geom(e: Element, at: np.ndarray, assets: Assets, body: str) -> Geom:
+def read_geom(e: Element, at: np.ndarray, assets: Assets) -> Geom:
     """The geom of an element whose defaults are applied; ``at`` is the frame around it in the frame of the body."""
     kind = e.get("type") or "sphere"
     if kind in SHAPES_WITHOUT_MASS:
