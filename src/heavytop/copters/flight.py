@@ -244,7 +244,7 @@ def fly(
     law: str | BaseController | Callable[[Vehicle], BaseController] = "energy",
     *,
     limits: bool = True,
-    wind: float = 0.0,
+    wind: Any = 0.0,
     noise: float | None = None,
     payload: float = 0.0,
     integral: bool | None = None,
@@ -324,7 +324,7 @@ def fly(
         controller, begin = vehicle.full.controller(tracking), vehicle.full.start(*begin)
     controller = conditions.measured(controller, vehicle.plant, begin, step)
     if rotors and vehicle.full is None:  # a detailed plant has its own rotors
-        plant = RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(wind))
+        plant = RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(conditions.wind))
         controller, begin = OnRotors(controller, vehicle), plant.start(*begin)
     controller = conditions.blown(controller)
     say("compiling and flying")

@@ -200,9 +200,9 @@ class FlightCases(ModelCases):
         maneuver = flown
         if isinstance(flown, str):
             maneuver = self._shared("maneuver", (id(vehicle), flown), lambda: make(flown, vehicle))
-        wind, payload, delay = (float(settings[n]) for n in ("wind", "payload", "delay"))
+        payload, delay = float(settings["payload"]), float(settings["delay"])
         noise = None if settings["noise"] is None else float(settings["noise"])
-        conditions = Conditions.of(vehicle, wind, noise, payload, int(settings["seed"]), delay)
+        conditions = Conditions.of(vehicle, settings["wind"], noise, payload, int(settings["seed"]), delay)
         step, acting = float(settings["step"]), conditions.asks_for_integral(settings["integral"])
         terms = integral_action(vehicle) if acting else ()
         made = self._shared(
@@ -217,9 +217,9 @@ class FlightCases(ModelCases):
             raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
         plant: Any = self._shared(
             "plant",
-            (id(vehicle), payload, bool(wind), rotors),
+            (id(vehicle), payload, bool(conditions.wind), rotors),
             lambda: (
-                RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(wind))
+                RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(conditions.wind))
                 if rotors
                 else conditions.plant(vehicle)
             ),
