@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rescaled import Units, rescaled, state_in, state_out
 
 import heavytop as ht
+from heavytop import control
 from heavytop.control import Reference
 from heavytop.errors import ConfigurationError, PlanError
 from heavytop.simulate import Ending
@@ -66,7 +68,7 @@ MECHANISMS = {
 }
 
 
-def in_units(model: ht.Model, q: np.ndarray, v: np.ndarray, L: float, T: float) -> tuple[np.ndarray, np.ndarray]:
+def in_units(model: ht.Model, q: Any, v: Any, L: float, T: float) -> tuple[np.ndarray, np.ndarray]:
     """A state in units in which lengths are L times and times T times as many."""
     of_q = np.array([L if unit == "m" else 1.0 for unit in model.q_units])
     of_v = np.array([L / T if unit == "m/s" else 1.0 / T for unit in model.v_units])
@@ -159,3 +161,37 @@ def test_a_motion_is_feasible_or_not_in_all_units(units: tuple[float, float, flo
         slide.require()
     assert climb.is_feasible(1e-12)
     assert moved(0.0, 1.0).feasibility((0.0, 3.0 * newton)).outside == model.u_names
+
+
+def answers(model: ht.Model, start: tuple[np.ndarray, np.ndarray], units: Units) -> dict[str, Any]:
+    """What is said of a model and of a motion of it, in the usual units."""
+    start = model.assemble(*state_in(model, *start, units))
+    run = ht.simulate(model, start, until=0.1 * units.T, step=1e-3 * units.T, record_every=20)
+    rest = control.equilibrium(model, start[0])
+    A, _ = model.linearize(*start)
+    return {
+        "run": state_out(model, run.q, run.v, units),
+        "invariants": sorted(run.invariants),
+        "rest": (rest.is_held, len(rest.space), state_out(model, rest.q, 0 * start[1], units)),
+        "freedom": model.degrees_of_freedom(start[0]),
+        "poles": np.sort_complex(np.round(np.linalg.eigvals(A) * units.T, 6)),
+    }
+
+
+@pytest.mark.parametrize("units", [Units(1e-4, 1e-6, 1e-3), Units(1e3, 1e6, 1e2)])
+@pytest.mark.parametrize("name", ["cart-pole", "four-bars:2", "skate", "quadcopter"])
+def test_answers_about_the_library_are_the_same_in_all_units(name: str, units: Units) -> None:
+    system = ht.library.load(name)
+    usual = system.derive(native=False)
+    rng = np.random.default_rng(1)
+    start = ht.library.start(name, usual) or (
+        usual.coordinates.integrate(usual.neutral(), 0.3 * rng.standard_normal(usual.coordinates.nv), 1.0),
+        0.5 * rng.standard_normal(usual.nv),
+    )
+    here, there = (answers(rescaled(system, u), start, u) for u in (Units(), units))
+    assert here["invariants"] == there["invariants"]
+    assert here["freedom"] == there["freedom"]
+    assert here["rest"][:2] == there["rest"][:2]
+    for a, b in ((here[k], there[k]) for k in ("run", "poles")):
+        np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(there["rest"][2], here["rest"][2], rtol=1e-6, atol=1e-6)

@@ -37,7 +37,12 @@ def fly(
         str, typer.Option("--law", help="energy, particle, body or robust.", autocompletion=complete_law)
     ] = "energy",
     limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
-    wind: Annotated[float, typer.Option("--wind", help="Mean wind in m/s, with gusts.")] = 0.0,
+    wind: Annotated[
+        str,
+        typer.Option(
+            "--wind", metavar="SPEED", help="Mean wind in m/s along x, or its velocity x,y,z (3,0,1); with gusts."
+        ),
+    ] = "0",
     noise: Annotated[
         float | None,
         typer.Option(
@@ -74,13 +79,15 @@ def fly(
     - `heavytop fly`
     - `heavytop fly tricopter hover-roll`
     - `heavytop fly quadcopter eight --wind 4 --noise 1`
+    - `heavytop fly quadcopter hover --wind=-2,3,0.5`
     - `heavytop fly hummingbird eight --law robust --rotors --delay 0.02`
     - `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
     """
     if listed:
         list_vehicles(json)
         return
-    for option, number in (("wind", wind), ("noise", noise), ("payload", payload), ("delay", delay)):
+    blowing = _wind(wind)
+    for option, number in (("noise", noise), ("payload", payload), ("delay", delay)):
         if number is not None and not (isfinite(number) and number >= 0):
             raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
     if live:
@@ -116,7 +123,7 @@ def fly(
             name,
             law,
             limits=limits,
-            wind=wind,
+            wind=blowing,
             noise=noise,
             payload=payload,
             seed=seed,
@@ -245,3 +252,16 @@ def list_vehicles(json: bool) -> None:
 def _file_name(text: str) -> str:
     """A name as part of a file name: letters, digits, dots and hyphens only."""
     return re.sub("[-_]+", "-", safe_name(text, "file")).strip("-.") or "flight"
+
+
+def _wind(text: str) -> float | tuple[float, ...]:
+    """A speed, or a velocity of three numbers with commas between."""
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) == 1 and isfinite(values[0]) and values[0] >= 0:
+        return values[0]
+    if len(values) == 3 and all(map(isfinite, values)):
+        return values
+    raise fail(f"--wind must be a finite number of at least 0, got {text}. A velocity has three: --wind 3,0,1.")

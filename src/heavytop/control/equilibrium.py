@@ -142,12 +142,37 @@ class _Search:
             held[model.coordinates.v_slice(name)] = True
         self.movable = np.nonzero(~held)[0]
         self.rows = model.traced("constraint_jacobian").outputs["constraint_jacobian"][0] if model.is_constrained else 0
-        places, pushes = (RELUCTANT, 1.0) if prefer == "configuration" else (1.0, RELUCTANT)
-        self.reach = np.concatenate([np.full(len(self.movable), places), np.full(model.nu, pushes), np.ones(self.rows)])
+        self.places, self.pushes = (RELUCTANT, 1.0) if prefer == "configuration" else (1.0, RELUCTANT)
         self.stays = prefer == "configuration"
 
     def _call(self, name: str, *arguments: Any) -> Any:
         return self.model.traced(name)(*arguments, self.p)
+
+    def measure(self, q: Floats, u: Floats) -> None:
+        """Make pure numbers of all that is compared: by the lengths of the model, and by the forces at the guess.
+
+        Forces times the sizes of their velocities are moments, whose largest is the scale of inputs and reactions.
+        """
+        m = self.model
+        joints, self.sizes = (self._call(name, q)[0] for name in ("joint_sizes", "velocity_sizes"))
+        self.lengths = joints[self.movable]
+        rows = self._call("row_sizes", q)[0] if self.rows else np.zeros(0)
+        weights = np.divide(1.0, rows, out=np.zeros_like(rows), where=rows > 0.0)
+        self.weights = weights[m.holonomic_rows] if self.rows else weights
+        B = self._call("input_matrix", q)[0] if m.nu else np.zeros((m.nv, 0))
+        levers = np.max(np.abs(B) * self.sizes[:, None], axis=0, initial=0.0)
+        force, push = self._call("inverse_dynamics", q, np.zeros(m.nv), np.zeros(m.nv))[0], np.abs(B) @ np.abs(u)
+        largest = float(np.max(np.maximum(np.abs(force), push) * self.sizes, initial=0.0))
+        slopes = self._call("tangent_slopes", q, np.zeros(m.nv), u, np.zeros(m.nv), np.zeros(self.rows))[0]
+        stiff = np.max(np.abs(slopes[:, self.movable]) * self.sizes[:, None] * self.lengths, initial=0.0)
+        self.scale = max(largest, float(stiff)) or 1.0
+        self.reach = np.concatenate(
+            [
+                self.places * self.lengths,
+                self.pushes * self.scale / np.where(levers > 0.0, levers, 1.0),
+                self.scale * np.where(rows > 0.0, weights, 1.0),
+            ]
+        )
 
     def equations(self, q: Floats, u: Floats, lam: Floats) -> tuple[Floats, Floats, Floats]:
         """What is left (nv + k,), its derivative by the unknowns, and the sizes of its terms."""
@@ -157,13 +182,15 @@ class _Search:
         H, Phi, _ = self._call("tangent_rows", q, rest)
         slopes = self._call("tangent_slopes", q, rest, u, rest, lam)[0]
         left = force - B @ u - Phi.T @ lam
-        size = np.full(m.nv, np.max(np.abs(np.concatenate([force, B @ u, Phi.T @ lam])), initial=1e-12))
+        terms = np.abs(np.stack([force, B @ u, Phi.T @ lam])) * self.sizes
+        scale = float(np.max(terms, initial=0.0)) or self.scale
+        size = scale / self.sizes
         J = np.concatenate([slopes[:, self.movable], -B, -Phi.T], axis=1)
         if not len(H):
             return left, J, size
-        gap = self._call("position_residual", q)[0] if m.is_constrained else np.zeros(len(H))
-        scale = float(size[0]) if len(size) else 1.0
-        below = np.concatenate([H[:, self.movable], np.zeros((len(H), m.nu + self.rows))], axis=1)
+        weights = self.weights if m.is_constrained else np.ones(len(H))
+        gap = weights * self._call("position_residual", q)[0] if m.is_constrained else np.zeros(len(H))
+        below = np.concatenate([weights[:, None] * H[:, self.movable], np.zeros((len(H), m.nu + self.rows))], axis=1)
         return (
             np.concatenate([left, scale * gap]),
             np.concatenate([J, scale * below]),
@@ -175,6 +202,7 @@ class _Search:
         place = m.neutral() if q is None else m.coordinates.check(q, "q")
         push = np.clip(np.zeros(m.nu) if u is None else np.asarray(u, dtype=float), *self.bounds)
         lam, damping = np.zeros(self.rows), 1e-6
+        self.measure(place, push)
         if self.stays:
             push, lam = self._in_place(place, push, lam)
         left, J, size = self.equations(place, push, lam)
@@ -188,7 +216,7 @@ class _Search:
             trial, slopes, new = self.equations(*moved)
             value = float(np.sum((trial / start) ** 2))
             if value < cost:
-                small = np.max(np.abs(step)) < 1e-13
+                small = np.max(np.abs(step / self.reach)) < 1e-13
                 (place, push, lam), left, J, damping = moved, trial, slopes, max(0.2 * damping, 1e-14)
                 size = np.maximum(size, new)
                 if small or cost - value < 1e-14 * cost:
@@ -208,10 +236,7 @@ class _Search:
         n, nu = len(self.movable), self.model.nu
         reach = np.concatenate([np.zeros(n), self.reach[n:]])
         push, reaction = u, lam
-        for damping in (
-            1e-12,
-            1e-14,
-        ):  # the equations are linear in both; the second step takes away what the damping left
+        for damping in (1e-12, 1e-14):  # linear equations: the second step takes away what the damping left
             left, J, size = self.equations(q, push, reaction)
             step = self._step(J / size[:, None], left / size, damping, push, reach)
             push, reaction = np.clip(push + step[n : n + nu], *self.bounds), reaction + step[n + nu :]
@@ -229,7 +254,7 @@ class _Search:
         low, high = np.full(len(reach), -np.inf), np.full(len(reach), np.inf)
         inputs = slice(len(self.movable), len(self.movable) + self.model.nu)
         low[inputs], high[inputs] = ((side - push) / reach[inputs] for side in self.bounds)
-        slack = 1e-12 * (1.0 + np.abs(push))  # keeps equal limits apart
+        slack = 1e-12 * (1.0 + np.abs(push) / reach[inputs])  # keeps equal limits apart
         low[inputs] -= slack
         high[inputs] += slack
         return reach * lsq_linear(matrix, right, bounds=(low, high), method="bvls").x
@@ -238,7 +263,7 @@ class _Search:
         delta = np.zeros(self.model.coordinates.nv)
         n, nu = len(self.movable), self.model.nu
         delta[self.movable] = step[:n]
-        size = np.max(np.abs(delta), initial=0.0)
+        size = np.max(np.abs(step[:n] / self.lengths), initial=0.0)
         delta *= min(1.0, 0.5 / size) if size else 1.0  # no leaps through a turn
         return (
             self.model.coordinates.retract(q, delta),
@@ -252,12 +277,14 @@ class _Search:
         low, high = self.bounds
         at_limit = (u <= low) | (u >= high)
         keep = np.concatenate([np.ones(n, dtype=bool), ~at_limit, np.ones(self.rows, dtype=bool)])
-        _, s, Vt = np.linalg.svd(J[:, keep] / size[:, None])
+        pure = self.reach / np.concatenate([np.full(n, self.places), np.full(m.nu, self.pushes), np.ones(self.rows)])
+        _, s, Vt = np.linalg.svd(J[:, keep] * pure[keep] / size[:, None])
         rank = int(np.sum(s > RANK * max(s[0], 1e-300))) if len(s) else 0
         whole = np.zeros((len(Vt) - rank, nw + m.nu + self.rows))
         columns = np.concatenate([self.movable, nw + np.arange(m.nu), nw + m.nu + np.arange(self.rows)])[keep]
-        whole[:, columns] = Vt[rank:]
-        space = _orthonormal(whole[:, : nw + m.nu])
+        whole[:, columns], sizes = Vt[rank:], np.ones(whole.shape[1])
+        sizes[columns] = pure[keep]
+        space = _orthonormal(whole[:, : nw + m.nu], sizes[: nw + m.nu])
         names = (*(f"along {name}" for name in m.coordinates.v_names), *m.u_names)
         stays = tuple(name for name, yes in zip(m.u_names, at_limit, strict=True) if yes)
         reasons = () if held else self._reasons(left, J, size, bool(stays))
@@ -271,7 +298,7 @@ class _Search:
         for k in np.argsort(-np.abs(left[: m.nv])):
             if abs(left[k]) <= HELD * size[k] or len(told) == 4:
                 break
-            helped = np.max(np.abs(J[k]), initial=0.0) > RANK * size[k]
+            helped = np.max(np.abs(J[k] * self.reach), initial=0.0) > RANK * size[k]
             why = "no input, reaction or free displacement acts there"
             if helped:
                 why = "the inputs are at their limits" if limited else "what acts there is needed elsewhere"
@@ -279,12 +306,13 @@ class _Search:
         return tuple(told)
 
 
-def _orthonormal(rows: Floats) -> Floats:
-    """An orthonormal basis of the span of rows."""
+def _orthonormal(rows: Floats, sizes: Floats) -> Floats:
+    """An orthonormal basis of the span of rows of pure numbers, whose columns are multiplied by ``sizes`` then."""
     if not len(rows):
         return rows
     _, s, Vt = np.linalg.svd(rows, full_matrices=False)
     basis = Vt[s > RANK * max(s[0], 1e-300)] if len(s) else rows[:0]
+    basis = np.linalg.svd(basis * sizes, full_matrices=False)[2] if len(basis) else basis
     return basis * np.sign(basis[np.arange(len(basis)), np.argmax(np.abs(basis), axis=1)])[:, None]
 
 

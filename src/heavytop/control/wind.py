@@ -51,13 +51,24 @@ class Gust:
 
 @dataclass(frozen=True)
 class Breeze:
-    """A mean wind of ``speed`` m/s along x with gusts of about a third of it from all sides; ``seed`` of the gusts.
+    """A mean wind with gusts of about a third of it from all sides: ``speed`` in m/s along x, or the mean velocity (3,); ``seed`` of the gusts.
 
     Six waves per axis between 0.5 and 6 rad/s: cheap, and defined at every time.
+
+    >>> Breeze((3.0, 0.0, 1.0)).mean
+    array([3., 0., 1.])
+    >>> bool(np.all(Breeze(3.0).at(np.array([0.5])) == Breeze((3.0, 0, 0)).at(np.array([0.5]))))
+    True
     """
 
-    speed: float
+    speed: Any
     seed: int = 0
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean velocity (3,), m/s."""
+        given = np.asarray(self.speed, dtype=float)
+        return np.array([float(given), 0.0, 0.0]) if given.shape == () else given
 
     def at(self, times: np.ndarray) -> np.ndarray:
         t = np.asarray(times, dtype=float)
@@ -66,7 +77,7 @@ class Breeze:
         phases = rng.uniform(0.0, 2 * np.pi, (6, 3))
         sizes = np.array([1.0, 1.0, 0.5]) / np.sqrt(1 + rates)
         gusts = np.sum(sizes * np.sin(rates * t[..., None, None] + phases), axis=-2)
-        return self.speed * (np.array([1.0, 0.0, 0.0]) + 0.3 * gusts)
+        return self.mean + 0.3 * np.linalg.norm(self.mean) * gusts
 
 
 @dataclass(frozen=True)

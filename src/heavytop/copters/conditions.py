@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import numbers
 from heavytop.control.disturbances import Windy, add_wind
 from heavytop.control.measurements import Delayed, Noisy, OnPart
 from heavytop.control.sensors import Sensed, Sensors
@@ -35,7 +36,7 @@ class Conditions:
 
     Parameters
     ----------
-    wind : mean speed along x in m/s; gusts of a third of it come from all sides.
+    wind : mean speed along x in m/s, or mean velocity (3,) in world axes; gusts of a third of it come from all sides.
     noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, or of ``sensors``, 0 none.
     payload : mass in kg that is fixed below the hull and that the controller does not know.
     seed : of gusts and noise.
@@ -48,7 +49,7 @@ class Conditions:
     0.01
     """
 
-    wind: float = 0.0
+    wind: Any = 0.0
     noise: float = 0.0
     payload: float = 0.0
     seed: int = 0
@@ -59,7 +60,7 @@ class Conditions:
     def of(
         cls,
         vehicle: Vehicle,
-        wind: float = 0.0,
+        wind: Any = 0.0,
         noise: float | None = None,
         payload: float = 0.0,
         seed: int = 0,
@@ -71,7 +72,8 @@ class Conditions:
         return cls(wind, noise, payload, seed, delay, vehicle.sensors)
 
     def __post_init__(self) -> None:
-        for name in ("wind", "noise", "payload", "delay"):
+        object.__setattr__(self, "wind", _wind(self.wind))
+        for name in ("noise", "payload", "delay"):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
                 raise ModelError(f"{name} of a flight must be a non-negative number, got {value}.")
@@ -170,3 +172,15 @@ class Conditions:
     def blown(self, controller: Controller) -> Controller:
         """The controller in a plant that feels wind."""
         return Windy(controller, Breeze(self.wind, self.seed)) if self.wind else controller
+
+
+def _wind(given: Any) -> float | tuple[float, ...]:
+    """A speed along x, or a velocity as a tuple; zero where the air does not move."""
+    value = numbers(given, "wind of a flight")
+    if value.shape not in ((), (3,)) or not np.all(np.isfinite(value)) or (value.shape == () and value < 0):
+        raise ModelError(
+            f"wind of a flight must be a non-negative number (m/s along x) or three finite ones (its mean velocity), got {given}."
+        )
+    if value.shape == () or not np.any(value):
+        return float(np.max(value))
+    return tuple(value.tolist())

@@ -246,7 +246,7 @@ def fly(
     law: str | BaseController | Callable[[Vehicle], BaseController] = "energy",
     *,
     limits: bool = True,
-    wind: float = 0.0,
+    wind: Any = 0.0,
     noise: float | None = None,
     payload: float = 0.0,
     integral: bool | None = None,

@@ -12,11 +12,12 @@ from heavytop.control.prototype import Prototype
 from heavytop.control.sectors import TiltLimits
 from heavytop.control.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor, ring
+from heavytop.copters.hovering import check_hover
 from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.redundancy import independent
 from heavytop.copters.vehicle import Vehicle, add_rotors, rotor_limits, wrench_matrix
-from heavytop.copters.vehicles import hovering_prototype, hull, parameter_rows
+from heavytop.copters.vehicles import GRAVITY, hovering_prototype, hull, parameter_rows
 from heavytop.errors import ModelError
 from heavytop.system.inputs import Wrench
 from heavytop.system.system import System
@@ -67,6 +68,9 @@ def multicopter(
         raise ModelError(
             f"the rotors of {name!r} cannot lift it: none of them pushes along z. Turn their axes upwards."
         )
+
+    if np.isfinite(mass) and not limbs:  # an arm moves the centre of mass
+        check_hover(name, rotors, mass * GRAVITY / thrust_gain if thrust_gain > 0 else 0.0, com)
 
     def base() -> System:
         return hull(name, mass, moment, attitude, velocity, com)

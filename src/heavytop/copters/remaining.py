@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from heavytop.control.allocation import Limits
 from heavytop.control.hull import Hull
 from heavytop.control.law import FeedbackLaw
+from heavytop.copters.hovering import LEAST, STRONGEST, reach
 from heavytop.errors import ModelError
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
-
-DIRECTIONS = {"thrust": 2, "roll": 3, "pitch": 4, "yaw": 5}
-"""Row of the wrench."""
 
 
 @dataclass(frozen=True)
@@ -80,23 +78,24 @@ def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
         raise ModelError(
             f"{vehicle.name!r} has no weight: without gravity there is nothing to carry and no hovering to speak of."
         )
-    low, high = np.maximum(limits[:, 0], 0.0), np.minimum(limits[:, 1], 1e3 * weight)
+    least = LEAST * weight * vehicle.airframe.reach
+    low, high = np.maximum(limits[:, 0], 0.0), np.minimum(limits[:, 1], STRONGEST * weight)
     low[list(dead)] = high[list(dead)] = 0.0
-    lift = _reach(W, low, high, {"roll": 0.0, "pitch": 0.0}, "thrust") or 0.0
+    lift = reach(W, low, high, {"roll": 0.0, "pitch": 0.0}, "thrust") or 0.0
     level = {"thrust": weight, "roll": 0.0, "pitch": 0.0, "yaw": 0.0}
-    hovers = _reach(W, low, high, {k: v for k, v in level.items() if k != "yaw"}, "yaw") is not None
-    exact = _reach(W, low, high, {k: v for k, v in level.items() if k != "thrust"} | {"thrust": weight}, "thrust")
+    hovers = reach(W, low, high, {k: v for k, v in level.items() if k != "yaw"}, "yaw") is not None
+    exact = reach(W, low, high, {k: v for k, v in level.items() if k != "thrust"} | {"thrust": weight}, "thrust")
     controls = []
     for name in ("roll", "pitch", "yaw"):
         others = {k: v for k, v in level.items() if k != name and (k != "yaw" or exact is not None)}
-        both = [_reach(W, low, high, others, name, sign) for sign in (1.0, -1.0)]
-        if all(b is not None and b > 1e-4 * weight for b in both):
+        both = [reach(W, low, high, others, name, sign) for sign in (1.0, -1.0)]
+        if all(b is not None and b > least for b in both):
             controls.append(name)
     if not {"roll", "pitch"} <= set(controls):  # with the heading given up
         for name in ("roll", "pitch"):
             others = {"thrust": weight, ("pitch" if name == "roll" else "roll"): 0.0}
-            both = [_reach(W, low, high, others, name, sign) for sign in (1.0, -1.0)]
-            if name not in controls and all(b is not None and b > 1e-4 * weight for b in both):
+            both = [reach(W, low, high, others, name, sign) for sign in (1.0, -1.0)]
+            if name not in controls and all(b is not None and b > least for b in both):
                 controls.append(name)
     spins = len(vehicle.airframe.rotors) == 4 and _spins(W, dead) and lift / weight > 1.05
     return Remaining(dead, bool(hovers), float(lift / weight), tuple(controls), spins)
@@ -109,22 +108,6 @@ def _spins(W: np.ndarray, dead: tuple[int, ...]) -> bool:
     return len(dead) == 2 and bool(
         W[3:5, dead[0]] @ W[3:5, dead[1]] < -0.9 * np.prod(np.linalg.norm(W[3:5, list(dead)], axis=0))
     )
-
-
-def _reach(
-    W: np.ndarray, low: np.ndarray, high: np.ndarray, fixed: dict[str, float], name: str, sign: float = 1.0
-) -> float | None:
-    """Largest amount (times ``sign``) of a wrench in one direction with others fixed; None if they cannot be met."""
-    from scipy.optimize import linprog
-
-    rows = [DIRECTIONS[k] for k in fixed]
-    found: Any = linprog(
-        -sign * W[DIRECTIONS[name]],
-        A_eq=W[rows] if rows else None,
-        b_eq=list(fixed.values()) or None,
-        bounds=list(zip(low, high, strict=True)),
-    )
-    return float(-found.fun) if found.status == 0 else None
 
 
 def without_rotors(vehicle: Vehicle, *dead: int) -> FeedbackLaw:

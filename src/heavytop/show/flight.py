@@ -60,11 +60,15 @@ def _spoken(name: str) -> str:
     return name.replace("_", " ").replace("-", " ").strip()
 
 
+def _wind(wind: Any) -> str:
+    return f"({', '.join(f'{x:g}' for x in wind)})" if isinstance(wind, tuple) else f"{wind:g}"
+
+
 def _subtitle(flight: Flight) -> str:
     c = flight.conditions
     parts = [f"{LAWS.get(flight.law, flight.law)} law", "inputs limited" if flight.limits else "inputs not limited"]
     parts += ["integral action"] if flight.integral else []
-    parts += [f"wind {c.wind:g} m/s with gusts"] if c.wind else []
+    parts += [f"wind {_wind(c.wind)} m/s with gusts"] if c.wind else []
     if c.sensors is not None:
         parts.append("its own sensors" + ("" if c.noise == 1 else f", their noise times {c.noise:g}"))
     elif c.noise:

@@ -170,6 +170,10 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         """(q, v, p) -> (position, velocity, terms) of :meth:`residual` beside their sizes; ``terms`` are the magnitudes that velocity adds up."""
         return None
 
+    def sizes(self) -> Traced | None:
+        """(q, p) -> size of each velocity coordinate, times 1/s (nv,); None: 1."""
+        return None
+
     def guards(self, step: float) -> tuple[Any, ...]:
         """Terminal events at which the equations end; ``step`` is the size of a step."""
         return ()
@@ -355,6 +359,9 @@ class ModelDynamics(Dynamics):
     def misses(self) -> Traced | None:
         e = self.model.expressions
         return self._make("misses", ("q", "v"), e.sizes.misses()) if e.is_constrained else None
+
+    def sizes(self) -> Traced | None:
+        return self.model.traced("velocity_sizes")
 
     def balance(self) -> Traced:
         e = self.model.expressions

@@ -127,7 +127,8 @@ def _samples(run: Run, dynamics: Dynamics) -> tuple[np.ndarray, np.ndarray, np.n
     rng, n = np.random.default_rng(7), 4
     if dynamics.kernel("residual") is None:
         times = run.t[np.linspace(0, len(run) - 1, n).astype(int)] if len(run) else np.zeros(n)
-        return dynamics.coordinates.random(rng, (n,)), rng.standard_normal((n, dynamics.nv)), times
+        q = dynamics.coordinates.random(rng, (n,))
+        return q, rng.standard_normal((n, dynamics.nv)) * _typical_velocity(dynamics, q, run.parameter_vector), times
     q, v = run.q.reshape(-1, dynamics.nq), run.v.reshape(-1, dynamics.nv)
     good = np.flatnonzero(np.isfinite(v).all(axis=-1))
     at = good[np.linspace(0, len(good) - 1, n).astype(int)] if len(good) else np.zeros(0, dtype=int)
@@ -145,7 +146,7 @@ def conserved_momenta(
     momentum, motion = dynamics.kernel("momentum"), dynamics.kernel("motion")
     if momentum is None or motion is None or not len(q):
         return np.zeros(6, dtype=bool)
-    n, eps = len(q), 1e-5
+    n = len(q)
     u = np.random.default_rng(7).standard_normal((n, dynamics.nu)) if driven else np.zeros((n, dynamics.nu))
     # all members of a batch of parameters, those that are equal once
     p = np.unique(p.reshape(-1, p.shape[-1]), axis=0)[:, None] if p.size else p
@@ -154,11 +155,37 @@ def conserved_momenta(
     if not (np.all(np.isfinite(w)) and np.all(np.isfinite(a))):
         return np.zeros(6, dtype=bool)
     retract = dynamics.coordinates.retract
-    later, earlier = (dynamics.at_times(p, p[..., -1] + s) if dynamics.has_time else p for s in (eps, -eps))
+    swift = _swiftness(dynamics, q, v, a, p)[..., None]
+    eps = 1e-5 / np.where(swift > 0.0, swift, 1.0)
+    later, earlier = (dynamics.at_times(p, p[..., -1] + s[..., 0]) if dynamics.has_time else p for s in (eps, -eps))
     ahead = momentum(retract(q, eps * w), v + eps * a, later)[0]
     behind = momentum(retract(q, -eps * w), v - eps * a, earlier)[0]
     rate = np.abs(ahead - behind) / (2 * eps)
-    # size of a typical rate: what the accelerations and velocities alone would give
-    size = np.abs(momentum(q, a, p)[0]).max(axis=-1) + np.abs(momentum(q, v, p)[0]).max(axis=-1)
-    kept = rate < CONSERVED * (1 + size[..., None])
+    # size of a typical rate: what the accelerations and velocities alone would give, to forces and to moments
+    size = np.abs(momentum(q, a, p)[0]) + swift * np.abs(momentum(q, v, p)[0])
+    groups = [np.broadcast_to(size[..., k : k + 3].max(axis=-1, keepdims=True), (*rate.shape[:-1], 3)) for k in (0, 3)]
+    kept = rate <= CONSERVED * np.concatenate(groups, axis=-1)
     return np.all(kept.reshape(-1, kept.shape[-1]), axis=0)
+
+
+def _typical_velocity(dynamics: Dynamics, q: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Velocities (n, nv) that motions from rest at q (n, nq) soon have: their sizes, times the rate at which gravity and springs move them."""
+    motion, rest = dynamics.kernel("motion"), np.zeros((len(q), dynamics.nv))
+    first = p.reshape(-1, p.shape[-1])[0] if p.size else p
+    sizes = _sizes(dynamics, q, first)
+    if motion is None:
+        return sizes
+    a = np.nan_to_num(motion(q, rest, np.zeros((len(q), dynamics.nu)), first)[1], posinf=0.0, neginf=0.0)
+    swift = float(np.max(_swiftness(dynamics, q, rest, a, first)))
+    return (swift or 1.0) * sizes
+
+
+def _sizes(dynamics: Dynamics, q: np.ndarray, p: np.ndarray) -> np.ndarray:
+    kernel = dynamics.kernel("sizes")
+    return np.ones(dynamics.nv) if kernel is None else kernel(q, p)[0]
+
+
+def _swiftness(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, a: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """How fast a motion changes, in 1/s (...): by its velocities or accelerations beside their sizes, whatever is more."""
+    sizes = _sizes(dynamics, q, p)
+    return np.maximum(np.max(np.abs(v / sizes), axis=-1), np.sqrt(np.max(np.abs(a / sizes), axis=-1)))

@@ -134,9 +134,9 @@ class FlightCases(ModelCases):
         maneuver = flown
         if isinstance(flown, str):
             maneuver = self._shared("maneuver", (id(vehicle), flown), lambda: make(flown, vehicle))
-        wind, payload, delay = (float(settings[n]) for n in ("wind", "payload", "delay"))
+        payload, delay = float(settings["payload"]), float(settings["delay"])
         noise = None if settings["noise"] is None else float(settings["noise"])
-        conditions = Conditions.of(vehicle, wind, noise, payload, int(settings["seed"]), delay)
+        conditions = Conditions.of(vehicle, settings["wind"], noise, payload, int(settings["seed"]), delay)
         step, acting = float(settings["step"]), conditions.asks_for_integral(settings["integral"])
         limits, rotors = bool(settings["limits"]), bool(settings["rotors"])
         if settings["lag"] and (rotors or vehicle.full is not None):
@@ -145,7 +145,9 @@ class FlightCases(ModelCases):
             "law", (id(vehicle), law, limits, acting), lambda: law_of(vehicle, law, limits, integral=acting)
         )
         plant: Any = self._shared(
-            "plant", (id(vehicle), payload, bool(wind), rotors), lambda: plant_of(vehicle, conditions, rotors)
+            "plant",
+            (id(vehicle), payload, bool(conditions.wind), rotors),
+            lambda: plant_of(vehicle, conditions, rotors),
         )
         composed, tracking = Composition(vehicle, conditions, plant), along(made, maneuver, step, integral=acting)
         return {

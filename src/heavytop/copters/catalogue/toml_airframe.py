@@ -11,10 +11,12 @@ import numpy as np
 from heavytop._toml_lines import Path, TomlText
 from heavytop.control.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
+from heavytop.copters.hovering import check_hover
 from heavytop.copters.limbs import Limb, check_limbs
 from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
 from heavytop.copters.vehicle import Vehicle
+from heavytop.copters.vehicles import GRAVITY
 from heavytop.errors import HeavytopError
 from heavytop.system.joints import Prismatic, Revolute
 
@@ -195,6 +197,11 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         ratio = values["torque"] * propulsion.drag_ratio
         rotors.append(Rotor(values["at"], values["axis"], ratio, propulsion.thrust_range, radius=common["radius"]))
     limbs = _limbs(checker, top["limb"])
+    try:
+        if not limbs:
+            check_hover(top["name"], rotors, top["mass"] * GRAVITY, top["com"])
+    except HeavytopError as error:
+        raise checker.wrong(("rotor", 0), str(error)) from None
     try:
         vehicle = multicopter(
             rotors,

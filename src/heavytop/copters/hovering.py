@@ -1,0 +1,158 @@
+"""Whether rotors can hold a hull in the air, and turn it: by linear programs over their thrusts, before anything is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from heavytop.copters.airframe import Airframe, Rotor
+from heavytop.copters.vehicle import wrench_matrix
+from heavytop.errors import ModelError
+
+DIRECTIONS = {"thrust": 2, "roll": 3, "pitch": 4, "yaw": 5}
+"""Rows of the wrenches."""
+LEAST = 1e-4
+"""Moment, beside the weight at the farthest rotor, below which a direction is not controlled."""
+STRONGEST = 1e3
+"""Thrust, beside the weight, of rotors without a limit."""
+
+
+def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0.0, 0.0, 0.0)) -> None:
+    """Raise a ModelError that names the rotors unless they can carry a hull at rest and turn it both ways.
+
+    Parameters
+    ----------
+    rotors : fixed or tilting ones; where all their drag ratios are zero, or fewer than four forces act, nothing is said about turning.
+    weight : N. com : (3,) centre of mass, m.
+
+    Examples
+    --------
+    >>> from heavytop.copters.airframe import ring
+    >>> check_hover("quad", ring(4, 0.2, drag_ratio=0.02, thrust=(0.0, 6.0)), weight=9.0)
+    >>> check_hover("quad", ring(4, 0.2, drag_ratio=0.02, thrust=(0.0, 2.0)), weight=9.0)
+    Traceback (most recent call last):
+    ...
+    heavytop.errors.ModelError: the rotors of 'quad' cannot carry it: level they lift at most 8 N of its weight of 9 N. Give them more thrust.
+    """
+    W = _about(rotors, com)
+    low, high = _bounds(rotors, weight)
+    margin = LEAST * weight * Airframe(rotors).reach
+    if not weight > 0 or _is_easy(W, low, high, weight, margin):
+        return
+    if reach(W, low, high, {"thrust": weight, "roll": 0.0, "pitch": 0.0}, "yaw") is None:
+        raise ModelError(f"the rotors of {name!r} cannot carry it: {_why_not(rotors, com, weight)}")
+    if W.shape[1] < 4 or not any(rotor.drag_ratio for rotor in rotors):
+        return
+    if _turning(W, low, high, weight) > margin:
+        return
+    spins = {sign: [k for k, r in enumerate(rotors, 1) if r.drag_ratio * sign > 0] for sign in (1, -1)}
+    told = ", ".join(
+        f"the torque of {_listed(spins[sign])} is {word}"
+        for sign, word in ((1, "positive"), (-1, "negative"))
+        if spins[sign]
+    )
+    raise ModelError(
+        f"the rotors of {name!r} cannot turn it about z both ways while they carry it: {told}. {_better(rotors, com, weight, margin)}"
+    )
+
+
+def _why_not(rotors: Sequence[Rotor], com: Any, weight: float) -> str:
+    """Why the weight cannot be carried without moments about x and y, in words."""
+    W, (low, high) = _about(rotors, com), _bounds(rotors, weight)
+    level = {"roll": 0.0, "pitch": 0.0}
+    lift, least = reach(W, low, high, level, "thrust"), reach(W, low, high, level, "thrust", -1.0)
+    if lift is not None and least is not None and lift >= weight:
+        return f"their least thrusts lift {-least:.4g} N, more than its weight of {weight:.4g} N. Lower them."
+    told = f"level they lift at most {max(lift or 0.0, 0.0):.4g} N of its weight of {weight:.4g} N."
+    whole = float(np.sum(np.maximum(high * W[2], low * W[2])))
+    if whole < weight:
+        return f"{told} Give them more thrust."
+    listed = "; ".join(f"rotor {k} at {_point(rotor.at)}" for k, rotor in enumerate(rotors, 1))
+    return (
+        f"{told} Unbalanced they could lift {whole:.4g} N. Check places and the centre of mass {_point(com)}: {listed}."
+    )
+
+
+def _is_easy(W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float, margin: float) -> bool:
+    """Whether the least thrusts that carry the weight and turn it both ways are within their limits: then no program is needed."""
+    inverse = np.linalg.pinv(W[2:6])
+    for moment in (margin, -margin):
+        asked = np.array([weight, 0.0, 0.0, 2 * moment])
+        u = inverse @ asked
+        met = np.max(np.abs(W[2:6] @ u - asked)) <= 1e-3 * margin
+        if not met or np.any(u < low) or np.any(u > high):
+            return False
+    return True
+
+
+def _better(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> str:
+    """Which rotors should spin the other way, in words."""
+    turning = [k for k, rotor in enumerate(rotors) if rotor.drag_ratio]
+    low, high = _bounds(rotors, weight)
+    for count in (1, 2):
+        found = []
+        for chosen in combinations(turning, count):
+            signs = [-1.0 if k in chosen else 1.0 for k in range(len(rotors))]
+            W = _about(rotors, com, signs)
+            found.append((_turning(W, low, high, weight), chosen))
+        best, chosen = max(found, default=(0.0, ()))
+        if best > margin:
+            return f"Change the sign of {_listed([k + 1 for k in chosen])}: then they can."
+    return "Give neighbours opposite signs of their torque (drag_ratio)."
+
+
+def _turning(W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float) -> float:
+    """The smaller of the moments about z to both sides, N m, with the weight carried and nothing about x and y."""
+    level = {"thrust": weight, "roll": 0.0, "pitch": 0.0}
+    both = [reach(W, low, high, level, "yaw", sign) for sign in (1.0, -1.0)]
+    return min(-np.inf if b is None else b for b in both)
+
+
+def _about(rotors: Sequence[Rotor], com: Any, signs: Sequence[float] | None = None) -> np.ndarray:
+    """Wrenches (6, n) about the centre of mass, with changed signs of the torques of some rotors."""
+    W = wrench_matrix(rotors)
+    if signs is not None:
+        drags = [(r.drag_ratio, d, s) for r, s in zip(rotors, signs, strict=True) for d in r.directions]
+        W[3:] += np.array([(s - 1.0) * ratio * direction for ratio, direction, s in drags]).T
+    W[3:] -= np.cross(np.asarray(com, dtype=float), W[:3].T).T
+    return W
+
+
+def _bounds(rotors: Sequence[Rotor], weight: float) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest of every input; a rotor that tilts may push any way."""
+    low, high = [], []
+    for rotor in rotors:
+        least, largest = rotor.thrust[0], min(rotor.thrust[1], STRONGEST * weight)
+        fixed = rotor.tilt is None
+        low += [max(least, -STRONGEST * weight)] if fixed else [-largest] * 2
+        high += [largest] if fixed else [largest] * 2
+    return np.array(low), np.array(high)
+
+
+def reach(
+    W: np.ndarray, low: np.ndarray, high: np.ndarray, fixed: dict[str, float], name: str, sign: float = 1.0
+) -> float | None:
+    """Largest amount (times ``sign``) of a wrench in one direction with others fixed; None if they cannot be met."""
+    from scipy.optimize import linprog
+
+    most = max(float(np.max(np.abs([low, high]))), 1e-300)
+    sizes = np.maximum(most * np.max(np.abs(W), axis=1), 1e-300)  # the tolerances of the solver are absolute
+    pure, rows = W * most / sizes[:, None], [DIRECTIONS[k] for k in fixed]
+    found: Any = linprog(
+        -sign * pure[DIRECTIONS[name]],
+        A_eq=pure[rows] if rows else None,
+        b_eq=np.array(list(fixed.values())) / sizes[rows] if rows else None,
+        bounds=list(zip(low / most, high / most, strict=True)),
+    )
+    return float(-found.fun) * float(sizes[DIRECTIONS[name]]) if found.status == 0 else None
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"rotor{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
+
+
+def _point(x: Any) -> str:
+    return f"({', '.join(f'{value:.4g}' for value in np.asarray(x, dtype=float))})"
