@@ -74,6 +74,13 @@ def test_files(rod: ht.Model, tmp_path: Path) -> None:
         write(tmp_path / name)
     with pytest.raises(FileFormatError, match="must end in"):
         run.plot(tmp_path / "run.foo")
+    with pytest.raises(FileFormatError, match="must end in"):
+        run.plot(tmp_path / "run")
+    for name in ("run", "run.csv"):
+        with pytest.raises(
+            FileFormatError, match=r"a netCDF file must end with \.nc .* run\.to_dataframe\(\)\.to_csv\(path\)"
+        ):
+            run.save(tmp_path / name)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.html", "run.nc", "run.png"]
 
 

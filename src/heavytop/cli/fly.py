@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heavytop._files import NETCDF
 from heavytop._names import safe_name
 from heavytop.cli.choices import JSON, check_places, complete_law, complete_maneuver, complete_vehicle, refuse_others
 from heavytop.cli.terminal import FAILURE, console, fail, reported
@@ -94,7 +95,7 @@ def fly(
     from heavytop.copters.flight import fly as fly_vehicle
     from heavytop.simulate.outcome import Ending
 
-    check_places(out=(out, (".html", ".htm")), save=(save, ()))
+    check_places(out=(out, (".html", ".htm")), save=(save, NETCDF))
     _check_names(law, maneuver)
     begin = perf_counter()
     screen = console(stderr=True)
