@@ -342,7 +342,7 @@ def lqr(
     h = step if step is not None else 0.01 if constant else (end - begin) / 500
     count = 1 if constant else max(round((end - begin) / h), 2)
     times = np.zeros(1) if constant else np.linspace(begin, end, count + 1)
-    given = _needed(model, reference) if inputs is None else inputs if callable(inputs) else _held(model, inputs)
+    given = _needed(model, reference) if inputs is None else _of_times(model, inputs)
     A, B = linearized_steps(
         model, reference, times[:-1] if not constant else times, h if constant else (end - begin) / count, given
     )
@@ -500,8 +500,10 @@ def linearized_steps(
     return slopes[:, :, : rates.nx], slopes[:, :, layout.c]
 
 
-def _held(model: Model, inputs: Array) -> Callable[[np.ndarray], np.ndarray]:
-    """Inputs that stay the same."""
+def _of_times(model: Model, inputs: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Inputs as a function of times (n,); numbers stay the same."""
+    if callable(inputs):
+        return inputs
     u = numbers(inputs, "inputs of the regulator")
     if u.shape != (model.nu,):
         names = f"The inputs are {', '.join(model.u_names)}; inputs that change are a function of times (n,) that gives (n, {model.nu})."
