@@ -502,8 +502,9 @@ def linearized_steps(
 
 def _of_times(model: Model, inputs: Any) -> Callable[[np.ndarray], np.ndarray]:
     """Inputs as a function of times (n,); numbers stay the same."""
-    if callable(inputs):
-        return inputs
+    function: Callable[[np.ndarray], np.ndarray] = inputs
+    if callable(function):
+        return function
     u = numbers(inputs, "inputs of the regulator")
     if u.shape != (model.nu,):
         names = f"The inputs are {', '.join(model.u_names)}; inputs that change are a function of times (n,) that gives (n, {model.nu})."
