@@ -8,7 +8,7 @@ is written with NumPy and these helpers, so the same line computes a number, tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -77,7 +77,8 @@ def numbers(value: Any, what: str = "a value") -> np.ndarray:
     except (TypeError, ValueError):
         shown = repr(value)
         shown = shown if len(shown) < 60 else shown[:57] + "..."
-        raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.") from None
+        hint = " Give the numbers in their order, without names." if isinstance(value, Mapping) else ""
+        raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.{hint}") from None
 
 
 def is_finite(array: np.ndarray) -> bool:

@@ -132,3 +132,8 @@ def test_functions_that_need_numbers_are_named() -> None:
 def test_lanes_are_powers_of_two(rod: ht.Model) -> None:
     with pytest.raises(ShapeError, match="lanes must be one of 1, 2, 4, 8, 16"):
         rod.compiled("acceleration", lanes=3)
+
+
+def test_numbers_by_name_are_refused_with_the_way_to_give_them(rod: ht.Model) -> None:
+    with pytest.raises(ShapeError, match="Give the numbers in their order, without names"):
+        ht.simulate(rod, ({"rod.angle": 0.1}, [0.0]), 0.1, 0.01)
