@@ -52,8 +52,8 @@ def _is_symbol(value: object) -> bool:
     return hasattr(value, "to_casadi") or type(value).__module__ == "casadi.casadi"
 
 
-def as_array(value: Any) -> Array:
-    """Turn numbers, symbols and nested sequences of both into an array of our own (numbers are copied).
+def as_array(value: Any, what: str = "a value") -> Array:
+    """Turn numbers, symbols and nested sequences of both into an array of our own (numbers are copied); ``what`` they are, for errors.
 
     >>> as_array((1, 2, 3))
     array([1., 2., 3.])
@@ -61,8 +61,8 @@ def as_array(value: Any) -> Array:
     if is_symbolic(value):
         return value
     if isinstance(value, (list, tuple)) and _holds_symbols(value):
-        return np.stack([as_array(item) for item in value], axis=0)
-    return numbers(value).copy()
+        return np.stack([as_array(item, what) for item in value], axis=0)
+    return numbers(value, what).copy()
 
 
 def numbers(value: Any, what: str = "a value") -> np.ndarray:

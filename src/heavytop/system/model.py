@@ -29,6 +29,7 @@ from heavytop.system.tangent import MinimalTangent
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
+    from heavytop.show.inline import InlinePage
 
 
 class Model(Answers, Shown, Hinted):
@@ -376,14 +377,17 @@ class Model(Answers, Shown, Hinted):
             tangent.tell_motion(self, np.asarray(q), self.parameter_vector(parameters))
         return found
 
-    def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:
+    def show(self, path: str | Path | None = None, q: Array | None = None, limits: Any = None) -> Path | InlinePage:
         """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.
 
         Sliders stay within the limits of the joints; ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system.
+        Without a ``path`` the page is returned as an object that a notebook shows in place.
         """
-        from heavytop.show.pose_page import write_pose_page
+        from heavytop.show.inline import InlinePage
+        from heavytop.show.pose_page import pose_report, write_pose_page
 
-        return write_pose_page(self, path, q, self.description.limits if limits is None else limits)
+        limits = self.description.limits if limits is None else limits
+        return InlinePage(pose_report(self, q, limits)) if path is None else write_pose_page(self, path, q, limits)
 
     def to_urdf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
         """Write the system as URDF and return the report of what the format cannot hold (``strict``: raise it).
