@@ -401,8 +401,11 @@ def as_dynamics(subject: Any) -> Dynamics:
     if isinstance(subject, Dynamics):
         return subject
     Model = _model_class()
-    # a law and a reference have a model too, but it would move without them
-    model = subject.model if hasattr(subject, "system") and hasattr(subject, "model") else subject
+    model = subject
+    if not isinstance(model, Model) and hasattr(subject, "system"):
+        model = getattr(
+            subject, "model", subject
+        )  # a law and a reference have a model too, but it would move without them
     if isinstance(model, Model):
         return model._raw_companion(ModelDynamics)
     hint = ""
