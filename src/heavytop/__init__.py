@@ -1,4 +1,17 @@
-"""Derive, simulate, plan and control rigid-body systems globally, without singularities, from energy."""
+"""Derive, simulate, plan and control rigid-body systems globally, without singularities, from energy.
+
+Where to begin; ``help`` of each name has shapes, units and an example:
+
+* describe: ``System``; joints ``Revolute``, ``Prismatic``, ``Spherical``, ``Free``, ``Planar``, ...; ``Inertia``, ``Stiffness``, ``Damping``;
+  inputs ``JointForce``, ``Thruster``, ``Wrench``; ``load`` for robot files, ``library.load`` for built-in systems
+* derive: ``System.derive`` gives a ``Model`` with all terms of ``M a + c + D v + fK + fG = B u``, and ``Model.equations`` to read
+* simulate: ``simulate`` gives a ``Run``; ``prepare`` for many of them
+* control: ``control.lqr``, ``control.mpc``, ``control.energy_law``, ``control.equilibrium``; plan: ``plan``
+* fly: ``copters.load``, ``copters.fly``, ``maneuvers``
+* many at once: arrays with leading axes everywhere; ``sweep`` for studies
+
+``dir(heavytop)`` lists the public names. Modules that begin with an underscore are not for users.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

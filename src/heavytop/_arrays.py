@@ -8,7 +8,7 @@ is written with NumPy and these helpers, so the same line computes a number, tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -52,8 +52,8 @@ def _is_symbol(value: object) -> bool:
     return hasattr(value, "to_casadi") or type(value).__module__ == "casadi.casadi"
 
 
-def as_array(value: Any) -> Array:
-    """Turn numbers, symbols and nested sequences of both into an array of our own (numbers are copied).
+def as_array(value: Any, what: str = "a value") -> Array:
+    """Turn numbers, symbols and nested sequences of both into an array of our own (numbers are copied); ``what`` they are, for errors.
 
     >>> as_array((1, 2, 3))
     array([1., 2., 3.])
@@ -61,8 +61,8 @@ def as_array(value: Any) -> Array:
     if is_symbolic(value):
         return value
     if isinstance(value, (list, tuple)) and _holds_symbols(value):
-        return np.stack([as_array(item) for item in value], axis=0)
-    return numbers(value).copy()
+        return np.stack([as_array(item, what) for item in value], axis=0)
+    return numbers(value, what).copy()
 
 
 def numbers(value: Any, what: str = "a value") -> np.ndarray:
@@ -77,7 +77,8 @@ def numbers(value: Any, what: str = "a value") -> np.ndarray:
     except (TypeError, ValueError):
         shown = repr(value)
         shown = shown if len(shown) < 60 else shown[:57] + "..."
-        raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.") from None
+        hint = " Give the numbers in their order, without names." if isinstance(value, Mapping) else ""
+        raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.{hint}") from None
 
 
 def is_finite(array: np.ndarray) -> bool:

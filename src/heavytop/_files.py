@@ -19,6 +19,8 @@ from pathlib import Path
 
 from heavytop.errors import FileFormatError
 
+NETCDF = (".nc", ".nc4", ".h5", ".hdf5")
+"""Endings of netCDF files, which are HDF5 files."""
 _PART = ".part"
 _MARK = 16
 """Characters of a file's name that its temporary name repeats: a long name stays within the limits of the disk."""
@@ -123,6 +125,15 @@ def typed_errors(path: object) -> Iterator[None]:
         if isinstance(error, FileFormatError) or (isinstance(path, str | Path) and "\0" not in str(path)):
             raise
         raise FileFormatError(f"{path!r} is not a valid file path: {error}.") from None
+
+
+def check_ending(path: str | Path, endings: tuple[str, ...], what: str, instead: str = "") -> None:
+    """Refuse a name that is not that of ``what``; folders and devices are refused where files are written."""
+    with typed_errors(path):
+        target = Path(path)
+        other = target.exists() and not target.is_file()
+    if target.suffix.lower() not in endings and not other:
+        raise FileFormatError(f"the name of {what} must end with {' or '.join(endings)}, got {str(path)!r}.{instead}")
 
 
 def _target(path: str | Path, example: str) -> Path:

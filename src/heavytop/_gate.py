@@ -263,7 +263,8 @@ def _misfit(function: Callable[..., Any], arguments: tuple[Any, ...], named: dic
                 return str(error)
         elif isinstance(hint, type) and not getattr(hint, "_is_protocol", False) and hint not in (object, float, int):
             if not isinstance(value, hint):
-                return f"{name} must be of class {hint.__name__}, got {shown(value)}."
+                made = getattr(hint, "_made_by", "")
+                return f"{name} must be of class {hint.__name__}, got {shown(value)}.{made and f' {made} makes one.'}"
         elif hint in (float, int) and not np.isscalar(value) and np.ndim(value):
             return f"{name} must be a number, got {shown(value)}."
     return ""

@@ -65,10 +65,12 @@ def read_text(path: str | FilePath, what: str) -> str:
 
     >>> read_text("missing.toml", "study")
     Traceback (most recent call last):
-    heavytop.errors.FileFormatError: cannot read the study 'missing.toml': ...
+    heavytop.errors.FileFormatError: cannot read the study 'missing.toml': the file does not exist.
     """
     try:
         return FilePath(path).read_text("utf-8")
+    except FileNotFoundError:
+        raise FileFormatError(f"cannot read the {what} {str(path)!r}: the file does not exist.") from None
     except OSError as error:
         raise FileFormatError(f"cannot read the {what} {str(path)!r}: {error.strerror or error}.") from None
     except UnicodeDecodeError as error:

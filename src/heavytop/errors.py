@@ -74,14 +74,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     " Did you mean 'axis'?"
     >>> did_you_mean("ankel", ["g", "ankle.angle", "ankle.rate"])
     " Did you mean 'ankle.angle' or 'ankle.rate'?"
+    >>> did_you_mean("accel", ["mass_matrix", "acceleration"])
+    " Did you mean 'acceleration'?"
     """
     names = list(known)
     owners = [] if "." in name else [n.rpartition(".")[0] for n in names if "." in n]
     first = [*(n for n in names if "." not in n), *owners] if owners else names
     near = get_close_matches(name, first, n=1) or get_close_matches(name, names, n=1)
-    if not near:
+    begun = [n for n in names if len(name) > 2 and n.lower().startswith(name.lower())]
+    if not near and not begun:
         return ""
-    found = near if near[0] in names else [n for n in names if n.startswith(f"{near[0]}.")]
+    found = begun if not near else near if near[0] in names else [n for n in names if n.startswith(f"{near[0]}.")]
     shown = [repr(n) for n in found[:_FEW]]
     if len(found) > _FEW:
         return f" Did you mean {', '.join(shown)}, ...?"

@@ -83,6 +83,21 @@ def test_numbers_that_json_lacks_are_null() -> None:
             ("simulate", "pendulum", "--plot", "x.foo"),
             "--plot: the name must end with .png or .pdf or .svg, got 'x.foo'",
         ),
+        (
+            ("simulate", "pendulum", "--out", "x.csv"),
+            "--out: the name must end with .nc or .nc4 or .h5 or .hdf5, got 'x.csv'",
+        ),
+        (("fly", "--save", "x.csv"), "--save: the name must end with .nc"),
+        (("plan", "gates", "--save", "x"), "--save: the name must end with .nc"),
+        (
+            ("derive", "own.toml"),
+            "'own.toml': systems come from Python and robot files. An airframe flies with heavytop fly own.toml",
+        ),
+        (
+            ("fly", "arm.urdf"),
+            "a vehicle is a name (heavytop fly --list) or an airframe in a TOML file, got 'arm.urdf'",
+        ),
+        (("sweep", "none.toml"), "cannot read the study 'none.toml': the file does not exist"),
         (("simulate", "pendulum", "--page", "x.png"), "--page: the name must end with .html"),
         (("simulate", "pendulum", "--integrator", "rk5"), "unknown integrator 'rk5'"),
         (("simulate", "pendulum", "--until", "nan"), "--until must be a time in s that is not before the start"),

@@ -9,7 +9,22 @@ import scipy.linalg
 import heavytop as ht
 from heavytop import control
 from heavytop.control import Reference, Weights
-from heavytop.errors import ControlError, UnknownNameError
+from heavytop.errors import ControlError, ShapeError, UnknownNameError
+
+
+def test_constant_inputs_of_a_set_point() -> None:
+    """An array (nu,) is held; it is not taken for a function of the time."""
+    system = ht.System(name="arm")
+    system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    system.input("motor", ht.JointForce("arm"))
+    model = system.derive()
+    rest = control.equilibrium(model, [0.3])
+    given, found = control.lqr(model, rest.q, inputs=rest.u), control.lqr(model, rest.q)
+    np.testing.assert_allclose(given.gains, found.gains, rtol=1e-9)
+    with pytest.raises(ShapeError, match=r"must have shape \(1,\), got \(2,\). The inputs are motor"):
+        control.lqr(model, rest.q, inputs=[0.0, 0.0])
+    with pytest.raises(ControlError):
+        control.lqr(model, rest.q, inputs=[0.0])  # was ignored as if it were not given
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,13 @@ def test_an_unknown_keyword_is_told_with_those_that_are_accepted(wrong, message)
     assert message in str(caught.value)
 
 
+def test_a_name_in_place_of_a_vehicle_is_told_how_one_is_made() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"must be of class Vehicle, got 'own.toml'. ht.copters.load\(NAME or FILE.toml\) makes"
+    ):
+        ht.copters.fly("own.toml")  # type: ignore[arg-type]
+
+
 def test_a_missing_argument_is_not_told_as_an_unknown_keyword() -> None:
     with pytest.raises(ArgumentError, match="missing 1 required") as caught:
         ht.control.lqr(reference=[0.0, 0.0])

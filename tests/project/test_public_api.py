@@ -140,3 +140,18 @@ def test_citation_names_the_version_of_the_package() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     version = importlib.import_module("heavytop").__version__
     assert f"\nversion: {version}\n" in citation
+
+
+def test_help_of_the_package_tells_where_to_begin() -> None:
+    import re
+
+    import heavytop as ht
+
+    first, guide = str(ht.__doc__).split("\n\n", 1)
+    assert "\n" not in first
+    named = [name for name in re.findall(r"``([\w.]+)``", guide) if name not in ("help", "heavytop")]
+    assert len(named) > 20
+    for name in named:
+        found = ht
+        for part in name.split("."):
+            found = getattr(found, part)

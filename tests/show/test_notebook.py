@@ -101,6 +101,7 @@ def test_a_page_in_place(tmp_path):
     flight = fly(quadcopter(), "hover")
     assert flight.show()._repr_html_().startswith('<iframe srcdoc="')
     assert flight.show(tmp_path / "flight.html").exists()
+    assert ht.library.pendulum().derive().show()._repr_html_().startswith('<iframe srcdoc="')
     sweep = ht.sweep(lambda x: {"double": 2 * x}, over={"x": [1.0, 2.0]})
     for write in (shown.save, flight.show, sweep.show):
         with pytest.raises(ht.errors.FileFormatError, match="must end with .html or .htm"):

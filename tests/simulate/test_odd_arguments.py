@@ -74,6 +74,13 @@ def test_files(rod: ht.Model, tmp_path: Path) -> None:
         write(tmp_path / name)
     with pytest.raises(FileFormatError, match="must end in"):
         run.plot(tmp_path / "run.foo")
+    with pytest.raises(FileFormatError, match="must end in"):
+        run.plot(tmp_path / "run")
+    for name in ("run", "run.csv"):
+        with pytest.raises(
+            FileFormatError, match=r"a netCDF file must end with \.nc .* run\.to_dataframe\(\)\.to_csv\(path\)"
+        ):
+            run.save(tmp_path / name)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.html", "run.nc", "run.png"]
 
 
@@ -125,3 +132,36 @@ def test_functions_that_need_numbers_are_named() -> None:
 def test_lanes_are_powers_of_two(rod: ht.Model) -> None:
     with pytest.raises(ShapeError, match="lanes must be one of 1, 2, 4, 8, 16"):
         rod.compiled("acceleration", lanes=3)
+
+
+def test_numbers_by_name_are_refused_with_the_way_to_give_them(rod: ht.Model) -> None:
+    with pytest.raises(ShapeError, match="Give the numbers in their order, without names"):
+        ht.simulate(rod, ({"rod.angle": 0.1}, [0.0]), 0.1, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda rod: ht.Inertia("1 kg"), "mass of inertia must be real numbers"),
+        (lambda rod: ht.System(gravity="down"), "gravity of a system must be three numbers"),
+        (lambda rod: ht.System(gravity=[[1], [2, 3]]), "gravity of 'system' must be real numbers"),
+        (
+            lambda rod: ht.control.Weights(places={"rod.angle": 1.0}).vectors(rod),
+            "weights of places must be real numbers",
+        ),
+        (
+            lambda rod: ht.simulate(rod, ([0.1], [0.0]), 0.1, 0.01, events=lambda t, q: q[0]),
+            "is called with 3 arguments, but takes (t, q).",
+        ),
+        (
+            lambda rod: ht.simulate(rod, ([0.1], [0.0]), 0.1, 0.01, control=ht.Feedback(lambda q, v: -q)),
+            "the function given as Feedback is called with 3 arguments, but takes (q, v).",
+        ),
+        (lambda rod: ht.load("own.toml"), "Airframes are read by heavytop.copters.load('own.toml')"),
+        (lambda rod: ht.sweep(lambda x: {"y": x}, over={"x": [1.0]}).to_csv("a"), "result.to_dataframe().to_csv(path)"),
+    ],
+)
+def test_messages_name_what_is_meant(rod: ht.Model, wrong, message) -> None:
+    with pytest.raises((HeavytopError, AttributeError)) as caught:
+        wrong(rod)
+    assert message in str(caught.value)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import heavytop as ht
 from heavytop.errors import ConfigurationError, UnknownNameError
+from heavytop.system import NotAtRestWarning
 
 
 def four_bar(motor: bool = True) -> ht.Model:
@@ -169,3 +172,33 @@ def test_batches_and_choices() -> None:
         model.linearize(q[0], independent=("crack",))
     with pytest.raises(ConfigurationError, match="cannot all be chosen freely"):
         model.linearize(q[0], independent=("crank", "rocker"))
+
+
+def test_a_linearisation_without_the_inputs_that_hold_the_arm_is_told() -> None:
+    """What is left out is zero; about an arm that its motor holds this is another system, so it is said."""
+    system = ht.System(name="arm")
+    system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    system.input("motor", ht.JointForce("arm"))
+    model = system.derive(native=False)
+    with pytest.warns(
+        NotAtRestWarning, match=r"does not stay at q without: 'arm.rate' changes by -?9.81 per second"
+    ) as told:
+        model.linearize([0.0])
+    assert told[0].filename == __file__
+    with pytest.warns(NotAtRestWarning):
+        model.linearize(np.zeros((3, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.linearize([np.pi / 2])  # it hangs
+        model.linearize([0.0], u=model.gravity_force([0.0]))
+        model.linearize([0.0], [0.0], [0.0])
+        ht.library.pendulum().derive(native=False).linearize([0.5], u=[0.0])
+
+
+def test_a_loop_that_does_not_stay_is_told() -> None:
+    system = ht.library.four_bars(1)
+    system.input("motor", ht.JointForce("crank0"))
+    model = system.derive(native=False)
+    q, _ = model.assemble([1.2, 1.0, -1.0])
+    with pytest.warns(NotAtRestWarning):
+        model.linearize(q)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heavytop._files import NETCDF
 from heavytop._names import safe_name
 from heavytop.cli.choices import JSON, check_places, complete_law, complete_maneuver, complete_vehicle, refuse_others
 from heavytop.cli.terminal import FAILURE, console, fail, reported
@@ -101,8 +102,8 @@ def fly(
     from heavytop.copters.flight import fly as fly_vehicle
     from heavytop.simulate.outcome import Ending
 
-    check_places(out=(out, (".html", ".htm")), save=(save, ()))
-    _check_names(law, maneuver)
+    check_places(out=(out, (".html", ".htm")), save=(save, NETCDF))
+    _check_names(vehicle, law, maneuver)
     begin = perf_counter()
     screen = console(stderr=True)
     with screen.status("loading") as status:
@@ -154,12 +155,17 @@ def fly(
         raise fail(f"the flight ended early: {flight.outcome}", FAILURE)
 
 
-def _check_names(law: str, maneuver: str | None) -> None:
-    """Refuse a law or a maneuver that does not exist, before a vehicle is derived."""
+def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
+    """Refuse a file that is no airframe, a law or a maneuver that does not exist, before a vehicle is derived."""
     from heavytop.copters.flight import LAWS, ROBUST
     from heavytop.copters.maneuvers import _known
     from heavytop.errors import unknown_name
 
+    if not vehicle.endswith(".toml") and (Path(vehicle).suffix or Path(vehicle).name != vehicle):
+        raise fail(
+            f"a vehicle is a name (heavytop fly --list) or an airframe in a TOML file, got {vehicle!r}. Robots and systems of your own "
+            "move with heavytop simulate."
+        )
     if law not in (*LAWS, ROBUST):
         raise unknown_name("law", law, (*LAWS, ROBUST))
     if maneuver is not None and not maneuver.endswith(".toml"):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from heavytop._files import NETCDF
 from heavytop.cli.choices import JSON, check_places, complete_problem, print_list
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
@@ -45,7 +46,7 @@ def plan(
         first = {name: (make.__doc__ or "").strip().splitlines()[0] for name, make in problems.PROBLEMS.items()}
         print_list({name: line.replace("``", "") for name, line in first.items()}, json)
         return
-    check_places(out=(out, (".html", ".htm")), save=(save, ()))
+    check_places(out=(out, (".html", ".htm")), save=(save, NETCDF))
     if tolerance is not None and not 0 < tolerance < float("inf"):
         raise fail(f"--tolerance must be a positive number, got {tolerance:g}.")
     if study.endswith(".toml"):

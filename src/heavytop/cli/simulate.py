@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from heavytop._files import NETCDF
 from heavytop.cli.choices import (
     FIGURES,
     JSON,
@@ -78,7 +79,7 @@ def simulate(
     from heavytop.simulate.integrators import as_integrator
 
     _check_numbers(until, step, every, q, v)
-    check_places(out=(out, ()), plot=(plot, FIGURES), page=(page, (".html", ".htm")))
+    check_places(out=(out, NETCDF), plot=(plot, FIGURES), page=(page, (".html", ".htm")))
     method = as_integrator(integrator)
     step = step if step is not None else 1e-3 if is_file(target) else library.step(target)
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}

@@ -25,6 +25,11 @@ def load_target(target: str, base: str = "fixed") -> System | Model:
     """The system or model that the user named; whatever is wrong with it ends the command with exit code 2."""
     if is_robot(target):
         return load_robot(target, base)
+    if target.lower().endswith(".toml"):
+        raise fail(
+            f"{target!r}: systems come from Python and robot files. An airframe flies with heavytop fly {target}, studies run with "
+            "heavytop plan and heavytop sweep."
+        )
     if is_file(target):
         return system_of_file(Path(target))
     from heavytop import library

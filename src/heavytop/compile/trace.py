@@ -7,6 +7,7 @@ virtual machine), inspected, or handed to a back end of :mod:`heavytop.compile`.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -143,9 +144,23 @@ class _OnSymbols:
             AttributeError,
             KeyError,
         ) as error:
+            if takes := self._other_arguments(len(arguments)):
+                raise self.kind(takes) from error
             reason = str(error).rpartition(": ")[2] or type(error).__name__
             text = f"the function given as {self.what} fails on symbols ({reason.rstrip('.')}). {NOT_MATH}"
             raise self.kind(text) from error
+
+    def _other_arguments(self, count: int) -> str:
+        """What is wrong with a function that cannot be called with so many arguments; empty if it can."""
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):  # of one that is built in nobody knows
+            return ""
+        try:
+            signature.bind(*[None] * count)
+        except TypeError:
+            return f"the function given as {self.what} is called with {count} argument{'' if count == 1 else 's'}, but takes {signature}."
+        return ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _OnSymbols, (self.function, self.what, self.kind)

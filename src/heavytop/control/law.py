@@ -166,9 +166,11 @@ class FeedbackLaw(BaseController, Lasting, Shown):
         own = self.model
         for what in ("nq", "nv", "nu"):
             if getattr(model, what) != getattr(own, what):
+                virtual = what == "nu" and own.name == model.name
+                hint = " Of a vehicle take vehicle.model, not vehicle.virtual." if virtual else ""
                 raise ControlError(
                     f"the law was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
-                    f"{getattr(model, what)}. Derive both from systems with the same joints and inputs."
+                    f"{getattr(model, what)}. Derive both from systems with the same joints and inputs.{hint}"
                 )
 
     def margins(self, reference: Reference | Array | None = None, starts: int = 0) -> Margins:

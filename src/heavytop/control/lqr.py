@@ -286,7 +286,7 @@ def lqr(
     reference: Reference | Array,
     cost: Weights | None = None,
     *,
-    inputs: Callable[[np.ndarray], np.ndarray] | None = None,
+    inputs: Callable[[np.ndarray], np.ndarray] | Array | None = None,
     limits: Any = None,
     step: float | None = None,
     final: np.ndarray | None = None,
@@ -301,7 +301,7 @@ def lqr(
         can hold.
     cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
     final : (nx, nx) cost at the end of a motion that has one; None: the one that settles there if the end is at rest.
-    inputs : u_R(times) (n, nu); default: what the reference needs (``plan.inputs`` of a plan is the same).
+    inputs : u_R(times) (n, nu), or constant ones (nu,); default: what the reference needs (``plan.inputs`` of a plan is the same).
     limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or those of joints (``system.limits``, whose efforts count);
         the input is cut off there.
     step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
@@ -340,7 +340,7 @@ def lqr(
     h = step if step is not None else 0.01 if constant else (end - begin) / 500
     count = 1 if constant else max(round((end - begin) / h), 2)
     times = np.zeros(1) if constant else np.linspace(begin, end, count + 1)
-    given = inputs or _needed(model, reference)
+    given = _needed(model, reference) if inputs is None else _of_times(model, inputs)
     A, B = linearized_steps(
         model, reference, times[:-1] if not constant else times, h if constant else (end - begin) / count, given
     )
@@ -447,6 +447,18 @@ def linearized_steps(
     slopes = run.slopes.copy()
     slopes[:, : rates.ne] = link[:, :, : rates.ne] @ run.slopes[:, : rates.ne]
     return slopes[:, :, : rates.nx], slopes[:, :, layout.c]
+
+
+def _of_times(model: Model, inputs: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Inputs as a function of times (n,); numbers stay the same."""
+    function: Callable[[np.ndarray], np.ndarray] = inputs
+    if callable(function):
+        return function
+    u = numbers(inputs, "inputs of the regulator")
+    if u.shape != (model.nu,):
+        names = f"The inputs are {', '.join(model.u_names)}; inputs that change are a function of times (n,) that gives (n, {model.nu})."
+        raise wrong_shape("inputs of the regulator", (model.nu,), u.shape, names)
+    return lambda times: np.broadcast_to(u, (len(times), model.nu))
 
 
 def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.ndarray]:

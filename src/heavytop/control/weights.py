@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import numbers
 from heavytop.control.charts import is_turn
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.model import Model
@@ -44,7 +45,7 @@ class Weights:
         )
         values = []
         for name, given, size in rows:
-            array = np.asarray(given, dtype=float)
+            array = numbers(given, f"weights of {name}")
             if array.shape not in ((), (size,)):
                 raise wrong_shape(f"weights of {name}", (size,), array.shape)
             if not np.all(np.isfinite(array)) or np.any(array < 0) or (name == "inputs" and np.any(array <= 0)):

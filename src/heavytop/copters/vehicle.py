@@ -61,6 +61,8 @@ class Vehicle(Unchanging, Shown):
     ('quadcopter', 0.9, 4)
     """
 
+    _made_by = "ht.copters.load(NAME or FILE.toml)"
+
     system: System
     model: Model
     prototype: Prototype

@@ -20,6 +20,10 @@ def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = Non
     file = Path(path)
     if file.suffix == ".xacro":
         raise FileFormatError(f"{file}: {XACRO}")
+    if file.suffix.lower() == ".toml":
+        raise FileFormatError(
+            f"{file}: a robot is a URDF or MJCF file. Airframes are read by heavytop.copters.load({str(file)!r})."
+        )
     root = read_xml(file)
     folders = {name: Path(folder) for name, folder in (packages or {}).items()}
     if root.tag == "robot":

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from heavytop._files import whole_file
+from heavytop._files import NETCDF, check_ending, whole_file
 from heavytop._memory import available_memory
 from heavytop.errors import FileFormatError
 from heavytop.io.sealed import check_seal, seal
@@ -132,6 +132,8 @@ def save_run(run: Run, path: str | Path) -> None:
     ...
     True
     """
+    instead = " run.to_dataframe().to_csv(path) writes a table of text."
+    check_ending(path, NETCDF, "a netCDF file", instead)
     needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
     if needed > room:
         raise FileFormatError(

@@ -9,7 +9,8 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from heavytop._files import typed_errors, write_whole
+from heavytop._files import check_ending as _check_ending
+from heavytop._files import write_whole
 from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.errors import FileFormatError
@@ -62,11 +63,7 @@ def write_page(report: Report, path: str | Path) -> Path:
 
 def check_ending(path: str | Path) -> None:
     """Refuse a name that is not that of a page."""
-    with typed_errors(path):
-        target = Path(path)
-        other = target.exists() and not target.is_file()  # folders and devices are refused where files are written
-    if target.suffix.lower() not in ENDINGS and not other:
-        raise FileFormatError(f"the name of a page must end with {' or '.join(ENDINGS)}, got {str(path)!r}.")
+    _check_ending(path, ENDINGS, "a page")
 
 
 def page(report: Report) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._files import write_whole
+from heavytop._files import typed_errors, write_whole
 from heavytop.errors import FileFormatError, SimulationError
 from heavytop.simulate.invariants import lacks_work
 from heavytop.simulate.report import NO_WORK
@@ -266,7 +266,9 @@ def _figure(width: float, height: float) -> Figure:
 
 def _written(figure: Any, path: str | Path | None) -> Any:
     if path is not None:
-        kind = Path(path).suffix.lower().lstrip(".") or "png"
+        with typed_errors(path):
+            folder = Path(path).is_dir()  # is refused where files are written
+        kind = "png" if folder else Path(path).suffix.lower().lstrip(".")
         if kind not in figure.canvas.get_supported_filetypes():
             raise FileFormatError(
                 f"cannot draw {str(path)!r}: the name must end in .png, .pdf, .svg or another format of matplotlib."

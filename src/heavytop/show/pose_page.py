@@ -21,7 +21,12 @@ MOST_SLIDERS = 120
 
 
 def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mapping[str, Any] | None = None) -> Path:
-    """Write a page of the model at ``q`` (default: neutral) with sliders; ``limits`` maps joints to bounds with lower and upper.
+    """Write a page of the model at ``q`` (default: neutral) with sliders; ``limits`` maps joints to bounds with lower and upper."""
+    return write_page(pose_report(model, q, limits), path)
+
+
+def pose_report(model: Model, q: Any = None, limits: Mapping[str, Any] | None = None) -> Report:
+    """What the page of a model at ``q`` holds.
 
     Models with loops are shown without sliders, as single joints of theirs cannot be moved alone; those that only roll or skate have them.
     """
@@ -43,16 +48,13 @@ def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mappi
         notes.append("What the time moves is shown where it is at t = 0.")
     if closed:
         notes.append("A system with loops is shown at one configuration, without sliders.")
-    return write_page(
-        Report(
-            title,
-            f"{model.nv} {'velocity' if model.nv == 1 else 'velocities'}",
-            scene,
-            highlights=highlights,
-            notes=notes,
-            sliders=sliders,
-        ),
-        path,
+    return Report(
+        title,
+        f"{model.nv} {'velocity' if model.nv == 1 else 'velocities'}",
+        scene,
+        highlights=highlights,
+        notes=notes,
+        sliders=sliders,
     )
 
 

@@ -54,6 +54,8 @@ class Result(Shown):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "data":
             raise AttributeError(name)
+        if name == "to_csv":
+            raise AttributeError("'Result' object has no attribute 'to_csv': write result.to_dataframe().to_csv(path).")
         return getattr(self.data, name)
 
     def __dir__(self) -> list[str]:

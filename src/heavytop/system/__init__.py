@@ -32,5 +32,6 @@ from heavytop.system.shapes import Ellipsoid as Ellipsoid
 from heavytop.system.shapes import Mesh as Mesh
 from heavytop.system.shapes import Sphere as Sphere
 from heavytop.system.system import System as System
+from heavytop.system.tangent import NotAtRestWarning as NotAtRestWarning
 
 _gate(__name__)

@@ -30,6 +30,7 @@ from heavytop.system.tangent import MinimalTangent
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
+    from heavytop.show.inline import InlinePage
 
 
 class Model(Answers, Shown, Hinted):
@@ -349,7 +350,8 @@ class Model(Answers, Shown, Hinted):
         ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
         no spurious states. With loops, velocity constraints or a basis x = (xi, eta) are the deviations of independent coordinates and
         velocities: :meth:`minimal_tangent` tells which, and what they mean for all others. ``independent`` names joints to choose.
-        Without ``v`` and ``u`` they are zero: about an arm that motors hold, give the inputs that hold it, ``u=control.equilibrium(model, q).u``.
+        Without ``v`` and ``u`` they are zero. About an arm that motors hold, give the inputs that hold it, ``u=control.equilibrium(model, q).u``:
+        a :class:`.NotAtRestWarning` tells where the model does not stay at q without inputs.
 
         Returns
         -------
@@ -365,21 +367,29 @@ class Model(Answers, Shown, Hinted):
         array([[ 0.  ,  1.  ],
                [-9.81,  0.  ]])
         """
+        left_out = v is None and u is None
         q, v = self._configuration(q), np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
         if not self._is_tree:
             velocity: Any = v
             minimal = self.minimal_tangent(q, velocity, independent, parameters)
-            return tangent.linearization(self, q, velocity, self._inputs(u), parameters, minimal)
-        return self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
+            found = tangent.linearization(self, q, velocity, self._inputs(u), parameters, minimal)
+        else:
+            found = self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
+        if left_out and self.nu and not is_symbolic(q):
+            tangent.tell_motion(self, np.asarray(q), self.parameter_vector(parameters))
+        return found
 
-    def show(self, path: str | Path, q: Array | None = None, limits: Any = None) -> Path:
+    def show(self, path: str | Path | None = None, q: Array | None = None, limits: Any = None) -> Path | InlinePage:
         """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.
 
         Sliders stay within the limits of the joints; ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system.
+        Without a ``path`` the page is returned as an object that a notebook shows in place.
         """
-        from heavytop.show.pose_page import write_pose_page
+        from heavytop.show.inline import InlinePage
+        from heavytop.show.pose_page import pose_report, write_pose_page
 
-        return write_pose_page(self, path, q, self.description.limits if limits is None else limits)
+        limits = self.description.limits if limits is None else limits
+        return InlinePage(pose_report(self, q, limits)) if path is None else write_pose_page(self, path, q, limits)
 
     def to_urdf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
         """Write the system as URDF and return the report of what the format cannot hold (``strict``: raise it).

@@ -47,7 +47,8 @@ class Moments(Shown):
 
     def __post_init__(self) -> None:
         kind, (total_name, center_name, moment_name) = self.kind, self.names
-        total, center, moment = as_array(self.total), as_array(self.center), as_array(self.moment_at_center)
+        given = zip(self.names, (self.total, self.center, self.moment_at_center), strict=True)
+        total, center, moment = (as_array(value, f"{name} of {kind}") for name, value in given)
         if total.shape != ():
             raise wrong_shape(f"{total_name} of {kind}", (), total.shape)
         if center.shape != (3,):

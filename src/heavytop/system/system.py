@@ -125,7 +125,7 @@ class System(ActingInJoints, Portable, Shown, Hinted):
 
     @gravity.setter
     def gravity(self, value: Array) -> None:
-        gravity = as_array(value)
+        gravity = as_array(value, f"gravity of {self.name!r}")
         if gravity.shape != (3,):
             raise wrong_shape(f"gravity of {self.name!r}", (3,), gravity.shape)
         if not is_symbolic(gravity) and not np.all(np.isfinite(gravity)):

@@ -16,6 +16,7 @@ the multipliers drop out when r is projected on the null space of Phi.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,33 @@ if TYPE_CHECKING:
 
 DEPENDENT = RANK_TOLERANCE**0.5
 """Share of the largest below which a pivot counts as zero, as in the elimination at run time."""
+
+RESTS = 1e-6
+"""Accelerations in m/s^2 or rad/s^2 that count as none."""
+
+
+class NotAtRestWarning(UserWarning):
+    """A model was linearised about a configuration where it does not stay without inputs, and none were given.
+
+    >>> issubclass(NotAtRestWarning, UserWarning)
+    True
+    """
+
+
+def tell_motion(model: Model, q: np.ndarray, p: np.ndarray) -> None:
+    """Warn if the model does not stay at rest in q (..., nq) without inputs; of a batch the first is looked at."""
+    if 0 in q.shape[:-1]:
+        return
+    place, numbers = q[(0,) * (q.ndim - 1)], p[(0,) * (p.ndim - 1)]
+    a = model.traced("acceleration")(place, np.zeros(model.nv), np.zeros(model.nu), numbers)[0]
+    k = int(np.argmax(np.abs(a)))
+    if abs(a[k]) > RESTS:
+        warnings.warn(
+            f"linearize took no inputs for {model.name!r}, which does not stay at q without: {model.v_names[k]!r} changes by {a[k]:.3g} per "
+            "second. About a rest that inputs hold give them, u=control.equilibrium(model, q).u; u=np.zeros(model.nu) means none.",
+            NotAtRestWarning,
+            stacklevel=4,
+        )
 
 
 @dataclass(frozen=True, eq=False)
