@@ -104,9 +104,9 @@ def describe(
 
 def check_option(name: str, value: Any) -> None:
     """Raise a PlanError for a value that an option of a plan cannot have."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    whole = int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else -1
     for counted, least in (("steps", 2), ("steps of a phase", 1)):
-        if name == counted and not (whole and least <= value <= MOST_STEPS):
+        if name == counted and not least <= whole <= MOST_STEPS:
             raise PlanError(f"{name} must be a whole number from {least} to {MOST_STEPS}, got {value!r}.")
     if name == "inputs" and not (isinstance(value, str) and value in INPUTS):
         raise PlanError(f"inputs must be 'held' or 'linear', got {value!r}.")
@@ -117,7 +117,7 @@ def check_option(name: str, value: Any) -> None:
     if name == "tolerance" and not 0 < _number(value, name) < np.inf:
         raise PlanError(f"tolerance must be a positive number, got {value!r}.")
     for counted, least in (("guesses", 0), ("iterations", 1)):
-        if name == counted and not (whole and value >= least):
+        if name == counted and whole < least:
             raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}.")
 
 
