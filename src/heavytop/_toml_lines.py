@@ -17,32 +17,42 @@ Path = tuple[str | int, ...]
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """Line (from 1) of every key and table by its path: ("rotors", "radius"), ("rotor", 0, "at").
+    """Line (from 1) of every key and table by its path: ("rotors", "radius"), ("rotor", 0, "at"), ("phase", 1, "gate", 0, "at").
 
     >>> key_lines("mass = 1\\n[[rotor]]\\nat = [0, 0, 0]\\n")[("rotor", 0, "at")]
     3
     """
     lines: dict[Path, int] = {}
-    counts: dict[str, int] = {}
+    counts: dict[Path, int] = {}
     table: Path = ()
     depth = 0  # open brackets: inside an array over several lines there are no keys
     for number, line in enumerate(text.splitlines(), start=1):
         if depth == 0:
             header, key = _TABLE.match(line), _KEY.match(line)
             if header:
-                name = header.group(2)
+                around, name = _around(header.group(2), counts)
+                table = (*around, name)
+                lines.setdefault(table, number)
                 if header.group(1) == "[[":
-                    counts[name] = counts.get(name, -1) + 1
-                    table = (name, counts[name])
-                else:
-                    table = (name,)
-                lines.setdefault((name,), number)
+                    counts[table] = counts.get(table, -1) + 1
+                    table = (*table, counts[table])
                 lines[table] = number
                 continue
             if key:
                 lines[(*table, key.group(1))] = number
         depth += _opened(line)
     return lines
+
+
+def _around(header: str, counts: dict[Path, int]) -> tuple[Path, str]:
+    """The path of the table around the one that a header names, and its own name: [a.b] belongs to the last [[a]]."""
+    *outer, name = header.split(".")
+    path: Path = ()
+    for part in outer:
+        path = (*path, part)
+        if path in counts:
+            path = (*path, counts[path])
+    return path, name
 
 
 def _opened(line: str) -> int:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import heavytop as ht
 from heavytop.cli import app
 from heavytop.errors import FileFormatError
-from heavytop.plan import Cone, Gate, KeepIn
+from heavytop.plan import Cone, Gate, KeepIn, KeepOutBox, Rest, problems, swing
 from heavytop.plan.study import read_study
 
 STUDY = """\
@@ -118,3 +118,114 @@ def test_a_study_is_flown(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "distance from the reference" in result.output
     assert page.exists()
+
+
+PHASES = """\
+limits = [0.0, 7.0]
+cost = { time = 1.0, effort = 1e-3 }
+
+[goal]
+position = [2.0, 0.0, 1.0]
+
+[[phase]]
+steps = 10
+duration = [0.2, 3.0]
+[[phase.gate]]
+frame = "hull"
+at = [1.0, 0.5, 1.0]
+[[phase.cone]]
+frame = "hull"
+degrees = 50
+[[phase.cone]]
+frame = "hull"
+degrees = 20
+when = "end"
+
+[[phase]]
+steps = 10
+rest = true
+[[phase.box]]
+lower = [-1.0, -2.0, 0.5]
+upper = [9.0, 2.0, 3.0]
+frame = "hull"
+"""
+
+
+def test_phases_are_read_and_planned(tmp_path: Path) -> None:
+    """What holds in a phase holds there, what holds at its end only there, and the plan is that of the same phases in Python."""
+    model = ht.library.quadcopter().derive()
+    task = read_study(write(tmp_path, PHASES), model)
+    first, second = task.options["phases"]
+    assert "duration" not in task.options
+    assert (first.shortest, first.longest, first.steps) == (0.2, 3.0, 10)
+    assert (second.shortest, second.longest) == (0.0, np.inf)
+    assert [type(c) for c in first.path] == [Cone]
+    assert [type(c) for c in first.end] == [Gate, Cone]
+    assert ([type(c) for c in second.path], [type(c) for c in second.end]) == ([KeepIn], [Rest])
+    plan = task.plan(tolerance=1e-3)
+    up = model.pose("world", "hull", plan.q)[:, 2, 2]
+    assert np.all(up[:10] > np.cos(np.radians(50)) - 1e-6)
+    assert up[10] > np.cos(np.radians(20)) - 1e-6
+    np.testing.assert_allclose(plan.q[10, :3], [1.0, 0.5, 1.0], atol=1e-6)
+    assert len(plan.phase_times) == 2
+
+
+def test_swing_and_boxes_of_a_study(tmp_path: Path) -> None:
+    model = problems.load("load").model
+    tables = '[[swing]]\nload = "load"\ndegrees = 30\n[[keep_out_box]]\nlower = [1, 1, 1]\nupper = [2, 2, 2]\nframe = "load"\n'
+    task = read_study(write(tmp_path, "[goal]\nposition = [3.0, 0.0, 0.0]\n" + tables), model)
+    box, hanging = task.options["path"]
+    assert isinstance(box, KeepOutBox)
+    assert hanging == swing("load", np.radians(30))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("duration = [0.2, 3.0]", "duration = [3.0, 0.2]"), "line 9: .*duration must be positive"),
+        (("[[phase]]\nsteps = 10\nrest", "[[phase]]\nrest"), "line 21: .*needs 'steps'"),
+        (("steps = 10\nrest", "steps = -1\nrest"), "line 22: steps of a phase"),
+        (("rest = true", "rest = 1"), "line 23: rest must be true or false"),
+        (("rest = true", "rets = true"), "line 23: unknown key of .*'rets'"),
+        (('when = "end"', 'when = "then"'), "line 19: when must be .path. or .end., got 'then'"),
+        (("at = [1.0, 0.5, 1.0]", 'at = [1.0, 0.5, 1.0]\nwhen = "path"'), "line 13: when must be .end., got 'path'"),
+        (("degrees = 20", "degrees = 200"), "line 16: the angle of a cone"),
+        (('upper = [9.0, 2.0, 3.0]\nframe = "hull"', 'upper = [9.0, 2.0, 3.0]\nframe = "hul"'), "line 24: .*'hul'"),
+        (("upper = [9.0", "upper = [-9.0"), "line 24: .*lower bound"),
+        (("[goal]", "steps = 30\n[goal]"), "line 4: with .*steps belongs to the phases"),
+        (("[goal]", "duration = 3\n[goal]"), "line 4: with .*duration belongs to the phases"),
+        (("[goal]", "[[gate]]\nframe='hull'\nat=[1,1,1]\n[goal]"), "line 4: with .*gate belongs to the phases"),
+        (("[[phase.box]]\nlower", "[phase.box]\nlower"), "line 24: box must be given as tables ..phase.box.."),
+    ],
+)
+def test_bad_phases_are_told_with_their_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in PHASES
+    with pytest.raises(FileFormatError, match=message):
+        read_study(write(tmp_path, PHASES.replace(*change)), ht.library.quadcopter().derive())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("steps = 30", "steps = -3"), "line 3: steps must be"),
+        (("duration = 2.0", "duration = nan"), "line 2: the duration must be positive"),
+        (("duration = 2.0", 'duration = "long"'), "line 2: duration must be"),
+        (("F = [-20.0, 20.0]", "F = [20.0, -20.0]"), "line 4: limits of 'F' contradict"),
+        (("F = [-20.0, 20.0]", "G = [-20.0, 20.0]"), "line 4: unknown .*'G'"),
+        (("F = [-20.0, 20.0]", "F = 3"), "line 4: limits of 'F' must be a pair"),
+        (("effort = 0.01", "effort = -1"), "line 5: a cost must be multiplied"),
+        (("effort = 0.01", "jerk_of = 'pol'"), "line 5: .*'pol'"),
+        (("tolerance = 1e-4", "tolerance = 0"), "line 6: tolerance must be a positive number"),
+        (("tolerance = 1e-4", "rates = { G = [-1, 1] }"), "line 6: unknown input .*'G'"),
+        (("tolerance = 1e-4", "method = 'guess'"), "line 6: method must be one of"),
+        (("tolerance = 1e-4", "reserve = 1"), "line 6: reserve must be a share"),
+        (("tolerance = 1e-4", "guesses = -1"), "line 6: guesses must be a whole number"),
+        (("tolerance = 1e-4", "periodic = 1"), "line 6: periodic must be true or false"),
+        (("tolerance = 1e-4", "[[between]]\nname = 'thet'"), "line 6: .*'thet'"),
+        (("tolerance = 1e-4", "[[swing]]\nload = 'pol'\ndegrees = 3"), "line 6: .*'pol'"),
+    ],
+)
+def test_values_are_told_with_their_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in STUDY
+    with pytest.raises(FileFormatError, match=message):
+        read_study(write(tmp_path, STUDY.replace(*change)))

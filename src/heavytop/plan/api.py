@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from heavytop.errors import PlanError
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
-from heavytop.plan.describe import Duration, describe
+from heavytop.plan.describe import Duration, check_option, describe
 from heavytop.plan.guess import as_guess
 from heavytop.plan.infeasible import InfeasibleError
 from heavytop.plan.problem import Phase
@@ -101,11 +99,8 @@ def plan(
         inputs=inputs, parameters=parameters, periodic=periodic, reserve=reserve, method=method,
         guessed=guess is not None,
     )  # fmt: skip
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < np.inf:
-        raise PlanError(f"tolerance must be a positive number, got {tolerance!r}.")
-    for name, value, least in (("guesses", guesses, 0), ("iterations", iterations, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    for name, value in (("tolerance", tolerance), ("guesses", guesses), ("iterations", iterations)):
+        check_option(name, value)
     if solver is not None and not callable(getattr(solver, "solve", None)):
         raise PlanError(
             f"solver must be Ipopt(), Fatrop(), Nlpsol() or an object with their method solve, got {solver!r}."

@@ -191,6 +191,9 @@ class AtPose(Constraint):
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(6), np.zeros(6)
 
+    def missed_by(self, at: np.ndarray) -> float:
+        return float(np.linalg.norm(at - np.asarray(self.G, dtype=float)[:3, 3]))
+
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
 

@@ -26,6 +26,9 @@ from heavytop.system.sizes import CLOSED
 STEPS, MOST_STEPS = 60, 10_000
 """Intervals where none are given, and at most."""
 METHODS = ("auto", "shooting", "collocation")
+INPUTS = ("held", "linear")
+HEAVY = 30.0
+"""Input (N, N m) that an acceleration of 1 m/s^2 or 1 rad/s^2 takes, beyond which a solver counts it in such units."""
 Duration = float | tuple[float, float] | str | None
 
 
@@ -57,16 +60,12 @@ def describe(
     if phases is not None and steps is not None:
         raise PlanError(f"with phases=, steps belong to the phases: Phase(..., steps={steps!r}).")
     steps = STEPS if steps is None else steps
-    if not isinstance(steps, int | np.integer) or not 2 <= steps <= MOST_STEPS:
-        raise PlanError(f"steps must be a whole number from 2 to {MOST_STEPS}, got {steps!r}.")
-    if inputs not in ("held", "linear"):
-        raise PlanError(f"inputs must be 'held' or 'linear', got {inputs!r}.")
-    if method not in METHODS:
-        raise PlanError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    for name, value in (("steps", steps), ("inputs", inputs), ("method", method), ("reserve", reserve)):
+        check_option(name, value)
     p = model.parameter_vector(parameters)
     if p.ndim != 1:
         raise PlanError("a plan takes one value of each parameter, not batches.")
-    bounds, extra = _bounds(model, limits, rates)
+    bounds, extra = bounds_of(model, limits, rates)
     first, begin = _end(model, start, "start", parameters)
     last, end = _end(model, goal, "goal", parameters)
     if last is None and not end and not periodic:
@@ -96,12 +95,31 @@ def describe(
         follows = None if follows is None else np.insert(follows, model.coordinates.nv, False)
     problem = Problem(
         subject, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic,
-        inputs == "linear", None if phases is not None or not gates else _span(duration), hover, method,
-        follows,
+        inputs == "linear", None if phases is not None or not gates else span(duration), hover, method,
+        follows, _units(model, place, given),
     )  # fmt: skip
     check_ends(problem)
     check_meetings(problem, guessed)
     return problem
+
+
+def check_option(name: str, value: Any) -> None:
+    """Raise a PlanError for a value that an option of a plan cannot have."""
+    whole = int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool) else -1
+    for counted, least in (("steps", 2), ("steps of a phase", 1)):
+        if name == counted and not least <= whole <= MOST_STEPS:
+            raise PlanError(f"{name} must be a whole number from {least} to {MOST_STEPS}, got {value!r}.")
+    if name == "inputs" and not (isinstance(value, str) and value in INPUTS):
+        raise PlanError(f"inputs must be 'held' or 'linear', got {value!r}.")
+    if name == "method" and not (isinstance(value, str) and value in METHODS):
+        raise PlanError(f"method must be one of {', '.join(map(repr, METHODS))}, got {value!r}.")
+    if name == "reserve" and not 0 <= _number(value, name) < 1:
+        raise PlanError(f"reserve must be a share of the inputs, at least 0 and below 1, got {value!r}.")
+    if name == "tolerance" and not 0 < _number(value, name) < np.inf:
+        raise PlanError(f"tolerance must be a positive number, got {value!r}.")
+    for counted, least in (("guesses", 0), ("iterations", 1)):
+        if name == counted and whole < least:
+            raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}.")
 
 
 def _ask_for_time(constraints: Sequence[Constraint], cost: Cost) -> bool:
@@ -158,7 +176,7 @@ def _constraints(given: Any, what: str) -> tuple[Constraint, ...]:
 # --- bounds -------------------------------------------------------------------------------------------------------------------
 
 
-def _bounds(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constraint, ...]]:
+def bounds_of(model: Model, limits: Any, rates: Any) -> tuple[Bounds, tuple[Constraint, ...]]:
     """Bounds of inputs and velocities, and constraints for limited coordinates."""
     u = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
     v = np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
@@ -197,8 +215,6 @@ def _by_name(model: Model, limits: Mapping[Any, Any]) -> dict[Any, tuple[float, 
 
 def _kept_back(bounds: Bounds, hover: np.ndarray, reserve: float) -> Bounds:
     """Bounds of the inputs drawn towards balance by the share ``reserve`` of the way; a side beyond which balance lies stays."""
-    if not 0 <= _number(reserve, "reserve") < 1:
-        raise PlanError(f"reserve must be a share of the inputs, at least 0 and below 1, got {reserve!r}.")
     low, high = bounds.u
     middle = np.clip(hover, low, high)  # infinite limits stay
     towards = [np.where(np.isfinite(side), middle - side, 0.0) for side in (low, high)]
@@ -261,14 +277,13 @@ def _phases(
         if not parts or len(parts) != len(given):
             raise PlanError(f"phases must be a sequence of Phase, got {given!r}.")
         for phase in parts:
-            _span((phase.shortest, phase.longest))
-            if not isinstance(phase.steps, int | np.integer) or not 1 <= phase.steps <= MOST_STEPS:
-                raise PlanError(f"steps of a phase must be a whole number from 1 to {MOST_STEPS}, got {phase.steps!r}.")
+            span((phase.shortest, phase.longest))
+            check_option("steps of a phase", phase.steps)
             _constraints(phase.path, "the path of a phase")
             _constraints(phase.end, "the end of a phase")
         parts[-1] = replace(parts[-1], end=(*parts[-1].end, *end))
         return tuple(parts)
-    shortest, longest = _span(duration)
+    shortest, longest = span(duration)
     if not gates:
         return (Phase(shortest, longest, steps, end=end),)
     count = len(gates) + 1
@@ -280,7 +295,7 @@ def _phases(
     return tuple(Phase(0.0, longest, int(n), end=e) for n, e in zip(shares, ends, strict=True))
 
 
-def _span(duration: Duration) -> tuple[float, float]:
+def span(duration: Duration) -> tuple[float, float]:
     """Shortest and longest duration in s; the longest may be infinite."""
     if duration is None or duration == "free":
         return 0.0, np.inf
@@ -335,3 +350,14 @@ def _hover(model: Model, q: np.ndarray, parameters: Any) -> np.ndarray:
     """Inputs (nu,) that come nearest to balancing the model where it starts."""
     zero = np.zeros(model.nv)
     return needed_inputs(model, q, zero, zero, parameters)
+
+
+def _units(model: Model, q: np.ndarray, parameters: Any) -> np.ndarray:
+    """Units (nu,) in which a solver counts the inputs: of a car of a tonne kilonewtons, so that they are of the size of its velocities."""
+    still = np.zeros((1 + model.nu, model.nv))
+    a = model.evaluate(
+        "acceleration", np.tile(q, (len(still), 1)), still, np.eye(1 + model.nu)[:, 1:], parameters=parameters
+    )
+    pushed = np.max(np.abs(a[1:] - a[0]), axis=1, initial=0.0)
+    needed = 1.0 / np.where(np.isfinite(pushed) & (pushed > 1e-12), pushed, 1.0)
+    return np.where(needed > HEAVY, needed, 1.0)

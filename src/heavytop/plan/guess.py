@@ -151,8 +151,10 @@ def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]
     c, ne = model.coordinates, model.coordinates.nv
     functions = [node_function(model, "constraint", k.function, len(k.own), k.kind) for k in constraints]
     still = np.concatenate([np.zeros(ne + model.nv), problem.hover])
-    for _ in range(30):
-        rows, misses = [], []
+
+    def missed(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By how much the values miss their bounds (m,), with their slopes (m, ne)."""
+        rows, misses = [np.zeros((0, ne))], [np.zeros(0)]
         for constraint, function in zip(constraints, functions, strict=True):
             value, slope = function.first(still, q, problem.parameters, constraint.own)
             low, high = constraint.bounds(model)
@@ -162,12 +164,20 @@ def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]
             if problem.clocked:
                 slope[:, -1] = 0.0  # a configuration is looked for, not another time
             rows.append(slope)
-        miss = np.concatenate(misses) if misses else np.zeros(0)
+        return np.concatenate(misses), np.concatenate(rows)
+
+    miss, rows = missed(q)
+    for _ in range(30):
         if not len(miss) or np.abs(miss).max() < 1e-9:
             break
-        step = np.linalg.lstsq(np.concatenate(rows), miss, rcond=1e-6)[0]
-        longest = float(np.abs(step).max(initial=0.0))
-        q = c.project(chart(c, q, step * min(1.0, 1.0 / max(longest, 1e-12)) if longest > 10 else step))
+        step = np.linalg.lstsq(rows, miss, rcond=1e-6)[0]
+        there = c.project(chart(c, q, step))
+        longest, next_miss, next_rows = float(np.abs(step).max(initial=0.0)), *missed(there)
+        # a long way that leads nearer is gone at once: a place may be far away; others are near a singular configuration
+        if longest > 10 and not np.linalg.norm(next_miss) < np.linalg.norm(miss):
+            there = c.project(chart(c, q, step / longest))
+            next_miss, next_rows = missed(there)
+        q, miss, rows = there, next_miss, next_rows
     return q
 
 

@@ -55,6 +55,12 @@ class Elastic:
         self.upper = np.concatenate([upper, np.full(2 * self.soft, np.inf)])
         self._n = n
 
+    @property
+    def units(self) -> np.ndarray | None:
+        """Those of the transcription; slacks are as they are."""
+        inner = self.inner.units
+        return None if inner is None else np.concatenate([inner, np.ones(2 * self.soft)])
+
     @cached_property
     def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the rows; those of the goal are last."""
@@ -192,4 +198,14 @@ def explain(program: Transcription, solution: Solution, misses: list[tuple[str, 
         f"no plan of {name!r} was found: the closest motion misses {told}. Allow more time or input, move the constraint, "
         "or give another guess (guess=..., guesses=8).",
         misses,
+    )
+
+
+def singular(program: Transcription, solution: Solution, defect: float) -> InfeasibleError:
+    """The error of a solution that is no motion: no step through it is accurate."""
+    return InfeasibleError(
+        f"no plan of {program.problem.model.name!r} was found: what the solver found with {program.count} steps misses a fine simulation by "
+        f"{defect:.3g}, however it is integrated. It passes a place where the equations are singular (wheels steered by 90 degrees, for "
+        "example) or changes within a step: bound the coordinates that lead there (limits=...), give another guess or more steps.",
+        [],
     )

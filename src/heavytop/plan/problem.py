@@ -74,6 +74,7 @@ class Problem(Unchanging):
     linear : whether inputs are linear in time between the nodes, otherwise they are held.
     method : "shooting" (explicit steps), "collocation" (implicit ones), or "auto": where the motion is stiff.
     follows : (ne + nv,) which entries of (e, v) at the goal follow from the others by loops and constraints; None: none.
+    units : (nu,) in which solvers count the inputs; None: as they are.
     """
 
     model: Any
@@ -91,6 +92,7 @@ class Problem(Unchanging):
     hover: np.ndarray = field(default_factory=lambda: np.zeros(0))
     method: str = "auto"
     follows: np.ndarray | None = None
+    units: np.ndarray | None = None
 
     @property
     def described(self) -> Model:

@@ -9,13 +9,16 @@ import numpy as np
 from heavytop.control.charts import place
 from heavytop.coordinates import Pose
 from heavytop.errors import PlanError
-from heavytop.plan.constraints import Constraint, Own, Point
+from heavytop.plan.constraints import Between, Constraint, Own, Point, Rest
 from heavytop.plan.costs import OwnCost
 from heavytop.plan.guess import Guess, nearest
+from heavytop.plan.kinematic_reach import out_of_reach
 from heavytop.plan.momentum import check_momentum
 from heavytop.plan.problem import Problem, State
 from heavytop.plan.scene import node_function
 
+SAME = 1e-9
+"""Difference of bounds, relative to their size, that counts as rounding."""
 STARTS, MISSED = 12, 1e-4
 """Configurations from which a goal is looked for, and the miss that counts."""
 
@@ -35,8 +38,8 @@ def check_ends(problem: Problem) -> None:
                 raise PlanError(f"the {what} has {name!r} = {value:g}, outside its limits [{a:g}, {b:g}].")
         for constraint in (*problem.path, *near):
             _check_state(problem, constraint, state, what)
-    if problem.start is not None and problem.goal is not None:
-        _check_reach(problem, problem.start, problem.goal)
+    if problem.start is not None:
+        _check_reach(problem, problem.start)
         check_momentum(problem, *_span(problem))
     if problem.periodic and problem.goal is not None:
         raise PlanError("a periodic plan ends where it starts: omit the goal (goal=None).")
@@ -67,39 +70,67 @@ def _span(problem: Problem) -> tuple[float, float]:
     return (low, high) if problem.total is None else (max(low, problem.total[0]), min(high, problem.total[1]))
 
 
-def _check_reach(problem: Problem, start: State, goal: State) -> None:
+def _check_reach(problem: Problem, start: State) -> None:
+    """With limited velocities a goal, or what is asked for at the end of a phase, must be near enough for the longest time until then."""
     model = problem.model
-    low, high = problem.bounds.v
     own = model.description.velocity is None and model.description.basis is None
     if not own or problem.clocked or model.coordinates.nv != model.nv:
         return
-    away = place(model.coordinates, start.q, goal.q)
-    _, total = _span(problem)
-    if not np.isfinite(total):
+    longest = np.minimum(np.cumsum([phase.longest for phase in problem.phases]), _span(problem)[1])
+    for i, (phase, time) in enumerate(zip(problem.phases, longest, strict=True)):
+        if not np.isfinite(time):
+            return
+        last = i == len(problem.phases) - 1
+        goal = problem.goal if last else None
+        what = "the goal" if last else f"the end of phase {i + 1}"
+        for name, block in zip(model.coordinates.names or (), model.coordinates.blocks, strict=True):
+            _check_block(problem, start, goal, phase.end, (name, block), float(time), what)
+
+
+def _check_block(
+    problem: Problem, start: State, goal: State | None, end: tuple[Constraint, ...], own: tuple[str, Any], time: float, what: str
+) -> None:  # fmt: skip
+    """The same for the coordinates of one block."""
+    model, (name, block) = problem.model, own
+    c = model.coordinates
+    part, places = c.v_slice(name), c.q_slice(name)
+    low, high = (side[part].copy() for side in problem.bounds.v)
+    for constraint in problem.path:
+        if isinstance(constraint, Between) and constraint.name in model.v_names[part]:
+            k = model.v_names[part].index(constraint.name)
+            low[k], high[k] = max(low[k], constraint.lower), min(high[k], constraint.upper)
+    if isinstance(block, Pose):
+        if goal is not None:
+            _check_travel(model, name, place(c, start.q, goal.q)[part][:3], low[:3], high[:3], time, what)
         return
-    for name, block in zip(model.coordinates.names or (), model.coordinates.blocks, strict=True):
-        if isinstance(block, Pose):
-            part = model.coordinates.v_slice(name)
-            _check_travel(model, name, away[part][:3], low[part][:3], high[part][:3], total)
-            continue
-        if block.nq != block.nv or not np.array_equal(block.kinematics_matrix(block.neutral()), np.eye(block.nv)):
-            continue  # only coordinates whose rates are the velocities
-        part = model.coordinates.v_slice(name)
-        far = np.maximum(away[part] - high[part] * total, low[part] * total - away[part])
-        if np.any(far > 1e-9):
-            k = int(np.argmax(far))
-            raise PlanError(
-                f"the goal cannot be reached: {model.v_names[part.start + k]!r} is limited, so that in {total:g} s the "
-                f"distance of {abs(away[part][k]):g} is {far[k]:.3g} too far. Allow more time or speed."
-            )
+    if block.nq != block.nv or not np.array_equal(block.kinematics_matrix(block.neutral()), np.eye(block.nv)):
+        return  # only coordinates whose rates are the velocities
+    away = np.full((2, block.nv), [[-np.inf], [np.inf]])  # least and most that it has to move
+    if goal is not None:
+        away[:] = place(c, start.q, goal.q)[part]
+    for constraint in end:
+        names = model.q_names[places]
+        if isinstance(constraint, Between) and constraint.name in names:
+            k = names.index(constraint.name)
+            away[:, k] = np.array([constraint.lower, constraint.upper]) - start.q[places][k]
+    far = np.maximum(away[0] - high * time, low * time - away[1])
+    if np.any(far > 1e-9):
+        k = int(np.argmax(far))
+        distance = min(abs(away[0, k]), abs(away[1, k]))
+        raise PlanError(
+            f"{what} cannot be reached: {model.v_names[part.start + k]!r} is limited, so that in {time:g} s the "
+            f"distance of {distance:g} is {far[k]:.3g} too far. Allow more time or speed."
+        )
 
 
-def _check_travel(model: Any, name: str, away: np.ndarray, low: np.ndarray, high: np.ndarray, total: float) -> None:
+def _check_travel(
+    model: Any, name: str, away: np.ndarray, low: np.ndarray, high: np.ndarray, total: float, what: str
+) -> None:
     """A free body is as fast as its velocities along three axes together allow, wherever the axes point."""
     distance, speed = float(np.linalg.norm(away)), float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
     if distance - speed * total > 1e-9:
         raise PlanError(
-            f"the goal cannot be reached: {name!r} of {model.name!r} has to move by {distance:g} m, and with its limited velocities it comes "
+            f"{what} cannot be reached: {name!r} of {model.name!r} has to move by {distance:g} m, and with its limited velocities it comes "
             f"{speed * total:g} m far in {total:g} s. Allow more time or speed."
         )
 
@@ -113,23 +144,61 @@ def check_meetings(problem: Problem, guessed: bool = False) -> None:
     for i, phase in enumerate(problem.phases):
         last = i == len(problem.phases) - 1
         name = "the goal" if last else f"the end of phase {i + 1}"
-        moments.append((name, phase.end, phase.path, problem.goal if last else None))
+        near = phase.path if last else (*phase.path, *problem.phases[i + 1].path)
+        moments.append((name, phase.end, near, problem.goal if last else None))
+        _check_names(problem, f"phase {i + 1}" if len(problem.phases) > 1 else "the way", (*problem.path, *phase.path))
     for what, own, path, state in moments:
+        every = (*own, *problem.path, *path)
+        _check_names(problem, what, every)
+        for constraint in every:
+            _check_arm(problem, what, constraint)
         for point in own:
-            if isinstance(point, Point) and point.radius == 0:
-                _check_place(problem, what, point, (*own, *problem.path, *path))
+            if isinstance(point, Point):
+                _check_place(problem, what, point, every)
         if state is None and own and not guessed:
             _check_equations(problem, what, own)
 
 
+def _check_names(problem: Problem, what: str, constraints: tuple[Constraint, ...]) -> None:
+    """What is said of one coordinate, velocity or input by its name, by limits and at rest must leave a value."""
+    model = problem.model
+    sides: dict[str, list[tuple[float, float, str]]] = {}
+    for names, (low, high) in ((model.v_names, problem.bounds.v), (model.u_names, problem.bounds.u)):
+        for name, a, b in zip(names, low, high, strict=True):
+            sides[name] = [(float(a), float(b), f"its limits [{a:g}, {b:g}]")]
+    for constraint in constraints:
+        if isinstance(constraint, Rest):
+            for name in model.v_names:
+                sides[name].append((0.0, 0.0, constraint.label))
+        if isinstance(constraint, Between):
+            own = (float(constraint.lower), float(constraint.upper), constraint.label)
+            sides.setdefault(constraint.name, []).append(own)
+    for name, all_of_it in sides.items():
+        low, high = max(all_of_it, key=lambda side: side[0]), min(all_of_it, key=lambda side: side[1])
+        if low[0] - high[1] > SAME * (1.0 + abs(low[0])):
+            raise PlanError(
+                f"{what} of {model.name!r} contradicts itself: {name!r} must be at least {low[0]:g} ({low[2]}) and at most {high[1]:g} ({high[2]})."
+            )
+
+
+def _check_arm(problem: Problem, what: str, constraint: Constraint) -> None:
+    """A point at the end of hinges comes as far as its links are long."""
+    found = out_of_reach(problem, constraint)
+    if found is not None:
+        raise PlanError(
+            f"{what} of {problem.model.name!r} is out of reach: its links let the point come {found[0]:.4g} m far from its first joint, which misses "
+            f"{constraint.label} by {found[1]:.3g} m. Move the constraint."
+        )
+
+
 def _check_place(problem: Problem, what: str, point: Point, others: tuple[Constraint, ...]) -> None:
-    """A point that is given must lie where the same point of the same frame may be."""
+    """A point that is given, with all that is as near as it may be, must lie where the same point of the same frame may be."""
     at = np.array(point.at)
     for other in others:
         same = getattr(other, "frame", None) == point.frame and getattr(other, "offset", None) == point.offset
         if other is point or not same:
             continue
-        missed = other.missed_by(at)
+        missed = other.missed_by(at) - point.radius
         if missed > 1e-9:
             raise PlanError(
                 f"{what} of {problem.model.name!r} contradicts itself: {point.label} misses {other.label} by {missed:.3g}. Move one of them."

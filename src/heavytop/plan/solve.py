@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from heavytop.errors import PlanError
 from heavytop.plan.between import between_nodes
 from heavytop.plan.build import Functions
 from heavytop.plan.guess import Guess
-from heavytop.plan.infeasible import explain, least_misses, other_closure
+from heavytop.plan.infeasible import explain, least_misses, other_closure, singular
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Active, Attempt, Plan
 from heavytop.plan.solvers import Solution, Solver, Status
@@ -34,10 +35,18 @@ FINE_COLLOCATION = (RADAU9, 8)
 """The same for stiff motions."""
 STIFF = 2.0
 """Decay (1/s) times length of an interval (s) beyond which explicit steps are not stable, or hardly so."""
+TRIED = 200
+"""Iterations after which a motion that looks stiff is no longer collocated."""
 MARGIN = 0.5
 """A method is taken if its defect on the last solution is below this part of the tolerance."""
 MOST_REFINED = 2000
 """Intervals up to which a plan is refined."""
+COARSE = 0.2
+"""Defect (m, rad, and their rates) beyond which a solution is no motion: the solver lives on the errors of the integration."""
+ACCURATE: Method = (COOPER_VERNER8, 2)
+"""How intervals are integrated then, from the guess on."""
+RESTARTS = 3
+"""From the guess: first so, then with intervals of half the length; then it is over."""
 LARGE_TURN = 2.0
 """Turn (rad) in a chart beyond which it is centred anew."""
 
@@ -63,10 +72,23 @@ def solve(
     attempts: list[Attempt] = []
     warm: Solution | None = None
     rescued, tried, shot = False, False, None
+    begin, restarts = (functions, guess), 0
     while True:
-        program, solution = _solve_centred(functions, guess, method, solver, iterations, warm, tell)
+        most = iterations if shot is None else min(iterations, TRIED)
+        program, solution = _solve_centred(functions, guess, method, solver, most, warm, tell)
         problem = functions.problem
-        if solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT):
+        failed = solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT)
+        if restarts < RESTARTS and method in METHODS and solution.status is not Status.STOPPED:
+            defects = _defects(functions, motion_of(program, solution.x), METHODS)
+            if defects[method] > COARSE and (restarts == 0 or (min(defects.values()) > COARSE and not failed)):
+                attempts.append(_attempt(program, method, solution, defects[method]))
+                restarts += 1
+                if restarts == RESTARTS:
+                    raise singular(program, solution, defects[method])
+                functions, guess = begin if restarts == 1 else _finer(*begin, METHODS)
+                method, warm = ACCURATE, None
+                continue
+        if failed:
             if shot is not None:  # it only looked stiff
                 if 2 * program.count > MOST_REFINED:
                     raise _inaccurate(program, attempts[-1].defect, tolerance)
@@ -82,12 +104,7 @@ def solve(
         methods = METHODS if method in METHODS else COLLOCATION
         defects = _defects(functions, guess, methods)
         defect = defects[method]
-        tableau, substeps = method
-        attempts.append(
-            Attempt(
-                tableau.order, substeps, program.count, solution.iterations, solution.seconds, solution.callback_seconds, defect
-            )
-        )  # fmt: skip
+        attempts.append(_attempt(program, method, solution, defect))
         if defect <= tolerance or solution.status is Status.STOPPED:
             if missed := other_closure(program, solution.x, defect):
                 raise explain(program, solution, missed)
@@ -98,10 +115,22 @@ def solve(
         elif methods is METHODS and not tried and _is_stiff(functions, guess):
             # the guess was not stiff, but the motion is
             method, warm, tried, shot = COLLOCATION[0], None, True, (functions, guess)
-        elif 2 * program.count <= MOST_REFINED:
+        elif 2 * program.count <= MOST_REFINED and not _in_vain(attempts):
             functions, guess, warm, shot = *_finer(functions, guess, methods), None, None
         else:
             raise _inaccurate(program, defect, tolerance)
+
+
+def _attempt(program: Transcription, method: Method, solution: Solution, defect: float) -> Attempt:
+    tableau, substeps = method
+    times = solution.seconds, solution.callback_seconds
+    return Attempt(tableau.order, substeps, program.count, solution.iterations, *times, defect)
+
+
+def _in_vain(attempts: list[Attempt]) -> bool:
+    """Whether twice as many intervals brought next to nothing two times in a row: the motion goes through something singular."""
+    halved = [a.steps < b.steps and 2 * b.defect > a.defect for a, b in pairwise(attempts)]
+    return len(halved) > 1 and all(halved[-2:])
 
 
 def _inaccurate(program: Transcription, defect: float, tolerance: float) -> PlanError:

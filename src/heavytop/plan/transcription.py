@@ -123,6 +123,17 @@ class Transcription:
         return lower.ravel(), upper.ravel()
 
     @cached_property
+    def units(self) -> np.ndarray | None:
+        """Size (n,) of the variables, in which a solver may count them; None: all are of the size 1."""
+        own = self.problem.units
+        if own is None or np.all(own == 1.0):
+            return None
+        units = np.ones((self.count + 1, self.size))
+        for place in (self.layout.s, self.layout.c) if self.layout.linear else (self.layout.c,):
+            units[:, place] = own
+        return units.ravel()
+
+    @cached_property
     def _link_rows(self) -> np.ndarray:
         """Intervals whose duration is that of the next one."""
         if not self.layout.free:

@@ -38,6 +38,8 @@ _ENDINGS = {
 }
 _FAR = 2e19
 """What IPOPT takes for infinity."""
+_STEEP = 100.0
+"""Slope beyond which IPOPT scales a cost or row (its option nlp_scaling_max_gradient)."""
 
 
 @cache
@@ -167,6 +169,19 @@ class _Run:
             self.tell(iteration, cost, violation)
         return True
 
+    def _scales(self, x: np.ndarray, units: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Factors of cost, variables and rows: variables in their units, slopes of more than 100 as IPOPT scales them by itself."""
+        with np.errstate(all="ignore"):
+            gradient, slopes = self.program.gradient(x) * units, np.abs(self.program.slopes(x) * units[self.columns])
+        rows = np.zeros(len(self.program.row_bounds[0]))
+        np.maximum.at(rows, self.rows, slopes)
+        cost = float(np.max(np.abs(gradient), initial=0.0))
+        return (
+            _STEEP / cost if _STEEP < cost < np.inf else 1.0,
+            1.0 / units,
+            np.where(np.isfinite(rows), _STEEP / np.maximum(rows, _STEEP), 1.0),
+        )
+
     def solve(
         self, x: np.ndarray, tolerance: float, iterations: int, warm: Solution | None, options: dict[str, Any]
     ) -> Solution:
@@ -198,6 +213,10 @@ class _Run:
                 settings["mu_strategy"] = "adaptive"  # a third fewer iterations over the gallery, never a worse optimum
             else:
                 settings |= WARM
+            scales = None if program.units is None else self._scales(x, program.units)
+            if scales is not None:
+                settings["nlp_scaling_method"] = "user-scaling"
+                lib.SetIpoptProblemScaling(handle, _REAL(scales[0]), *map(_pointer, scales[1:]))
             for name, value in (settings | options).items():
                 _set(lib, handle, name, value)
             lib.SetIntermediateCallback(handle, progress)

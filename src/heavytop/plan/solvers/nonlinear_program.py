@@ -28,6 +28,11 @@ class NonlinearProgram(Protocol):
         ...
 
     @property
+    def units(self) -> np.ndarray | None:
+        """Sizes of the variables, None: 1. Solvers that scale count them in these."""
+        ...
+
+    @property
     def slope_places(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of the entries of the Jacobian."""
         ...

@@ -1,0 +1,147 @@
+"""What cannot be met is told before a solver starts: bounds that exclude each other, places beyond the links, ways too long for the speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from plan.test_refused import Never
+
+import heavytop as ht
+from heavytop.errors import PlanError
+from heavytop.plan import (
+    AtPose,
+    Between,
+    Gate,
+    HalfSpace,
+    KeepIn,
+    KeepOut,
+    KeepOutBox,
+    Phase,
+    Point,
+    Rest,
+)
+from heavytop.plan.describe import describe
+from heavytop.plan.guess import nearest
+from heavytop.plan.kinematic_reach import reach
+
+FAR = (0.0, 0.0, 2.0)
+POSE = np.eye(4)
+POSE[:3, 3] = FAR
+
+
+@pytest.fixture(scope="module")
+def arm() -> ht.Model:
+    """Two links of 0.5 and 0.4 m on a post of 0.2 m."""
+    system = ht.System(name="arm")
+    link = ht.Inertia(1.0, com=(0, 0, 0.25), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("upper", joint=ht.Revolute("y"), at=(0, 0, 0.2), inertia=link)
+    system.body("lower", parent="upper", at=(0, 0, 0.5), joint=ht.Revolute("y"), inertia=link)
+    system.frame("tip", "lower", at=(0, 0, 0.4))
+    for name in ("upper", "lower"):
+        system.input(f"M_{name}", ht.JointForce(name))
+    return system.derive()
+
+
+GOALS = [
+    (Point("tip", FAR), "0.9 m far from its first joint, .* by 0.9 m"),
+    (Point("tip", FAR, radius=0.1), "by 0.8 m"),
+    (AtPose("tip", POSE), "pose of 'tip' by 0.9 m"),
+    (KeepIn((3, -1, -1), (4, 1, 1), "tip"), "by 2.1 m"),
+    (HalfSpace((0, 0, 1), 1.5, "tip"), "by 0.4 m"),
+    (KeepOut((0, 0, 0.2), 1.0, "tip"), "by 0.1 m"),
+    (KeepOutBox((-2, -2, -2), (2, 2, 2.2), "tip"), "by 1.1 m"),
+    ([Between("upper.angle", 2, 2), Between("upper.angle", -1, 1)], "at least 2 .* and at most 1 "),
+    ([Rest(), Between("upper.rate", 1, 1)], "at least 1 .* and at most 0 .rest."),
+    ([Point("tip", (0.5, 0, 0.5), radius=0.1), Point("tip", (-0.5, 0, 0.5), radius=0.1)], "by 0.8"),
+]
+
+
+@pytest.mark.parametrize(("goal", "text"), GOALS)
+@pytest.mark.parametrize("guess", [None, "straight"])
+def test_goals(arm: ht.Model, goal: Any, text: str, guess: Any) -> None:
+    with pytest.raises(PlanError, match=text):
+        ht.plan(arm, [0.0, 0.0], goal, 2.0, solver=Never(), guess=guess)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"path": [Gate("tip", FAR, radius=0.2)]}, "the end of phase 1 .* out of reach: .* by 0.7 m"),
+        ({"path": [KeepOut((0.5, 0, 0.5), 0.2, "tip"), Gate("tip", (0.5, 0, 0.5), radius=0.05)]}, "by 0.15"),
+        ({"path": [Between("M_upper", 20, 30)], "limits": {"M_upper": (-10, 10)}}, "the way .* 'M_upper' must be at least 20"),
+        ({"path": [Between("upper.rate", -0.1, 0.1)]}, "in 2 s the distance of 1 is 0.8 too far"),
+    ],
+)  # fmt: skip
+def test_ways(arm: ht.Model, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(PlanError, match=text):
+        ht.plan(arm, [0.0, 0.0], [1.0, 0.0], 2.0, solver=Never(), **options)
+
+
+def test_goals_by_name_that_are_too_far_for_the_speed(arm: ht.Model) -> None:
+    limits = {"upper.rate": (-1.0, 1.0)}
+    with pytest.raises(PlanError, match=r"the goal cannot be reached: .* in 0.5 s the distance of 1 is 0.5 too far"):
+        ht.plan(arm, [0.0, 0.0], [Between("upper.angle", 1, 2)], 0.5, limits=limits, solver=Never())
+    phases = [Phase(0.1, 0.5, 5, end=(Between("upper.angle", -2, -1),)), Phase(0.1, 9.0, 5)]
+    with pytest.raises(PlanError, match=r"the end of phase 1 cannot be reached: .* in 0.5 s the distance of 1 is 0.5"):
+        ht.plan(arm, [0.0, 0.0], [0.0, 0.0], phases=phases, limits=limits, solver=Never())
+
+
+def test_conditions_of_the_next_phase_hold_where_it_begins(arm: ht.Model) -> None:
+    """The node between two phases belongs to both."""
+    phases = [
+        Phase(1.0, 1.0, 5, end=(Between("upper.angle", 1, 1),)),
+        Phase(1.0, 1.0, 5, path=(Between("upper.angle", -0.5, 0.5),)),
+    ]
+    with pytest.raises(PlanError, match="the end of phase 1 .* at least 1 .* at most 0.5"):
+        ht.plan(arm, [0.0, 0.0], [0.0, 0.0], phases=phases, solver=Never())
+
+
+def problem(model: ht.Model, start: Any, goal: Any):
+    options = dict.fromkeys(("limits", "rates", "cost", "steps", "phases", "parameters"))
+    return describe(model, start, goal, 1.0, path=(), inputs="held", periodic=False, **options)
+
+
+def test_reach_is_the_largest_distance(arm: ht.Model) -> None:
+    """No configuration goes beyond it, and the stretched arm comes there."""
+    made = problem(arm, [0.0, 0.0], [1.0, 0.0])
+    found = reach(made, "tip", (0.0, 0.1, 0.0))
+    assert found is not None
+    pivot, far = found
+    np.testing.assert_allclose(pivot, [0, 0, 0.2])
+    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (500, 2))
+    q[0] = 0.0
+    G = arm.pose("world", "tip", q)
+    away = np.linalg.norm(G[:, :3, 3] + G[:, :3, :3] @ [0.0, 0.1, 0.0] - pivot, axis=1)
+    assert away.max() <= far + 1e-12
+    straight = reach(made, "tip")
+    assert straight is not None
+    assert straight[1] == pytest.approx(0.9)
+
+
+def test_reach_knows_parameters_and_says_nothing_of_what_slides() -> None:
+    system = ht.System(name="arm")
+    length = system.parameter("length", 0.5)
+    system.body("upper", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, 0.25)))
+    system.body(
+        "lower", parent="upper", at=(0, 0, length), joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, 0.25))
+    )
+    system.body("slider", parent="lower", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.input("M", ht.JointForce("upper"))
+    arm = system.derive()
+    options = dict.fromkeys(("limits", "rates", "cost", "steps", "phases")) | {"parameters": {"length": 2.0}}
+    made = describe(arm, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1.0, path=(), inputs="held", periodic=False, **options)
+    found = reach(made, "lower")
+    assert found is not None
+    assert found[1] == pytest.approx(2.0)
+    assert reach(made, "slider") is None
+
+
+def test_places_far_away_are_no_contradiction() -> None:
+    """A vehicle that flies freely may be anywhere: 500 m are found in a few steps."""
+    quad = ht.library.quadcopter().derive()
+    far = Point("hull", (500.0, -300.0, 20.0))
+    made = problem(quad, quad.neutral(), [far, Rest()])
+    found = nearest(made, quad.neutral(), (far,))
+    np.testing.assert_allclose(found[:3], [500.0, -300.0, 20.0], atol=1e-9)

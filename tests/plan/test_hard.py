@@ -1,0 +1,104 @@
+"""Plans from the default guess where the numbers are far from one, or where coarse steps would jump over what is singular."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plan.test_transcription import program
+
+import heavytop as ht
+from heavytop.errors import PlanError
+from heavytop.plan import Effort, KeepOut, Nlpsol, Speed
+from heavytop.plan import solve as solving
+from heavytop.plan.describe import HEAVY
+from heavytop.plan.result import Attempt
+
+
+def car(unit: float = 1.0) -> ht.Model:
+    system = ht.library.car()
+    system.input("drive", ht.Wrench("chassis", force=(unit, 0, 0)))
+    return system.derive()
+
+
+def aside(model: ht.Model, path=(), unit: float = 1.0):
+    cost = 1e-4 * Effort(weights=[1.0, unit**2]) + Speed()
+    return ht.plan(model, np.zeros(4), [6.0, 2.0, 0.0, 0.0], 4.0, path=path, cost=cost, steps=40, iterations=300)
+
+
+def test_car_around_an_obstacle_from_the_default_guess() -> None:
+    """The straight guess goes through the middle of the sphere; forces are in N and of a tonne in motion."""
+    plan = aside(car(), [KeepOut((3.0, 1.0, 0.0), 0.5, "chassis")])
+    assert plan.accuracy < 1e-8
+    assert plan.cost == pytest.approx(1589.86, rel=1e-4)
+    assert np.linalg.norm(plan.q[:, :2] - [3.0, 1.0], axis=1).min() > 0.5 - 1e-6
+
+
+def test_coarse_steps_do_not_jump_over_a_singular_place() -> None:
+    """One step of order 4 lets the wheels pass 90 degrees at a third less cost, which is no motion: it is solved again with accurate steps."""
+    plan = aside(car())
+    assert plan.attempts[0].defect > solving.COARSE
+    assert plan.accuracy < 1e-8
+    assert np.abs(plan.q[:, 3]).max() < 1.0
+    assert plan.cost == pytest.approx(1384.0545, rel=1e-4)
+
+
+def test_units_of_inputs_do_not_change_the_plan() -> None:
+    """A sled of ten tonnes, pushed in N and in kN, and by a solver that does not scale."""
+    plans = []
+    for unit, solver in ((1.0, None), (1000.0, None), (1.0, Nlpsol())):
+        system = ht.System(gravity=(0, 0, 0), name="sled")
+        system.body("sled", joint=ht.Prismatic("x"), inertia=ht.Inertia(1e4))
+        system.input("F", ht.JointForce("sled", gear=unit))
+        model, limits = system.derive(), (-2e4 / unit, 2e4 / unit)
+        cost = Speed() + 1e-9 * unit**2 * Effort()
+        plans.append(ht.plan(model, [0.0], [1.0], 2.0, limits=limits, cost=cost, steps=20, solver=solver))
+        u = plans[-1].u * unit
+        np.testing.assert_allclose(u, plans[0].u, atol=1.0)
+        assert plans[-1].cost == pytest.approx(plans[0].cost, rel=1e-6)
+    assert plans[0].problem.units == pytest.approx([1e4])
+    assert plans[1].problem.units == pytest.approx([1.0])  # 10 kN for 1 m/s^2 is below HEAVY
+    assert HEAVY > 10.0
+    labels = [{item.label.split(" of ")[0].split()[0] for item in plan.active} for plan in plans]
+    assert labels[0] == labels[1] == labels[2]
+
+
+def test_multipliers_do_not_depend_on_the_scaling() -> None:
+    """Bounds and dynamics have the multipliers that another solver finds without scaling."""
+    model = car()
+    limits = {"drive": (-3000.0, 3000.0)}
+    options = {"limits": limits, "cost": 1e-4 * Effort() + Speed(), "steps": 12}
+    ends = ([0.0, 0, 0, 0], [3.0, 0.2, 0, 0])
+    ours, other = (ht.plan(model, *ends, 4.0, tolerance=1e-3, solver=s, **options) for s in (None, Nlpsol()))
+    assert ours.cost == pytest.approx(other.cost, rel=1e-7)
+    for name, values in other.multipliers.items():
+        scale = max(1.0, np.abs(values).max())
+        np.testing.assert_allclose(ours.multipliers[name] / scale, values / scale, atol=1e-5)
+
+
+def test_units_of_linear_inputs() -> None:
+    made, _ = program(car(), np.zeros(4), np.array([6.0, 2.0, 0, 0]), None, limits=(-1e4, 1e4), rates=1e4, steps=4)
+    units = made.nodes(made.units)
+    layout = made.layout
+    assert np.all(units[:, layout.s] == units[:, layout.c])
+    assert units[0, layout.s][1] == pytest.approx(made.problem.units[1])
+    assert made.problem.units[1] > 1000.0
+    assert np.all(units[:, : made.rates.nx] == 1.0)
+
+
+def attempt(steps: int, defect: float) -> Attempt:
+    return Attempt(8, 1, steps, 10, 0.0, 0.0, defect)
+
+
+def test_halving_ends_where_it_brings_nothing() -> None:
+    assert solving._in_vain([attempt(10, 1e-2), attempt(20, 9e-3), attempt(40, 8e-3)])
+    assert not solving._in_vain([attempt(10, 1e-2), attempt(20, 9e-3), attempt(40, 1e-3)])
+    assert not solving._in_vain([attempt(10, 1e-2), attempt(10, 9e-3), attempt(20, 8e-3)])
+    assert not solving._in_vain([attempt(10, 1e-2), attempt(20, 9e-3)])
+
+
+def test_what_is_no_motion_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every way to integrate misses, from the guess and with half the steps, an error says so."""
+    cart = ht.library.cart_pole().derive()
+    monkeypatch.setattr(solving, "COARSE", 0.0)
+    with pytest.raises(PlanError, match="10 steps misses a fine simulation by .*singular"):
+        ht.plan(cart, [0.0, 0.0], [0.1, 0.0], 1.0, steps=5, guess="straight")
