@@ -27,7 +27,7 @@ def aside(model: ht.Model, path=(), unit: float = 1.0):
 
 def test_car_around_an_obstacle_from_the_default_guess() -> None:
     """The straight guess goes through the middle of the sphere; forces are in N and of a tonne in motion."""
-    plan = aside(car(), [KeepOut((3.0, 1.0, 0.0), 0.5, "chassis")])
+    plan = aside(car(), [KeepOut("chassis", (3.0, 1.0, 0.0), 0.5)])
     assert plan.accuracy < 1e-8
     assert plan.cost == pytest.approx(1589.86, rel=1e-4)
     assert np.linalg.norm(plan.q[:, :2] - [3.0, 1.0], axis=1).min() > 0.5 - 1e-6
