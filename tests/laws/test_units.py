@@ -11,7 +11,7 @@ from rescaled import Units, rescaled, state_in, state_out
 import heavytop as ht
 from heavytop import control
 from heavytop.control import Reference
-from heavytop.errors import ConfigurationError, PlanError
+from heavytop.errors import ConfigurationError, ControlError, ModelError, PlanError
 from heavytop.simulate import Ending
 
 UNITS = [(1e-6, 1e-9, 1e-3), (1e6, 1e9, 1e3)]
@@ -195,3 +195,22 @@ def test_answers_about_the_library_are_the_same_in_all_units(name: str, units: U
     for a, b in ((here[k], there[k]) for k in ("run", "poles")):
         np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(there["rest"][2], here["rest"][2], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("L", [1.0, 1e-7, 1e5])
+def test_moments_that_no_body_has_are_refused_in_all_units(L: float) -> None:
+    for wrong in ((-0.1, 1.0, 1.0), (1.0, 1.0, 2.1)):
+        with pytest.raises(ModelError, match="no distribution of particles has these moments"):
+            ht.Inertia(1e-3, moment_at_com=np.array(wrong) * 1e-3 * L**2)
+    ht.Inertia(1e-3, com=np.array([3.0, -2.0, 1.0]) * L, moment_at_com=np.array([1.0, 1.0, 2.0]) * 1e-3 * L**2)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("units", [Units(), Units(1e-7, 1e-9, 1e-3)])
+def test_laws_are_made_and_refused_alike_in_all_units(units: Units) -> None:
+    model = rescaled(ht.library.cart_pole(), units)
+    prototype = control.Prototype.for_model(model, [0.0, 0.0], poles=-2.0 / units.T)
+    law = control.energy_law(model, prototype, limits=(-50.0, 50.0))
+    np.testing.assert_allclose(law.poles() * units.T, -2.0, atol=0.05)
+    with pytest.raises(ControlError, match="cannot hover within these limits"):
+        control.energy_law(model, prototype, limits=(1.0, 50.0))  # it rests without a force, which these forbid

@@ -35,9 +35,13 @@ def check_law(law: Law) -> InputRank:
     }
     traced = trace_of("check", {"q": s.actual.q, "p": s.actual.p}, outputs)
     values = dict(zip(outputs, traced(s.samples, model.parameter_vector()), strict=True))
-    _positive(values["M_bar"], "inertia M_bar", model.v_names, strict=True)
-    _positive(values["D_bar"], "damping D_bar", model.v_names, strict=False)
-    _positive(values["K_bar"], "stiffness K_bar", model.v_names, strict=False)
+    sizes = model.traced("velocity_sizes")(s.samples, model.parameter_vector())[0]
+    for matrix, what, strict in (
+        ("M_bar", "inertia", True),
+        ("D_bar", "damping", False),
+        ("K_bar", "stiffness", False),
+    ):
+        _positive(values[matrix], sizes, f"{what} {matrix}", model.v_names, strict=strict)
     _moves(law, values["H"])
     if law.limits is not None and not model.is_constrained:
         _rest_within_limits(law, values["B"][0])
@@ -46,9 +50,10 @@ def check_law(law: Law) -> InputRank:
     )
 
 
-def _positive(matrices: np.ndarray, what: str, names: tuple[str, ...], strict: bool) -> None:
-    for matrix in matrices:
-        values, vectors = np.linalg.eigh(matrix)
+def _positive(matrices: np.ndarray, sizes: np.ndarray, what: str, names: tuple[str, ...], strict: bool) -> None:
+    """``sizes`` (nv,) of the velocities make entries of sliding and turning coordinates comparable."""
+    for matrix, size in zip(matrices, np.broadcast_to(sizes, matrices.shape[:-1]), strict=True):
+        values, vectors = np.linalg.eigh(matrix * np.outer(size, size))
         floor = SINGULAR * max(np.max(np.abs(values)), 1e-300)
         if (values[0] > floor) if strict else (values[0] >= -floor):
             continue
@@ -80,12 +85,19 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
     if limits is None:
         return
     needed = model.inverse_dynamics(model.neutral(), np.zeros(model.nv), np.zeros(model.nv))
-    u, *_ = np.linalg.lstsq(finite_matrix(B, "the input matrix"), needed, rcond=None)
-    scale = max(float(np.max(np.abs(needed))), 1e-9)
+    sizes = model.traced("velocity_sizes")(model.neutral(), model.parameter_vector())[0]
+    B, needed = finite_matrix(B, "the input matrix") * sizes[:, None], needed * sizes  # moments, all of them
+    strongest = float(np.max(np.abs(B), initial=0.0)) or 1.0
+    B, needed = B / strongest, needed / strongest
+    lower, upper = limits.bounds(model)
+    forced = np.abs(B) @ np.maximum(np.maximum(lower, -upper), 0.0)  # what limits without zero push at least
+    scale = float(np.max(np.maximum(np.abs(needed), forced), initial=0.0))
+    if not scale:
+        return  # nothing is needed, and nothing pushes
+    u, *_ = np.linalg.lstsq(B, needed, rcond=None)
     if np.max(np.abs(B @ u - needed)) > 1e-6 * scale:
         return  # no rest there even without limits
-    lower, upper = limits.bounds(model)
-    slack = 1e-9 * (1.0 + np.abs(u))  # also keeps equal limits apart
+    slack = 1e-9 * (scale + np.abs(u))  # also keeps equal limits apart
     nearest = lsq_linear(B, needed, bounds=(lower - slack, upper + slack), method="bvls")
     if np.max(np.abs(B @ nearest.x - needed)) <= 1e-6 * scale:
         return

@@ -20,7 +20,7 @@ from heavytop.system.drivers import Drivers
 from heavytop.system.equation_terms import EquationTerms
 from heavytop.system.kinematics import Kinematics, Motion
 from heavytop.system.names import WORLD
-from heavytop.system.sizes import Sizes
+from heavytop.system.sizes import SystemSizes
 from heavytop.system.solve import solve_definite
 
 EXPLICIT_UP_TO = 8
@@ -117,9 +117,9 @@ class Expressions:
         return ConstrainedDynamics(self.dynamics, self.description.loops, self.description.constraints)
 
     @cached_property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> SystemSizes:
         """What misses of loops and constraints are compared with."""
-        return Sizes(self)
+        return SystemSizes(self)
 
     # --- expressions that are more than one quantity of EquationTerms -----------------------------------------------------
 

@@ -79,11 +79,13 @@ class Moments(Shown):
     @classmethod
     def check_physical(cls, moments: Floats, where: str) -> None:
         """Raise a ModelError when no distribution of this kind has the 4x4 ``moments``."""
-        values = np.linalg.eigvalsh(moments)
-        if values[0] >= -RELATIVE_TOLERANCE * max(values[-1], 0.0) and moments[3, 3] >= 0:
-            return
         if moments[3, 3] < 0:
             raise ModelError(f"{where}: the {cls.names[0]} must not be negative, got {moments[3, 3]:g}.")
+        # X' is positive semidefinite where the second moment at the centre is; so kg and kg m^2 are not compared
+        second = np.linalg.eigvalsh(_second_moment_at_center(moments))
+        if second[0] >= -RELATIVE_TOLERANCE * max(np.max(np.abs(np.diag(moments)[:3])), 0.0):
+            return
+        values = np.linalg.eigvalsh(moments)
         principal = np.linalg.eigvalsh(so3.Vee(_second_moment_at_center(moments)))
         raise ModelError(
             f"{where}: no distribution of particles has these moments. Their 4x4 moment matrix must be positive semidefinite, but its "

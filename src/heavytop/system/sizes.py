@@ -28,11 +28,11 @@ ASSEMBLED = 1e-12
 """The same where an assembly ends."""
 
 
-class Sizes:
+class SystemSizes:
     """Sizes of a system's coordinates and equations, as expressions of its configuration and parameters.
 
     >>> import heavytop as ht
-    >>> Sizes(ht.library.four_bars(1).derive(native=False).expressions).length
+    >>> SystemSizes(ht.library.four_bars(1).derive(native=False).expressions).length
     1.0
     """
 
