@@ -66,6 +66,11 @@ def test_a_file_describes_a_vehicle(tmp_path: Path) -> None:
     [
         ("mass = 0.5", "mas = 0.5", r"x.toml, line 2: unknown key 'mas'. Did you mean 'mass'\?"),
         ("mass = 0.5", "mass = -1", r"x.toml, line 2: 'mass' must be a positive number \(kg\), got -1"),
+        (
+            "speed = [0.0, 1400.0]",
+            "speed = [0.0, 140.0]",
+            r"x.toml, line 11: the rotors push with 0.392 N at most, and '\w+' weighs 4.91 N: it cannot fly.*not revolutions",
+        ),
         ("speed = [0.0, 1400.0]", "speed = [1400.0, 0.0]", r"x.toml, line 11: 'speed' must be \[least, largest\]"),
         (
             "at = [0.0, 0.1, 0.0]\ntorque = -1",

@@ -87,6 +87,8 @@ def test_nothing_is_printed_as_a_bare_object_or_as_pages_of_numbers() -> None:
         control.Reference(
             cart, lambda t: (np.zeros((len(t), 2)), np.zeros((len(t), 2)), np.zeros((len(t), 2))), duration=2.0
         ),
+        ht.plan.Own(lambda q: q[0]),
+        ht.plan.AtPose("pole", np.eye(4)),
         quad.airframe,
         *quad.airframe.rotors,
         ht.maneuvers.hover(quad).check(),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose, vector
+from heavytop._brief import Brief
 from heavytop._travel import Unchanging
 from heavytop.compile import on_symbols
 from heavytop.errors import PlanError, wrong_shape
@@ -151,8 +152,8 @@ class Gate(Point):
         return f"gate of {self.frame!r} at {_short(self.at)}"
 
 
-@dataclass(frozen=True, eq=False)
-class AtPose(Constraint):
+@dataclass(frozen=True, eq=False, repr=False)
+class AtPose(Brief, Constraint):
     """A frame in a given pose G (4, 4), all six degrees of freedom.
 
     >>> AtPose("hull", np.eye(4)).label
@@ -440,8 +441,8 @@ class Between(Constraint):
             raise unknown_name(f"input, velocity or coordinate of {model.name!r}", self.name, names)
 
 
-@dataclass(frozen=True, eq=False)
-class Own(Constraint):
+@dataclass(frozen=True, eq=False, repr=False)
+class Own(Brief, Constraint):
     """``lower <= function(q, v, u, t) <= upper`` with a function in NumPy notation that returns a number or a vector.
 
     It takes those of q, v, u and the time t (s) that it names; with t obstacles and gates may move.

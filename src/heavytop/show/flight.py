@@ -14,6 +14,8 @@ from heavytop.show.meshes import Surface, box, cone, cylinder, hull, tube
 from heavytop.show.page import write_page
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
+LEAST = 1e-9
+"""Errors below this, in m or degrees, are rounding."""
 ROUNDING = 1e-12
 """Share of the largest thrust below which a force is rounding."""
 FRAMES = 2400
@@ -242,14 +244,25 @@ def _highlights(flight: Flight) -> list[tuple[str, str]]:
 
 
 def length(metres: float) -> str:
-    """A length with a fitting unit.
+    """A length with a fitting unit; rounding is 0.
 
-    >>> length(0.0123), length(3.1), length(2e-5)
-    ('1.23 cm', '3.1 m', '0.02 mm')
+    >>> length(0.0123), length(3.1), length(2e-5), length(3e-15)
+    ('1.23 cm', '3.1 m', '0.02 mm', '0 mm')
     """
+    if metres < LEAST:
+        return "0 mm"
     if metres >= 1.0:
         return f"{metres:.3g} m"
     return f"{100 * metres:.3g} cm" if metres >= 0.01 else f"{1000 * metres:.3g} mm"
+
+
+def angle(degrees: float) -> str:
+    """An angle; rounding is 0.
+
+    >>> angle(0.123456), angle(3e-14)
+    ('0.123°', '0°')
+    """
+    return f"{0.0 if degrees < LEAST else degrees:.3g}°"
 
 
 def rows_of(flight: Flight) -> list[tuple[str, str, str]]:
@@ -257,11 +270,11 @@ def rows_of(flight: Flight) -> list[tuple[str, str, str]]:
     n = flight.numbers()
     rows = [
         ("distance from the reference", length(n["position error max [m]"]), length(n["position error rms [m]"])),
-        ("attitude error", f"{n['attitude error max [deg]']:.3g}°", f"{n['attitude error rms [deg]']:.3g}°"),
+        ("attitude error", angle(n["attitude error max [deg]"]), angle(n["attitude error rms [deg]"])),
     ]
     if flight.swing_error is not None:
         swing = np.degrees(flight.swing_error)
-        rows.append(("swing error of the load", f"{swing.max():.3g}°", f"{np.sqrt(np.mean(swing**2)):.3g}°"))
+        rows.append(("swing error of the load", angle(swing.max()), angle(np.sqrt(np.mean(swing**2)))))
     thrust = np.sqrt(np.mean(flight.thrusts**2))
     rows.append(("thrust of a rotor", f"{n['thrust largest [N]']:.3g} N", f"{thrust:.3g} N"))
     return rows
@@ -272,9 +285,9 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     n = flight.numbers()
     rows = [("distance at the end", length(n["position error end [m]"]))]
     if flight.swing_error is not None:
-        rows.append(("swing error at the end", f"{n['swing error end [deg]']:.3g}°"))
+        rows.append(("swing error at the end", angle(n["swing error end [deg]"])))
     rows.append(
-        ("inputs at their limits", f"{n['time at limits [%]']:.2g} % of the time" if flight.limits else "not limited")
+        ("inputs at their limits", f"{n['time at limits [%]']:.3g} % of the time" if flight.limits else "not limited")
     )
     if flight.vehicle.full is None:
         rows.append(("rotors", "with lag and drag" if flight.rotors else "ideal (--rotors: with lag and drag)"))

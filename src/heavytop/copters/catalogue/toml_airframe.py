@@ -216,6 +216,13 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         )
     except HeavytopError as error:
         raise checker.wrong(("moment",), str(error)) from None
+    lift, weight = sum(max(map(abs, rotor.thrust)) for rotor in rotors), vehicle.weight
+    if lift < weight:
+        raise checker.wrong(
+            ("rotors", "speed"),
+            f"the rotors push with {lift:.3g} N at most, and {top['name']!r} weighs {weight:.3g} N: it cannot fly. Check 'mass' (kg), "
+            "'thrust_coefficient' (N/(rad/s)^2) and 'speed' (rad/s, not revolutions per minute).",
+        )
     return vehicle
 
 
