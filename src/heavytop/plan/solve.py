@@ -48,6 +48,8 @@ ACCURATE: Method = (COOPER_VERNER8, 2)
 """How intervals are integrated then, from the guess on."""
 RESTARTS = 3
 """From the guess: first so, then with intervals of half the length; then it is over."""
+SHORTEST = 1e-9
+"""Duration (s) of a motion at least."""
 LARGE_TURN = 2.0
 """Turn (rad) in a chart beyond which it is centred anew."""
 
@@ -252,6 +254,11 @@ def _plan(
     attempts: tuple[Attempt, ...],
 ) -> Plan:
     times = np.concatenate([[0.0], np.cumsum(program.lengths(solution.x))])
+    if not times[-1] > SHORTEST:
+        raise PlanError(
+            f"the best motion of {functions.problem.model.name!r} takes no time: it is at its goal where it starts. Give a shortest "
+            "duration (duration=(1.0, 5.0)) or another goal."
+        )
     plan = Plan(
         functions.problem,
         times,
