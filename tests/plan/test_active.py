@@ -90,3 +90,17 @@ def test_multipliers_are_in_the_order_of_their_times(table: ht.Model) -> None:
     assert len(held.times) > 3
     for t, lam in zip(held.times, held.multipliers, strict=True):
         assert lam in values[np.isclose(plan.times[nodes], t)]
+
+
+@pytest.mark.parametrize("mass", [1e-6, 1.0, 1e6])
+def test_limits_of_light_and_heavy_systems(mass: float) -> None:
+    """Whatever the unit of the forces is, the same limits hold at the same nodes; limits that are far away hold nothing."""
+    system = ht.System(gravity=(0, 0, 0), name="sled")
+    system.body("sled", joint=ht.Prismatic("x"), inertia=ht.Inertia(mass))
+    system.input("F", ht.JointForce("sled"))
+    sled = system.derive()
+    cost = Time() + (1e-3 / mass**2) * Effort()
+    plan = ht.plan(sled, [0.0], [1.0], limits=(-2 * mass, 2 * mass), cost=cost, steps=20)
+    assert [len(item.times) for item in plan.active] == [10, 10]
+    wide = ht.plan(sled, [0.0], [1.0], 2.0, limits=(-20 * mass, 20 * mass), cost=(1.0 / mass**2) * Effort(), steps=20)
+    assert not wide.active

@@ -39,10 +39,13 @@ def _held(
     """Side, nodes, multipliers and bounds where one of the variables of the nodes is held by its bounds."""
     lower, upper = program.nodes(program.lower)[:, column], program.nodes(program.upper)[:, column]
     at = program.nodes(solution.x)[:, column]
+    width = np.where(
+        np.isfinite(upper - lower) & (upper > lower), upper - lower, 1.0
+    )  # limits may be micro- or meganewtons
     for side, every, bound in (("lower", solution.lower_lam, lower), ("upper", solution.upper_lam, upper)):
         lam = program.nodes(every)[:, column]
         gap = np.abs(at - bound)  # away from a bound the multiplier is what the barrier leaves
-        nodes = np.nonzero((lower < upper) & (lam > np.maximum(LEAST, gap)))[0]
+        nodes = np.nonzero((lower < upper) & (lam * width > np.maximum(LEAST, gap / width)))[0]
         if len(nodes):
             yield side, nodes, lam[nodes], bound[nodes]
 
