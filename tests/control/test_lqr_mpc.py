@@ -476,3 +476,19 @@ def test_every_sample_counts(cart: ht.Model) -> None:
     assert ahead.report().startswith(
         f"1 sample: median {took:.3f} ms, 99.9 % below {took:.3f} ms, longest {took:.3f} ms; 0 without"
     )
+
+
+def test_bounded_functions_that_are_no_numbers(cart: ht.Model) -> None:
+    """Refused where the reference begins; later they bound nothing, and the samples are counted."""
+    log = control.Within(lambda q, v: np.log(q[0]), -1.0, 1.0, "logarithm")
+    with pytest.raises(ControlError, match=r"logarithm has no finite value .* got -inf"):
+        control.mpc(cart, [0.0, 0.0], horizon=3, within=log)
+    ahead, free = (control.mpc(cart, [0.5, 0.0], horizon=5, limits=(-20, 20), within=w) for w in (log, ()))
+    state = [-0.3, 0.1], [0.0, 0.0]
+    assert ahead(0.0, *state) == pytest.approx(free(0.0, *state), rel=1e-6)
+    assert (ahead.failures, free.failures) == (1, 0)
+
+
+def test_steps_are_no_truth_values(cart: ht.Model) -> None:
+    with pytest.raises(ControlError, match="step of predictive control must be positive, got True"):
+        control.mpc(cart, [0.0, 0.0], step=True)

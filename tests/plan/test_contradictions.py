@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from heavytop.plan import (
     KeepIn,
     KeepOut,
     KeepOutBox,
+    Own,
     Phase,
     Point,
     Rest,
@@ -145,3 +147,57 @@ def test_places_far_away_are_no_contradiction() -> None:
     made = problem(quad, quad.neutral(), [far, Rest()])
     found = nearest(made, quad.neutral(), (far,))
     np.testing.assert_allclose(found[:3], [500.0, -300.0, 20.0], atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def cart() -> ht.Model:
+    return ht.library.cart_pole().derive()
+
+
+def test_a_motion_that_takes_no_time_is_told(cart: ht.Model) -> None:
+    with pytest.raises(PlanError, match="takes no time: it is at its goal where it starts"):
+        ht.plan(cart, [0.0, 0.0], [0.0, 0.0], steps=10)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"limits": {"F": (np.inf, np.inf)}}, "limits of 'F' leave no number"),
+        ({"path": [Between("x.x", -np.inf, -np.inf)]}, "leave no number"),
+        ({"path": [Own(lambda q: q[:0], -1.0, 1.0, "nothing")]}, "function of 'nothing' has no values"),
+    ],
+)
+def test_bounds_that_leave_nothing(cart: ht.Model, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(PlanError, match=text):
+        ht.plan(cart, [0.0, 0.0], [1.0, 0.0], 1.0, steps=10, solver=Never(), **options)
+
+
+def test_phases_with_one_constraint_and_with_gates(cart: ht.Model) -> None:
+    """One constraint needs no brackets; a gate in the path of a phase would have to be passed all the way."""
+    one: Any = KeepOut((5, 0, 0), 1.0, "pole")
+    end: Any = Rest()
+    options = dict.fromkeys(("limits", "rates", "cost", "steps", "parameters")) | {"path": (), "periodic": False}
+    made = describe(cart, [0, 0], [1, 0], None, phases=[Phase(1, 2, 5, one, end)], inputs="held", **options)
+    assert (made.phases[0].path, made.phases[0].end) == ((one,), (end,))
+    with pytest.raises(PlanError, match="a gate is passed once, at the end of a phase"):
+        ht.plan(cart, [0, 0], [1, 0], phases=[Phase(1, 2, 5, path=(Gate("cart", (0.5, 0, 0)),))], solver=Never())
+
+
+def test_phases_that_take_no_time_have_inputs(cart: ht.Model) -> None:
+    """Intervals of no length divide by nothing."""
+    plan = ht.plan(cart, [0.0, 0.0], [0.5, 0.0], 1.0, steps=10, inputs="linear", tolerance=1e-2)
+    times = plan.times.copy()
+    times[-2:] = times[-3]
+    still = replace(plan, times=times)
+    assert np.all(np.isfinite(still.inputs([0.3, times[-1]])))
+    assert np.all(np.isfinite(still.reference(times[-1])[0]))
+    assert np.all(np.isfinite(still.run(20).q))
+
+
+def test_distances_of_other_systems_are_refused(cart: ht.Model) -> None:
+    plan = ht.plan(cart, [0.0, 0.0], [0.1, 0.0], 1.0, steps=10, tolerance=1e-2)
+    furuta = ht.library.furuta().derive()
+    with pytest.raises(
+        PlanError, match="other coordinates .theta.angle, alpha.angle. than the plan of 'cart and pole'"
+    ):
+        plan.distance(ht.simulate(furuta, ([0.0, 0.0], [0.0, 0.0]), 0.1, 1e-2))

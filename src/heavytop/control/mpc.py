@@ -62,7 +62,8 @@ class Predictive(BaseController, Lasting):
     Attributes
     ----------
     step, horizon : length of a move in s, number of moves. q, v, u : the expected motion (N + 1, nq), (N + 1, nv), (N, nu).
-    seconds : time of each call so far. failures : calls whose quadratic program had no solution; then the inputs planned before are used.
+    seconds : time of each call so far. failures : calls whose quadratic program had no solution; then the inputs planned before are used. Those
+        in which a bounded function was no number count too; it bounds nothing then.
     restarts : how often the expected motion was given up.
 
     Examples
@@ -120,8 +121,21 @@ class Predictive(BaseController, Lasting):
         q_R, v_R, u_R = self._wanted(begin)
         self._begin(q_R[0], v_R[0], u_R)
         self._ahead.straight(self.q[0], q_R)
+        self._check_bounds(self._ahead.kept(self.q[1:], self.v[1:]))
         self._iterate(q_R, v_R, u_R)
         self.reset()
+
+    def _check_bounds(self, kept: tuple[np.ndarray, np.ndarray] | None) -> None:
+        """What is bounded must have a value and a slope where the reference begins."""
+        bounds = self._ahead.bounds
+        if kept is None or bounds is None:
+            return
+        wrong = np.nonzero(~_known(*kept)[0])[0]
+        if len(wrong):
+            raise ControlError(
+                f"{bounds.labels[wrong[0]]} has no finite value and slope where the reference begins, got {kept[0][0, wrong[0]]:g}. "
+                "Write it so that it is finite and smooth wherever the system may come."
+            )
 
     # --- as a controller ------------------------------------------------------------------------------------------------------
 
@@ -306,6 +320,8 @@ class Predictive(BaseController, Lasting):
             linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
             deviation = self._program.weighed(linear.away)
         kept = self._ahead.kept(self.q, self.v)
+        if kept is not None and not (known := _known(*kept)).all():
+            kept = self._without(kept, known)
         solved = self._program.solve(linear, deviation, self.u, u_R, kept)
         if solved is None:
             self._told.failures += 1  # the inputs that were planned before are used
@@ -320,6 +336,13 @@ class Predictive(BaseController, Lasting):
         self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
         self.q[1:] = self._moves.moved(dx[:, :ne])
         self.v[1:] += dx[:, ne:]
+
+    def _without(self, kept: tuple[np.ndarray, np.ndarray], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounded values and slopes, where those that are no numbers bound nothing: such a sample counts as a failure."""
+        self._told.failures += 1
+        bounds: Any = self._ahead.bounds
+        inside = np.broadcast_to(np.clip(0.0, bounds.lower, bounds.upper), known.shape)
+        return np.where(known, kept[0], inside), np.where(known[..., None], kept[1], 0.0)
 
     def _watch(self, linear: Linear, deviation: np.ndarray, u_R: np.ndarray) -> tuple[float, float]:
         """The largest gap (rad) and the cost of the expected motion; steps are trusted as gaps tell, costs are remembered."""
@@ -421,7 +444,7 @@ def mpc(
     """
     if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or not 2 <= horizon <= LONGEST:
         raise ControlError(f"the horizon must be a whole number of 2 to {LONGEST} moves, got {horizon!r}.")
-    if not isinstance(step, int | float | np.number) or not 0 < step < np.inf:
+    if isinstance(step, bool) or not isinstance(step, int | float | np.number) or not 0 < step < np.inf:
         raise ControlError(f"the step of predictive control must be positive, got {step!r} s.")
     if not isinstance(iterations, int | np.integer) or isinstance(iterations, bool) or iterations < 1:
         raise ControlError(f"iterations must be 1, 2, ..., got {iterations!r}.")
@@ -466,6 +489,11 @@ def _as_reference(model: Model, reference: Reference | Array | None) -> Referenc
                 f"{what} = {own}. Make both for one model."
             )
     return reference
+
+
+def _known(value: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Which values (..., m) are numbers, with slopes (..., m, n) that are."""
+    return np.isfinite(value) & np.isfinite(slope).all(axis=-1)
 
 
 def _joint_angles(model: Model) -> list[int]:

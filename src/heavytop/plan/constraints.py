@@ -61,6 +61,8 @@ class Constraint(Unchanging, ABC):
             raise PlanError(
                 f"{self.label}: the lower bound {lower.tolist()} is above the upper bound {upper.tolist()}."
             )
+        if np.any(lower == np.inf) or np.any(upper == -np.inf):
+            raise PlanError(f"{self.label}: the bounds {lower.tolist()} and {upper.tolist()} leave no number.")
 
     def excess(self, model: Model, values: np.ndarray) -> np.ndarray:
         """How far values (..., m) are beyond the nearest of their bounds, negative inside; in m or rad where they are lengths or angles."""
@@ -464,6 +466,10 @@ class Own(Brief, Constraint):
         if not callable(self.inner):
             raise PlanError(f"{self.name}: Own needs a function of q, v, u and t, got {self.inner!r}.")
         value = as_array(on_symbols(call, self.name, PlanError)(self.inner, scene))
+        if 0 in value.shape:
+            raise PlanError(
+                f"the function of {self.name!r} has no values: its array has the shape {tuple(value.shape)}."
+            )
         return np.reshape(value, (1,)) if len(value.shape) == 0 else value
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -236,6 +236,8 @@ def _pair(name: str, pair: Any) -> tuple[float, float]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise PlanError(f"limits of {name!r} must be a pair (lower, upper), got {pair!r}.")
     low, high = (_number(x, f"a limit of {name!r}") for x in pair)
+    if low == np.inf or high == -np.inf:
+        raise PlanError(f"limits of {name!r} leave no number, got {pair!r}.")
     if np.isnan(low) or np.isnan(high) or low > high:
         raise PlanError(
             f"limits of {name!r} contradict each other: the lower one {low:g} is above the upper one {high:g}."
@@ -276,11 +278,16 @@ def _phases(
         parts = [p for p in given if isinstance(p, Phase)]
         if not parts or len(parts) != len(given):
             raise PlanError(f"phases must be a sequence of Phase, got {given!r}.")
-        for phase in parts:
+        for i, phase in enumerate(parts):
             span((phase.shortest, phase.longest))
             check_option("steps of a phase", phase.steps)
-            _constraints(phase.path, "the path of a phase")
-            _constraints(phase.end, "the end of a phase")
+            along, end_of_it = (
+                _constraints(phase.path, "the path of a phase"),
+                _constraints(phase.end, "the end of a phase"),
+            )
+            if any(isinstance(c, Gate) for c in along):
+                raise PlanError("a gate is passed once, at the end of a phase: Phase(..., end=[Gate(...)]).")
+            parts[i] = replace(phase, path=along, end=end_of_it)
         parts[-1] = replace(parts[-1], end=(*parts[-1].end, *end))
         return tuple(parts)
     shortest, longest = span(duration)

@@ -142,6 +142,12 @@ class Plan(Unchanging, Shown):
         k = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.times) - 2)
         return k, np.clip(t, 0.0, self.duration) - self.times[k]
 
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        """Lengths (N,) of the intervals as divisors: 1 s where a phase takes no time."""
+        h = np.diff(self.times)
+        return np.where(h > 0, h, 1.0)
+
     def _after(self, t: np.ndarray) -> np.ndarray:
         """Which times (n, 1) lie after the end, beyond rounding."""
         return (t > self.duration * (1 + 1e-9))[:, None]
@@ -154,8 +160,7 @@ class Plan(Unchanging, Shown):
         k, tau = self._interval(times.reshape(-1))
         u = self.u[k]
         if self.linear:
-            length = np.diff(self.times)[k]
-            u = u + (tau / length)[:, None] * (self.u[k + 1] - u)
+            u = u + (tau / self._lengths[k])[:, None] * (self.u[k + 1] - u)
         u = np.where(self._after(times.reshape(-1)), self._rest, u)
         return u.reshape(*times.shape, self.model.nu)
 
@@ -194,7 +199,7 @@ class Plan(Unchanging, Shown):
         y = np.zeros((len(t), layout.size))
         y[:, layout.v], y[:, layout.u] = self.v[k], self.u[k]
         if self.linear:
-            y[:, layout.c] = (tau / np.diff(self.times)[k])[:, None] * (self.u[k + 1] - self.u[k])
+            y[:, layout.c] = (tau / self._lengths[k])[:, None] * (self.u[k + 1] - self.u[k])
         centres = problem.with_time(self.q, self.times)[k]
         ends = intervals(rates, layout, self.tableau, self.substeps).run(y, tau, centres, problem.parameters).ends
         q = model.coordinates.project(chart(model.coordinates, centres, ends[:, : rates.ne]))[:, : self.model.nq]
@@ -227,7 +232,7 @@ class Plan(Unchanging, Shown):
         whole = np.concatenate([np.zeros((1, self.model.nu)), np.cumsum(0.5 * h * (self.u[:-1] + ends), axis=0)])
         k, tau = self._interval(t)
         part = tau[:, None]
-        return whole[k] + part * self.u[k] + 0.5 * part**2 * ((ends - self.u[:-1]) / h)[k]
+        return whole[k] + part * self.u[k] + 0.5 * part**2 * ((ends - self.u[:-1]) / self._lengths[:, None])[k]
 
     # --- follow -------------------------------------------------------------------------------------------------------------
 
@@ -256,6 +261,11 @@ class Plan(Unchanging, Shown):
 
         Bodies are where the parameters of the plan put them, in the plan and in the run.
         """
+        if run.q.shape[-1] != self.model.nq or tuple(run.q_names) != tuple(self.model.q_names):
+            raise PlanError(
+                f"the run is one of other coordinates ({', '.join(run.q_names)}) than the plan of {self.model.name!r} "
+                f"({', '.join(self.model.q_names)})."
+            )
         t = np.asarray(run.t) - self.problem.start_time
         q = self.reference(np.clip(t, 0.0, self.duration))[0]
         parameters = self._parameters(t)

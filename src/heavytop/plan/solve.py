@@ -11,12 +11,13 @@ import numpy as np
 from heavytop.control.charts import chart, is_turn
 from heavytop.control.collocation import intervals
 from heavytop.errors import PlanError
+from heavytop.plan.active import active
 from heavytop.plan.between import between_nodes
 from heavytop.plan.build import Functions
 from heavytop.plan.guess import Guess
 from heavytop.plan.infeasible import explain, least_misses, other_closure, singular
 from heavytop.plan.problem import Problem
-from heavytop.plan.result import Active, Attempt, Plan
+from heavytop.plan.result import Attempt, Plan
 from heavytop.plan.solvers import Solution, Solver, Status
 from heavytop.plan.solvers.nonlinear_program import Tell
 from heavytop.plan.transcription import Transcription
@@ -47,6 +48,8 @@ ACCURATE: Method = (COOPER_VERNER8, 2)
 """How intervals are integrated then, from the guess on."""
 RESTARTS = 3
 """From the guess: first so, then with intervals of half the length; then it is over."""
+SHORTEST = 1e-9
+"""Duration (s) of a motion at least."""
 LARGE_TURN = 2.0
 """Turn (rad) in a chart beyond which it is centred anew."""
 
@@ -251,6 +254,11 @@ def _plan(
     attempts: tuple[Attempt, ...],
 ) -> Plan:
     times = np.concatenate([[0.0], np.cumsum(program.lengths(solution.x))])
+    if not times[-1] > SHORTEST:
+        raise PlanError(
+            f"the best motion of {functions.problem.model.name!r} takes no time: it is at its goal where it starts. Give a shortest "
+            "duration (duration=(1.0, 5.0)) or another goal."
+        )
     plan = Plan(
         functions.problem,
         times,
@@ -260,7 +268,7 @@ def _plan(
         solution.cost,
         sum(a.iterations for a in attempts),
         attempts[-1].defect,
-        tuple(_active(program, solution, times)),
+        tuple(active(program, solution, times)),
         _multipliers(program, solution),
         attempts,
         solution.status is not Status.STOPPED,
@@ -279,37 +287,4 @@ def _multipliers(program: Transcription, solution: Solution) -> dict[str, np.nda
         start = program.offsets[f"block{i}"]
         found[block.labels[0]] = lam[start : start + block.rows].reshape(block.lower.shape)
     found["bounds"] = program.nodes(solution.upper_lam - solution.lower_lam)
-    return found
-
-
-def _active(program: Transcription, solution: Solution, times: np.ndarray, least: float = 1e-6) -> list[Active]:
-    """Bounds of inputs and velocities and constraint inequalities that hold the plan."""
-    model, layout = program.problem.model, program.layout
-    found: list[Active] = []
-    low, high = program.nodes(solution.lower_lam), program.nodes(solution.upper_lam)
-    lower, upper = program.nodes(program.lower), program.nodes(program.upper)
-    Y = program.nodes(solution.x)
-    for names, place in ((model.u_names, layout.u), (model.v_names, layout.v)):
-        for name, column in zip(names, range(place.start, place.stop), strict=True):
-            open_ = lower[:, column] < upper[:, column]
-            for side, lam, bound in (("lower", low, lower), ("upper", high, upper)):
-                gap = np.abs(
-                    Y[:, column] - bound[:, column]
-                )  # away from a bound the multiplier is what the barrier leaves
-                nodes = np.nonzero(open_ & (lam[:, column] > np.maximum(least, gap)))[0]
-                if len(nodes):
-                    label = f"{side} limit {bound[nodes[0], column]:.4g} of {name!r}"
-                    found.append(Active(label, times[nodes], lam[nodes, column]))
-    values = program.values(solution.x)
-    for i, block in enumerate(program.constraints):
-        start = program.offsets[f"block{i}"]
-        lam = np.abs(solution.lam[start : start + block.rows].reshape(block.lower.shape))
-        rows = values[start : start + block.rows].reshape(block.lower.shape)
-        gap = np.minimum(np.abs(rows - block.lower), np.abs(rows - block.upper))
-        lam = np.where((block.lower < block.upper) & (lam > gap), lam, 0.0).max(axis=1)
-        for label in dict.fromkeys(block.labels):
-            mine = np.array([own == label for own in block.labels]) & (lam > least)
-            if mine.any():
-                nodes = np.sort(block.nodes[mine])
-                found.append(Active(label, times[nodes], lam[mine]))
     return found
