@@ -197,13 +197,21 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         ratio = values["torque"] * propulsion.drag_ratio
         rotors.append(Rotor(values["at"], values["axis"], ratio, propulsion.thrust_range, radius=common["radius"]))
     limbs = _limbs(checker, top["limb"])
+    lift = sum(max(map(abs, rotor.thrust)) for rotor in rotors)
+    weight = GRAVITY * (top["mass"] + sum(limb.mass for limb in limbs))
+    if lift < weight:
+        raise checker.wrong(
+            ("rotors", "speed"),
+            f"the rotors push with {lift:.3g} N at most, and {top['name']!r} weighs {weight:.3g} N: it cannot fly. Check 'mass' (kg), "
+            "'thrust_coefficient' (N/(rad/s)^2) and 'speed' (rad/s, not revolutions per minute).",
+        )
     try:
-        if not limbs:
-            check_hover(top["name"], rotors, top["mass"] * GRAVITY, top["com"])
+        if not limbs:  # an arm moves the centre of mass
+            check_hover(top["name"], rotors, weight, top["com"])
     except HeavytopError as error:
         raise checker.wrong(("rotor", 0), str(error)) from None
     try:
-        vehicle = multicopter(
+        return multicopter(
             rotors,
             top["mass"],
             top["moment"],
@@ -216,14 +224,6 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         )
     except HeavytopError as error:
         raise checker.wrong(("moment",), str(error)) from None
-    lift, weight = sum(max(map(abs, rotor.thrust)) for rotor in rotors), vehicle.weight
-    if lift < weight:
-        raise checker.wrong(
-            ("rotors", "speed"),
-            f"the rotors push with {lift:.3g} N at most, and {top['name']!r} weighs {weight:.3g} N: it cannot fly. Check 'mass' (kg), "
-            "'thrust_coefficient' (N/(rad/s)^2) and 'speed' (rad/s, not revolutions per minute).",
-        )
-    return vehicle
 
 
 def _limbs(checker: _Checker, given: list[Mapping[str, Any]]) -> list[Limb]:
