@@ -8,7 +8,7 @@ from plan.test_transcription import program
 
 import heavytop as ht
 from heavytop.errors import PlanError
-from heavytop.plan import Effort, KeepOut, Nlpsol, Speed
+from heavytop.plan import Effort, KeepOut, Nlpsol, OwnCost, Speed
 from heavytop.plan import solve as solving
 from heavytop.plan.describe import HEAVY
 from heavytop.plan.result import Attempt
@@ -102,3 +102,10 @@ def test_what_is_no_motion_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solving, "COARSE", 0.0)
     with pytest.raises(PlanError, match="10 steps misses a fine simulation by .*singular"):
         ht.plan(cart, [0.0, 0.0], [0.1, 0.0], 1.0, steps=5, guess="straight")
+
+
+def test_iterates_that_run_away_do_not_warn() -> None:
+    """A cost without a lower bound drives the inputs to infinity; the error is typed, and NumPy says nothing meanwhile."""
+    cart = ht.library.cart_pole().derive()
+    with pytest.raises(PlanError, match="no plan of 'cart and pole' was found"):  # a warning would be an error
+        ht.plan(cart, [0, 0], [1, 0], 1.0, cost=OwnCost(lambda u: -(u[0] ** 2)), steps=10, iterations=60)

@@ -66,6 +66,7 @@ def first_variables(program: Transcription, guess: Guess) -> np.ndarray:
     return np.clip(Y.ravel(), program.lower, program.upper)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # where iterates run away; solvers reject what is not finite
 def solve(
     problem: Problem, guess: Guess, solver: Solver, tolerance: float, iterations: int, tell: Tell | None = None
 ) -> Plan:
