@@ -40,7 +40,9 @@ def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0
     W = _about(rotors, com)
     low, high = _bounds(rotors, weight)
     margin = LEAST * weight * Airframe(rotors).reach
-    if not weight > 0 or _is_easy(W, low, high, weight, margin):
+    if not np.all(np.isfinite(W)) or not 0 < weight < np.inf:
+        return  # refused elsewhere, by name
+    if _is_easy(W, low, high, weight, margin):
         return
     if reach(W, low, high, {"thrust": weight, "roll": 0.0, "pitch": 0.0}, "yaw") is None:
         raise ModelError(f"the rotors of {name!r} cannot carry it: {_why_not(rotors, com, weight)}")
