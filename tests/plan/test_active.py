@@ -51,7 +51,7 @@ def _fixed_rates(m: ht.Model, d: float) -> Plan:
 
 
 def _sphere(m: ht.Model, d: float) -> Plan:
-    return ht.plan(m, *ENDS, 1.0, cost=1e-2 * Effort(), steps=20, path=[KeepOut((0.5, -0.1, 0.0), 0.3 - d, "ball")])
+    return ht.plan(m, *ENDS, 1.0, cost=1e-2 * Effort(), steps=20, path=[KeepOut("ball", (0.5, -0.1, 0.0), 0.3 - d)])
 
 
 @pytest.mark.parametrize(

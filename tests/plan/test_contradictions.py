@@ -174,7 +174,7 @@ def test_bounds_that_leave_nothing(cart: ht.Model, options: dict[str, Any], text
 
 def test_phases_with_one_constraint_and_with_gates(cart: ht.Model) -> None:
     """One constraint needs no brackets; a gate in the path of a phase would have to be passed all the way."""
-    one: Any = KeepOut((5, 0, 0), 1.0, "pole")
+    one: Any = KeepOut("pole", (5, 0, 0), 1.0)
     end: Any = Rest()
     options = dict.fromkeys(("limits", "rates", "cost", "steps", "parameters")) | {"path": (), "periodic": False}
     made = describe(cart, [0, 0], [1, 0], None, phases=[Phase(1, 2, 5, one, end)], inputs="held", **options)

@@ -321,7 +321,7 @@ class Predictive(BaseController, Lasting):
             deviation = self._program.weighed(linear.away)
         kept = self._ahead.kept(self.q, self.v)
         if kept is not None and not (known := _known(*kept)).all():
-            kept = self._without(kept, known)
+            kept = self._only(kept, known)
         solved = self._program.solve(linear, deviation, self.u, u_R, kept)
         if solved is None:
             self._told.failures += 1  # the inputs that were planned before are used
@@ -337,7 +337,7 @@ class Predictive(BaseController, Lasting):
         self.q[1:] = self._moves.moved(dx[:, :ne])
         self.v[1:] += dx[:, ne:]
 
-    def _without(self, kept: tuple[np.ndarray, np.ndarray], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _only(self, kept: tuple[np.ndarray, np.ndarray], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounded values and slopes, where those that are no numbers bound nothing: such a sample counts as a failure."""
         self._told.failures += 1
         bounds: Any = self._ahead.bounds

@@ -199,7 +199,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
     limbs = _limbs(checker, top["limb"])
     lift = sum(max(map(abs, rotor.thrust)) for rotor in rotors)
     weight = GRAVITY * (top["mass"] + sum(limb.mass for limb in limbs))
-    if lift < weight:
+    if lift < weight and np.isfinite(propulsion.drag_ratio):
         raise checker.wrong(
             ("rotors", "speed"),
             f"the rotors push with {lift:.3g} N at most, and {top['name']!r} weighs {weight:.3g} N: it cannot fly. Check 'mass' (kg), "
