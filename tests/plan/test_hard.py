@@ -104,6 +104,7 @@ def test_what_is_no_motion_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ht.plan(cart, [0.0, 0.0], [0.1, 0.0], 1.0, steps=5, guess="straight")
 
 
+@pytest.mark.thorough
 def test_iterates_that_run_away_do_not_warn() -> None:
     """A cost without a lower bound drives the inputs to infinity; the error is typed, and NumPy says nothing meanwhile."""
     cart = ht.library.cart_pole().derive()
