@@ -77,6 +77,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("accel", ["mass_matrix", "acceleration"])
     " Did you mean 'acceleration'?"
     """
+    if not isinstance(name, str):
+        return ""  # whoever asks tells what came
     names = list(known)
     owners = [] if "." in name else [n.rpartition(".")[0] for n in names if "." in n]
     first = [*(n for n in names if "." not in n), *owners] if owners else names

@@ -6,11 +6,12 @@ import pickle
 from copy import copy
 from typing import Any
 
+import numpy as np
 import pytest
 
 import heavytop as ht
 from heavytop import control, copters
-from heavytop.errors import ModelError
+from heavytop.errors import ModelError, did_you_mean, unknown_name
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,10 @@ def test_a_name_in_the_place_of_gravity() -> None:
 def test_the_unit_of_all_coordinates_of_a_joint(objects) -> None:
     assert objects["run"].unit("theta") == "rad"
     assert copters.fly(copters.quadcopter(), "hover", until=0.1).run.unit("hull") == ""
+
+
+def test_what_is_no_name_is_like_no_other() -> None:
+    """A number or an array in place of a name is told as it came."""
+    given: Any = np.ones(2)
+    assert did_you_mean(given, ["hull", "arm"]) == ""
+    assert "array" in str(unknown_name("body", given, ["hull", "arm"]))
