@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 STEPS = 100
+ROUNDING = 1e-15
+"""Displacement, in rad or beside the lengths of the model, that its rounding explains: no number is nearer to a half turn than pi."""
 HELD = 1e-8
 """Share of the forces, or of the size of the loops, that may be left."""
 RANK = 1e-7
@@ -183,7 +185,8 @@ class _Search:
         slopes = self._call("tangent_slopes", q, rest, u, rest, lam)[0]
         left = force - B @ u - Phi.T @ lam
         terms = np.abs(np.stack([force, B @ u, Phi.T @ lam])) * self.sizes
-        scale = float(np.max(terms, initial=0.0)) or self.scale
+        scale = float(np.max(terms, initial=0.0))
+        scale = max(scale, ROUNDING / HELD * self.scale) if scale else self.scale
         size = scale / self.sizes
         J = np.concatenate([slopes[:, self.movable], -B, -Phi.T], axis=1)
         if not len(H):
