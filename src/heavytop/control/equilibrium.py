@@ -143,6 +143,7 @@ class _Search:
                 raise unknown_name("joint (the name of the body it carries)", name, labels)
             held[model.coordinates.v_slice(name)] = True
         self.movable = np.nonzero(~held)[0]
+        self.turns = np.array([unit != "m/s" for unit in model.coordinates.v_units])[self.movable]
         self.rows = model.traced("constraint_jacobian").outputs["constraint_jacobian"][0] if model.is_constrained else 0
         self.places, self.pushes = (RELUCTANT, 1.0) if prefer == "configuration" else (1.0, RELUCTANT)
         self.stays = prefer == "configuration"
@@ -266,7 +267,7 @@ class _Search:
         delta = np.zeros(self.model.coordinates.nv)
         n, nu = len(self.movable), self.model.nu
         delta[self.movable] = step[:n]
-        size = np.max(np.abs(step[:n] / self.lengths), initial=0.0)
+        size = np.max(np.abs(step[:n]), initial=0.0, where=self.turns)
         delta *= min(1.0, 0.5 / size) if size else 1.0  # no leaps through a turn
         return (
             self.model.coordinates.retract(q, delta),
