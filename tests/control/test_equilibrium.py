@@ -140,3 +140,26 @@ def test_a_closed_loop_stays_where_it_is() -> None:
     found = equilibrium(model, q)
     assert found.is_held
     assert np.array_equal(found.q, q)
+
+
+@pytest.mark.parametrize("name", ["pendulum", "cart-pole", "furuta", "double-pendulum"])
+@pytest.mark.parametrize("turns", [0.5, -0.5, 1.5])
+def test_a_guess_that_is_a_rest_up_to_rounding_is_held(name: str, turns: float) -> None:
+    """No number is nearer to a half turn than pi: what is left there is rounding, beside forces that are no more."""
+    model = ht.library.load(name).derive(native=False)
+    q = np.zeros(model.nq)
+    q[-1] = 2 * np.pi * turns
+    found = ht.control.equilibrium(model, q)
+    assert found.is_held
+    np.testing.assert_allclose(found.q, q, atol=1e-14)
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.1])
+def test_small_bodies_slide_far(radius: float) -> None:
+    """Only turns are gone in small steps: how far a spring pulls has nothing to do with the size of what it pulls."""
+    system = System(name="slider")
+    system.body("slider", joint=Prismatic("x"), inertia=Inertia(1.0, moment_at_com=(radius**2,) * 3))
+    system.joint_spring("slider", stiffness=5.0, rest=3.0)
+    found = equilibrium(system.derive(native=False), [0.0])
+    assert found.is_held
+    np.testing.assert_allclose(found.q, 3.0, atol=1e-6)

@@ -66,6 +66,20 @@ def test_rotors_that_cannot_carry_the_hull_are_refused() -> None:
         multicopter(rotors([1, -1, 1, -1]), 0.9, moment, com=(0.3, 0, 0))
 
 
+def test_what_is_missing_to_turn_is_told_as_it_is() -> None:
+    """Neighbours with opposite signs are not told to get them."""
+    moment = (0.008, 0.008, 0.014)
+    with pytest.raises(ModelError, match=r"no thrust to turn it with: give them more thrust"):
+        multicopter(rotors([1, -1, 1, -1], (0.0, 0.9 * 9.81 / 4)), 0.9, moment)
+    with pytest.raises(ModelError, match=r"torques are too small for so large an airframe"):
+        multicopter(ring(4, 5.0, drag_ratio=1e-4, thrust=(0.0, 6.0)), 0.9, moment)
+    others = [Rotor((-0.1, 0.17 * s, 0), drag_ratio=0.02 * s, thrust=(0.0, 12.0)) for s in (1, -1)]
+    front = Rotor((0.2, 0, 0), drag_ratio=0.02, thrust=(0.0, 12.0), tilt="x")
+    with pytest.raises(ModelError, match=r"tilt rotors across their arms"):
+        multicopter([front, *others], 0.9, moment)
+    multicopter([replace(front, tilt="y"), *others], 0.9, moment)
+
+
 def test_vehicles_that_fly_are_let_through_in_all_units() -> None:
     for L, N in ((1.0, 1.0), (1e-4, 1e-9), (1e3, 1e6)):
         for count in (4, 6, 8):

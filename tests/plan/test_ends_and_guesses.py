@@ -7,7 +7,7 @@ import pytest
 
 import heavytop as ht
 from heavytop.geometry import so3
-from heavytop.plan import AtPose, Effort, HalfSpace, Rest
+from heavytop.plan import AtPose, Effort, HalfSpace, Point, Rest
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,21 @@ def quad() -> ht.Model:
 
 
 HOVER = 0.9 * 9.81 / 4
+
+
+def test_a_stretched_arm_is_guessed_without_many_turns() -> None:
+    """Where the arm is stretched the steps towards it are long; those of angles are never gone at once."""
+    system = ht.System(name="arm")
+    link = ht.Inertia(1.0, com=(0, 0, 0.5), moment_at_com=(0.01, 0.01, 0.01))
+    system.body("upper", joint=ht.Revolute("y"), at=(0, 0, 1), inertia=link)
+    system.body("lower", parent="upper", joint=ht.Revolute("y"), at=(0, 0, 1), inertia=link)
+    system.frame("tip", "lower", at=(0, 0, 1))
+    for name in ("upper", "lower"):
+        system.input(f"{name}-motor", ht.JointForce(name))
+    model = system.derive()
+    plan = ht.plan(model, [0.0, 0.5], Point("tip", (1.9999999, 0, 1)), 1.0)
+    assert np.abs(plan.q).max() < 15.0
+    np.testing.assert_allclose(model.pose("world", "tip", plan.q[-1])[:3, 3], (2, 0, 1), atol=1e-6)
 
 
 @pytest.mark.thorough

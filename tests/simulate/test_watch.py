@@ -49,6 +49,18 @@ def test_a_near_miss_is_told_alone_and_in_a_batch() -> None:
         run_from(model, q[2], v[2], raise_on_failure=True)
 
 
+@pytest.mark.parametrize("step", [1e-3, 1e-5])
+def test_a_start_typed_with_seven_digits_is_no_jump(step: float) -> None:
+    """What is accepted as closed is closed in the first step, and the energy that this brings is none that the step lost."""
+    model, q, _ = slider_crank(1, rod=1.3)
+    typed = np.array([float(f"{x:.7g}") for x in q[0]])
+    assert 1e-9 < np.max(np.abs(model.evaluate("position_residual", typed))) < 1e-6
+    starts = np.stack([typed, q[0]])
+    run = ht.simulate(model, (starts, np.zeros((2, 3))), until=300 * step, step=step, progress=False)
+    assert run.outcome.ok, run.outcome
+    np.testing.assert_allclose(run.q[-1, 0], run.q[-1, 1], atol=1e-5)
+
+
 def test_error_control_passes_the_near_miss() -> None:
     model, q, v = slider_crank(4, rod=1.0001)
     run = run_from(model, q, v, integrator="rkmk45")

@@ -259,3 +259,24 @@ def test_a_mechanism_that_cannot_be_closed():
     system.loop("world", "b", ht.Revolute("y"), at_a=(5.0, 0, 0), at_b=(1, 0, 0))
     with pytest.raises(ConfigurationError, match=r"cannot be assembled from this guess.*check the lengths"):
         system.derive().assemble([0.1, 0.2])
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("far", [0.3, 30.0])
+def test_small_bodies_are_assembled_from_far_away(radius: float, far: float) -> None:
+    """How far a place is has nothing to do with the size of the body that shall come there."""
+    inertia = ht.Inertia(1.0, moment_at_com=(radius**2,) * 3)
+    system = ht.System(name="bead")
+    system.body("bead", joint=ht.Free(), inertia=inertia)
+    system.constrain(lambda q: ht.vector(q[2] - q[0] ** 2, q[1] - far))
+    q, _ = system.derive(native=False).assemble(np.r_[1.0, 0.0, 2.0, np.eye(3).ravel()])
+    np.testing.assert_allclose([q[2], q[1]], [q[0] ** 2, far], atol=1e-9 * far)
+    pair = ht.System(name="pair")
+    for name in ("a", "b"):
+        pair.body(name, joint=ht.Free(), inertia=inertia)
+    pair.loop("a", "b", ht.Spherical(), at_a=(radius, 0, 0), at_b=(-radius, 0, 0))
+    model = pair.derive(native=False)
+    guess = model.neutral()
+    guess[12] = far
+    q, _ = model.assemble(guess)
+    np.testing.assert_allclose(q[12] - q[0], 2 * radius, atol=1e-9 * (far + radius))

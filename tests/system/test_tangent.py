@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import ConfigurationError, UnknownNameError
+from heavytop.errors import ConfigurationError, ControlError, UnknownNameError
 from heavytop.system import NotAtRestWarning
 
 
@@ -193,6 +193,27 @@ def test_a_linearisation_without_the_inputs_that_hold_the_arm_is_told() -> None:
         model.linearize([0.0], u=model.gravity_force([0.0]))
         model.linearize([0.0], [0.0], [0.0])
         ht.library.pendulum().derive(native=False).linearize([0.5], u=[0.0])
+
+
+def test_a_rest_typed_with_seven_digits_is_one() -> None:
+    model = ht.library.furuta().derive(native=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        A, _ = model.linearize([0.0, 3.1415927])
+        ht.control.lqr(model, [0.0, 3.1415927])
+    np.testing.assert_allclose(A, model.linearize([0.0, np.pi])[0], atol=1e-4)
+    with pytest.warns(NotAtRestWarning):
+        model.linearize([0.0, 3.1416])
+    with pytest.raises(ControlError, match="not in balance"):
+        ht.control.lqr(model, [0.0, 3.1416])
+
+
+def test_no_parameters_give_no_linear_equations() -> None:
+    system = ht.System()
+    system.body("a", joint=ht.Revolute("y"), inertia=ht.Inertia(system.parameter("m", 1.0), com=(0, 0, -1)))
+    system.input("M", ht.JointForce("a"))
+    A, B = system.derive(native=False).linearize([0.1], parameters={"m": np.zeros(0)})
+    assert (A.shape, B.shape) == ((0, 2, 2), (0, 2, 1))
 
 
 def test_a_loop_that_does_not_stay_is_told() -> None:

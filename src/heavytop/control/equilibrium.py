@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 STEPS = 100
+ROUNDING = 1e-15
+"""Displacement, in rad or beside the lengths of the model, that its rounding explains: no number is nearer to a half turn than pi."""
 HELD = 1e-8
 """Share of the forces, or of the size of the loops, that may be left."""
 RANK = 1e-7
@@ -141,6 +143,7 @@ class _Search:
                 raise unknown_name("joint (the name of the body it carries)", name, labels)
             held[model.coordinates.v_slice(name)] = True
         self.movable = np.nonzero(~held)[0]
+        self.turns = np.array([unit != "m/s" for unit in model.coordinates.v_units])[self.movable]
         self.rows = model.traced("constraint_jacobian").outputs["constraint_jacobian"][0] if model.is_constrained else 0
         self.places, self.pushes = (RELUCTANT, 1.0) if prefer == "configuration" else (1.0, RELUCTANT)
         self.stays = prefer == "configuration"
@@ -183,7 +186,8 @@ class _Search:
         slopes = self._call("tangent_slopes", q, rest, u, rest, lam)[0]
         left = force - B @ u - Phi.T @ lam
         terms = np.abs(np.stack([force, B @ u, Phi.T @ lam])) * self.sizes
-        scale = float(np.max(terms, initial=0.0)) or self.scale
+        scale = float(np.max(terms, initial=0.0))
+        scale = max(scale, ROUNDING / HELD * self.scale) if scale else self.scale
         size = scale / self.sizes
         J = np.concatenate([slopes[:, self.movable], -B, -Phi.T], axis=1)
         if not len(H):
@@ -263,7 +267,7 @@ class _Search:
         delta = np.zeros(self.model.coordinates.nv)
         n, nu = len(self.movable), self.model.nu
         delta[self.movable] = step[:n]
-        size = np.max(np.abs(step[:n] / self.lengths), initial=0.0)
+        size = np.max(np.abs(step[:n]), initial=0.0, where=self.turns)
         delta *= min(1.0, 0.5 / size) if size else 1.0  # no leaps through a turn
         return (
             self.model.coordinates.retract(q, delta),

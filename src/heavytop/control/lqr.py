@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from heavytop.control.margins import Margins
 
 BALANCED = 1e-6
-"""Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs."""
+"""Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs; so do displacements in m or rad."""
 
 REPEATS = 1e-6
 """By how much velocities, accelerations and inputs may differ after a period, relative to their size."""
@@ -395,7 +395,11 @@ def _check_balance(
     """A set point must stay where it is with the inputs u (nu,), within the bounds of the inputs."""
     left, falling = (model.acceleration(q, v, inputs, parameters) for inputs in (u, None))
     worst = int(np.argmax(np.abs(left)))
-    if not abs(left[worst]) <= BALANCED * max(1.0, float(np.max(np.abs(falling)))):
+    missed = abs(left[worst]) / max(1.0, float(np.max(np.abs(falling))))
+    # pi typed with seven digits is in balance: what a displacement within BALANCED explains
+    if not missed <= BALANCED and not missed <= BALANCED * np.max(
+        np.abs(model.linearize(q, v, u, parameters=parameters)[0])
+    ):
         raise ControlError(
             f"the set point of {model.name!r} is not in balance: no input keeps {model.v_names[worst]!r} from accelerating by "
             f"{left[worst]:.4g}. control.equilibrium(model, q) finds a configuration near it that can be held."

@@ -91,7 +91,7 @@ def _is_easy(W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float, ma
 
 
 def _better(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> str:
-    """Which rotors should spin the other way, in words."""
+    """Which rotors should spin the other way, or what else is missing, in words."""
     turning = [k for k, rotor in enumerate(rotors) if rotor.drag_ratio]
     low, high = _bounds(rotors, weight)
     for count in (1, 2):
@@ -103,7 +103,12 @@ def _better(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> 
         best, chosen = max(found, default=(0.0, ()))
         if best > margin:
             return f"Change the sign of {_listed([k + 1 for k in chosen])}: then they can."
-    return "Give neighbours opposite signs of their torque (drag_ratio)."
+    more = _turning(_about(rotors, com), low, 1.5 * high, weight)
+    if more > margin:
+        return "Carrying it leaves them no thrust to turn it with: give them more thrust."
+    if more > 0.01 * margin:
+        return "Their torques are too small for so large an airframe: give them larger ones (drag_ratio), or tilt rotors across their arms."
+    return "Give neighbours opposite signs of their torque (drag_ratio), or tilt rotors across their arms."
 
 
 def _turning(W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float) -> float:

@@ -151,6 +151,7 @@ def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]
     c, ne = model.coordinates, model.coordinates.nv
     functions = [node_function(model, "constraint", k.function, len(k.own), k.kind) for k in constraints]
     still = np.concatenate([np.zeros(ne + model.nv), problem.hover])
+    turns = np.array([unit != "m/s" for unit in c.v_units])
 
     def missed(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By how much the values miss their bounds (m,), with their slopes (m, ne)."""
@@ -171,9 +172,11 @@ def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]
         if not len(miss) or np.abs(miss).max() < 1e-9:
             break
         step = np.linalg.lstsq(rows, miss, rcond=1e-6)[0]
+        if (turn := float(np.abs(step[turns]).max(initial=0.0))) > 10:
+            step = step / turn  # near a singular configuration, such as a stretched arm
         there = c.project(chart(c, q, step))
         longest, next_miss, next_rows = float(np.abs(step).max(initial=0.0)), *missed(there)
-        # a long way that leads nearer is gone at once: a place may be far away; others are near a singular configuration
+        # a long way that leads nearer is gone at once: a place may be far away
         if longest > 10 and not np.linalg.norm(next_miss) < np.linalg.norm(miss):
             there = c.project(chart(c, q, step / longest))
             next_miss, next_rows = missed(there)

@@ -36,10 +36,13 @@ AT_REST = 1e-12
 """Motion in one step (rad, or beside the length of the system) up to which it is at rest: what moves it is rounding, and so is what its energy
 misses."""
 
-BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, SPEED, HEAD = range(11)
+EXACT = 1e-12
+"""Miss of loops at the start, beside their sizes, beyond which the first step closes them: what that changes of the energy is no error of a step."""
+
+BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, SPEED, CLOSING, HEAD = range(12)
 """Entries of the watch: B, the largest T, the sum of errors, 0 or NaN, power, largest error of a step, misses of the equations, the least
-value of the branches, the largest gain of friction, the largest speed; then the configuration of the largest error, or the last one, and the
-accelerations of drivers."""
+value of the branches, the largest gain of friction, the largest speed, 1 before a step that closes the loops of a rounded start (else 0); then
+the configuration of the largest error, or the last one, and the accelerations of drivers."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,10 @@ def beginning(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -
     kernel = dynamics.kernel("kept")
     if kernel is None:
         return np.zeros(HEAD + dynamics.nq)
-    kinetic, potential, _, _, speed, _, _, drive, _ = kernel(q, v, p)
+    kinetic, potential, miss, _, speed, _, _, drive, _ = kernel(q, v, p)
     first, place = np.zeros((*kinetic.shape, HEAD + dynamics.nq + drive.shape[-1])), HEAD + dynamics.nq
     first[..., BALANCE], first[..., FASTEST], first[..., BRANCH] = kinetic + potential, kinetic, 1.0
-    first[..., SPEED] = speed
+    first[..., SPEED], first[..., CLOSING] = speed, np.max(np.abs(miss), axis=-1, initial=0.0) > EXACT
     first[..., HEAD:place], first[..., place:] = q, drive
     return first
 
@@ -117,7 +120,7 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
         given = sum(driven, entering - lost)
     h = symbol("h")
     fastest = np.maximum(before[FASTEST], kinetic)
-    error = np.abs(balance - before[BALANCE])
+    error = np.where(before[CLOSING] > 0.0, 0.0 * balance, np.abs(balance - before[BALANCE]))
     # once the alarm was given, or the state is not finite, what was seen stays; what is only compared with the next step need not
     running = np.logical_and(before[ALARM] == 0.0, error < np.inf)
     explained = COUNTED * fastest + ROUNDING * sizes + h * np.abs(given - before[POWER])
@@ -143,7 +146,9 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     worst = np.logical_and(running, np.logical_or(error > before[WORST], gain >= 1.0))
     q = np.where(worst, s["q"], before[HEAD:place])
     alarm = before[ALARM] + np.where(fine, 0.0, np.nan)
-    after = vector(balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain, swiftest)
+    after = vector(
+        balance, fastest, loss, alarm, given, np.maximum(before[WORST], error), miss, branch, gain, swiftest, 0.0
+    )
     value = concatenate(after, q, drive)
     return trace_of("watch", {**s, "h": h, **more, "watch": before}, {"watch": value})
 

@@ -19,7 +19,7 @@ RANK = RANK_TOLERANCE**0.5
 """Singular values of Phi below this share of the largest count as zero, as in the elimination at run time."""
 ITERATIONS = 100
 LONGEST_STEP = 0.5
-"""Of an iteration: rad, or beside the length of the system."""
+"""Of an iteration: rad, or beside the length of the system. Ways that slide and lead nearer are gone at once: a place may be far away."""
 ROUNDING = 1e-9
 """Miss beside the sizes of the equations that rounding may leave far from the origin: there an assembly ends when it gets no better."""
 SIZES = ("row_sizes", "velocity_sizes")
@@ -51,9 +51,10 @@ def assemble(
             raise unknown_name("joint (the name of the body it carries)", label, labels)
         free[model.coordinates.v_slice(label)] = False
     before, holonomic = np.inf, model.holonomic_rows
+    slides = np.array([unit == "m/s" for unit in model.v_units])
     for _ in range(ITERATIONS):
         phi = model.evaluate("position_residual", q, parameters=parameters)
-        miss = np.max(np.abs(model.evaluate("position_miss", q, parameters=parameters)), initial=0.0)
+        miss = _miss(model, q, parameters)
         if miss < tolerance or (miss < ROUNDING and miss > 0.5 * before):
             break
         before = miss
@@ -62,8 +63,12 @@ def assemble(
         )
         allowed = np.where(free, rows[holonomic], 0.0)
         step = -inverse_beside(allowed, sizes[holonomic], scale, RANK) @ phi
-        length = np.max(np.abs(step / scale))
-        q = _moved(model, q, step * min(1.0, LONGEST_STEP / max(length, 1e-300)), parameters)
+        turn = np.max(np.abs(step), initial=0.0, where=~slides)
+        step *= min(1.0, LONGEST_STEP / max(turn, 1e-300))
+        length, there = np.max(np.abs(step / scale)), _moved(model, q, step, parameters)
+        if length > LONGEST_STEP and not _miss(model, there, parameters) < miss:
+            there = _moved(model, q, step * (LONGEST_STEP / length), parameters)
+        q = there
     else:
         raise ConfigurationError(
             f"{model.name!r} cannot be assembled from this guess: after {ITERATIONS} steps the loop constraints are still violated by "
@@ -80,6 +85,11 @@ def assemble(
             f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {missed:.3g}. Fix fewer joints."
         )
     return q, v
+
+
+def _miss(model: Model, q: Floats, parameters: Any) -> float:
+    """Largest miss of loops and holonomic constraints beside their sizes."""
+    return float(np.max(np.abs(model.evaluate("position_miss", q, parameters=parameters)), initial=0.0))
 
 
 def _moved(model: Model, q: Floats, step: Floats, parameters: Any) -> Floats:

@@ -376,7 +376,7 @@ class Model(Answers, Shown, Hinted):
         else:
             found = self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
         if left_out and self.nu and not is_symbolic(q):
-            tangent.tell_motion(self, np.asarray(q), self.parameter_vector(parameters))
+            tangent.tell_motion(self, np.asarray(q), self.parameter_vector(parameters), found[0])
         return found
 
     def show(self, path: str | Path | None = None, q: Array | None = None, limits: Any = None) -> Path | InlinePage:

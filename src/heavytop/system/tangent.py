@@ -39,7 +39,7 @@ DEPENDENT = RANK_TOLERANCE**0.5
 """Share of the largest below which a pivot counts as zero, as in the elimination at run time."""
 
 RESTS = 1e-6
-"""Accelerations in m/s^2 or rad/s^2 that count as none."""
+"""Accelerations in m/s^2 or rad/s^2 that count as none, and displacements in m or rad from a rest, as of pi typed with seven digits."""
 
 
 class NotAtRestWarning(UserWarning):
@@ -50,14 +50,14 @@ class NotAtRestWarning(UserWarning):
     """
 
 
-def tell_motion(model: Model, q: np.ndarray, p: np.ndarray) -> None:
-    """Warn if the model does not stay at rest in q (..., nq) without inputs; of a batch the first is looked at."""
-    if 0 in q.shape[:-1]:
+def tell_motion(model: Model, q: np.ndarray, p: np.ndarray, A: np.ndarray) -> None:
+    """Warn if the model, with the slopes A (..., nx, nx), does not stay at rest in q (..., nq) without inputs; of a batch the first is looked at."""
+    if not A.size:
         return
     place, numbers = q[(0,) * (q.ndim - 1)], p[(0,) * (p.ndim - 1)]
     a = model.traced("acceleration")(place, np.zeros(model.nv), np.zeros(model.nu), numbers)[0]
     k = int(np.argmax(np.abs(a)))
-    if abs(a[k]) > RESTS:
+    if abs(a[k]) > RESTS * max(1.0, float(np.max(np.abs(A[(0,) * (A.ndim - 2)])))):
         warnings.warn(
             f"linearize took no inputs for {model.name!r}, which does not stay at q without: {model.v_names[k]!r} changes by {a[k]:.3g} per "
             "second. About a rest that inputs hold give them, u=control.equilibrium(model, q).u; u=np.zeros(model.nu) means none.",
