@@ -57,7 +57,8 @@ def test_a_file_describes_a_vehicle(tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_text(GOOD, encoding="utf-8")
     craft = load(path)
-    assert craft.name == "small"
+    path.rename(tmp_path / "SMALL.TOML")
+    assert craft.name == load(tmp_path / "SMALL.TOML").name == "small"
     assert craft.limits.bounds(craft.model)[1] == pytest.approx(np.full(4, 5e-6 * 1400**2))
 
 

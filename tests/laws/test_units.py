@@ -216,3 +216,14 @@ def test_laws_are_made_and_refused_alike_in_all_units(units: Units) -> None:
     np.testing.assert_allclose(law.poles() * units.T, -2.0, atol=0.05)
     with pytest.raises(ControlError, match="cannot hover within these limits"):
         control.energy_law(model, prototype, limits=(1.0, 50.0))  # it rests without a force, which these forbid
+
+
+def test_points_on_rails_may_start_at_their_origin() -> None:
+    """Coordinates near zero tell nothing about the size of a system that has no other length."""
+    system = ht.System(gravity=(0, 0, 0))
+    for name in ("a", "b"):
+        system.body(name, joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.constrain(lambda q: q[0] + q[1])
+    model = system.derive()
+    run = ht.simulate(model, ([1e-8, 0.0], [1.0, -1.0]), until=0.1, step=0.01)
+    assert run.outcome.ending is Ending.finished

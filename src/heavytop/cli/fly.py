@@ -116,7 +116,7 @@ def fly(
         tell(f"describing {vehicle}")
         craft = catalogue.load(vehicle)
         name: Any = maneuver or default_maneuver(craft)
-        if str(name).endswith(".toml"):
+        if str(name).lower().endswith(".toml"):
             tell(f"planning {name}")
             name = _planned(craft, Path(name))
         flight = fly_vehicle(
@@ -161,14 +161,14 @@ def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
     from heavytop.copters.maneuvers import _known
     from heavytop.errors import unknown_name
 
-    if not vehicle.endswith(".toml") and (Path(vehicle).suffix or Path(vehicle).name != vehicle):
+    if not vehicle.lower().endswith(".toml") and (Path(vehicle).suffix or Path(vehicle).name != vehicle):
         raise fail(
             f"a vehicle is a name (heavytop fly --list) or an airframe in a TOML file, got {vehicle!r}. Robots and systems of your own "
             "move with heavytop simulate."
         )
     if law not in (*LAWS, ROBUST):
         raise unknown_name("law", law, (*LAWS, ROBUST))
-    if maneuver is not None and not maneuver.endswith(".toml"):
+    if maneuver is not None and not maneuver.lower().endswith(".toml"):
         _known(maneuver)
     elif maneuver is not None and not Path(maneuver).is_file():
         raise fail(f"the file {maneuver!r} does not exist.")

@@ -49,7 +49,7 @@ def plan(
     check_places(out=(out, (".html", ".htm")), save=(save, NETCDF))
     if tolerance is not None and not 0 < tolerance < float("inf"):
         raise fail(f"--tolerance must be a positive number, got {tolerance:g}.")
-    if study.endswith(".toml"):
+    if study.lower().endswith(".toml"):
         if not Path(study).is_file():
             raise fail(f"the file {study!r} does not exist.")
         task = read_study(study)

@@ -85,9 +85,9 @@ def sweep(
 def _check_together(target: str, path: Path | None, point: list[str] | None, page: Path | None, runs: int) -> None:
     """Refuse what means nothing together, before anything is read."""
     if target not in ACTIONS:
-        if path is not None and target.endswith(".toml"):
+        if path is not None and target.lower().endswith(".toml"):
             raise fail(f"a study names its store by an option: heavytop sweep {target} --store {path}.")
-        if not target.endswith(".toml") and not Path(target).is_file():
+        if not target.lower().endswith(".toml") and not Path(target).is_file():
             from heavytop.errors import did_you_mean
 
             near = did_you_mean(target, ACTIONS)

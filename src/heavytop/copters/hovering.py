@@ -16,6 +16,8 @@ DIRECTIONS = {"thrust": 2, "roll": 3, "pitch": 4, "yaw": 5}
 """Rows of the wrenches."""
 LEAST = 1e-4
 """Moment, beside the weight at the farthest rotor, below which a direction is not controlled."""
+FEW = 8
+"""Rotors up to which a pair is looked for that should spin the other way, not only a single one."""
 STRONGEST = 1e3
 """Thrust, beside the weight, of rotors without a limit."""
 
@@ -94,7 +96,7 @@ def _better(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> 
     """Which rotors should spin the other way, or what else is missing, in words."""
     turning = [k for k, rotor in enumerate(rotors) if rotor.drag_ratio]
     low, high = _bounds(rotors, weight)
-    for count in (1, 2):
+    for count in (1, 2) if len(turning) <= FEW else (1,):
         found = []
         for chosen in combinations(turning, count):
             signs = [-1.0 if k in chosen else 1.0 for k in range(len(rotors))]

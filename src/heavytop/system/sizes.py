@@ -43,7 +43,7 @@ class SystemSizes:
     def length(self) -> Array:
         """The largest distance, in m, of points of one body: joints, ends of loops, the centre of mass; or a radius of gyration.
 
-        Without any it is the largest of the sliding coordinates, and 1 m where these vanish or are none.
+        Without any it is the largest of the sliding coordinates, but at least 1 m: near their origin they tell nothing about the system.
         """
         squares = [np.vecdot(r, r) for r in _arms(self._e.description)] + _gyrations(self._e.description)
         constants = [float(np.asarray(s)) for s in squares if not is_symbolic(s)]
@@ -51,7 +51,7 @@ class SystemSizes:
         found += [s for s in squares if is_symbolic(s) and not to_sx(s).is_zero()]
         if not found:
             sliding = [entry(self._e.q, k) for k, unit in enumerate(_q_units(self._e.description)) if unit == "m"]
-            found = [x * x for x in sliding] or [np.asarray(1.0)]
+            found = [np.asarray(1.0), *(x * x for x in sliding)]
         largest = found[0]
         for square in found[1:]:
             largest = np.maximum(largest, square)

@@ -63,7 +63,7 @@ def load(name: str | Path) -> Vehicle:
     'hummingbird'
     """
     text = str(name)
-    if text.endswith(".toml"):
+    if text.lower().endswith(".toml"):
         path = Path(text)
         try:
             content = path.read_text(encoding="utf-8")
