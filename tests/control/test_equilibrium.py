@@ -154,12 +154,12 @@ def test_a_guess_that_is_a_rest_up_to_rounding_is_held(name: str, turns: float) 
     np.testing.assert_allclose(found.q, q, atol=1e-14)
 
 
-@pytest.mark.parametrize("radius", [1e-3, 0.1])
-def test_small_bodies_slide_far(radius: float) -> None:
+@pytest.mark.parametrize(("radius", "rest"), [(1e-3, 3.0), (0.1, 3.0), (1e-4, 3.0), (1e-4, 100.0)])
+def test_small_bodies_slide_far(radius: float, rest: float) -> None:
     """Only turns are gone in small steps: how far a spring pulls has nothing to do with the size of what it pulls."""
     system = System(name="slider")
     system.body("slider", joint=Prismatic("x"), inertia=Inertia(1.0, moment_at_com=(radius**2,) * 3))
-    system.joint_spring("slider", stiffness=5.0, rest=3.0)
+    system.joint_spring("slider", stiffness=5.0, rest=rest)
     found = equilibrium(system.derive(native=False), [0.0])
     assert found.is_held
-    np.testing.assert_allclose(found.q, 3.0, atol=1e-6)
+    np.testing.assert_allclose(found.q, rest, atol=1e-6)

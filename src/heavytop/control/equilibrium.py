@@ -223,6 +223,7 @@ class _Search:
                 small = np.max(np.abs(step / self.reach)) < 1e-13
                 (place, push, lam), left, J, damping = moved, trial, slopes, max(0.2 * damping, 1e-14)
                 size = np.maximum(size, new)
+                self._lengthen(step)
                 if small or cost - value < 1e-14 * cost:
                     break
                 cost = value
@@ -231,6 +232,12 @@ class _Search:
             else:
                 damping *= 5.0
         return self._result(place, push, lam, left, J, size)
+
+    def _lengthen(self, step: Floats) -> None:
+        """What slides far is measured by how far it slides: a small body on a long rail has more to go than its own length."""
+        n = len(self.movable)
+        self.lengths = np.where(self.turns, self.lengths, np.maximum(self.lengths, np.abs(step[:n])))
+        self.reach = np.concatenate([self.places * self.lengths, self.reach[n:]])
 
     def _in_place(self, q: Floats, u: Floats, lam: Floats) -> tuple[Floats, Floats]:
         """Inputs and reactions that hold q where it is, where there are such; otherwise those given.
