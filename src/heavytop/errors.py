@@ -79,7 +79,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     if not isinstance(name, str):
         return ""  # whoever asks tells what came
-    names = list(known)
+    names = [n for n in known if isinstance(n, str)]
     owners = [] if "." in name else [n.rpartition(".")[0] for n in names if "." in n]
     first = [*(n for n in names if "." not in n), *owners] if owners else names
     near = get_close_matches(name, first, n=1) or get_close_matches(name, names, n=1)

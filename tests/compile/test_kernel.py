@@ -209,6 +209,9 @@ def test_packed_form(kernel):
     for a, b in zip(packed.results(), expected, strict=True):
         np.testing.assert_array_equal(a, b.reshape(len(q), -1))
     assert len({kernel.address(e) for e in ("f", "rows", "packed")}) == 3
+    for wrong in ("g", "", "\x01", "\u00e9"):  # LLVM itself would end the process
+        with pytest.raises(CompileError, match="has no function"):
+            kernel.address(wrong)
 
 
 def test_chunks_agree():

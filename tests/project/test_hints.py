@@ -78,3 +78,4 @@ def test_what_is_no_name_is_like_no_other() -> None:
     given: Any = np.ones(2)
     assert did_you_mean(given, ["hull", "arm"]) == ""
     assert "array" in str(unknown_name("body", given, ["hull", "arm"]))
+    assert did_you_mean("hull", given) == ""

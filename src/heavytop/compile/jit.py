@@ -299,14 +299,14 @@ class Library:
 
     def address(self, name: str) -> int:
         """Address of an exported function."""
-        address = self._engine.get_function_address(name)
+        address = self._engine.get_function_address(name) if _is_symbol(name) else 0
         if not address:
             raise CompileError(f"the object code has no function {name!r}.")
         return address
 
     def constant(self, name: str, size: int) -> bytes:
         """Bytes of an exported constant."""
-        address = self._engine.get_global_value_address(name)
+        address = self._engine.get_global_value_address(name) if _is_symbol(name) else 0
         if not address:
             raise CompileError(f"the object code has no constant {name!r}.")
         return ctypes.string_at(address, size)
@@ -314,6 +314,15 @@ class Library:
     def function(self, name: str) -> Any:
         """The function ``void name(void *args)``; Python's lock is released while it runs."""
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address(name))
+
+
+def _is_symbol(name: str) -> bool:
+    """Whether a text can be the name of a function: LLVM ends the process when it is asked for an empty one.
+
+    >>> _is_symbol("rows"), _is_symbol(""), _is_symbol("\\x01f"), _is_symbol("\u00e9")
+    (True, False, False, False)
+    """
+    return name.isascii() and name.isprintable() and bool(name)
 
 
 def objects(data: bytes, sizes: Sequence[int] | None) -> list[bytes]:
