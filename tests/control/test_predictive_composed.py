@@ -171,6 +171,7 @@ def test_coordinates_are_kept_as_far_as_possible(cart: ht.Model) -> None:
     assert run.q[-1, 0] == pytest.approx(2.0, abs=0.02)
 
 
+@pytest.mark.thorough
 def test_cones_half_spaces_and_own_functions(quad: ht.Model) -> None:
     """A quadcopter that shall go 3 m aside: its tilt, its height and a function of the user stay bounded."""
     begin, goal = (quad.neutral(), np.zeros(6)), quad.neutral() + np.r_[3.0, np.zeros(11)]
@@ -205,6 +206,7 @@ def robot() -> ht.System:
     return system
 
 
+@pytest.mark.thorough
 def test_limits_of_joints_as_a_system_has_them() -> None:
     """The regulator takes the efforts; predictive control keeps positions and speeds too."""
     system = robot()

@@ -60,6 +60,7 @@ def wait_for(reached: Callable[[], bool]) -> None:
 # --- motion -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_it_rests_at_the_set_point(flight: LiveFlight) -> None:
     flight.advance(1.0)
     s = flight.snapshot

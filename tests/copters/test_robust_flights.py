@@ -222,6 +222,7 @@ def test_a_robust_flight_of_no_duration_is_its_start() -> None:
         fly(quadcopter(), "hover", law="robust", until=-1.0)
 
 
+@pytest.mark.thorough
 def test_a_flight_that_tumbles_is_lost() -> None:
     flight = fly(quadcopter(), "hover", until=1.0)
     assert flight.outcome.ok

@@ -22,6 +22,7 @@ def linkage() -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_four_bar_linkage(linkage: ht.Model) -> None:
     """The loop stays closed; a goal of all coordinates and one of the crank alone are the same."""
     start, _ = linkage.assemble(np.array([np.pi / 2, np.pi / 2, -np.pi / 2]), np.zeros(3))

@@ -42,6 +42,7 @@ def test_coarse_steps_do_not_jump_over_a_singular_place() -> None:
     assert plan.cost == pytest.approx(1384.0545, rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_units_of_inputs_do_not_change_the_plan() -> None:
     """A sled of ten tonnes, pushed in N and in kN, and by a solver that does not scale."""
     plans = []
