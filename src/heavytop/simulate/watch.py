@@ -24,7 +24,7 @@ from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, shape,
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.slots import Slot
-from heavytop.system.sizes import OPEN
+from heavytop.system.sizes import ASSEMBLED, OPEN
 
 COUNTED = 1e-5
 """Error of a step beside the largest kinetic energy from which on it counts."""
@@ -35,9 +35,6 @@ ROUNDING = 1e-12
 AT_REST = 1e-12
 """Motion in one step (rad, or beside the length of the system) up to which it is at rest: what moves it is rounding, and so is what its energy
 misses."""
-
-EXACT = 1e-12
-"""Miss of loops at the start, beside their sizes, beyond which the first step closes them: what that changes of the energy is no error of a step."""
 
 BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, SPEED, CLOSING, HEAD = range(12)
 """Entries of the watch: B, the largest T, the sum of errors, 0 or NaN, power, largest error of a step, misses of the equations, the least
@@ -93,7 +90,8 @@ def beginning(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -
     kinetic, potential, miss, _, speed, _, _, drive, _ = kernel(q, v, p)
     first, place = np.zeros((*kinetic.shape, HEAD + dynamics.nq + drive.shape[-1])), HEAD + dynamics.nq
     first[..., BALANCE], first[..., FASTEST], first[..., BRANCH] = kinetic + potential, kinetic, 1.0
-    first[..., SPEED], first[..., CLOSING] = speed, np.max(np.abs(miss), axis=-1, initial=0.0) > EXACT
+    # the first step closes the loops of a rounded start: what that changes of the energy is no error of a step
+    first[..., SPEED], first[..., CLOSING] = speed, np.max(np.abs(miss), axis=-1, initial=0.0) > ASSEMBLED
     first[..., HEAD:place], first[..., place:] = q, drive
     return first
 
