@@ -12,16 +12,16 @@ a class, in that of a method; exceptions and warnings need none, and in a module
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-from heavytop._offered import offered
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "heavytop"
@@ -31,6 +31,38 @@ INTRODUCTION = """# Public names
 All names that the packages offer, with the first sentence of what they say about themselves; `help(name)` in Python shows the rest, with
 shapes, units and an example that runs. This page is made by `python scripts/api_page.py`; a test compares it with the code.
 """
+
+
+def offered(module: ModuleType) -> list[str]:
+    """Public names of a package (what it re-exports or defines) or of a module (what it defines), in the order of the source.
+
+    >>> from heavytop import io
+    >>> "load_run" in offered(io), "netcdf" in offered(io)
+    (True, False)
+    """
+    if getattr(module, "__file__", None) is None:
+        return []
+    names: list[str] = []
+    is_package = hasattr(module, "__path__")
+    for node in top_level(ast.parse(inspect.getsource(module)).body):
+        if isinstance(node, ast.ImportFrom) and is_package:
+            names += [alias.name for alias in node.names if alias.asname == alias.name]
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and is_package:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return list(dict.fromkeys(name for name in names if not name.startswith("_")))
+
+
+def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a module, also those under a condition."""
+    for node in body:
+        if isinstance(node, ast.If):
+            yield from top_level(node.body)
+            yield from top_level(node.orelse)
+        else:
+            yield node
 
 
 @dataclass(frozen=True)

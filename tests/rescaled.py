@@ -11,7 +11,8 @@ import numpy as np
 import heavytop as ht
 from heavytop._arrays import as_array, concatenate, substitute
 from heavytop.geometry import se3
-from heavytop.system.description import Basis, Description, at_defaults
+from heavytop.system.description.description import Basis, Description, at_defaults
+from heavytop.system.description.inputs import BodyWrench
 from heavytop.system.forces.armature import Armature
 from heavytop.system.forces.damper import Damper
 from heavytop.system.forces.dissipation import Dissipation
@@ -22,7 +23,6 @@ from heavytop.system.forces.joint_spring import JointSpring
 from heavytop.system.forces.potential import Potential
 from heavytop.system.forces.spring import Spring
 from heavytop.system.forces.strut import Strut
-from heavytop.system.inputs import BodyWrench
 
 
 class Units(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heavytop.compile import code
+from heavytop.compile import loader as code
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,8 +16,8 @@ from compile.chain import chain
 from heavytop._arrays import from_sx, to_sx
 from heavytop._names import safe_names
 from heavytop.compile import export_c, numpy_function, numpy_source, sympy_expressions, trace
-from heavytop.compile.c99 import allocate, literal
-from heavytop.compile.export import FLAGS, measure_cortex_m7
+from heavytop.compile.backends.c99 import allocate, literal
+from heavytop.compile.backends.c_export import FLAGS, measure_cortex_m7
 from heavytop.compile.program import Op, Program
 from heavytop.errors import FileFormatError, ModelError, UnknownNameError
 
@@ -141,7 +141,7 @@ def test_the_folder_of_another_export_is_refused(tmp_path):
 
 
 def test_a_failing_export_leaves_nothing(tmp_path, monkeypatch):
-    from heavytop.compile import export
+    from heavytop.compile.backends import c_export as export
 
     def broken(*_):
         raise OSError("disk full")

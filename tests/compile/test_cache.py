@@ -103,7 +103,7 @@ def test_entry_of_another_key_is_not_used(tmp_path):
 
 
 def test_source_changes_make_fingerprints_stale(tmp_path, monkeypatch):
-    from heavytop.compile import code
+    from heavytop.compile import loader as code
 
     cache = Cache(tmp_path)
     Kernel(tiny(), fingerprint="f", cache=cache)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from heavytop.compile import Call, Program, Schedule, Stepper, trace
-from heavytop.compile.buffers import lasting_buffers
-from heavytop.compile.copies import without_copies
+from heavytop.compile.passes.buffers import lasting_buffers
+from heavytop.compile.passes.copy_propagation import without_copies
 from heavytop.compile.schedule import in_order
 
 

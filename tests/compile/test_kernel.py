@@ -8,7 +8,7 @@ from compile.chain import chain
 
 from heavytop.compile import Kernel, NativeCodeWarning, trace
 from heavytop.compile import kernel as kernel_module
-from heavytop.compile.tiles import PART
+from heavytop.compile.passes.tiles import PART
 from heavytop.errors import CompileError, ShapeError
 
 

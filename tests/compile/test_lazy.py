@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from heavytop.compile import Kernel, Program, trace
-from heavytop.compile.lanes import Lanes
-from heavytop.compile.lazy import lazy_sides
-from heavytop.compile.llvm import emit
+from heavytop.compile.backends.lanes import Lanes
+from heavytop.compile.backends.llvm import emit
+from heavytop.compile.passes.lazy_branches import lazy_sides
 from heavytop.geometry import se3, so3
 
 

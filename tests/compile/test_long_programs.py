@@ -11,13 +11,16 @@ import pytest
 
 from heavytop._arrays import symbol
 from heavytop.bench.trees import chain
-from heavytop.compile import Cache, Kernel, Traced, blocks, code, jit, repeats, trace_of
-from heavytop.compile.blocks import in_blocks
-from heavytop.compile.entries import kernel_module
-from heavytop.compile.lanes import Lanes
-from heavytop.compile.order import waiting, with_few_waiting
+from heavytop.compile import Cache, Kernel, Traced, jit, trace_of
+from heavytop.compile import loader as code
+from heavytop.compile.backends.kernel_loops import kernel_module
+from heavytop.compile.backends.lanes import Lanes
+from heavytop.compile.passes import loop_rolling as repeats
+from heavytop.compile.passes import matmul_tiling as blocks
+from heavytop.compile.passes.matmul_tiling import in_blocks
+from heavytop.compile.passes.ordering import waiting, with_few_waiting
 from heavytop.compile.program import Instruction, Op, Program
-from heavytop.system.solve import product
+from heavytop.system.dynamics.solve import product
 
 
 def texts(program: Program, lanes: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from heavytop._arrays import from_sx, to_sx
 from heavytop.compile import Kernel, Op, Program, trace
-from heavytop.compile.vector_math import SINCOS_LIMIT
+from heavytop.compile.backends.vector_math import SINCOS_LIMIT
 
 SPECIAL = np.array(
     [-np.inf, -1e300, -7.3, -2.5, -1.0, -0.5, -1e-300, -0.0, 0.0, 1e-300, 0.3, 1.0, 2.5, 9.0, 1e300, np.inf, np.nan]

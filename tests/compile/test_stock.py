@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from heavytop.compile import Kernel, trace
-from heavytop.compile.stock import LARGE, Stock
+from heavytop.compile.buffer_pool import LARGE, Stock
 
 ROWS = LARGE // 8
 

@@ -9,10 +9,10 @@ import pytest
 from compile.chain import chain
 
 from heavytop.compile import Kernel, Program, trace
-from heavytop.compile.buffers import place_buffers
+from heavytop.compile.passes.buffers import place_buffers
+from heavytop.compile.passes.tiles import TILE, TILE_ABOVE
 from heavytop.compile.schedule import Call, Schedule, in_order
 from heavytop.compile.stepper import Stepper
-from heavytop.compile.tiles import TILE, TILE_ABOVE
 
 
 @pytest.fixture(scope="module")

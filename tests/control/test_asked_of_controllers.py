@@ -125,7 +125,7 @@ def test_a_design_prints_nothing_unless_asked(cart: ht.Model, capsys: pytest.Cap
 
 @pytest.mark.thorough
 def test_observers_of_a_vehicle_whose_masses_are_parameters() -> None:
-    from heavytop.control.hull import Hull
+    from heavytop.control.observers.hull import Hull
 
     model = ht.library.quadcopter().derive()
     hull = Hull.of(model)

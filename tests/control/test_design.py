@@ -21,8 +21,8 @@ from heavytop.control import (
     particle_law,
     poles_of,
 )
-from heavytop.control.design import _Base, _Problem
-from heavytop.control.rest_loop import RestLoop
+from heavytop.control.linear.prototype_design import _Base, _Problem
+from heavytop.control.linear.rest_loop import RestLoop
 from heavytop.errors import ControlError, ShapeError
 from heavytop.system import (
     Damping,

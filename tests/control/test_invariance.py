@@ -7,7 +7,7 @@ import pytest
 
 from heavytop.compile import trace_of
 from heavytop.control import ClosedLoop, Integral, energy_law, figure_eight, flat_reference
-from heavytop.control.reference import coordinates_of_motion
+from heavytop.control.references.reference import coordinates_of_motion
 from heavytop.copters import quadcopter, tricopter_with_load
 from heavytop.geometry import se3, so3
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heavytop.compile import Kernel, Program, trace
-from heavytop.compile.lazy import usual_size
+from heavytop.compile.passes.lazy_branches import usual_size
 from heavytop.control import ClosedLoop, Limits, Prototype, energy_law, random_states, region_of_attraction
-from heavytop.control.allocation import box_qp
-from heavytop.control.bounded import bounded_steps
+from heavytop.control.limits.allocation import box_qp
+from heavytop.control.limits.box_qp import bounded_steps
 from heavytop.errors import ControlError, ShapeError
 from heavytop.geometry import so3
 from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Stiffness, System

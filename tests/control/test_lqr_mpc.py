@@ -297,7 +297,7 @@ def test_what_cannot_be_held_to_first_order_is_refused() -> None:
 
 def test_active_bounds_find_the_minimum_of_the_solver() -> None:
     """From the bounds of a neighbouring program; a program far away is left to the solver, none is answered wrongly."""
-    from heavytop.control.mpc_qp import ActiveBounds, solver
+    from heavytop.control.mpc.condensed_qp import ActiveBounds, solver
 
     rng, n, answered = np.random.default_rng(0), 30, 0
     root = rng.standard_normal((n, n))
@@ -318,7 +318,7 @@ def test_active_bounds_find_the_minimum_of_the_solver() -> None:
 
 
 def test_active_bounds_answer_no_program_that_is_not_finite() -> None:
-    from heavytop.control.mpc_qp import ActiveBounds
+    from heavytop.control.mpc.condensed_qp import ActiveBounds
 
     H, bound = np.diag([1.0, 2.0, 3.0]), np.ones(3)
     for g, upper in (([np.nan, 0, 0], bound), ([0, 0, np.nan], bound), ([9.0, -9.0, 0], np.array([1.0, np.nan, 1.0]))):

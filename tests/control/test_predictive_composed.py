@@ -365,7 +365,7 @@ def test_bounds_of_frames_know_the_parameters(length: float) -> None:
 
 
 def test_speeds_of_joints_whose_names_begin_alike() -> None:
-    from heavytop.control.within import state_bounds
+    from heavytop.ocp.bounds import state_bounds
 
     system = ht.System(gravity=(0, 0, 0))
     heavy = ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(0.1, 0.1, 0.1))

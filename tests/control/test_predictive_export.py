@@ -13,8 +13,9 @@ from processes import GUARD
 
 import heavytop as ht
 from heavytop import control
-from heavytop.compile.export import MARK
-from heavytop.control import guards, mpc_export
+from heavytop.compile.backends.c_export import MARK
+from heavytop.control.mpc import export as mpc_export
+from heavytop.control.mpc import guards
 from heavytop.errors import ControlError, FileFormatError
 
 needs_compiler = pytest.mark.skipif(

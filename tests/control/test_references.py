@@ -19,7 +19,7 @@ from heavytop.control import (
     smoothstep,
     thrust_reference,
 )
-from heavytop.control.curves import derivatives
+from heavytop.control.references.curves import derivatives
 from heavytop.errors import ArgumentError, ControlError, ShapeError
 from heavytop.geometry import se3, so3
 

@@ -30,8 +30,8 @@ from heavytop.control import (
     Windy,
     flat_reference,
 )
-from heavytop.control.drag_reference import DragReference
-from heavytop.control.governor import gentle
+from heavytop.control.references.drag_reference import DragReference
+from heavytop.control.references.governor import gentle
 from heavytop.copters import quadcopter
 from heavytop.copters.catalogue import load
 from heavytop.copters.rotor_plant import RotorPlant
@@ -152,7 +152,7 @@ def test_a_constant_moment_is_found_and_answered() -> None:
 
     class Pushed(control.Wrapper):
         def plant(self, model: Any) -> Any:
-            from heavytop.control.wrapper import PartialPlant
+            from heavytop.control.laws.wrapper import PartialPlant
 
             return PartialPlant.with_inputs(model, model.u_names[:4])
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from heavytop.compile import trace
 from heavytop.control import Integral, Sector, TiltingLaw, TiltLimits, energy_law
-from heavytop.control.sectors import nearest_in_sectors
+from heavytop.control.limits.thrust_sector import nearest_in_sectors
 from heavytop.copters import bicopter, tricopter
 from heavytop.errors import ControlError, ModelError
 

@@ -22,8 +22,8 @@ from heavytop.copters import (
 from heavytop.copters.catalogue import names
 from heavytop.copters.flight_errors import angle_between
 from heavytop.copters.propulsion import typical_propulsion
-from heavytop.copters.remaining import remaining
-from heavytop.copters.robust import agile_law
+from heavytop.copters.robust_controller import agile_law
+from heavytop.copters.rotor_failure.remaining import remaining
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle, weight_of
 from heavytop.errors import ControlError, ModelError

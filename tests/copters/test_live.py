@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavytop.control.analysis import hover
-from heavytop.control.wind import ConstantWind, VonKarman
+from heavytop.control.disturbances.wind import ConstantWind, VonKarman
+from heavytop.control.linear.analysis import hover
 from heavytop.copters import quadcopter
 from heavytop.copters.live.flight import LONGEST, PUSH_SECONDS, LiveFlight, placed
 from heavytop.copters.live.gains import numbers_of, recipe_of, tunable

@@ -17,8 +17,8 @@ from heavytop.bench.geometric import GeometricLaw
 from heavytop.bench.hummingbird import courses
 from heavytop.bench.peers import rotorpy as rotorpy_peer
 from heavytop.control import Actuated, Delayed, Propellers, Sensors, export_controller, linearize, robust
-from heavytop.control.margins import loop_matrices
-from heavytop.control.reference import Reference
+from heavytop.control.linear.margins import loop_matrices
+from heavytop.control.references.reference import Reference
 from heavytop.copters import (
     agile_law,
     bicopter,

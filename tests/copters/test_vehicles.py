@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from heavytop._arrays import symbol, to_sx
-from heavytop.control.allocation import box_qp
-from heavytop.control.analysis import hover
-from heavytop.control.bounded import bounded_steps
+from heavytop.control.limits.allocation import box_qp
+from heavytop.control.limits.box_qp import bounded_steps
+from heavytop.control.linear.analysis import hover
 from heavytop.copters import (
     Rotor,
     bicopter,

@@ -8,10 +8,10 @@ import pytest
 import heavytop as ht
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
-from heavytop.system.base_parameters import regrouped
-from heavytop.system.internal_frames import constant_stages, internal_tree, zxz
-from heavytop.system.scalar import scalars
-from heavytop.system.stages import Slide, Turn, Whole, to_parent, wrench_to_parent
+from heavytop.system.dynamics.base_parameters import regrouped
+from heavytop.system.dynamics.scalar import scalars
+from heavytop.system.kinematics.internal_frames import constant_stages, internal_tree, zxz
+from heavytop.system.kinematics.spatial_transforms import Slide, Turn, Whole, to_parent, wrench_to_parent
 
 
 def random_inertia(rng: np.random.Generator) -> ht.Inertia:

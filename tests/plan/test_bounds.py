@@ -24,8 +24,8 @@ from heavytop.plan import (
     Point,
     Time,
 )
-from heavytop.plan.between import between_nodes
-from heavytop.plan.build import Functions
+from heavytop.plan.node_functions import Functions
+from heavytop.plan.violations import between_nodes
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ import pytest
 from plan.test_transcription import check_derivatives, program
 
 import heavytop as ht
-from heavytop.control.collocation import Collocation
-from heavytop.control.rates import ChartRates
-from heavytop.control.shooting import NodeLayout, Shooting
 from heavytop.errors import PlanError
+from heavytop.ocp.chart_dynamics import ChartRates
+from heavytop.ocp.collocation import Collocation
+from heavytop.ocp.shooting import NodeLayout, Shooting
+from heavytop.ocp.solvers.symbolic import symbolic
 from heavytop.plan import Between, Effort, Fatrop, Nlpsol, Rest, Time
-from heavytop.plan.solvers.symbolic import symbolic
 from heavytop.simulate.integrators.tableaus import COOPER_VERNER8, RADAU5, RADAU9, radau
 
 
@@ -131,8 +131,8 @@ def test_fatrop_shoots_stiff_motions() -> None:
 
 def test_steps_are_bounded_after_a_collocation_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The motion only looks stiff, and twice as many steps are more than a plan has."""
+    from heavytop.ocp.solvers import Status
     from heavytop.plan import Ipopt, solve
-    from heavytop.plan.solvers import Status
 
     asked = []
 

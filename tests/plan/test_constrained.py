@@ -10,9 +10,9 @@ import heavytop as ht
 from heavytop.errors import PlanError
 from heavytop.library.mechanisms import four_bars
 from heavytop.plan import Between, InfeasibleError, Rest
-from heavytop.plan.describe import describe
+from heavytop.plan.feasibility.infeasible import other_closure
 from heavytop.plan.guess import straight
-from heavytop.plan.infeasible import other_closure
+from heavytop.plan.problem_builder import describe
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,9 @@ from heavytop.plan import (
     Point,
     Rest,
 )
-from heavytop.plan.describe import describe
+from heavytop.plan.feasibility.kinematic_reach import reach
 from heavytop.plan.guess import nearest
-from heavytop.plan.kinematic_reach import reach
+from heavytop.plan.problem_builder import describe
 
 FAR = (0.0, 0.0, 2.0)
 POSE = np.eye(4)

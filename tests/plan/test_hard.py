@@ -10,7 +10,7 @@ import heavytop as ht
 from heavytop.errors import PlanError
 from heavytop.plan import Effort, KeepOut, Nlpsol, OwnCost, Speed
 from heavytop.plan import solve as solving
-from heavytop.plan.describe import HEAVY
+from heavytop.plan.problem_builder import HEAVY
 from heavytop.plan.result import Attempt
 
 

@@ -27,7 +27,7 @@ from heavytop.plan import (
     Speed,
     Time,
 )  # fmt: skip
-from heavytop.plan.describe import describe
+from heavytop.plan.problem_builder import describe
 from heavytop.plan.study import read_study
 
 
@@ -302,7 +302,7 @@ def test_a_free_arm_cannot_shift_its_centre_of_mass() -> None:
 
 def test_forces_of_inputs_in_every_direction() -> None:
     """Random vehicles: no force that inputs within their limits make is beyond what the check thinks possible."""
-    from heavytop.plan.momentum import outer_push
+    from heavytop.plan.feasibility.momentum import outer_push
 
     rng = np.random.default_rng(0)
     for _ in range(20):

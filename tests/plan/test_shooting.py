@@ -7,9 +7,9 @@ import pytest
 
 import heavytop as ht
 from heavytop._arrays import symbol
-from heavytop.control.charts import chart, chart_rate, is_turn, miss, place
-from heavytop.control.rates import ChartRates, Derivatives
-from heavytop.control.shooting import NodeLayout, Shooting
+from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.ocp.charts import chart, chart_rate, is_turn, miss, place
+from heavytop.ocp.shooting import NodeLayout, Shooting
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4
 
 

@@ -7,8 +7,8 @@ import pytest
 from plan.test_transcription import program
 
 import heavytop as ht
+from heavytop.ocp.solvers import Status
 from heavytop.plan import Fatrop, InfeasibleError, Ipopt, KeepOut, Nlpsol, Point
-from heavytop.plan.solvers import Status
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_elastic_programs_agree(sled: ht.Model) -> None:
     """The program of least misses in CasADi's expressions has the cost and the rows of our own."""
     import casadi
 
-    from heavytop.plan.infeasible import Elastic
+    from heavytop.plan.feasibility.infeasible import Elastic
 
     path = [KeepOut("sled", (0.5, 1, 0), 0.3)]
     nlp, _ = program(sled, [0.0], [Point("sled", (1, 0, 0))], 1.0, limits=(-4, 4), path=path)

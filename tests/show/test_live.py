@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from heavytop.cli import app
-from heavytop.control.wind import ConstantWind, VonKarman
+from heavytop.control.disturbances.wind import ConstantWind, VonKarman
 from heavytop.copters.live import LiveFlight
 from heavytop.errors import HeavytopError
 from heavytop.show.live_levers import numbers_html

@@ -127,7 +127,7 @@ def test_iterations_are_a_loop_of_the_program() -> None:
     from heavytop.compile import Repeat
     from heavytop.simulate.dynamics import as_dynamics
     from heavytop.simulate.plant import Control
-    from heavytop.simulate.step import step_schedule
+    from heavytop.simulate.step_assembly import step_schedule
 
     dynamics = as_dynamics(ht.library.double_pendulum().derive())
     counts = set()

@@ -15,7 +15,7 @@ from heavytop.compile import Stepper
 from heavytop.errors import ConfigurationError, SimulationError
 from heavytop.library import mechanisms
 from heavytop.simulate import Ending
-from heavytop.simulate.adaptive import ChosenSteps
+from heavytop.simulate.adaptive_step import ChosenSteps
 from heavytop.simulate.progress import Progress
 from heavytop.simulate.recording import RecordGrid
 
@@ -211,9 +211,9 @@ def test_ctrl_c_does_not_wait_for_what_was_recorded(
     law = ht.Feedback(lambda q, v: 0.3 - q - v, ("q", "v"))
     start = (np.full((count, 1), 0.2), np.zeros((count, 1))) if count > 1 else ([0.2], [0.0])
     options = {"integrator": integrator, "control": law, "record_every": every, "hold": hold}
-    monkeypatch.setattr("heavytop.simulate.adaptive.OBSERVED", 16)
-    monkeypatch.setattr("heavytop.simulate.adaptive.MOST", 16)
-    monkeypatch.setattr("heavytop.simulate.engine.BLOCK_BYTES", 4e3)
+    monkeypatch.setattr("heavytop.simulate.adaptive_step.OBSERVED", 16)
+    monkeypatch.setattr("heavytop.simulate.adaptive_step.MOST", 16)
+    monkeypatch.setattr("heavytop.simulate.fixed_step.BLOCK_BYTES", 4e3)
     whole = ht.simulate(model, start, 3.0, 1e-3, **options)
     times, calls, asked = RecordGrid.times, [0], []
 
@@ -239,7 +239,7 @@ def test_ctrl_c_does_not_wait_for_what_was_recorded(
     monkeypatch.setattr(RecordGrid, "times", watched)
     monkeypatch.setattr(ChosenSteps, "_observe", observing)
     monkeypatch.setattr(
-        "heavytop.simulate.adaptive._times", lambda grid: times(grid)
+        "heavytop.simulate.adaptive_step._times", lambda grid: times(grid)
     )  # before the first step, in pieces
     monkeypatch.setattr(Stepper, "_raw_run", stopping)
     cut = ht.simulate(model, start, 3.0, 1e-3, **options)

@@ -17,7 +17,7 @@ import pytest
 
 import heavytop as ht
 from heavytop._likeness import likeness
-from heavytop.control.wrapper import Wrapper
+from heavytop.control.laws.wrapper import Wrapper
 from heavytop.errors import HeavytopError, SimulationError
 from heavytop.simulate.dynamics import as_dynamics
 

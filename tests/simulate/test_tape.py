@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from heavytop.compile import Call, Schedule, Stepper, Traced, trace
 from heavytop.compile.schedule import Item, in_order
 from heavytop.errors import SimulationError
-from heavytop.simulate.slots import Slot, Slots, Tape, Value
+from heavytop.simulate.tape import Slot, Slots, Tape, Value
 
 SIZE, LASTING, STEPS = 2, 3, 3
 ONE = trace(lambda x: {"y": 0.5 - 0.75 * x[::-1]}, {"x": (SIZE,)}, name="one")

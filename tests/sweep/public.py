@@ -24,7 +24,7 @@ from heavytop.mechanics import (
     spatial_newton_euler,
 )
 from heavytop.simulate import integrators
-from heavytop.sweep.describe import digest
+from heavytop.sweep.digest import digest
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,9 @@ import pytest
 from sweep import studies
 
 from heavytop.errors import SweepError
-from heavytop.sweep import NoWorkersWarning, cluster, connection
-from heavytop.sweep.bar import Bar
+from heavytop.sweep import NoWorkersWarning, cluster
+from heavytop.sweep import dask_client as connection
+from heavytop.sweep.progress import Bar
 
 
 class PlayedCluster:

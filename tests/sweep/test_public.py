@@ -16,7 +16,7 @@ from sweep import public, travellers
 
 from heavytop import compile as compiling
 from heavytop.errors import RecipeError
-from heavytop.sweep.describe import digest
+from heavytop.sweep.digest import digest
 
 HERE = Path(__file__).parent
 NATIVE = (compiling.Bound, compiling.Kernel, compiling.Packed, compiling.Stepper)

@@ -16,8 +16,8 @@ from sweep import studies
 
 import heavytop as ht
 from heavytop.errors import SweepError
-from heavytop.sweep.checks import DamagedStoreWarning
-from heavytop.sweep.describe import digest
+from heavytop.sweep.digest import digest
+from heavytop.sweep.integrity import DamagedStoreWarning
 from heavytop.sweep.store import DONE, Store
 
 pytest.importorskip("zarr")
@@ -231,7 +231,7 @@ def test_a_store_without_dimensions(tmp_path: Path) -> None:
 
 def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
     """Means, shares, extremes and samples of a store are those of memory."""
-    from heavytop.sweep import boxes
+    from heavytop.sweep import reductions as boxes
 
     def point(x: float, y: float, z: float) -> dict[str, float]:
         if x == 1:
@@ -265,7 +265,7 @@ def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stored", [False, True])
 def test_integers_of_failed_and_open_points_do_not_count(stored: bool, tmp_path: Path) -> None:
     """They have no NaN: the least integer stands for none, and is no value."""
-    from heavytop.sweep import boxes
+    from heavytop.sweep import reductions as boxes
 
     def point(x: float) -> dict[str, object]:
         if x == 1:
@@ -293,7 +293,7 @@ def test_integers_of_failed_and_open_points_do_not_count(stored: bool, tmp_path:
 def test_functions_of_installed_packages_are_not_ones_own(folder: str, own: bool) -> None:
     from types import FunctionType
 
-    from heavytop.sweep.describe import _own
+    from heavytop.sweep.digest import _own
 
     code = helper.__code__.replace(co_filename=f"/opt/x/{folder}/y.py")
     assert _own(FunctionType(code, {})) is own

@@ -157,7 +157,7 @@ def test_integrators_and_structure_become_other_tasks() -> None:
 def test_seeds_of_noise_run_in_one_batch() -> None:
     """Controllers that differ only in their signals share native code and a batch."""
     from heavytop.sweep.models import ModelCases
-    from heavytop.sweep.shared_code import Stacked
+    from heavytop.sweep.stacked_controllers import Stacked
 
     cart = ht.System(name="cart")
     cart.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

@@ -16,7 +16,8 @@ from processes import GUARD
 from sweep import travellers
 
 import heavytop as ht
-from heavytop import _travel, copters
+from heavytop import _pickling as _travel
+from heavytop import copters
 from heavytop.errors import RecipeError
 from heavytop.io import load_recipe, save_recipe
 

@@ -7,7 +7,7 @@ import pytest
 
 import heavytop as ht
 from heavytop.bench.trees import chain, panda, tricopter_load
-from heavytop.system.composite import composite_mass_matrix, has_composites
+from heavytop.system.dynamics.composite import composite_mass_matrix, has_composites
 
 
 def branched() -> ht.System:

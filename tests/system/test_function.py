@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.compile import quick
+from heavytop.compile.backends import fastcall as quick
 from heavytop.errors import ConfigurationError, HeavytopError, ShapeError
 from heavytop.system import evaluation
 

@@ -10,7 +10,7 @@ import pytest
 
 import heavytop as ht
 from heavytop.errors import ModelError
-from heavytop.system.physical import PhysicalConstants
+from heavytop.system.validation.physical_parameters import PhysicalConstants
 
 NOT_NEGATIVE: dict[str, Callable[[ht.System, Any], None]] = {
     "damping of joint damper": lambda s, x: s.joint_damper("arm", damping=x),

@@ -13,8 +13,8 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, from_columns, transpose, vector
 from heavytop.compile import Traced
-from heavytop.control.hull import Hull
-from heavytop.control.law import FeedbackLaw, trace_inputs
+from heavytop.control.laws.law import FeedbackLaw, trace_inputs
+from heavytop.control.observers.hull import Hull
 from heavytop.copters.vehicle import Vehicle
 from heavytop.geometry import so3
 

@@ -12,19 +12,19 @@ import numpy as np
 from heavytop._arrays import Array, vector
 from heavytop.bench.peers.base import Peer
 from heavytop.control import random_states, region_of_attraction
-from heavytop.control.allocation import Limits
-from heavytop.control.curves import Curve, circle, minimum_snap
-from heavytop.control.flatness import flat_reference
-from heavytop.control.laws import energy_law
-from heavytop.control.prototype import Prototype
-from heavytop.control.reference import Reference, pose_coordinates
+from heavytop.control.laws.prototype import Prototype
+from heavytop.control.laws.tracking_laws import energy_law
+from heavytop.control.references.curves import Curve, circle, minimum_snap
+from heavytop.control.references.flatness import flat_reference
+from heavytop.control.references.reference import Reference, pose_coordinates
 from heavytop.copters.catalogue import load
 from heavytop.copters.multicopter import multicopter
-from heavytop.copters.robust import agile_prototype
+from heavytop.copters.robust_controller import agile_prototype
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
 from heavytop.copters.vehicles import quadcopter
 from heavytop.geometry import se3, so3
+from heavytop.ocp.bounds import Limits
 from heavytop.simulate import Run, simulate
 
 STEP = 1e-3

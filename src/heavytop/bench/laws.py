@@ -15,12 +15,12 @@ from heavytop.bench.report import BenchReport
 from heavytop.geometry import se3
 from heavytop.library import panda
 from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Stiffness, System, Thruster
-from heavytop.system.inputs import BodyWrench
+from heavytop.system.description.inputs import BodyWrench
 
 if TYPE_CHECKING:
     from heavytop.control import Prototype
     from heavytop.system import Model
-    from heavytop.system.kinematics import Kinematics
+    from heavytop.system.kinematics.kinematics import Kinematics
 
 TITLE = "laws with limits on all inputs: seconds to prepare one, microseconds a call"
 PREPARED = 10.0

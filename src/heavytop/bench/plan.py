@@ -14,9 +14,9 @@ from heavytop.bench.peers import Peer
 from heavytop.bench.plan_peers import compare
 from heavytop.bench.plan_tracking import follow
 from heavytop.bench.report import BenchReport
+from heavytop.ocp.solvers import Solution
 from heavytop.plan import Ipopt, Nlpsol, Plan, problems
 from heavytop.plan.problems import Task
-from heavytop.plan.solvers import Solution
 from heavytop.simulate import simulate
 
 TITLE = "optimal motions from the default guess, against CasADi's virtual machine; predictive control of a quadcopter (takes minutes)"

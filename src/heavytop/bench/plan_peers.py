@@ -15,9 +15,9 @@ from heavytop.bench.measure import BenchEffort
 from heavytop.bench.peers import Peer, divide
 from heavytop.bench.peers.base import AGREE, MotionCase, MotionFound
 from heavytop.bench.report import BenchReport
-from heavytop.control.needed import needed_inputs
+from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp.solvers import Solution
 from heavytop.plan import Effort, Ipopt, plan
-from heavytop.plan.solvers import Solution
 from heavytop.simulate import simulate
 from heavytop.system.model import Model
 

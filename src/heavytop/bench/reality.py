@@ -13,15 +13,15 @@ from heavytop._arrays import Array, vector
 from heavytop.bench.geometric import GeometricLaw
 from heavytop.bench.hummingbird import Course, level_start, vehicle
 from heavytop.control import OnPart, Sensed, Windy, flat_reference
-from heavytop.control.base import BaseController
-from heavytop.control.sensors import Sensors
+from heavytop.control.laws.base import BaseController
+from heavytop.control.observers.sensors import Sensors
 from heavytop.copters.catalogue import load
-from heavytop.copters.dead_rotor import DeadRotorLaw
-from heavytop.copters.failover import Failover
 from heavytop.copters.maneuvers import make
 from heavytop.copters.multicopter import hexacopter
-from heavytop.copters.remaining import without_rotors
-from heavytop.copters.robust import ATTITUDE, POSITION, TORQUE_PRIORITY, agile_law, robust_controller
+from heavytop.copters.robust_controller import ATTITUDE, POSITION, TORQUE_PRIORITY, agile_law, robust_controller
+from heavytop.copters.rotor_failure.dead_rotor import DeadRotorLaw
+from heavytop.copters.rotor_failure.failover import Failover
+from heavytop.copters.rotor_failure.remaining import without_rotors
 from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.copters.vehicle import Vehicle
 from heavytop.geometry import so3

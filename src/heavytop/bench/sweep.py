@@ -118,9 +118,9 @@ def usage() -> tuple[float, float]:
 
 def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> tuple[float, float]:
     """Seconds of all processors, and of the wall."""
-    from heavytop._travel import pack
+    from heavytop._pickling import pack
     from heavytop.sweep.cluster import work
-    from heavytop.sweep.connection import connected
+    from heavytop.sweep.dask_client import connected
 
     with connected("local", workers) as connection:
         client = connection.client

@@ -39,7 +39,7 @@ def plan(
     - `heavytop plan --list`
     """
     from heavytop.plan import problems
-    from heavytop.plan.infeasible import InfeasibleError
+    from heavytop.plan.feasibility.infeasible import InfeasibleError
     from heavytop.plan.study import read_study
 
     if listed or not study:

@@ -186,7 +186,7 @@ def _facts(result: Result) -> dict[str, Any]:
 
 def _spreads(result: Result) -> Iterator[tuple[str, str, Any]]:
     """Name, unit and spread of every measure with one number for each point."""
-    from heavytop.sweep.boxes import spread
+    from heavytop.sweep.reductions import spread
 
     for name, array in result.data.data_vars.items():
         if name in ("outcome", "end_time", "cause") or array.dims != result.dims:
@@ -259,7 +259,7 @@ def _summary(title: str, result: Result) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from heavytop.sweep.boxes import SAMPLE
+    from heavytop.sweep.reductions import SAMPLE
 
     table = Table(title=f"{title}: {result.points:,} points", title_justify="left")
     for column, justify in (

@@ -3,19 +3,19 @@
 ``trace`` records a function; ``Kernel`` runs it as native code over batches.
 """
 
-from heavytop._gate import gate as _gate
-from heavytop.compile.bound import Bound as Bound
+from heavytop.compile.backends.c_export import Footprint as Footprint
+from heavytop.compile.backends.c_export import export_c as export_c
+from heavytop.compile.backends.numpy_source import numpy_function as numpy_function
+from heavytop.compile.backends.numpy_source import numpy_source as numpy_source
+from heavytop.compile.backends.sympy_expr import sympy_expressions as sympy_expressions
+from heavytop.compile.bound_kernel import Bound as Bound
 from heavytop.compile.cache import Cache as Cache
 from heavytop.compile.cache import CacheWarning as CacheWarning
 from heavytop.compile.cache import cache_folder as cache_folder
-from heavytop.compile.code import NativeCodeWarning as NativeCodeWarning
-from heavytop.compile.export import Footprint as Footprint
-from heavytop.compile.export import export_c as export_c
 from heavytop.compile.kernel import Kernel as Kernel
 from heavytop.compile.kernel import KernelStats as KernelStats
 from heavytop.compile.kernel import Packed as Packed
-from heavytop.compile.numpy_source import numpy_function as numpy_function
-from heavytop.compile.numpy_source import numpy_source as numpy_source
+from heavytop.compile.loader import NativeCodeWarning as NativeCodeWarning
 from heavytop.compile.program import Instruction as Instruction
 from heavytop.compile.program import Op as Op
 from heavytop.compile.program import Program as Program
@@ -26,11 +26,8 @@ from heavytop.compile.signature import Shape as Shape
 from heavytop.compile.signature import Signature as Signature
 from heavytop.compile.stepper import Stepper as Stepper
 from heavytop.compile.stepper import Steps as Steps
-from heavytop.compile.sympy_expr import sympy_expressions as sympy_expressions
 from heavytop.compile.trace import Traced as Traced
 from heavytop.compile.trace import make_function as make_function
 from heavytop.compile.trace import on_symbols as on_symbols
 from heavytop.compile.trace import trace as trace
 from heavytop.compile.trace import trace_of as trace_of
-
-_gate(__name__)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.compile.modules import cut_module
+from heavytop.compile.passes.module_split import cut_module
 from heavytop.compile.rows import thread_count
 from heavytop.errors import CompileError
 

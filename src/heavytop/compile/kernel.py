@@ -16,17 +16,17 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop._likeness import Lasting
-from heavytop._travel import BoundHere
+from heavytop._pickling import BoundHere
+from heavytop.compile.backends.fastcall import MOST_AXES, possible, quick_call
+from heavytop.compile.backends.kernel_loops import kernel_module
+from heavytop.compile.backends.lanes import Lanes
+from heavytop.compile.buffer_pool import Stock
 from heavytop.compile.cache import Cache
-from heavytop.compile.code import Code, native_code
-from heavytop.compile.entries import kernel_module
 from heavytop.compile.jit import aligned, host
-from heavytop.compile.lanes import Lanes
+from heavytop.compile.loader import Code, native_code
 from heavytop.compile.program import Program
-from heavytop.compile.quick import MOST_AXES, possible, quick_call
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
-from heavytop.compile.stock import Stock
 from heavytop.compile.trace import Traced
 from heavytop.errors import CompileError, ShapeError
 

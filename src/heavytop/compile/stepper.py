@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._gate import Inside
-from heavytop._travel import BoundHere
-from heavytop.compile.alone import Alone
+from heavytop._pickling import BoundHere
+from heavytop.compile.backends.lanes import Lanes
+from heavytop.compile.backends.single_run import Alone
+from heavytop.compile.backends.step_loop import HEAD, driver_module
 from heavytop.compile.cache import Cache
-from heavytop.compile.code import Code, native_code
-from heavytop.compile.driver import HEAD, driver_module
 from heavytop.compile.jit import address, aligned, host
 from heavytop.compile.kernel import KernelStats
-from heavytop.compile.lanes import Lanes
+from heavytop.compile.loader import Code, native_code
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Schedule
 from heavytop.compile.signature import Shape
@@ -77,7 +76,7 @@ class _Job:
         return prod(self.batch)
 
 
-class Stepper(BoundHere, Inside):
+class Stepper(BoundHere):
     """A schedule as native code.
 
     Parameters
@@ -217,8 +216,6 @@ class Stepper(BoundHere, Inside):
             recorded,
             job.failed.reshape(job.batch),
         )
-
-    _raw_run = run
 
     def _job(
         self,

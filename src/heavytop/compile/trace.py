@@ -1,6 +1,6 @@
 """Trace a function written in NumPy notation into a CasADi function of flat vectors.
 
-A :class:`Traced` function has named inputs and outputs of fixed trailing shape. Inside, each is one dense column,
+A :class:`Traced` function has named inputs and outputs of fixed trailing shape. each is one dense column,
 listed row by row (C order), which is also the layout of every back end. It can be interpreted here (CasADi's
 virtual machine), inspected, or handed to a back end of :mod:`heavytop.compile`.
 """

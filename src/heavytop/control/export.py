@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.control.base import BaseController
-from heavytop.control.informed import MeasuredPlant
-from heavytop.control.lqr import LinearQuadratic
-from heavytop.control.sensors import Sensed
+from heavytop.control.laws.base import BaseController
+from heavytop.control.linear.lqr import LinearQuadratic
+from heavytop.control.observers.measured_plant import MeasuredPlant
+from heavytop.control.observers.sensors import Sensed
 from heavytop.errors import ControlError
-from heavytop.system.entries import entries_of, nominal_of
+from heavytop.system.description.array_labels import entries_of, nominal_of
 
 if TYPE_CHECKING:
-    from heavytop.compile.c99 import Precision
+    from heavytop.compile.backends.c99 import Precision
 
 VECTORS = 16
 

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control.actuators import Propellers
-from heavytop.control.air_drag import AirDrag
-from heavytop.control.base import BaseController
-from heavytop.control.commands import CommandMemory, RotorState
-from heavytop.control.compensation import Compensated
-from heavytop.control.governor import Governed
-from heavytop.control.identification import Identified
-from heavytop.control.informed import Informed
-from heavytop.control.lag_inverse import LagInverse
-from heavytop.control.law import FeedbackLaw
-from heavytop.control.measurements import OnPart
-from heavytop.control.observers import ForceObserver, MomentObserver, ThrustScale
-from heavytop.control.prediction import Predicted
-from heavytop.control.sensors import Sensed, Sensors
+from heavytop.control.actuators.command_history import CommandMemory, RotorState
+from heavytop.control.actuators.lag import Propellers
+from heavytop.control.actuators.lag_inverse import LagInverse
+from heavytop.control.disturbances.air_drag import AirDrag
+from heavytop.control.laws.base import BaseController
+from heavytop.control.laws.law import FeedbackLaw
+from heavytop.control.observers.compensation import Compensated
+from heavytop.control.observers.disturbance_observers import ForceObserver, MomentObserver, ThrustScale
+from heavytop.control.observers.identification import Identified
+from heavytop.control.observers.measured_plant import Informed
+from heavytop.control.observers.measurements import OnPart
+from heavytop.control.observers.prediction import Predicted
+from heavytop.control.observers.sensors import Sensed, Sensors
+from heavytop.control.references.governor import Governed
 
 OBSERVER_TIME, VELOCITY_TIME = 0.03, 0.12
 """Time constants (s) of the observers, with an accelerometer and from the velocity alone."""

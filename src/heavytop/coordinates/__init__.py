@@ -1,6 +1,5 @@
 """Coordinate blocks (redundant configurations, minimal velocities) and the calculus on them."""
 
-from heavytop._gate import gate as _gate
 from heavytop.coordinates import calculus as calculus
 from heavytop.coordinates.attitude import Attitude as Attitude
 from heavytop.coordinates.attitude import EulerAngles as EulerAngles
@@ -16,5 +15,3 @@ from heavytop.coordinates.unified import UnifiedPose as UnifiedPose
 from heavytop.coordinates.vector import Angle as Angle
 from heavytop.coordinates.vector import Circle as Circle
 from heavytop.coordinates.vector import Vector as Vector
-
-_gate(__name__, "calculus")

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, is_symbolic, jacobian, numbers, scale
-from heavytop._gate import Inside
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
@@ -31,7 +30,7 @@ def check_dimension(what: str, value: object) -> None:
         raise ModelError(f"{what} must be an integer from 0 to {LARGEST}, got {value!r}.")
 
 
-class Coordinates(Inside, Unchanging, ABC):
+class Coordinates(Unchanging, ABC):
     """Configurations ``q`` (nq) with constraints ``phi(q) = 0`` and velocities ``v`` (nv) with ``q' = A(q) v``.
 
     Immutable. All methods take NumPy arrays with leading batch axes or symbols, unless they say "numbers only".
@@ -115,8 +114,6 @@ class Coordinates(Inside, Unchanging, ABC):
         """``phi(q)`` (..., m), zero on the manifold (eq. 2.1)."""
         return np.zeros(0) if is_symbolic(q) else np.zeros((*np.shape(q)[:-1], 0))
 
-    _raw_constraints = constraints
-
     @abstractmethod
     def retract(self, q: Array, delta: Array) -> Array:
         """Move from ``q`` by the velocity coordinates ``delta`` of any size; on groups ``q o exp(delta)``."""
@@ -198,8 +195,6 @@ class Coordinates(Inside, Unchanging, ABC):
         self._check_constraints(q, where, tolerance)
         return q
 
-    _raw_check = check
-
     def _check_entries(self, q: Array, where: str) -> Floats:
         """``q`` as a float array of the right shape with finite entries."""
         q = numbers(q, where)
@@ -216,7 +211,7 @@ class Coordinates(Inside, Unchanging, ABC):
     def _check_constraints(self, q: Floats, where: str, tolerance: float) -> None:
         if not self.constraint_names:
             return
-        phi = np.abs(self._raw_constraints(q))
+        phi = np.abs(self.constraints(q))
         if phi.size == 0 or phi.max() <= tolerance:
             return
         index = tuple(int(i) for i in np.unravel_index(np.argmax(phi), phi.shape))

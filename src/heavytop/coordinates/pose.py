@@ -133,7 +133,7 @@ class Pose(Coordinates):
         return concatenate(linear, self.attitude_block.rate(attitude, angular))
 
     def constraints(self, q: Array) -> Array:
-        return self.attitude_block._raw_constraints(part(q, 3, self.nq))
+        return self.attitude_block.constraints(part(q, 3, self.nq))
 
     def retract(self, q: Array, delta: Array) -> Array:
         r, attitude = self.split(q)

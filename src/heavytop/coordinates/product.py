@@ -123,7 +123,7 @@ class Product(Coordinates):
         return self._map(lambda b, x, y: b.rate(x, y), self.split_q(q), self.split_v(v))
 
     def constraints(self, q: Array) -> Array:
-        return self._map(lambda b, x: b._raw_constraints(x), self.split_q(q))
+        return self._map(lambda b, x: b.constraints(x), self.split_q(q))
 
     def retract(self, q: Array, delta: Array) -> Array:
         return self._map(lambda b, x, d: b.retract(x, d), self.split_q(q), self.split_v(delta))

@@ -114,7 +114,7 @@ class LinearVelocities(Coordinates):
         return self._base.rate(q, self._original(v))
 
     def constraints(self, q: Array) -> Array:
-        return self._base._raw_constraints(q)
+        return self._base.constraints(q)
 
     def retract(self, q: Array, delta: Array) -> Array:
         return self._base.retract(q, self._original(delta))

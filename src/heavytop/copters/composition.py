@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from heavytop.control.base import BaseController
-from heavytop.control.integral import Integral
-from heavytop.control.law import FeedbackLaw
+from heavytop.control.laws.base import BaseController
+from heavytop.control.laws.integral import Integral
+from heavytop.control.laws.law import FeedbackLaw
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant

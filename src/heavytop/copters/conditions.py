@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop.control.disturbances import Windy, add_wind
-from heavytop.control.measurements import Delayed, Noisy, OnPart
-from heavytop.control.sensors import Sensed, Sensors
-from heavytop.control.wind import Breeze
+from heavytop.control.disturbances.plant_disturbances import Windy, add_wind
+from heavytop.control.disturbances.wind import Breeze
+from heavytop.control.observers.measurements import Delayed, Noisy, OnPart
+from heavytop.control.observers.sensors import Sensed, Sensors
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, ModelError
 from heavytop.simulate import Controller
+from heavytop.system.description.moments import Inertia
 from heavytop.system.joints import Fixed
 from heavytop.system.model import Model
-from heavytop.system.moments import Inertia
 from heavytop.system.system import System
 
 POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)

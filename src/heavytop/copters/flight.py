@@ -6,24 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._brief import Hinted
-from heavytop._notebook import Overview, Shown
-from heavytop._travel import Unchanging
-from heavytop.control.base import BaseController
-from heavytop.control.margins import Margins
+from heavytop._pickling import Unchanging
+from heavytop._repr_html import Overview, Shown
+from heavytop.control.laws.base import BaseController
+from heavytop.control.limits.thrust_sector import TiltLimits
+from heavytop.control.linear.margins import Margins
+from heavytop.control.observers.sensors import Sensed
 from heavytop.control.robust import robust
-from heavytop.control.sectors import TiltLimits
-from heavytop.control.sensors import Sensed
 from heavytop.copters.composition import Composition, along, law_of, plant_of
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.flight_errors import angle_between, distance_between, flown_poses
 from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.copters.robust import TYPICAL_SENSORS, agile_law, robust_controller
+from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robust_controller
 from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import ControlError, HeavytopError, unknown_name
@@ -44,7 +42,7 @@ ROBUST = "robust"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Flight(Shown, Hinted, Unchanging):
+class Flight(Shown, Unchanging):
     """A flight: vehicle, maneuver, law, conditions and the simulated run.
 
     Attributes
@@ -70,17 +68,6 @@ class Flight(Shown, Hinted, Unchanging):
     integral: bool
     conditions: Conditions = field(default_factory=Conditions)
     rotors: bool = False
-
-    _elsewhere = MappingProxyType(
-        {
-            "save": "write flight.run.save('flight.nc')",
-            "plot": "write flight.run.plot('flight.png')",
-            "report": "flight.numbers() has the figures, flight.run.report() prints energies and drifts",
-            "to_dataframe": "write flight.run.to_dataframe()",
-            "to_csv": "write flight.run.to_dataframe().to_csv(path)",
-            "to_xarray": "write flight.run.to_xarray()",
-        }
-    )
 
     def __repr__(self) -> str:
         return f"Flight({self.vehicle.name!r}: {self.maneuver.name}, {self.law} law, {self.outcome})"

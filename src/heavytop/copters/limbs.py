@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
-from heavytop._brief import Brief
-from heavytop.control.prototype import DesiredDamping, DesiredInertia, Prototype
+from heavytop._repr import Brief
+from heavytop.control.laws.prototype import DesiredDamping, DesiredInertia, Prototype
 from heavytop.copters.vehicle import GRAVITY
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3
-from heavytop.system.inputs import JointForce
+from heavytop.system.description.inputs import JointForce
+from heavytop.system.description.moments import Inertia, Stiffness
 from heavytop.system.joints import Joint, Revolute
 from heavytop.system.model import Model
-from heavytop.system.moments import Inertia, Stiffness
 from heavytop.system.system import System
 
 LIGHT = 1e-3

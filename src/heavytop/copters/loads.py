@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._travel import remembered
-from heavytop.control.allocation import Limits
-from heavytop.control.prototype import (
+from heavytop._pickling import remembered
+from heavytop.control.laws.prototype import (
     DesiredDamping,
     DesiredInertia,
     Prototype,
@@ -20,8 +19,9 @@ from heavytop.copters.airframe import Airframe, Hanging, ring
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors
 from heavytop.copters.vehicles import finished, hull, parameter_rows, tilting_rotors
 from heavytop.errors import ControlError
+from heavytop.ocp.bounds import Limits
+from heavytop.system.description.moments import Inertia, Stiffness
 from heavytop.system.joints import Spherical
-from heavytop.system.moments import Inertia, Stiffness
 from heavytop.system.system import System
 
 

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._travel import remembered
-from heavytop.control.prototype import Prototype
-from heavytop.control.sectors import TiltLimits
-from heavytop.control.sensors import Sensors
+from heavytop._pickling import remembered
+from heavytop.control.laws.prototype import Prototype
+from heavytop.control.limits.thrust_sector import TiltLimits
+from heavytop.control.observers.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor, ring
-from heavytop.copters.hovering import check_hover
+from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
 from heavytop.copters.propulsion import Propulsion
-from heavytop.copters.redundancy import independent
+from heavytop.copters.redundant_allocation import independent
 from heavytop.copters.vehicle import Vehicle, add_rotors, rotor_limits, wrench_matrix
 from heavytop.copters.vehicles import GRAVITY, hovering_prototype, hull, parameter_rows
 from heavytop.errors import ModelError
-from heavytop.system.inputs import Wrench
+from heavytop.system.description.inputs import Wrench
 from heavytop.system.system import System
 
 

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._notebook import Overview, Shown
-from heavytop._travel import Unchanging
-from heavytop.control.allocation import Limits
-from heavytop.control.integral import Integral
-from heavytop.control.law import FeedbackLaw
-from heavytop.control.laws import body_law, energy_law, particle_law
-from heavytop.control.prototype import Prototype
-from heavytop.control.sectors import Sector, TiltLimits
-from heavytop.control.sensors import Sensors
+from heavytop._pickling import Unchanging
+from heavytop._repr_html import Overview, Shown
+from heavytop.control.laws.integral import Integral
+from heavytop.control.laws.law import FeedbackLaw
+from heavytop.control.laws.prototype import Prototype
+from heavytop.control.laws.tracking_laws import body_law, energy_law, particle_law
+from heavytop.control.limits.thrust_sector import Sector, TiltLimits
+from heavytop.control.observers.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
 from heavytop.errors import unknown_name
-from heavytop.system.description import at_defaults
-from heavytop.system.inputs import Thruster, Wrench
+from heavytop.ocp.bounds import Limits
+from heavytop.system.description.description import at_defaults
+from heavytop.system.description.inputs import Thruster, Wrench
+from heavytop.system.description.names import GRAVITY as GRAVITY
 from heavytop.system.model import Model
-from heavytop.system.names import GRAVITY as GRAVITY
 from heavytop.system.system import System
 
 if TYPE_CHECKING:
-    from heavytop.copters.full import FullPlant
     from heavytop.copters.limbs import Limb
+    from heavytop.copters.tricopter_detailed import FullPlant
 
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
 
@@ -124,7 +124,7 @@ class Vehicle(Unchanging, Shown):
         bounds = self.limits if limits else None
         if self.virtual is None:
             return LAWS[kind](self.model, self.prototype, bounds, integral)
-        from heavytop.copters.redundancy import RedundantLaw
+        from heavytop.copters.redundant_allocation import RedundantLaw
 
         return RedundantLaw(self, LAWS[kind](self.virtual, self.prototype, None, integral), bounds)
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._travel import remembered
-from heavytop.control.allocation import Limits
-from heavytop.control.prototype import Prototype, lateral_lever, poles_of
+from heavytop._pickling import remembered
+from heavytop.control.laws.prototype import Prototype, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits
 from heavytop.errors import ModelError
+from heavytop.ocp.bounds import Limits
+from heavytop.system.description.moments import Damping, Inertia, Stiffness
 from heavytop.system.joints import Free
 from heavytop.system.joints.spatial import AttitudeName
-from heavytop.system.moments import Damping, Inertia, Stiffness
 from heavytop.system.system import System
 
 LATERAL = (-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.compile.program import Program
 from heavytop.compile.trace import trace_of
 from heavytop.equations.polynomial import COORDINATE, PARAMETER, VELOCITY

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from heavytop._names import safe_names
 from heavytop.coordinates import Circle
-from heavytop.system.description import Parameter
+from heavytop.system.description.description import Parameter
 from heavytop.system.model import Model
 
 RESERVED = frozenset(("M", "B", "D", "c", "f", "fK", "fG", "Phi", "phi", "q", "v"))

@@ -1,6 +1,5 @@
 """Geometry on plain arrays: rotations, displacements, quaternions, spatial vectors, special polar decomposition."""
 
-from heavytop._gate import gate as _gate
 from heavytop.geometry import critical_points as critical_points
 from heavytop.geometry import linalg as linalg
 from heavytop.geometry import polar as polar
@@ -10,5 +9,3 @@ from heavytop.geometry import series as series
 from heavytop.geometry import so3 as so3
 from heavytop.geometry import spatial as spatial
 from heavytop.geometry import wrenches as wrenches
-
-_gate(__name__, whole=True)

@@ -13,7 +13,7 @@ from heavytop.io.build_elements import add_elements
 from heavytop.io.elements import JointPolynomial, PathForce, SharedForce
 from heavytop.io.given_inertia import inertia_of
 from heavytop.io.import_report import TransferReport
-from heavytop.io.own_names import frame_name, with_own_names
+from heavytop.io.renaming import frame_name, with_own_names
 from heavytop.io.robot import (
     CONTINUOUS,
     FIXED,
@@ -27,10 +27,10 @@ from heavytop.io.robot import (
     RobotJoint,
 )
 from heavytop.system import Coupled, Fixed, Free, JointForce, Planar, Prismatic, Revolute, Spherical, System, Wrench
-from heavytop.system.inputs import unit_axis
-from heavytop.system.joint_limits import JointLimits
+from heavytop.system.description.inputs import unit_axis
+from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Joint
-from heavytop.system.names import WORLD
 
 
 class LoadedSystem(System):

@@ -13,9 +13,9 @@ from heavytop.errors import ModelError
 from heavytop.io.robot import JointRelation
 from heavytop.io.tendon import PathPort
 from heavytop.system import PairElement, System
-from heavytop.system.inputs import BodyWrench, JointAction
-from heavytop.system.kinematics import Kinematics
-from heavytop.system.names import WORLD
+from heavytop.system.description.inputs import BodyWrench, JointAction
+from heavytop.system.description.names import WORLD
+from heavytop.system.kinematics.kinematics import Kinematics
 
 
 @dataclass(frozen=True)

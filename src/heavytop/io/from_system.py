@@ -28,13 +28,13 @@ from heavytop.io.robot import (
     Visual,
 )
 from heavytop.io.tendon import JointTendon
-from heavytop.system.description import Description, at_defaults
+from heavytop.system.description.description import Description, at_defaults
+from heavytop.system.description.graph import Step
+from heavytop.system.description.inputs import JointForce, Wrench
+from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system.description.names import WORLD
 from heavytop.system.forces import ForceElement
-from heavytop.system.graph import Step
-from heavytop.system.inputs import JointForce, Wrench
-from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Joint
-from heavytop.system.names import WORLD
 
 KINDS = (FIXED, REVOLUTE, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
 """Joints that robot files have."""

@@ -7,7 +7,7 @@ import numpy as np
 from heavytop.errors import ModelError
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import RobotLink
-from heavytop.system.moments import Inertia
+from heavytop.system.description.moments import Inertia
 
 
 class GivenInertia(Inertia):

@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytop.geometry import se3, so3
 from heavytop.io.robot import CONTINUOUS, PRISMATIC, REVOLUTE, Robot
-from heavytop.system.names import WORLD
+from heavytop.system.description.names import WORLD
 
 
 def link_poses(robot: Robot, q: Mapping[str, float] | None = None) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from heavytop._files import typed_errors, write_whole
 from heavytop._names import safe_name
 from heavytop.errors import HeavytopError
 from heavytop.io.import_report import TransferReport
-from heavytop.system.shapes import Mesh
+from heavytop.system.description.shapes import Mesh
 
 Content = Path | tuple[np.ndarray, np.ndarray]
 

@@ -14,7 +14,7 @@ import numpy as np
 from heavytop._files import NETCDF, check_ending, whole_file
 from heavytop._memory import available_memory
 from heavytop.errors import FileFormatError
-from heavytop.io.sealed import check_seal, seal
+from heavytop.io.checksum import check_seal, seal
 
 if TYPE_CHECKING:
     import xarray

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytop._files import whole_file
-from heavytop._travel import header_of, pack, unpack
+from heavytop._pickling import header_of, pack, unpack
 from heavytop.errors import FileFormatError, RecipeError
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from heavytop._gate import gate as _gate
 from heavytop.errors import ModelError, unknown_name
 from heavytop.library.copters import quadcopter as quadcopter
 from heavytop.library.copters import tricopter_load as tricopter_load
@@ -133,6 +132,3 @@ def load(name: str) -> System:
     if colon and not count.isdecimal():
         raise ModelError(f"{kind}:N needs a whole number, such as {kind}:20, got {name!r}.")
     return _COUNTED[kind](int(count) if colon else _DEFAULT_COUNT[kind])
-
-
-_gate(__name__)

@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytop.geometry import se3
 from heavytop.system import Box, Capsule, Cylinder, Sphere, System
-from heavytop.system.internal_frames import axes_with_z
+from heavytop.system.kinematics.internal_frames import axes_with_z
 
 WHITE, GREY, DARK, ACCENT = "#e8eaed", "#8a9099", "#2b2f36", "#d2691e"
 

@@ -3,7 +3,6 @@
 Each traces the given functions once and returns a function of (q, v, t) that gives accelerations. They agree (docs/theory).
 """
 
-from heavytop._gate import gate as _gate
 from heavytop.mechanics import action as action
 from heavytop.mechanics import balance as balance
 from heavytop.mechanics import euler_lagrange as euler_lagrange
@@ -29,5 +28,3 @@ from heavytop.mechanics.particles import Drag as Drag
 from heavytop.mechanics.particles import ParticleSpring as ParticleSpring
 from heavytop.mechanics.particles import ParticleSystem as ParticleSystem
 from heavytop.mechanics.quasi import QuasiCoordinates as QuasiCoordinates
-
-_gate(__name__, whole=True)

@@ -26,7 +26,7 @@ from heavytop._arrays import (
     part,
     transpose,
 )
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3, so3

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, jacobian, transpose
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.mechanics.functions import (

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, as_array, block, concatenate, entry, from_columns, scale, split, transpose
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3, so3, spatial

@@ -7,7 +7,9 @@ import sys
 from inspect import signature
 from types import ModuleType
 
-from heavytop._gate import gate as _gate
+from heavytop.ocp.solvers.fatrop import Fatrop as Fatrop
+from heavytop.ocp.solvers.ipopt import Ipopt as Ipopt
+from heavytop.ocp.solvers.nlpsol import Nlpsol as Nlpsol
 from heavytop.plan import problems as problems
 from heavytop.plan.api import plan as plan
 from heavytop.plan.constraints import AtPose as AtPose
@@ -29,15 +31,12 @@ from heavytop.plan.costs import Jerk as Jerk
 from heavytop.plan.costs import OwnCost as OwnCost
 from heavytop.plan.costs import Speed as Speed
 from heavytop.plan.costs import Time as Time
+from heavytop.plan.feasibility.infeasible import InfeasibleError as InfeasibleError
 from heavytop.plan.guess import Guess as Guess
-from heavytop.plan.infeasible import InfeasibleError as InfeasibleError
 from heavytop.plan.keep_out_box import KeepOutBox as KeepOutBox
 from heavytop.plan.problem import Phase as Phase
 from heavytop.plan.problem import State as State
 from heavytop.plan.result import Plan as Plan
-from heavytop.plan.solvers.fatrop import Fatrop as Fatrop
-from heavytop.plan.solvers.ipopt import Ipopt as Ipopt
-from heavytop.plan.solvers.nlpsol import Nlpsol as Nlpsol
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
@@ -49,5 +48,3 @@ class _Callable(ModuleType):  # a package that is called, and tells about itself
 
 
 sys.modules[__name__].__class__ = _Callable
-
-_gate(__name__)

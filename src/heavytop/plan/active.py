@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from heavytop.ocp.solvers import Solution
 from heavytop.plan.result import Active
-from heavytop.plan.solvers import Solution
 from heavytop.plan.transcription import Transcription
 
 LEAST = 1e-6

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heavytop.errors import PlanError
+from heavytop.ocp.solvers import Solver, default_solver
+from heavytop.ocp.solvers.fatrop import Fatrop
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
-from heavytop.plan.describe import Duration, check_option, describe
+from heavytop.plan.feasibility.infeasible import InfeasibleError
+from heavytop.plan.feasibility.reach import check_numbers
 from heavytop.plan.guess import as_guess
-from heavytop.plan.infeasible import InfeasibleError
+from heavytop.plan.multistart import best_of
 from heavytop.plan.problem import Phase
-from heavytop.plan.reach import check_numbers
+from heavytop.plan.problem_builder import Duration, check_option, describe
 from heavytop.plan.result import Plan
-from heavytop.plan.several import best_of
 from heavytop.plan.solve import solve
-from heavytop.plan.solvers import Solver, default_solver
-from heavytop.plan.solvers.fatrop import Fatrop
 from heavytop.simulate.progress import Progress
 from heavytop.system.model import Model
 

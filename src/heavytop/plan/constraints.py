@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose, vector
-from heavytop._brief import Brief
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
+from heavytop._repr import Brief
 from heavytop.compile import on_symbols
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.geometry import so3
-from heavytop.plan.clocked import call
 from heavytop.plan.scene import NodeScene, check_frame, node_function
+from heavytop.plan.time_augmented_model import call
 from heavytop.system.model import Model
 
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, directional, shape, symbol
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.compile import on_symbols, trace_of
-from heavytop.control.charts import miss
 from heavytop.errors import PlanError, wrong_shape
-from heavytop.plan.clocked import call
+from heavytop.ocp.charts import miss
 from heavytop.plan.scene import NodeScene, check_frame
+from heavytop.plan.time_augmented_model import call
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
-    from heavytop.control.reference import Reference
+    from heavytop.control.references.reference import Reference
 
 
 class Cost(Unchanging, ABC):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.control.charts import chart, place
-from heavytop.control.needed import needed_inputs
-from heavytop.control.reference import Reference
+from heavytop.control.references.reference import Reference
 from heavytop.errors import PlanError, wrong_shape
+from heavytop.ocp.charts import chart, place
+from heavytop.ocp.inverse_inputs import needed_inputs
 from heavytop.plan.constraints import Constraint, Rest
 from heavytop.plan.problem import Phase, Problem
 from heavytop.plan.scene import node_function
-from heavytop.system.names import TIME
+from heavytop.system.description.names import TIME
 
 if TYPE_CHECKING:
     from heavytop.plan.result import Plan

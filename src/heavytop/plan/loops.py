@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, part
-from heavytop.control.charts import chart, chart_rate
+from heavytop.ocp.charts import chart, chart_rate
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.problem import Problem, State
 from heavytop.plan.scene import NodeScene
+from heavytop.system.dynamics.tangent import null_space, sizes
 from heavytop.system.model import Model
-from heavytop.system.tangent import null_space, sizes
 
 NEAR = 0.1
 """How far (m, rad) places that follow may be from the goal while a plan is looked for; beyond lies another way to close the loops."""

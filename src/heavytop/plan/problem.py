@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
 from heavytop.system.model import Model

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from heavytop import library
-from heavytop._travel import Unchanging
-from heavytop.control.needed import needed_inputs
+from heavytop._pickling import Unchanging
 from heavytop.errors import PlanError, unknown_name, wrong_shape
+from heavytop.ocp.inverse_inputs import needed_inputs
 from heavytop.plan.api import plan
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, Own, Point, Rest, swing
 from heavytop.plan.costs import Effort, Speed, Time
@@ -22,8 +22,8 @@ from heavytop.plan.problem import Phase
 from heavytop.plan.result import Plan
 from heavytop.plan.scene import check_frame
 from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Spherical, System, Wrench
+from heavytop.system.description.names import GRAVITY
 from heavytop.system.model import Model
-from heavytop.system.names import GRAVITY
 
 
 @dataclass(frozen=True, eq=False)

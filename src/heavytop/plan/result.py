@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop._notebook import Overview, Shown
-from heavytop._travel import Unchanging
-from heavytop.control.charts import chart
-from heavytop.control.collocation import intervals
-from heavytop.control.lqr import LinearQuadratic, lqr
-from heavytop.control.needed import needed_inputs
-from heavytop.control.rates import ChartRates
-from heavytop.control.reference import Reference
-from heavytop.control.shooting import NodeLayout
-from heavytop.control.weights import Weights
+from heavytop._pickling import Unchanging
+from heavytop._repr_html import Overview, Shown
+from heavytop.control.linear.lqr import LinearQuadratic, lqr
+from heavytop.control.linear.weights import Weights
+from heavytop.control.references.reference import Reference
 from heavytop.errors import PlanError
+from heavytop.ocp.chart_dynamics import ChartRates
+from heavytop.ocp.charts import chart
+from heavytop.ocp.collocation import intervals
+from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp.shooting import NodeLayout
+from heavytop.ocp.solvers import Solution
 from heavytop.plan.problem import Problem
-from heavytop.plan.solvers import Solution
 from heavytop.simulate import Run, simulate
 from heavytop.simulate.integrators.tableaus import Tableau
-from heavytop.system.names import TIME
+from heavytop.system.description.names import TIME
 
 if TYPE_CHECKING:
     from heavytop.show.inline import InlinePage

@@ -9,11 +9,11 @@ import numpy as np
 
 from heavytop._arrays import Array, symbol
 from heavytop.compile import on_symbols
-from heavytop.control.charts import chart
-from heavytop.control.rates import ChartRates, Derivatives
 from heavytop.errors import PlanError
+from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.ocp.charts import chart
+from heavytop.system.description.names import WORLD
 from heavytop.system.model import Model
-from heavytop.system.names import WORLD
 
 
 @dataclass(frozen=True, eq=False)

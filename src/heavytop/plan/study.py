@@ -30,14 +30,14 @@ import numpy as np
 
 from heavytop import library
 from heavytop._toml_lines import TomlText, read_text
-from heavytop.control.needed import needed_inputs
 from heavytop.coordinates import Pose
 from heavytop.errors import FileFormatError, HeavytopError, PlanError
+from heavytop.ocp.inverse_inputs import needed_inputs
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, KeepIn, KeepOut, Rest, swing
 from heavytop.plan.costs import Cost, Effort, Jerk, Speed, Time
-from heavytop.plan.describe import bounds_of, check_option, span
 from heavytop.plan.keep_out_box import KeepOutBox
 from heavytop.plan.problem import Phase
+from heavytop.plan.problem_builder import bounds_of, check_option, span
 from heavytop.plan.problems import Task
 from heavytop.system.model import Model
 

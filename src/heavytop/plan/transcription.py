@@ -1,6 +1,6 @@
 """From a problem to a nonlinear program: multiple shooting in charts around the nodes of a guess.
 
-Variables are the y = (e, v, [s], [tau], c) of every node (:mod:`heavytop.control.shooting`): no redundant coordinates, no unit-norm
+Variables are the y = (e, v, [s], [tau], c) of every node (:mod:`heavytop.ocp.shooting`): no redundant coordinates, no unit-norm
 constraints. Rows are, for every interval, how far its end misses the next node; then the constraints at nodes. See docs/plan/theory.md.
 """
 
@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from heavytop.compile import Bound
-from heavytop.control.charts import chart
-from heavytop.control.collocation import intervals
-from heavytop.control.rates import ChartRates, Derivatives
-from heavytop.control.shooting import NodeLayout, Trajectory
-from heavytop.plan.blocks import Block
+from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.ocp.charts import chart
+from heavytop.ocp.collocation import intervals
+from heavytop.ocp.shooting import NodeLayout, Trajectory
+from heavytop.ocp.sparsity import interval_patterns
 from heavytop.plan.loops import NEAR
-from heavytop.plan.patterns import interval_patterns
+from heavytop.plan.node_blocks import Block
 from heavytop.plan.problem import Problem
 from heavytop.simulate.integrators.tableaus import Tableau
 

@@ -1,6 +1,5 @@
 """Looking at systems, runs and flights: plots, the self-contained report page, figures for papers."""
 
-from heavytop._gate import gate as _gate
 from heavytop.show.page import write_page as write_page
 from heavytop.show.plots import plot_energies as plot_energies
 from heavytop.show.plots import plot_invariants as plot_invariants
@@ -17,5 +16,3 @@ from heavytop.show.scene import Scene as Scene
 from heavytop.show.scene import Spin as Spin
 from heavytop.show.scene import Table as Table
 from heavytop.show.scene import Trail as Trail
-
-_gate(__name__)

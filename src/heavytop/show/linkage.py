@@ -19,12 +19,12 @@ from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.shape_meshes import shape_meshes
 from heavytop.show.solids import MassProperties, equivalent_solid
 from heavytop.system import Model, Thruster
-from heavytop.system.description import at_defaults
+from heavytop.system.description.description import at_defaults
+from heavytop.system.description.graph import Edge
+from heavytop.system.description.inputs import unit_axis
+from heavytop.system.description.names import TIME, WORLD
 from heavytop.system.forces import Line
-from heavytop.system.graph import Edge
-from heavytop.system.inputs import unit_axis
 from heavytop.system.joints import Joint
-from heavytop.system.names import TIME, WORLD
 
 MOST_TRAILS = 6
 ROTORS = 3

@@ -13,9 +13,9 @@ from heavytop.show.linkage import Linkage
 from heavytop.show.page import write_page
 from heavytop.show.scene import Report
 from heavytop.system import Model
-from heavytop.system.graph import Step
+from heavytop.system.description.graph import Step
+from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Joint
-from heavytop.system.names import WORLD
 
 MOST_SLIDERS = 120
 

@@ -14,7 +14,7 @@ from heavytop.geometry import so3
 from heavytop.show.linkage import Linkage
 from heavytop.show.meshes import Floats
 from heavytop.show.scene import Marker, Panel, Report, Table
-from heavytop.system.names import TIME
+from heavytop.system.description.names import TIME
 
 if TYPE_CHECKING:
     from heavytop.simulate.run import Run

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.errors import ModelError, unknown_name, wrong_shape
 from heavytop.show.meshes import Floats, Surface, frozen_array
 from heavytop.show.palette import ROLES

@@ -15,9 +15,9 @@ from heavytop._names import safe_name
 from heavytop._version import __version__
 from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
-from heavytop.sweep.boxes import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import FAILED, OUTCOMES
+from heavytop.sweep.reductions import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
 from heavytop.sweep.result import Result
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import sys
 from inspect import signature
 from types import ModuleType
 
-from heavytop._gate import gate as _gate
 from heavytop.simulate import integrators as integrators
 from heavytop.simulate.api import simulate as simulate
 from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
@@ -37,8 +36,6 @@ from heavytop.simulate.prepared import PreparedRun as PreparedRun
 from heavytop.simulate.prepared import prepare as prepare
 from heavytop.simulate.run import Run as Run
 from heavytop.simulate.user_dynamics import UserDynamics as UserDynamics
-
-_gate(__name__, "integrators")
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name

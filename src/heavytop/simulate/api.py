@@ -53,7 +53,7 @@ def simulate(
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
     balance : whether to integrate the work of inputs, drivers and dissipation along; None: for single trajectories, and where there are loops,
-        constraints or drivers, whose energy is watched (see :mod:`heavytop.simulate.watch`).
+        constraints or drivers, whose energy is watched (see :mod:`heavytop.simulate.energy_monitor`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of telling so in
         the outcome.
@@ -78,7 +78,7 @@ def simulate(
     """
     asked = (until, step, record_every, hold, control_step, balance, start_time, threads, progress)
     who = (integrator, control, reference, events)
-    return PreparedRun(model, asked, who, inputs, raise_on_failure)._raw_run(start, parameters)
+    return PreparedRun(model, asked, who, inputs, raise_on_failure)(start, parameters)
 
 
 def simulate_dynamics(

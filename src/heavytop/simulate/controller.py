@@ -28,7 +28,7 @@ model, and again when something that it is made of has changed: an attribute, an
     Optional: a law that has no input for some states tells so by an output ``status`` (): 0, or k for its k-th cause, whose text is
     ``causes[k - 1]``. The trajectory ends there with the outcome ``refused``.
 ``host``
-    Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:mod:`heavytop.simulate.hosted`).
+    Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:mod:`heavytop.simulate.python_controller`).
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
 """
@@ -44,13 +44,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._brief import Brief
 from heavytop._likeness import Same, likeness
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
+from heavytop._repr import Brief
 from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError, unknown_name
-from heavytop.simulate.refusal import STATUS
+from heavytop.simulate.law_status import STATUS
 
 ARGUMENTS = ("t", "q", "v", "signal", "p", "z")
 """Names a traced law may take."""
@@ -263,7 +263,7 @@ class BoundLaw:
 
     @property
     def host(self) -> Any:
-        """What answers in Python at every sample (:mod:`heavytop.simulate.hosted`); None: the law is native code as a whole."""
+        """What answers in Python at every sample (:mod:`heavytop.simulate.python_controller`); None: the law is native code as a whole."""
         return getattr(self.law, "host", None)
 
     @cached_property

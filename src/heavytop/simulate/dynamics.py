@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, shape, symbol
-from heavytop._gate import Inside
 from heavytop._likeness import Lasting
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.velocity_map import is_identity
-from heavytop.system.instants import with_time
+from heavytop.system.description.instants import with_time
 
 if TYPE_CHECKING:
     from heavytop.system import Model
-    from heavytop.system.equation_terms import EquationTerms
+    from heavytop.system.dynamics.equation_terms import EquationTerms
 
 
-class Dynamics(Inside, Unchanging, Lasting, ABC):
+class Dynamics(Unchanging, Lasting, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -178,8 +177,6 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         """Terminal events at which the equations end; ``step`` is the size of a step."""
         return ()
 
-    _raw_guards = guards
-
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
         """Why the motion is not finite at a state, in words."""
         return "the motion is not finite."
@@ -209,8 +206,6 @@ class Dynamics(Inside, Unchanging, Lasting, ABC):
         if name not in self._kernels:
             self._kernels[name] = self._compile(name)
         return self._kernels[name]
-
-    _raw_kernel = kernel
 
     @cached_property
     def steppers(self) -> Recent:
@@ -297,7 +292,7 @@ class ModelDynamics(Dynamics):
         return self._make("energies", ("q", "v"), energies)
 
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
-        from heavytop.system.checks import why_not_finite
+        from heavytop.system.validation.functions import why_not_finite
 
         return why_not_finite(self.model, q, v, p)
 
@@ -309,12 +304,12 @@ class ModelDynamics(Dynamics):
         return {name: p[..., i] for i, name in enumerate(self.parameter_names)}
 
     def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
-        from heavytop.system import singular
+        from heavytop.system.validation import singularities as singular
 
         return singular.weak_constraint(self.model, q, start, self._parameters(p))
 
     def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
-        from heavytop.system import singular
+        from heavytop.system.validation import singularities as singular
 
         self.model.check_branches(q, self._parameters(p))
         singular.check_start(self.model, q, v, self._parameters(p))
@@ -402,7 +397,7 @@ class ModelDynamics(Dynamics):
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         if not parameters and not self.parameter_names:
             return np.zeros(0)
-        return self.model._raw_parameter_vector(parameters)
+        return self.model.parameter_vector(parameters)
 
 
 @cache
@@ -420,7 +415,7 @@ def as_dynamics(subject: Any) -> Dynamics:
     if not isinstance(model, Model) and hasattr(subject, "system") and hasattr(subject, "model"):
         model = subject.model  # a law and a reference have a model too, but it would move without them
     if isinstance(model, Model):
-        return model._raw_companion(ModelDynamics)
+        return model.companion(ModelDynamics)
     hint = ""
     if hasattr(subject, "derive"):
         hint = " Call .derive() first."

@@ -24,10 +24,11 @@ from heavytop.compile import Traced, trace
 from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
-from heavytop.simulate import refusal, watch
+from heavytop.simulate import energy_monitor as watch
+from heavytop.simulate import law_status as refusal
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.slots import Slot, Slots, Tape, Value
+from heavytop.simulate.tape import Slot, Slots, Tape, Value
 
 if TYPE_CHECKING:
     from heavytop.simulate.integrators.base import Integrator

@@ -18,23 +18,23 @@ import numpy as np
 
 from heavytop._arrays import Array, is_finite, numbers
 from heavytop._likeness import Same, likeness
-from heavytop._travel import Portable
+from heavytop._pickling import Portable
 from heavytop.compile import Traced
 from heavytop.compile.jit import batch_lanes
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
-from heavytop.simulate.adaptive import ChosenSteps
+from heavytop.simulate.adaptive_step import ChosenSteps
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
-from heavytop.simulate.engine import FixedStep
 from heavytop.simulate.events import Event, as_events, trace_events
+from heavytop.simulate.fixed_step import FixedStep
 from heavytop.simulate.inputs import InputPlan, plan_inputs
 from heavytop.simulate.integrators import as_integrator
-from heavytop.simulate.native import Native, native
 from heavytop.simulate.recording import RunProblem
-from heavytop.simulate.result import make_run
 from heavytop.simulate.run import Run
-from heavytop.system.instants import with_time
-from heavytop.system.names import TIME
-from heavytop.system.sizes import CLOSED
+from heavytop.simulate.run_builder import make_run
+from heavytop.simulate.run_compilation import Native, native
+from heavytop.system.constraints.scaling import CLOSED
+from heavytop.system.description.instants import with_time
+from heavytop.system.description.names import TIME
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
@@ -105,7 +105,7 @@ class PreparedRun(Portable):
         start : (q0, v0) of shapes (..., nq) and (..., nv).
         parameters : name -> value or batch of values.
         """
-        return self._raw_run(start, parameters)
+        return self._run(*self._ready(start, parameters))
 
     def ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Callable[[], Run]:
         """All of a call up to the first step: the start is checked now, and what comes back runs when it is called.
@@ -121,9 +121,6 @@ class PreparedRun(Portable):
         (101, 1)
         """
         return partial(self._run, *self._ready(start, parameters))
-
-    def _raw_run(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None) -> Run:
-        return self._run(*self._ready(start, parameters))
 
     def _ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None) -> tuple[RunProblem, Settled, Any]:
         dynamics = as_dynamics(self.model)
@@ -205,7 +202,7 @@ class PreparedRun(Portable):
             raise SimulationError(f"threads must be None (one per processor) or 1, 2, ..., got {threads!r}.")
         size = duration / steps if steps else float(step)
         plan = self._plan(dynamics, subject, size, steps)
-        events = (*as_events(self.who[3]), *dynamics._raw_guards(size))
+        events = (*as_events(self.who[3]), *dynamics.guards(size))
         traced = trace_events(events, dynamics) if events else None
         return Settled(size, steps, plan if self.inputs is None else None, events, traced)
 
@@ -301,7 +298,7 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
         raise SimulationError("start must be a pair (q0, v0).")
     q, v = start
     if not (isinstance(dynamics, ModelDynamics) and dynamics.model._is_on_manifold(q)):
-        q = dynamics.coordinates._raw_check(q, f"start q of {dynamics.name!r}")
+        q = dynamics.coordinates.check(q, f"start q of {dynamics.name!r}")
     if type(v) is np.ndarray and v.dtype is _FLOAT and v.shape == (dynamics.nv,) and is_finite(v):
         return q, v
     v = numbers(v, f"start v of {dynamics.name!r}")
@@ -326,10 +323,10 @@ def _from_the_start(
 
 def _check_given(dynamics: Dynamics, p: np.ndarray, until: float, steps: int) -> None:
     """Frames that drivers move must not jump, from the time in ``p`` on."""
-    from heavytop.system.given_motion import GivenMotions
+    from heavytop.system.constraints.prescribed_motion import GivenMotions
 
     if isinstance(dynamics, ModelDynamics):
-        dynamics.model._raw_companion(GivenMotions).check(p, float(p.flat[-1]), until, steps)
+        dynamics.model.companion(GivenMotions).check(p, float(p.flat[-1]), until, steps)
 
 
 def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray, duration: float) -> None:
@@ -337,9 +334,9 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
 
     A velocity may miss by a share of its own terms, or by what opens no loop within the run.
     """
-    kernel = dynamics._raw_kernel("misses")
+    kernel = dynamics.kernel("misses")
     if kernel is None:
-        residual = dynamics._raw_kernel("residual")
+        residual = dynamics.kernel("residual")
         if residual is not None:  # equations in units of the user
             for what, miss in zip(STARTS, residual(q, v, p), strict=True):
                 if not np.max(np.abs(miss), initial=0.0) < CLOSED:

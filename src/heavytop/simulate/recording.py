@@ -15,7 +15,7 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Event, EventLog
 from heavytop.simulate.inputs import InputPlan
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.step import Terminals
+from heavytop.simulate.step_assembly import Terminals
 
 SHARE = 0.8
 """Of the memory that can still be had, what a record may take."""

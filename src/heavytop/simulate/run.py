@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from heavytop._brief import Hinted
-from heavytop._notebook import Overview, Shown
+from heavytop._repr_html import Overview, Shown
 from heavytop.errors import SimulationError, UnknownNameError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Occurrence
@@ -54,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Shown, Hinted):
+class Run(Shown):
     """A simulated motion: data only.
 
     Attributes
@@ -104,17 +102,6 @@ class Run(Shown, Hinted):
     dynamics: Dynamics | None = field(default=None, repr=False)
     model: Any = field(default=None, repr=False)
     stored: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    _elsewhere = MappingProxyType(
-        {
-            "time": "run.t has the times of the records",
-            "times": "run.t has the times of the records",
-            "x": "run.q, run.v and run.u are the records, run['joint.component'] one signal by its name",
-            "states": "run.q, run.v and run.u are the records, run['joint.component'] one signal by its name",
-            "inputs": "run.u has them, in the order of run.u_names",
-            "to_csv": "write run.to_dataframe().to_csv(path)",
-        }
-    )
 
     # --- access -----------------------------------------------------------------------------------------------------------
 

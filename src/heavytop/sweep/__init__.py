@@ -7,7 +7,6 @@ import sys
 from inspect import signature
 from types import ModuleType
 
-from heavytop._gate import gate as _gate
 from heavytop.sweep.adaptive import Boundary as Boundary
 from heavytop.sweep.adaptive import Quantile as Quantile
 from heavytop.sweep.adaptive import quantile as quantile
@@ -15,7 +14,6 @@ from heavytop.sweep.adaptive import refine as refine
 from heavytop.sweep.api import make_study as make_study
 from heavytop.sweep.api import run_study as run_study
 from heavytop.sweep.api import sweep as sweep
-from heavytop.sweep.checks import DamagedStoreWarning as DamagedStoreWarning
 from heavytop.sweep.cluster import NoWorkersWarning as NoWorkersWarning
 from heavytop.sweep.distributions import Distribution as Distribution
 from heavytop.sweep.distributions import attitude as attitude
@@ -23,6 +21,7 @@ from heavytop.sweep.distributions import choice as choice
 from heavytop.sweep.distributions import normal as normal
 from heavytop.sweep.distributions import uniform as uniform
 from heavytop.sweep.grid import zipped as zipped
+from heavytop.sweep.integrity import DamagedStoreWarning as DamagedStoreWarning
 from heavytop.sweep.measure import Measured as Measured
 from heavytop.sweep.measure import final as final
 from heavytop.sweep.measure import take as take
@@ -33,8 +32,6 @@ from heavytop.sweep.statistics import wilson as wilson
 from heavytop.sweep.study import Study as Study
 from heavytop.sweep.study_file import load_study as load_study
 from heavytop.sweep.study_file import read_study as read_study
-
-_gate(__name__)
 
 
 class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name

@@ -13,16 +13,16 @@ from heavytop._memory import available_memory
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.sweep.bar import Bar
 from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
-from heavytop.sweep.checks import reopen_damaged
 from heavytop.sweep.cluster import Cluster
-from heavytop.sweep.connection import connected
+from heavytop.sweep.dask_client import connected
 from heavytop.sweep.engine import Region, in_process, points_of
 from heavytop.sweep.flights import FlightCases
 from heavytop.sweep.grid import make_grid
+from heavytop.sweep.integrity import reopen_damaged
 from heavytop.sweep.measure import as_measures
 from heavytop.sweep.models import ModelCases
+from heavytop.sweep.progress import Bar
 from heavytop.sweep.result import Result, in_memory, open_result
 from heavytop.sweep.store import GIVEN_UP, OPEN, Store
 from heavytop.sweep.study import Study, describe, write_into

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._travel import Portable
+from heavytop._pickling import Portable
 from heavytop.errors import HeavytopError, SweepError, unknown_name
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.run import Run

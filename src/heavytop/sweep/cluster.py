@@ -15,12 +15,12 @@ from uuid import uuid4
 
 import numpy as np
 
-from heavytop._travel import pack, unpack
+from heavytop._pickling import pack, unpack
 from heavytop.errors import RecipeError, SweepError
-from heavytop.sweep.bar import Bar
 from heavytop.sweep.cases import Output, reason
 from heavytop.sweep.engine import Keep, Region, Tally, points_of, tell
 from heavytop.sweep.measure import FAILED
+from heavytop.sweep.progress import Bar
 from heavytop.sweep.store import Store
 from heavytop.sweep.study import Study
 

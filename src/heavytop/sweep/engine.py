@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import SweepError
-from heavytop.sweep.bar import Bar
 from heavytop.sweep.cases import Output, reason
 from heavytop.sweep.measure import FAILED
+from heavytop.sweep.progress import Bar
 from heavytop.sweep.study import Study
 
 Region = Sequence[slice]

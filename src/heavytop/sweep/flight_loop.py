@@ -9,9 +9,9 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate
 from heavytop.control import Actuated, Propellers
-from heavytop.control.needed import needed_inputs
-from heavytop.control.wrapper import Seen
+from heavytop.control.laws.wrapper import Seen
 from heavytop.copters.composition import Composition
+from heavytop.ocp.inverse_inputs import needed_inputs
 
 
 class FlightLoop:

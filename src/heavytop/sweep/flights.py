@@ -23,7 +23,7 @@ from heavytop.sweep.flight_loop import FlightLoop
 from heavytop.sweep.flown import Flown, flight_measures
 from heavytop.sweep.measure import Measures, as_measures
 from heavytop.sweep.models import ModelCases, attitude_blocks, unit_of
-from heavytop.sweep.shared_code import Remade, Stacked
+from heavytop.sweep.stacked_controllers import Remade, Stacked
 
 SETTINGS: Mapping[str, Any] = {
     "maneuver": "hover",

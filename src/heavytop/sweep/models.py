@@ -33,7 +33,7 @@ from heavytop.sweep.cases import (
 from heavytop.sweep.event_ends import first_of
 from heavytop.sweep.grid import TIME
 from heavytop.sweep.measure import ONLY_ENDS, Measured, Measures, endings
-from heavytop.sweep.shared_code import Stacked, likeness
+from heavytop.sweep.stacked_controllers import Stacked, likeness
 
 STRUCTURE = (
     "integrator",

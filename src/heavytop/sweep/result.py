@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._notebook import Overview, Shown, listed
+from heavytop._repr_html import Overview, Shown, listed
 from heavytop.errors import SweepError, unknown_name
-from heavytop.sweep.boxes import boxes
-from heavytop.sweep.checks import check_store
 from heavytop.sweep.grid import DRAW
+from heavytop.sweep.integrity import check_store
 from heavytop.sweep.measure import OUTCOMES
+from heavytop.sweep.reductions import boxes
 from heavytop.sweep.store import DONE, GIVEN_UP, Store, coordinates
 from heavytop.sweep.study import StoredVariable, Study
 

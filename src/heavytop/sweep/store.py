@@ -15,7 +15,7 @@ from heavytop._files import sweep_leftovers, work_folder
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Output, missing
 from heavytop.sweep.chunk_files import ChunkFormat, compressor, content_of, digest, file_of, put, settle
-from heavytop.sweep.describe import difference
+from heavytop.sweep.digest import difference
 from heavytop.sweep.grid import DRAW, TIME, Chunks, Variable
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.study import StoredVariable, Study, shaped

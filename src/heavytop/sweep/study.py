@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop._version import __version__
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Cases, Output, as_type, reason, same_names
-from heavytop.sweep.describe import line
+from heavytop.sweep.digest import line
 from heavytop.sweep.grid import TIME, Chunks, Grid, cut
 from heavytop.sweep.measure import FAILED, Measured
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, numbers
 from heavytop.errors import ModelError, wrong_shape
-from heavytop.system.description import at_defaults
+from heavytop.system.description.description import at_defaults
 from heavytop.system.evaluation import Evaluation, Parameters
 
 

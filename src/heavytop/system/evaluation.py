@@ -9,18 +9,17 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, is_finite, is_symbolic, numbers
-from heavytop._gate import Inside
 from heavytop._likeness import Lasting
-from heavytop._travel import Unchanging
+from heavytop._pickling import Unchanging
 from heavytop.compile import Kernel, Traced
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.system.checks import check_inertia, why_not_finite
-from heavytop.system.description import Description
+from heavytop.system.bound_function import ModelFunction
+from heavytop.system.constraints.scaling import CLOSED
+from heavytop.system.description.description import Description
 from heavytop.system.expressions import Expressions
-from heavytop.system.function import ModelFunction
-from heavytop.system.physical import PhysicalConstants
-from heavytop.system.sizes import CLOSED
+from heavytop.system.validation.functions import check_inertia, why_not_finite
+from heavytop.system.validation.physical_parameters import PhysicalConstants
 
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
@@ -33,7 +32,7 @@ MANIFOLD_TOLERANCE = 1e-6
 """Largest violation of phi(q) = 0 by a configuration that a caller gives."""
 
 
-class Evaluation(Inside, Unchanging, Lasting):
+class Evaluation(Unchanging, Lasting):
     """The functions of a described system, evaluated on numbers or symbols."""
 
     def __init__(self, description: Description, native: bool = True) -> None:
@@ -61,8 +60,6 @@ class Evaluation(Inside, Unchanging, Lasting):
         if make not in self._companions:
             self._companions[make] = make(self)
         return self._companions[make]
-
-    _raw_companion = companion
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 
@@ -223,11 +220,9 @@ class Evaluation(Inside, Unchanging, Lasting):
             results = kernel(*arguments, p)
         return results[0] if len(results) == 1 else results
 
-    _raw_evaluate = evaluate
-
     def _finite(self, name: str, q: Array, *further: Array, parameters: Parameters = None) -> Any:
         """The function of that name at a checked state (q, v, ...); what is not finite there raises an error that tells why."""
-        results = self._raw_evaluate(name, q, *further, parameters=parameters)
+        results = self.evaluate(name, q, *further, parameters=parameters)
         for result in results if isinstance(results, tuple) else (results,):
             if not is_symbolic(result) and not is_finite(result):
                 v = further[0] if further else np.zeros(self.nv)
@@ -269,8 +264,6 @@ class Evaluation(Inside, Unchanging, Lasting):
     @cached_property
     def _physical(self) -> PhysicalConstants:
         return PhysicalConstants(self.description)
-
-    _raw_parameter_vector = parameter_vector
 
     def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
         if is_symbolic(q):

@@ -11,17 +11,17 @@ from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, jacobi
 from heavytop.compile.trace import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
-from heavytop.system import articulated, internal_dynamics, tangent
-from heavytop.system.connection import commutation, connection, stacked_first, stacked_last
-from heavytop.system.constraints import ConstrainedDynamics, at_rest
-from heavytop.system.derivatives import acceleration_derivatives, linearization, parameter_derivatives
-from heavytop.system.description import Description
-from heavytop.system.drivers import Drivers
-from heavytop.system.equation_terms import EquationTerms
-from heavytop.system.kinematics import Kinematics, Motion
-from heavytop.system.names import WORLD
-from heavytop.system.sizes import SystemSizes
-from heavytop.system.solve import solve_definite
+from heavytop.system.constraints.constraints import ConstrainedDynamics, at_rest
+from heavytop.system.constraints.scaling import SystemSizes
+from heavytop.system.description.description import Description
+from heavytop.system.description.names import WORLD
+from heavytop.system.dynamics import articulated, internal_dynamics, tangent
+from heavytop.system.dynamics.derivatives import acceleration_derivatives, linearization, parameter_derivatives
+from heavytop.system.dynamics.drivers import Drivers
+from heavytop.system.dynamics.equation_terms import EquationTerms
+from heavytop.system.dynamics.solve import solve_definite
+from heavytop.system.kinematics.connection import commutation, connection, stacked_first, stacked_last
+from heavytop.system.kinematics.kinematics import Kinematics, Motion
 
 EXPLICIT_UP_TO = 8
 """Above this many degrees of freedom the explicit matrices are not even tried: the recursion is always shorter."""
@@ -284,7 +284,7 @@ class Expressions:
     # velocity that satisfy the constraints, and the velocity at the end of a step is that of the new configuration.
 
     def kept(self) -> dict[str, Array] | None:
-        """What is watched along a motion (:mod:`heavytop.simulate.watch`); None without loops, constraints and drivers.
+        """What is watched along a motion (:mod:`heavytop.simulate.energy_monitor`); None without loops, constraints and drivers.
 
         Energies, misses of constraints, the speed and branches of loops, gain of friction; accelerations of driven frames and the momenta that they
         carry.

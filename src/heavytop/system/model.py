@@ -4,36 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from heavytop._arrays import Array, Floats, concatenate, is_symbolic
-from heavytop._brief import Hinted
-from heavytop._notebook import Overview, Shown
+from heavytop._repr_html import Overview, Shown
 from heavytop.compile import Kernel, export_c
 from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import linalg
-from heavytop.system import tangent
 from heavytop.system.answers import Answers
-from heavytop.system.checks import check_elements, check_joints
-from heavytop.system.consistent_start import GUESSES, assemble_any
-from heavytop.system.constraints import check_constraints
-from heavytop.system.elimination import independent_rows
-from heavytop.system.entries import entries_of, nominal_of
+from heavytop.system.constraints.assembly import GUESSES, assemble_any
+from heavytop.system.constraints.constraints import check_constraints
+from heavytop.system.constraints.scaling import ASSEMBLED
+from heavytop.system.description.array_labels import entries_of, nominal_of
+from heavytop.system.dynamics import tangent
+from heavytop.system.dynamics.sparse_ldl import independent_rows
+from heavytop.system.dynamics.tangent import MinimalTangent
 from heavytop.system.evaluation import Parameters
 from heavytop.system.overviews import model_overview
-from heavytop.system.singular import check_friction
-from heavytop.system.sizes import ASSEMBLED
-from heavytop.system.tangent import MinimalTangent
+from heavytop.system.validation.functions import check_elements, check_joints
+from heavytop.system.validation.singularities import check_friction
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
     from heavytop.show.inline import InlinePage
 
 
-class Model(Answers, Shown, Hinted):
+class Model(Answers, Shown):
     """Equations of motion ``M a + c + D v + fK + fG = B u`` with ``q' = A(q) v`` and ``phi(q) = 0``.
 
     Every method takes numbers with leading batch axes (they broadcast) or symbols. ``parameters`` maps names to values that
@@ -45,22 +43,6 @@ class Model(Answers, Shown, Hinted):
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
     parameters : nominal values of the parameters by name, a new dictionary each time.
     """
-
-    _elsewhere = MappingProxyType(
-        {
-            "bodies": "model.body_names has their names",
-            "joints": "model.q_names has the names of their coordinates, joint.component",
-            "inputs": "model.u_names has their names",
-            "gravity": "model.description.gravity has it",
-            "limits": "the system has those of joints, system.limits",
-            "simulate": "write ht.simulate(model, (q, v), until=5.0, step=1e-3)",
-            "plan": "write ht.plan(model, start, goal)",
-            "lqr": "write ht.control.lqr(model, q)",
-            "equilibrium": "write ht.control.equilibrium(model, q)",
-            "forward_kinematics": "model.pose(a, b, q) is the pose of frame b in frame a",
-            "forward_dynamics": "write model.acceleration(q, v, u)",
-        }
-    )
 
     def recipe(self) -> tuple[Any, ...]:
         """The description; the equations are derived from it again, and native code is found in the cache."""

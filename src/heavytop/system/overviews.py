@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import is_symbolic
-from heavytop._notebook import Overview, listed, matrix_latex
+from heavytop._repr_html import Overview, listed, matrix_latex
 
 if TYPE_CHECKING:
+    from heavytop.system.description.moments import Moments
     from heavytop.system.model import Model
-    from heavytop.system.moments import Moments
     from heavytop.system.system import System
 
 EQUATION = r"M(q)\,\dot v + c(q, v) + D(q)\,v + f_K(q) + f_G(q) = B(q)\,u,\qquad \dot q = A(q)\,v"

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
-from heavytop._brief import Hinted, counted
-from heavytop._notebook import Overview, Shown
-from heavytop._travel import Portable
+from heavytop._pickling import Portable
+from heavytop._repr import counted
+from heavytop._repr_html import Overview, Shown
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.system.acting_in_joints import ActingInJoints
-from heavytop.system.clock import Clock
-from heavytop.system.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
+from heavytop.system.description.clock import Clock
+from heavytop.system.description.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
+from heavytop.system.description.graph import Edge, FrameGraph
+from heavytop.system.description.inputs import Input
+from heavytop.system.description.joint_elements import ActingInJoints
+from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system.description.moments import Damping, Inertia, Moments, SpringSet, Stiffness
+from heavytop.system.description.names import GRAVITY, TIME, WORLD, check_frame_name, check_name
+from heavytop.system.description.placement import check_pose, placement
+from heavytop.system.description.shapes import PlacedShape, Shape, color_of
+from heavytop.system.description.user_functions import argument_count, user_function
 from heavytop.system.forces import (
     Damper,
     Dissipation,
@@ -26,22 +33,14 @@ from heavytop.system.forces import (
     Spring,
     Strut,
 )
-from heavytop.system.graph import Edge, FrameGraph
-from heavytop.system.inputs import Input
-from heavytop.system.joint_limits import JointLimits
 from heavytop.system.joints import Fixed, Joint
-from heavytop.system.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.names import GRAVITY, TIME, WORLD, check_frame_name, check_name
 from heavytop.system.overviews import system_overview
-from heavytop.system.placement import check_pose, placement
-from heavytop.system.shapes import PlacedShape, Shape, color_of
-from heavytop.system.user_functions import argument_count, user_function
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 
-class System(ActingInJoints, Portable, Shown, Hinted):
+class System(ActingInJoints, Portable, Shown):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -58,15 +57,6 @@ class System(ActingInJoints, Portable, Shown, Hinted):
     >>> model.acceleration([0.1], [0.0]).round(6)
     array([-1.469049])
     """
-
-    _elsewhere = MappingProxyType(
-        {
-            "bodies": "a derived model has their names, system.derive().body_names",
-            "joints": "a derived model has the names of their coordinates, system.derive().q_names",
-            "inputs": "a derived model has their names, system.derive().u_names",
-            "simulate": "derive first, then ht.simulate(system.derive(), (q, v), until=5.0, step=1e-3)",
-        }
-    )
 
     def __init__(self, gravity: Array = (0.0, 0.0, -GRAVITY), name: str = "system") -> None:
         if isinstance(gravity, str):
@@ -93,18 +83,6 @@ class System(ActingInJoints, Portable, Shown, Hinted):
     def __repr__(self) -> str:
         sizes = ((self._inertias, "body"), (self._edges, "joint"), (self._inputs, "input"))
         return f"System({self.name!r}: {', '.join(counted(len(items), what) for items, what in sizes)})"
-
-    if not TYPE_CHECKING:  # a type checker shall go on finding misspelled names
-
-        def __getattr__(self, name: str) -> Any:
-            if not name.startswith("_") and name not in self._elsewhere:
-                from heavytop.system.model import Model
-
-                if hasattr(Model, name):
-                    raise AttributeError(
-                        f"'System' object has no attribute {name!r}: a derived model has, system.derive().{name}."
-                    )
-            return super().__getattr__(name)
 
     def _overview(self) -> Overview:
         return system_overview(self)

@@ -20,9 +20,9 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.io import conventions
 from heavytop.system import JointForce, Thruster
-from heavytop.system.description import at_defaults
-from heavytop.system.inputs import unit_axis
-from heavytop.system.names import WORLD
+from heavytop.system.description.description import at_defaults
+from heavytop.system.description.inputs import unit_axis
+from heavytop.system.description.names import WORLD
 
 ENDS = (1e2, 1e4, 1e6)
 """Weights of the squared distance from the goal, times that of the effort."""

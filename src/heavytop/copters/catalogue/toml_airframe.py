@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._toml_lines import Path, TomlText
-from heavytop.control.sensors import Sensor, Sensors
+from heavytop.control.observers.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
-from heavytop.copters.hovering import check_hover
+from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, check_limbs
 from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from heavytop.control.wind import Wind
+from heavytop.control.disturbances.wind import Wind
 from heavytop.coordinates import Pose
 from heavytop.copters import maneuvers
 from heavytop.copters.live.gains import Recipe, recipe_of
@@ -151,7 +151,7 @@ class LiveFlight:
         self._queue.put(lambda: self._pulses.append((round(PUSH_SECONDS / STEP), wrench)))
 
     def wind(self, wind: Wind | None) -> None:
-        """Let the air move: any wind of :mod:`heavytop.control.wind`; None: no air at all."""
+        """Let the air move: any wind of :mod:`heavytop.control.disturbances.wind`; None: no air at all."""
         if wind is not None and not np.all(np.isfinite(wind.at(np.linspace(0.0, 10.0, 101)))):
             raise ShapeError("the velocity of the wind must be finite.")
 

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, matrix, symbol, vector
-from heavytop.control.allocation import Limits
-from heavytop.control.energy import EnergyBlock, PointBlock, default_blocks
-from heavytop.control.law import FeedbackLaw, Law
-from heavytop.control.laws import body_law, energy_law, particle_law
-from heavytop.control.prototype import DesiredDamping, DesiredInertia, Prototype, poles_of
+from heavytop.control.laws.energy import EnergyBlock, PointBlock, default_blocks
+from heavytop.control.laws.law import FeedbackLaw, Law
+from heavytop.control.laws.prototype import DesiredDamping, DesiredInertia, Prototype, poles_of
+from heavytop.control.laws.tracking_laws import body_law, energy_law, particle_law
 from heavytop.copters.loads import load_prototype, slung_prototype
-from heavytop.copters.redundancy import RedundantLaw
+from heavytop.copters.redundant_allocation import RedundantLaw
 from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle
 from heavytop.errors import ControlError, unknown_name
-from heavytop.system.description import Parameter
-from heavytop.system.kinematics import Kinematics
+from heavytop.ocp.bounds import Limits
+from heavytop.system.description.description import Parameter
+from heavytop.system.description.moments import Damping, Inertia, Moments, Stiffness
+from heavytop.system.description.names import WORLD
+from heavytop.system.kinematics.kinematics import Kinematics
 from heavytop.system.model import Model
-from heavytop.system.moments import Damping, Inertia, Moments, Stiffness
-from heavytop.system.names import WORLD
 
 DISTRIBUTIONS = (("inertia", DesiredInertia), ("damping", DesiredDamping), ("stiffness", Stiffness))
 DEFAULT_SPREAD = 0.02

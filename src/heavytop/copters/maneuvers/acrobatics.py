@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, vector
-from heavytop.control import curves
-from heavytop.control.curves import smoothstep
-from heavytop.control.flatness import flat_reference
+from heavytop.control.references import curves
+from heavytop.control.references.curves import smoothstep
+from heavytop.control.references.flatness import flat_reference
 from heavytop.copters.maneuvers.actuated import turning
+from heavytop.copters.maneuvers.arguments import finite, non_negative, positive
 from heavytop.copters.maneuvers.base import Maneuver
-from heavytop.copters.maneuvers.given import finite, non_negative, positive
 from heavytop.copters.maneuvers.paths import along, eased
-from heavytop.copters.maneuvers.turned import turned
+from heavytop.copters.maneuvers.rotated import turned
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, scale, vector
-from heavytop.control.curves import smoothstep
-from heavytop.control.reference import Reference
+from heavytop.control.references.curves import smoothstep
+from heavytop.control.references.reference import Reference
+from heavytop.copters.maneuvers.arguments import finite, positive
 from heavytop.copters.maneuvers.base import Maneuver
-from heavytop.copters.maneuvers.given import finite, positive
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, vector
-from heavytop.control.curves import Curve, minimum_snap, rest_to_rest
-from heavytop.control.flatness import flat_reference, oscillation_reference
-from heavytop.control.reference import Reference, pose_coordinates
-from heavytop.control.tree_reference import tree_reference
-from heavytop.control.virtual_vehicle import virtual_reference
+from heavytop.control.references.curves import Curve, minimum_snap, rest_to_rest
+from heavytop.control.references.flatness import flat_reference, oscillation_reference
+from heavytop.control.references.reference import Reference, pose_coordinates
+from heavytop.control.references.tree_reference import tree_reference
+from heavytop.control.references.virtual_vehicle import virtual_reference
+from heavytop.copters.maneuvers.arguments import finite, non_negative, place, places, positive
 from heavytop.copters.maneuvers.base import Maneuver
-from heavytop.copters.maneuvers.given import finite, non_negative, place, places, positive
-from heavytop.copters.maneuvers.hanging import hanging_reference, swung
+from heavytop.copters.maneuvers.slung_load import hanging_reference, swung
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3

@@ -28,11 +28,3 @@ from heavytop.io.conventions.programs import to_rotorpy as to_rotorpy
 from heavytop.io.conventions.programs import to_sympy as to_sympy
 from heavytop.io.conventions.states import BodyState as BodyState
 from heavytop.io.conventions.states import ModelState as ModelState
-
-
-def __dir__() -> list[str]:
-    import sys
-
-    from heavytop._offered import completion
-
-    return completion(sys.modules[__name__])

@@ -43,7 +43,7 @@ from heavytop.io.conventions.states import (
     rotation_of,
 )
 from heavytop.io.robot import FLOATING, PLANAR, REVOLUTE, SPHERICAL
-from heavytop.system.graph import Edge
+from heavytop.system.description.graph import Edge
 from heavytop.system.model import Model
 
 

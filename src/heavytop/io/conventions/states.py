@@ -10,11 +10,11 @@ from heavytop._arrays import Floats, Numbers, numbers
 from heavytop.coordinates import Circle, Pose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, se3
-from heavytop.system.description import at_defaults
-from heavytop.system.graph import Edge
+from heavytop.system.description.description import at_defaults
+from heavytop.system.description.graph import Edge
+from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Free, Joint
 from heavytop.system.model import Model
-from heavytop.system.names import WORLD
 
 
 class ModelState(NamedTuple):

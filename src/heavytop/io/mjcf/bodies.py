@@ -23,9 +23,9 @@ from heavytop.io.robot import (
     RobotLink,
 )
 from heavytop.io.xml_source import Element
-from heavytop.system.joint_limits import JointLimits
-from heavytop.system.moments import Inertia
-from heavytop.system.names import WORLD
+from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system.description.moments import Inertia
+from heavytop.system.description.names import WORLD
 
 KINDS = {"hinge": REVOLUTE, "slide": PRISMATIC, "ball": SPHERICAL, "free": FLOATING}
 MOST_GEOMS = 20_000

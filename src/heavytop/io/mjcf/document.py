@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop.errors import FileFormatError
 from heavytop.geometry import quaternion, se3, so3
-from heavytop.io.files import find_file
+from heavytop.io.asset_paths import find_file
 from heavytop.io.mjcf.actuator_terms import ACTUATORS, as_general, merged
 from heavytop.io.xml_source import Element, read_xml
 

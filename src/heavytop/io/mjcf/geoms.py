@@ -10,13 +10,13 @@ import numpy as np
 
 from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.geometry import quaternion, se3
-from heavytop.io.files import find_file
+from heavytop.io.asset_paths import find_file
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
 from heavytop.io.robot import Visual
 from heavytop.io.xml_source import Element
-from heavytop.system.moments import Inertia
-from heavytop.system.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
+from heavytop.system.description.moments import Inertia
+from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
 DENSITY = 1000.0
 SHAPES_WITHOUT_MASS = ("plane", "hfield", "sdf")

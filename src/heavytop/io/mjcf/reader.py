@@ -18,7 +18,7 @@ from heavytop.io.mjcf.geoms import Assets
 from heavytop.io.mjcf.replicate import expand_replicas
 from heavytop.io.robot import Closure, JointRelation, Robot, Tendon
 from heavytop.io.xml_source import Element
-from heavytop.system.names import WORLD
+from heavytop.system.description.names import WORLD
 
 READ = ("compiler", "option", "default", "asset", "worldbody", "tendon", "equality", "actuator")
 NOT_READ = {

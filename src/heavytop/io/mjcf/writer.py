@@ -8,8 +8,8 @@ from heavytop.geometry import quaternion, se3
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_text import Tag, numbers
-from heavytop.system.names import WORLD
-from heavytop.system.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
+from heavytop.system.description.names import WORLD
+from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
 MUJOCO_MESHES = (".stl", ".obj")
 """Formats of meshes that MuJoCo and we read."""

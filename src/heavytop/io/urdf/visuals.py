@@ -10,12 +10,12 @@ import numpy as np
 
 from heavytop.errors import FileFormatError, ModelError, did_you_mean
 from heavytop.geometry import se3, so3
-from heavytop.io.files import find_file
+from heavytop.io.asset_paths import find_file
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import Visual
 from heavytop.io.urdf.vocabulary import SHAPES
 from heavytop.io.xml_source import Element
-from heavytop.system.shapes import MESH_FORMATS, Box, Capsule, Cylinder, Mesh, Sphere
+from heavytop.system.description.shapes import MESH_FORMATS, Box, Capsule, Cylinder, Mesh, Sphere
 
 Color = tuple[float, float, float, float]
 

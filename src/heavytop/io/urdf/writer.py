@@ -18,9 +18,9 @@ from heavytop.io.robot import (
     RobotLink,
 )
 from heavytop.io.xml_text import Tag, numbers
-from heavytop.system.joint_limits import JointLimits
-from heavytop.system.names import WORLD
-from heavytop.system.shapes import Box, Capsule, Cylinder, Mesh, Sphere
+from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system.description.names import WORLD
+from heavytop.system.description.shapes import Box, Capsule, Cylinder, Mesh, Sphere
 
 UNBOUNDED = 1e9
 """Effort and speed of a joint without limits, which the format demands for revolute and prismatic joints."""

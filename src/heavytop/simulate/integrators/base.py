@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._gate import Inside
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError
 from heavytop.simulate.plant import Plant, PlantState
@@ -20,7 +19,7 @@ SLOW = 1e-6
 """Speed (m/s or rad/s) below which changes of an iteration are not judged relative to the speed."""
 
 
-class Integrator(Inside, ABC):
+class Integrator(ABC):
     """One method.
 
     Attributes
@@ -68,8 +67,6 @@ class Integrator(Inside, ABC):
     def start(self, problem: Any) -> Mapping[str, Array]:
         """The own quantities at the start of a run; those not told are zero."""
         return {}
-
-    _raw_start = start
 
     def velocity(self, plant: Plant, state: PlantState) -> Array:
         """``v`` (nv,) of a state, for integrators that carry something else instead."""

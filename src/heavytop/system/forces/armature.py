@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, block, from_columns, shape, transpose
-from heavytop._brief import Brief
+from heavytop._repr import Brief
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
+from heavytop.system.description.inputs import unit_axis
 from heavytop.system.forces.base import JointElement
 from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.joint_damper import diagonal
 from heavytop.system.forces.ports import JointPort, Port, RotorPort
-from heavytop.system.inputs import unit_axis
 
 if TYPE_CHECKING:
-    from heavytop.system.kinematics import Kinematics
+    from heavytop.system.kinematics.kinematics import Kinematics
 
 
 @dataclass(frozen=True, eq=False, repr=False)

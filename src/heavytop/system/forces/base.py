@@ -12,11 +12,11 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array
 from heavytop.errors import ModelError, unknown_name
-from heavytop.system.names import WORLD
+from heavytop.system.description.names import WORLD
 
 if TYPE_CHECKING:
     from heavytop.system.forces.ports import Port
-    from heavytop.system.kinematics import Kinematics
+    from heavytop.system.kinematics.kinematics import Kinematics
 
 PIECES = ("energy", "energy_gradient", "dissipation", "resistance", "damping", "force", "inertia")
 """Methods that say what an element does; at least one of energy, dissipation, resistance, force and inertia is given."""

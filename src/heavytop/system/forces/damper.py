@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._brief import Brief
+from heavytop._repr import Brief
+from heavytop.system.description.moments import Damping
 from heavytop.system.forces.base import Line, PairElement
-from heavytop.system.moments import Damping
 
 
 @dataclass(frozen=True, eq=False, repr=False)

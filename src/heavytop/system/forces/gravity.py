@@ -9,9 +9,9 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, transpose
 from heavytop.geometry import wrenches
-from heavytop.system.kinematics import Kinematics
-from heavytop.system.moments import Inertia
-from heavytop.system.names import WORLD
+from heavytop.system.description.moments import Inertia
+from heavytop.system.description.names import WORLD
+from heavytop.system.kinematics.kinematics import Kinematics
 
 
 @dataclass(frozen=True, eq=False)

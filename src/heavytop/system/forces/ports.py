@@ -24,11 +24,11 @@ from heavytop._arrays import (
 )
 from heavytop.coordinates import Coordinates
 from heavytop.geometry import se3, so3
-from heavytop.system.kinematics import Kinematics
-from heavytop.system.names import WORLD
+from heavytop.system.description.names import WORLD
+from heavytop.system.kinematics.kinematics import Kinematics
 
 if TYPE_CHECKING:
-    from heavytop.system.actions import Actions
+    from heavytop.system.dynamics.applied_forces import Actions
 
 REACHES = (0.03, 0.3, 1.0, 3.0, 30.0)
 """Distances in m at which elements between bodies are checked, so that slack and taut ones are met."""

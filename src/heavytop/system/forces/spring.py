@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from heavytop._arrays import Array
-from heavytop._brief import Brief
+from heavytop._repr import Brief
 from heavytop.geometry import wrenches
+from heavytop.system.description.moments import Stiffness
 from heavytop.system.forces.base import Line, PairElement
 from heavytop.system.forces.ports import Port
-from heavytop.system.moments import Stiffness
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,10 +21,10 @@ from heavytop._arrays import (
 )
 from heavytop.compile import on_symbols
 from heavytop.errors import ModelError
+from heavytop.system.dynamics.solve import linear_part
 from heavytop.system.forces.base import ForceElement
 from heavytop.system.forces.ports import Port
-from heavytop.system.kinematics import Kinematics
-from heavytop.system.solve import linear_part
+from heavytop.system.kinematics.kinematics import Kinematics
 
 SAMPLES = 20
 AGREEMENT = 1e-6

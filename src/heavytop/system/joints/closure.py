@@ -14,7 +14,7 @@ from heavytop._arrays import Array, Floats, jacobian, substitute, symbol, transp
 from heavytop.compile.trace import trace
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.system.solve import solve_definite
+from heavytop.system.dynamics.solve import solve_definite
 
 if TYPE_CHECKING:
     from heavytop.system.joints.base import Joint

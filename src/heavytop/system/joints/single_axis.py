@@ -8,11 +8,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from heavytop._arrays import Array, Floats, components, concatenate, from_columns, scale, shape, vector
-from heavytop._brief import brief
+from heavytop._repr import brief
 from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
-from heavytop.system.inputs import unit_axis
+from heavytop.system.description.inputs import unit_axis
 from heavytop.system.joints.base import Joint
 from heavytop.system.joints.closure import across, aligned, same_sense, upright
 from heavytop.system.joints.parts import JointParts, checked_parts

@@ -1,0 +1,1 @@
+"""Back ends: a program as LLVM IR, C99, NumPy or JAX source, and SymPy."""

@@ -1,0 +1,1 @@
+"""Passes over a program before code is written: ordering, tiling, loop rolling, branches, buffers."""

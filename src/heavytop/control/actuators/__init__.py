@@ -1,0 +1,1 @@
+"""Actuators: lag, its inverse, and the history of commands."""

@@ -1,0 +1,176 @@
+"""The commands of the last samples, for all who need to know what the actuators were told; and the actuators' own state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, part
+from heavytop.control.actuators.lag import Propellers
+from heavytop.control.laws.wrapper import Seen
+from heavytop.control.observers.hull import Hull
+from heavytop.control.observers.measured_plant import Informed, knows, reading
+from heavytop.system.model import Model
+
+UNIT = 0.005
+"""Delays are counted in multiples of about this time (s), at least of a sample."""
+
+
+def units(period: float) -> int:
+    """Samples of a unit in which delays are counted."""
+    return max(1, round(UNIT / period))
+
+
+def remembered_samples(longest: float, period: float) -> int:
+    """How many commands must be kept for delays up to ``longest`` s."""
+    step = units(period)
+    return step * ceil(longest / (step * period) - 1e-6) + 1
+
+
+class CommandMemory(Informed):
+    """Tells ``commands``: the levels that were asked of the actuators 1, 2, ... samples ago, newest first.
+
+    Parameters
+    ----------
+    controller : gives the commands. actuators : what follows them. model : of the vehicle.
+    longest : how far back, s.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.control import Propellers
+    >>> from heavytop.copters import quadcopter
+    >>> memory = CommandMemory(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model, Propellers(0.02), longest=0.04)
+    >>> memory.sampled(0.005).state_size
+    36
+    """
+
+    def __init__(self, controller: Any, model: Model, actuators: Propellers, longest: float = 0.04) -> None:
+        super().__init__(controller)
+        self.model, self.actuators, self.longest = model, actuators, longest
+        self.hull = Hull.of(model)
+
+    @property
+    def depends_on_period(self) -> bool:
+        """It remembers a time, in samples."""
+        return True
+
+    @property
+    def count(self) -> int:
+        """Samples that are remembered."""
+        return 0 if self.sample_time is None else remembered_samples(self.longest, self.sample_time)
+
+    @property
+    def own_state_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """All of them."""
+        return self.count * self.model.nu
+
+    @property
+    def adds(self) -> Mapping[str, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The commands."""
+        return {"commands": self.own_state_size}
+
+    def first(self) -> np.ndarray:
+        """Those of hovering."""
+        return np.tile(hover_levels(self.hull, self.actuators), self.count)
+
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """The commands."""
+        return {"commands": at.z}
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """The newest joins."""
+        newest = self.actuators.target(u)
+        kept = (self.count - 1) * self.model.nu
+        return concatenate(newest, part(at.z, 0, kept)) if kept else newest
+
+
+def hover_levels(hull: Hull, actuators: Propellers) -> np.ndarray:
+    """Levels (nu,) of the actuators that carry the weight without turning the vehicle, as equal as possible."""
+    wrench = np.concatenate([-hull.mass * hull.gravity, np.zeros(3)])
+    return actuators.level(np.linalg.pinv(hull.wrenches) @ wrench)
+
+
+def timing(at: Seen, name: str, default: float) -> Array:
+    """What is known of the delay or the lag (s): the identified value, or the given one."""
+    return reading(at, name, "a predictor")[0] if knows(at, name) else default
+
+
+def sent(at: Seen, nu: int, samples_ago: int) -> Array:
+    """The levels (nu,) that were asked for so many samples ago, 1 for the newest; the oldest known where it is longer ago."""
+    commands = reading(at, "commands", "a predictor")
+    last = commands.shape[-1] // nu
+    k = min(samples_ago, last) - 1
+    return part(commands, k * nu, (k + 1) * nu)
+
+
+def sent_before(at: Seen, nu: int, delay: Array) -> Array:
+    """The levels (nu,) that acted during the last sample before a measurement that is ``delay`` s old."""
+    step, commands = units(at.period), reading(at, "commands", "a predictor")
+    if isinstance(delay, float):
+        return sent(at, nu, round(delay / (step * at.period)) * step + 1)
+    deepest = (commands.shape[-1] // nu - 1) // step
+    number, found = delay / (step * at.period), sent(at, nu, 1)
+    for j in range(1, deepest + 1):
+        found = np.where(number > j - 0.5, sent(at, nu, j * step + 1), found)
+    return found
+
+
+class RotorState(Informed):
+    """Tells ``levels``, the state of the actuators at the time of the measurement, and ``thrusts``, their mean over the sample before it.
+
+    A model of the actuators, driven by the commands, corrected by the measured speeds where there are any.
+
+    Parameters
+    ----------
+    model, actuators : of the vehicle. delay : of the measurements, s, and the lag of the actuators, unless they are identified.
+    trust : share of the difference between measured and modelled speed that is believed.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.control import Propellers
+    >>> from heavytop.copters import quadcopter
+    >>> RotorState(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model, Propellers(0.02)).state_size
+    5
+    """
+
+    def __init__(
+        self, controller: Any, model: Model, actuators: Propellers, delay: float = 0.0, trust: float = 0.5
+    ) -> None:
+        super().__init__(controller)
+        self.model, self.actuators, self.delay, self.trust = model, actuators, float(delay), trust
+        self.hull = Hull.of(model)
+        self.adds = {"levels": model.nu, "thrusts": model.nu}
+        self.own_state_size = model.nu + 1
+
+    def first(self) -> np.ndarray:
+        """Hovering, and a mark of the start."""
+        return np.append(hover_levels(self.hull, self.actuators), 0.0)
+
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """Levels now, mean thrusts before."""
+        if "told" in at.shared:
+            return at.shared["told"]
+        nu, act = self.model.nu, self.actuators
+        lag = timing(at, "lag", float(np.mean(act.time_constant)))
+        before, target = part(at.z, 0, nu), sent_before(at, nu, timing(at, "delay", self.delay))
+        ratio = at.period / lag
+        modelled = target + (before - target) * np.exp(-ratio)
+        thrusts = act.mean(before, target, ratio)
+        levels = modelled
+        if knows(at, "rotor_speeds"):
+            measured = reading(at, "rotor_speeds", "the state of the rotors")
+            levels = np.where(at.z[nu] > 0.5, modelled + self.trust * (measured - modelled), measured)
+            # what the measurement corrects at the end is half true of the mean
+            thrusts = thrusts + 0.5 * (act.output(levels) - act.output(modelled))
+        thrusts = np.where(at.z[nu] > 0.5, thrusts, act.output(levels))
+        at.shared["told"] = {"levels": levels, "thrusts": thrusts}
+        return at.shared["told"]
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """The levels."""
+        return concatenate(self.tells(at)["levels"], np.ones(1))

@@ -1,0 +1,236 @@
+"""Actuators that do not follow at once: propellers and tilt servos, between a controller and its plant.
+
+Each wraps a controller and is a controller itself: what the inner one demands is the input of the actuators, whose states join the
+controller's state z. Continuous (``z_rate``) without a sample time; with one, ``z_next`` is the exact response to a demand held over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, vector
+from heavytop.control.laws.base import BaseController, check_sample_time
+from heavytop.control.laws.wrapper import Seen, Wrapper
+from heavytop.errors import ControlError, wrong_shape
+
+
+@dataclass(frozen=True, eq=False)
+class Propellers:
+    """Propellers of first order.
+
+    Parameters
+    ----------
+    time_constant : s, one number or (nu,).
+    follows : "thrust": the thrust itself is of first order; "speed": the rotor speed is, the thrust goes with its square.
+    lowest, highest : what the actuator can give at all (N).
+    thrust_coefficient : thrust per square of the speed, N/(rad/s)^2, where the speeds themselves are measured.
+
+    Examples
+    --------
+    >>> Propellers(time_constant=0.05, lowest=0.0, highest=6.0).highest
+    6.0
+    """
+
+    time_constant: Any = 0.05
+    follows: str = "thrust"
+    lowest: float = -np.inf
+    highest: float = np.inf
+    thrust_coefficient: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not np.all(np.asarray(self.time_constant, dtype=float) > 0):
+            raise ControlError(f"the time constant of a propeller must be positive, got {self.time_constant}.")
+        if self.follows not in ("thrust", "speed"):
+            raise ControlError(f"propellers follow in 'thrust' or 'speed', got {self.follows!r}.")
+        if not self.thrust_coefficient > 0:
+            raise ControlError(f"the thrust coefficient must be positive, got {self.thrust_coefficient}.")
+
+    def size(self, nu: int) -> int:
+        """Number of states."""
+        return nu
+
+    def start(self, u: np.ndarray) -> np.ndarray:
+        """States that give the inputs u."""
+        return self.level(u)
+
+    def output(self, z: Array) -> Array:
+        """Inputs of the plant."""
+        return z if self.follows == "thrust" else self.thrust_coefficient * z * np.abs(z)
+
+    def level(self, u: Array) -> Array:
+        """What follows in first order, thrust or speed, of a thrust."""
+        return u if self.follows == "thrust" else np.sign(u) * np.sqrt(np.abs(u) / self.thrust_coefficient)
+
+    def target(self, demand: Array) -> Array:
+        """The level that a demand asks for, within the limits."""
+        return self._target(demand)
+
+    def mean(self, z: Array, target: Array, ratio: Array) -> Array:
+        """Mean thrust while the levels go from z towards a target for ``ratio`` time constants.
+
+        With E1 = (1 - e^-x) / x and E2 = (1 - e^-2x) / (2 x): mean of the level c + (z - c) E1, of its square
+        c^2 + 2 c (z - c) E1 + (z - c)^2 E2.
+        """
+        once = (1 - np.exp(-ratio)) / ratio
+        off = z - target
+        if self.follows == "thrust":
+            return target + off * once
+        twice = (1 - np.exp(-2 * ratio)) / (2 * ratio)
+        return self.thrust_coefficient * (target * target + 2 * target * off * once + off * off * twice)
+
+    def rate(self, z: Array, demand: Array) -> Array:
+        """Rate of the states."""
+        return (self._target(demand) - z) / self._times(z)
+
+    def after(self, z: Array, demand: Array, period: float) -> Array:
+        """States after a demand held for a period."""
+        kept = np.exp(-period / self._times(z))
+        return z * kept + self._target(demand) * (1 - kept)
+
+    def _times(self, z: Array) -> np.ndarray:
+        times = np.asarray(self.time_constant, dtype=float)
+        if times.shape not in ((), (z.shape[-1],)):
+            raise wrong_shape("time constants of the propellers", (z.shape[-1],), times.shape)
+        return times
+
+    def _target(self, demand: Array) -> Array:
+        if np.isfinite(self.lowest):
+            demand = np.maximum(demand, self.lowest)
+        if np.isfinite(self.highest):
+            demand = np.minimum(demand, self.highest)
+        return self.level(demand)
+
+
+@dataclass(frozen=True, eq=False)
+class TiltingPropellers:
+    """Propellers on servos: inputs in pairs (tangential, axial force); thrust and tilt angle follow separately.
+
+    Parameters
+    ----------
+    thrust_time, tilt_time : time constants, s.
+    tilt_rate : largest angular velocity of a servo, rad/s.
+
+    Examples
+    --------
+    >>> TiltingPropellers(tilt_time=0.03).tilt_time
+    0.03
+    """
+
+    thrust_time: float = 0.05
+    tilt_time: float = 0.03
+    tilt_rate: float = np.inf
+
+    def __post_init__(self) -> None:
+        if not (self.thrust_time > 0 and self.tilt_time > 0 and self.tilt_rate > 0):
+            raise ControlError("the time constants and the largest rate of tilting propellers must be positive.")
+
+    def size(self, nu: int) -> int:
+        """Number of states."""
+        if nu % 2:
+            raise ControlError(f"tilting propellers have inputs in pairs (tangential, axial), got {nu} inputs.")
+        return nu
+
+    def start(self, u: np.ndarray) -> np.ndarray:
+        """States (thrust, tilt) per propeller that give the inputs u."""
+        pairs = u.reshape(*u.shape[:-1], -1, 2)
+        across, axial = pairs[..., 0], pairs[..., 1]
+        return np.stack([np.hypot(across, axial), np.arctan2(-across, axial)], axis=-1).reshape(u.shape)
+
+    def output(self, z: Array) -> Array:
+        """Forces F (-sin th, cos th) per propeller."""
+        parts: list[Array] = []
+        for k in range(0, z.shape[-1], 2):
+            parts += [-z[k] * np.sin(z[k + 1]), z[k] * np.cos(z[k + 1])]
+        return vector(*parts)
+
+    def rate(self, z: Array, demand: Array) -> Array:
+        """Rates of thrusts and tilts."""
+        parts: list[Array] = []
+        for k in range(0, z.shape[-1], 2):
+            thrust, turn = self._errors(z, demand, k)
+            parts += [thrust / self.thrust_time, self._limited(turn / self.tilt_time)]
+        return vector(*parts)
+
+    def after(self, z: Array, demand: Array, period: float) -> Array:
+        """States after a demand held for a period (servos: at most at their largest rate)."""
+        parts: list[Array] = []
+        for k in range(0, z.shape[-1], 2):
+            thrust, turn = self._errors(z, demand, k)
+            step = turn * (1 - np.exp(-period / self.tilt_time)) / period
+            parts += [z[k] + thrust * (1 - np.exp(-period / self.thrust_time)), z[k + 1] + period * self._limited(step)]
+        return vector(*parts)
+
+    def _errors(self, z: Array, demand: Array, k: int) -> tuple[Array, Array]:
+        """Thrust error and the shorter way round to the demanded tilt."""
+        ft, fz = demand[k], demand[k + 1]
+        th = np.arctan2(-ft, fz) - z[k + 1]
+        return np.sqrt(ft * ft + fz * fz) - z[k], np.arctan2(np.sin(th), np.cos(th))
+
+    def _limited(self, rate: Array) -> Array:
+        if np.isinf(self.tilt_rate):
+            return rate
+        return np.minimum(np.maximum(rate, -self.tilt_rate), self.tilt_rate)
+
+
+class Actuated(Wrapper):
+    """A controller with actuators behind it. The channel ``demand`` is what the inner controller wants.
+
+    Parameters
+    ----------
+    controller : gives the demands.
+    actuators : :class:`Propellers` or :class:`TiltingPropellers`.
+    start : (*batch, nu) inputs the actuators give at the start, for example those of hover.
+    sample_time : period (s) on which a sampled simulation must agree; None: any, or continuous.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> Actuated(brake, Propellers(0.05), start=[0.0], sample_time=0.01).state_size
+    1
+    """
+
+    def __init__(
+        self,
+        controller: Any,
+        actuators: Propellers | TiltingPropellers,
+        start: Sequence[float] | np.ndarray,
+        sample_time: float | None = None,
+    ) -> None:
+        check_sample_time(sample_time)
+        super().__init__(controller)
+        self.actuators, self.sample_time = actuators, sample_time
+        if sample_time is not None and isinstance(self.controller, BaseController):
+            self.controller = self.controller.sampled(sample_time)
+        self.start = np.asarray(start, dtype=float)
+        self.own_state_size = actuators.size(self.start.shape[-1])
+
+    def first(self) -> np.ndarray:
+        """States of the actuators that give the start."""
+        return self.actuators.start(self.start)
+
+    def plant(self, model: Any) -> Any:
+        """The plant, if the actuators have as many inputs."""
+        if self.start.shape[-1] != model.nu:
+            raise wrong_shape("inputs the actuators give at the start", (model.nu,), self.start.shape)
+        return model
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        """What the actuators give."""
+        return self.actuators.output(at.z)
+
+    def rate(self, at: Seen, u: Array) -> Array:
+        """They follow the demand."""
+        return self.actuators.rate(at.z, u)
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """The exact response to a demand held over a period."""
+        return self.actuators.after(at.z, u, at.period)
+
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """The demand."""
+        return {"demand": u}

@@ -1,0 +1,1 @@
+"""Disturbances of the plant: wind, drag, forces."""

@@ -1,0 +1,1 @@
+"""Tracking laws: particle, body, energy, computed torque; prototypes, wrappers, references in use."""

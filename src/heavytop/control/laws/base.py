@@ -1,0 +1,240 @@
+"""What all laws and everything around them share: sizes, memory, signal, and one sample period for a controller and all inside it.
+
+The members are those of :class:`heavytop.simulate.Controller`. A law still lacks its reference: its function also takes q_R, v_R, a_R,
+which :class:`.Tracking` gives it, inside or outside of whatever wraps it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import isclose
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from heavytop._arrays import Numbers
+from heavytop._likeness import likeness
+from heavytop._pickling import Unchanging
+from heavytop.compile import Traced
+from heavytop.errors import ControlError
+
+if TYPE_CHECKING:
+    from heavytop._arrays import Array
+    from heavytop.control.laws.tracking import Tracking
+    from heavytop.control.references.reference import Reference
+
+TOLERANCE = 0.01
+"""Relative difference up to which a simulation may shorten the period, so that its steps divide its duration."""
+REFERENCE = ("q_R", "v_R", "a_R")
+"""What a function takes beside the arguments of a controller as long as it has no reference."""
+
+
+class BaseController(Unchanging, ABC):
+    """A law, a law with a reference, or something around either.
+
+    A subclass gives :meth:`composed` and, where it has them, its sizes, its memory and its signal.
+
+    Attributes
+    ----------
+    controller : the one inside this one; None: there is none.
+    sample_time : period (s) the controller was made for; None: it takes that of the simulation, or runs continuously.
+    """
+
+    controller: Any = None
+    sample_time: float | None = None
+    _origin: Any = None
+    """The controller this one was made from; kept, so that it finds this one again."""
+
+    # --- what a simulation asks for -----------------------------------------------------------------------------------------
+
+    @property
+    def signal_size(self) -> int:
+        """Length of a sample of the signal."""
+        return 0
+
+    @property
+    def state_size(self) -> int:
+        """Length of the memory z."""
+        return 0
+
+    def signal(self, times: Numbers) -> np.ndarray:
+        """Samples (n, *batch, signal_size) of the signal at the times (n,)."""
+        return np.zeros((*np.shape(times), 0))
+
+    def initial_state(self) -> np.ndarray:
+        """The memory at the start (*batch, state_size)."""
+        return np.zeros(self.state_size)
+
+    def traced(self, model: Any) -> Traced:
+        """The controller as traced function for a plant.
+
+        Raises
+        ------
+        ControlError
+            It has no reference yet.
+        """
+        if self.needs_reference:
+            raise ControlError(
+                f"{self!r} needs a reference: give simulate(..., control=law, reference=...), or control=law.with_reference(reference). "
+                "A configuration q serves as set point."
+            )
+        return self.composed(model)
+
+    # --- what a wrapper asks for --------------------------------------------------------------------------------------------
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the function takes q_R, v_R and a_R, because no reference has been given yet."""
+        return False
+
+    @property
+    def law(self) -> Any:
+        """The law at the heart of it, whatever there is around it."""
+        if self.controller is None:
+            return self
+        return getattr(self.controller, "law", self.controller)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Why there may be no input: texts of the output ``status`` from 1 on. Empty: the function has no such output."""
+        return () if self.controller is None else tuple(getattr(self.controller, "causes", ()))
+
+    @property
+    def host(self) -> Any:
+        """What answers in Python at every sample (:mod:`heavytop.simulate.python_controller`); None: the whole is native code."""
+        return None if self.controller is None else getattr(self.controller, "host", None)
+
+    @abstractmethod
+    def composed(self, model: Any) -> Traced:
+        """The function for a plant; until there is a reference its inputs include q_R, v_R and a_R."""
+
+    # --- what only some have -------------------------------------------------------------------------------------------------
+
+    def poles(self, *given: Any, **named: Any) -> Any:
+        """A law and a regulator have poles; anything else refuses with a ControlError."""
+        raise self._without("poles")
+
+    def margins(self, *given: Any, **named: Any) -> Any:
+        """A law and a regulator have margins; anything else refuses with a ControlError."""
+        raise self._without("margins")
+
+    def _without(self, what: str) -> ControlError:
+        if self.host is not None:
+            return ControlError(
+                f"{self!r} has no {what}: its answer is that of an optimisation. Near its goal and without active limits predictive control "
+                f"is the regulator: control.lqr(model, reference).{what}()."
+            )
+        law = self.law
+        how = f"ask the law inside: controller.law.{what}()" if hasattr(type(law), "symbols") else "simulate it"
+        return ControlError(
+            f"{type(self).__name__} has no {what} of its own: {how}, or linearise the whole loop: control.linearize(plant, controller, q)."
+        )
+
+    # --- a reference --------------------------------------------------------------------------------------------------------
+
+    @property
+    def lead_time(self) -> float:
+        """How far ahead of the time the controller looks at its reference, s."""
+        return 0.0
+
+    def referred(self, reference: Reference) -> Reference:
+        """The reference that is followed instead of a given one; default: itself."""
+        return reference
+
+    def with_reference(
+        self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
+    ) -> Tracking:
+        """The law, and all around it, together with what it shall follow: a controller that a simulation can call.
+
+        Parameters
+        ----------
+        reference : a :class:`.Reference`, or a configuration (nq,) to hold.
+        knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
+        sample_time : period (s) at which the simulation must sample the law; None: at any, or continuously.
+        """
+        from heavytop.control.laws.tracking import Tracking
+        from heavytop.control.references.reference import Reference
+
+        if not self.needs_reference:
+            raise ControlError(f"{self!r} takes no reference, or has one already. Give another to the law itself.")
+        if isinstance(reference, Reference):
+            what: Any = id(reference)
+        else:
+            point = np.asarray(reference, dtype=float)
+            what = (point.shape, point.tobytes())
+        # controllers in use by what they follow, so that the native code of a simulation is found again
+        known = vars(self).setdefault("_trackings", WeakValueDictionary())
+        key = what, knows_parameters, sample_time, likeness(self, reference)
+        tracking = known.get(key)
+        if tracking is None:
+            tracking = Tracking(self, reference, knows_parameters, sample_time)
+            known[key] = tracking
+        return tracking
+
+    # --- sampling -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def depends_on_period(self) -> bool:
+        """Whether the controller itself, without what is inside it, changes with the period at which it is sampled."""
+        return False
+
+    def sampled(self, period: float | None) -> Self:
+        """The same controller sampled every ``period`` seconds; None: continuously.
+
+        The result is kept as long as someone uses it: the same period gives the same object, whose native code is known.
+
+        Raises
+        ------
+        ControlError
+            The controller has a sample time and it is another one, by more than a hundredth.
+        """
+        self._check_period(period)
+        inside = self.controller
+        inner = inside.sampled(period) if hasattr(inside, "sampled") else inside
+        # a period differs in its last digits with the duration of the run
+        key = None if period is None else float(f"{period:.12g}")
+        if inner is inside and (key == self.sample_time or not self.depends_on_period):
+            return self
+        known = vars(self).setdefault("_resampled", WeakValueDictionary())
+        found = key, likeness(self)
+        made = known.get(found)
+        if made is None:
+            made = self._copy()
+            made.controller, made.sample_time, made._origin = inner, key, self
+            known[found] = made
+        return made
+
+    def _copy(self) -> Self:
+        """A copy that shares what was made of it already, but not who uses it."""
+        made = object.__new__(type(self))
+        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_resampled", "_trackings")})
+        return made
+
+    def recipe(self) -> tuple[Any, ...]:
+        """One that was made for a period is made for it again."""
+        return super().recipe() if self._origin is None else (_sampled, (self._origin, self.sample_time))
+
+    def _check_period(self, period: float | None) -> None:
+        own = self.sample_time
+        if own is None or (period is not None and isclose(own, period, rel_tol=TOLERANCE)):
+            return
+        if period is None:
+            raise ControlError(
+                f"{type(self).__name__} has the sample time {own:g} s, but this simulation evaluates it continuously. Omit "
+                f"sample_time, or sample it: simulate(..., hold='zero-order', control_step={own:g})."
+            )
+        raise ControlError(
+            f"{type(self).__name__} has the sample time {own:g} s, but this simulation samples it every {period:g} s. Omit "
+            f"sample_time (it takes that of the simulation), or give simulate(..., control_step={own:g})."
+        )
+
+
+def _sampled(controller: BaseController, period: float | None) -> BaseController:
+    return controller.sampled(period)
+
+
+def check_sample_time(sample_time: float | None) -> None:
+    """Raise a ControlError unless the sample time is positive or None."""
+    if sample_time is not None and not sample_time > 0:
+        raise ControlError(f"the sample time must be positive, got {sample_time}.")

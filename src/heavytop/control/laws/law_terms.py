@@ -1,0 +1,187 @@
+"""The symbols a law is made of: the actual motion, the reference motion and the prototype's moments along them.
+
+All laws yield a prototype equation ``M_bar(q) a + c_bar(q, v, reference) = 0`` with the same ``M_bar = sum_b J_b^T M_bar_b J_b``;
+they differ in ``c_bar``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from heavytop._arrays import Array, Floats, sparse, transpose
+from heavytop.control.laws.prototype import Pair, Prototype
+from heavytop.control.linear.sample_configurations import freedom_of, sample_configurations
+from heavytop.errors import unknown_name
+from heavytop.geometry import se3
+from heavytop.geometry.wrenches import error_wrench, stiffness_energy
+from heavytop.system.description.moments import Moments
+from heavytop.system.description.names import WORLD
+from heavytop.system.dynamics.equation_terms import EquationTerms
+from heavytop.system.dynamics.solve import solve_definite, symmetric
+from heavytop.system.dynamics.sparse_ldl import SparseLDL
+from heavytop.system.expressions import Expressions
+from heavytop.system.kinematics.kinematics import Motion
+from heavytop.system.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One distribution of the prototype with the motions it sees.
+
+    Attributes
+    ----------
+    moments : X' (4, 4). matrix : Vee(X') (6, 6).
+    frames : (a, b). motion, reference : actual and desired motion of body b relative to body a.
+    reference_rate : (6,) rate of the desired twist, J_R a_R + d/dt(J_R) v_R.
+    """
+
+    frames: Pair
+    moments: Array
+    matrix: Array
+    motion: Motion
+    reference: Motion
+    reference_rate: Array
+
+    @cached_property
+    def error(self) -> Array:
+        """E = G^-1 G_R (4, 4)."""
+        return se3.inverse(self.motion.pose) @ self.reference.pose
+
+    def generalised(self, wrench: Array) -> Array:
+        """J^T wrench (nv,)."""
+        return np.matvec(transpose(self.motion.jacobian), wrench)
+
+
+class LawTerms:
+    """Symbols and expressions shared by the laws of one model and one prototype."""
+
+    def __init__(self, model: Model, prototype: Prototype) -> None:
+        self.model, self.prototype = model, prototype
+        self.actual = model.expressions
+        self.desired = Expressions(model.description)
+        for name in prototype.frames:
+            if name not in self.actual.kinematics.chains:
+                raise unknown_name("body or frame (in the prototype)", name, self.actual.kinematics.chains)
+
+    @property
+    def dynamics(self) -> EquationTerms:
+        """The model's own dynamics at (q, v)."""
+        return self.actual.dynamics
+
+    @cached_property
+    def samples(self) -> Floats:
+        """Configurations (n, nq) at which the law is examined."""
+        return sample_configurations(self.model)
+
+    @cached_property
+    def freedom(self) -> int:
+        """Degrees of freedom: of the velocities that loops and constraints leave."""
+        return freedom_of(self.model, self.samples)
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates."""
+        return self.actual.nv
+
+    def symbols(self) -> dict[str, Array]:
+        """The inputs of every law: q, v, q_R, v_R, a_R and the model's parameters p."""
+        actual, desired = self.actual, self.desired
+        return {
+            "q": actual.q,
+            "v": actual.v,
+            "q_R": desired.q,
+            "v_R": desired.v,
+            "a_R": desired.a,
+            "p": actual.p,
+        }
+
+    def term(self, a: str, b: str, moments: Moments) -> Term:
+        """A distribution on body b relative to body a."""
+        motion, reference = self.actual.kinematics.motion(a, b), self.desired.kinematics.motion(a, b)
+        rate = np.matvec(reference.jacobian, self.desired.a) + reference.bias
+        return Term((a, b), moments.moments, moments.matrix, motion, reference, rate)
+
+    @cached_property
+    def inertias(self) -> tuple[Term, ...]:
+        """The prototype's bodies."""
+        return tuple(self.term(WORLD, b, m) for b, m in self.prototype.inertia.items())
+
+    @cached_property
+    def dampings(self) -> tuple[Term, ...]:
+        """The prototype's dampers."""
+        return tuple(self._terms(self.prototype.damping))
+
+    @cached_property
+    def stiffnesses(self) -> tuple[Term, ...]:
+        """The prototype's springs; they are relaxed on the reference."""
+        return tuple(self._terms(self.prototype.stiffness))
+
+    def _terms(self, pairs: Mapping[Pair, Moments]) -> Iterator[Term]:
+        return (self.term(a, b, m) for (a, b), m in pairs.items())
+
+    @cached_property
+    def mass_matrix(self) -> Array:
+        """M_bar = sum_b J^T M_bar_b J (nv, nv)."""
+        return quadratic(self.inertias, self.nv)
+
+    # --- constraints: what is nearest to a wish in the metric of the prototype and keeps them -----------------------------------
+
+    @cached_property
+    def _release(self) -> Array:
+        """M_bar^-1 Phi^T (nv, m)."""
+        return sparse(solve_definite(self.mass_matrix, transpose(self.actual.constrained.Phi)))
+
+    @cached_property
+    def _compliance(self) -> SparseLDL:
+        """Guarded factorisation of Phi M_bar^-1 Phi^T."""
+        constrained = self.actual.constrained
+        return SparseLDL(constrained.Phi @ self._release, constrained.groups)
+
+    def kept_velocity(self, v: Array) -> Array:
+        """The velocity (nv,) nearest to v with Phi v + b = 0."""
+        c = self.actual.constrained
+        return v - np.matvec(self._release, self._compliance.solve(np.matvec(c.Phi, v) + c.drift))
+
+    def kept_acceleration(self, a: Array) -> Array:
+        """The acceleration (nv,) nearest to a with Phi a + d/dt(Phi) v + d/dt(b) = 0."""
+        c = self.actual.constrained
+        return a - np.matvec(self._release, self._compliance.solve(np.matvec(c.Phi, a) + c.bias))
+
+    @cached_property
+    def damping_matrix(self) -> Array:
+        """D_bar = sum_ab J^T D_bar_ab J (nv, nv)."""
+        return quadratic(self.dampings, self.nv)
+
+    @cached_property
+    def stiffness_matrix(self) -> Array:
+        """K_bar = sum_ab J^T K_bar_ab J (nv, nv): the Hessian of V_bar on the reference."""
+        return quadratic(self.stiffnesses, self.nv)
+
+    @cached_property
+    def stiffness_force(self) -> Array:
+        """grad V_bar = sum_ab J^T vee2((I - E) K_bar') (nv,)."""
+        total = np.zeros(self.nv)
+        for t in self.stiffnesses:
+            total = total + t.generalised(error_wrench(t.moments, t.error))
+        return total
+
+    @cached_property
+    def stiffness_energy(self) -> Array:
+        """V_bar = 1/2 sum_ab tr((G - G_R) K_bar' (G - G_R)^T), in J."""
+        total = 0.0
+        for t in self.stiffnesses:
+            total = total + stiffness_energy(t.moments, t.motion.pose, t.reference.pose)
+        return total
+
+
+def quadratic(terms: tuple[Term, ...], nv: int) -> Array:
+    """sum J^T X J (nv, nv)."""
+    total = np.zeros((nv, nv))
+    for t in terms:
+        J = t.motion.jacobian
+        total = total + transpose(J) @ (t.matrix @ J)
+    return symmetric(total)

@@ -1,0 +1,373 @@
+"""Controllers around a controller. A subclass of :class:`Wrapper` says only what it changes.
+
+What an inner controller sees and what becomes of its inputs, a memory and a signal of one's own: everything else (sizes, memories side
+by side, signals side by side, sampling, references, the parts of the plant that only the wrapper knows) is done here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from heavytop._arrays import Array, Numbers, concatenate, shape, split, symbol
+from heavytop._pickling import Unchanging
+from heavytop.compile import Traced, trace_of
+from heavytop.control.laws.base import REFERENCE, BaseController
+from heavytop.errors import ControlError, unknown_name
+from heavytop.simulate import complete
+from heavytop.simulate.controller import ARGUMENTS, MEMORY_OUTPUTS
+
+NOTHING = np.zeros(0)
+
+
+class Sizes(Protocol):
+    """What a controller looks at in a plant: a model, dynamics of the user, or a :class:`PartialPlant` with less in it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def nq(self) -> int: ...
+    @property
+    def nv(self) -> int: ...
+    @property
+    def nu(self) -> int: ...
+    @property
+    def u_names(self) -> tuple[str, ...]: ...
+    @property
+    def parameter_names(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class PartialPlant:
+    """The plant as the controller inside a wrapper sees it."""
+
+    name: str
+    nq: int
+    nv: int
+    u_names: tuple[str, ...]
+    parameter_names: tuple[str, ...]
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs."""
+        return len(self.u_names)
+
+    @classmethod
+    def with_inputs(cls, model: Sizes, u_names: Sequence[str]) -> PartialPlant:
+        """The plant with these inputs only."""
+        return cls(model.name, model.nq, model.nv, tuple(u_names), tuple(model.parameter_names))
+
+
+class Seen(Unchanging):
+    """What a wrapper sees, as symbols that are made when they are asked for: what nobody asks for is no argument.
+
+    Attributes
+    ----------
+    t (), q (nq,), v (nv,), p (np,) : time, state and parameters of the plant.
+    reference : (q_R, v_R, a_R), as long as it is not given.
+    signal, z : the wrapper's own part of the signal and of the memory.
+    model : the plant. asked : names of what the inner controller takes. shared : what a wrapper keeps between its methods.
+
+    Examples
+    --------
+    >>> sorted(name for name in vars(Seen) if not name.startswith("_"))
+    ['inner', 'p', 'period', 'q', 'reference', 'signal', 'symbols', 't', 'v', 'whole', 'z']
+    """
+
+    def __init__(self, model: Sizes, own: Wrapper, inner: Traced) -> None:
+        self.model, self._own, self._inner = model, own, own.controller
+        self._sizes: dict[str, int | None] = {"t": None, "q": model.nq, "v": model.nv}
+        self._sizes |= {"signal": own.signal_size, "p": len(model.parameter_names), "z": own.state_size}
+        if own.needs_reference:  # reference and parameters are still those of the law's own model
+            self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
+        self.asked = tuple(inner.inputs)
+        self.shared: dict[str, Any] = {}
+        self._made: dict[str, Array] = {}
+
+    def whole(self, name: str) -> Array:
+        """An argument of the function, with the inner controller's part of signal and memory."""
+        if name not in self._made:
+            self._made[name] = symbol(name, self._sizes[name])
+        return self._made[name]
+
+    @property
+    def period(self) -> float:
+        """Seconds between samples."""
+        if self._own.sample_time is None:
+            raise ControlError(
+                f"{type(self._own).__name__} needs the sample period: simulate it with hold='zero-order', or call sampled(period)."
+            )
+        return self._own.sample_time
+
+    @property
+    def t(self) -> Array:
+        return self.whole("t")
+
+    @property
+    def q(self) -> Array:
+        return self.whole("q")
+
+    @property
+    def v(self) -> Array:
+        return self.whole("v")
+
+    @property
+    def p(self) -> Array:
+        return self.whole("p")
+
+    @property
+    def reference(self) -> tuple[Array, Array, Array]:
+        """q_R, v_R, a_R."""
+        if not self._own.needs_reference:
+            raise ControlError(
+                f"{type(self._own).__name__} changes the reference, so it goes around the law before that has one: "
+                f"{type(self._own).__name__}(law, ...).with_reference(reference)."
+            )
+        return self.whole("q_R"), self.whole("v_R"), self.whole("a_R")
+
+    @property
+    def signal(self) -> Array:
+        """The wrapper's own part: it stands after that of the inner controller."""
+        return self._parts("signal", self._inner.signal_size, self._own.own_signal_size)[1]
+
+    @property
+    def z(self) -> Array:
+        """The wrapper's own part: it stands before that of the inner controller."""
+        return self._parts("z", self._own.own_state_size, self._inner.state_size)[0]
+
+    def inner(self, name: str) -> Array:
+        """An argument as the inner controller gets it unless the wrapper changes it."""
+        if name == "signal":
+            return self._parts("signal", self._inner.signal_size, self._own.own_signal_size)[0]
+        if name == "z":
+            return self._parts("z", self._own.own_state_size, self._inner.state_size)[1]
+        return self.whole(name)
+
+    def _parts(self, name: str, first: int, second: int) -> Sequence[Array]:
+        return split(self.whole(name), (first, second)) if first + second else (NOTHING, NOTHING)
+
+    def symbols(self) -> dict[str, Array]:
+        """The arguments that were asked for, in the order of the protocol."""
+        order = ("t", "q", "v", *REFERENCE, "signal", "p", "z")
+        return {name: self._made[name] for name in order if name in self._made and self._sizes[name] != 0}
+
+
+class Wrapper(BaseController):
+    """A controller around a controller: a law, a law with a reference, a :class:`heavytop.Feedback`, or another wrapper.
+
+    Override what is different:
+
+    ============================ ==========================================================================================
+    :meth:`plant`                the plant for which the inner controller is made; default: the same
+    :meth:`seen`                 arguments of the inner controller that differ, by name (q, v, p, t, q_R, v_R, a_R)
+    :meth:`acted`                the inputs of the plant from those the inner controller wants
+    :meth:`channels`             what else shall be recorded
+    ``own_state_size``           length of an own memory, with :meth:`first` (its start) and :meth:`following` or :meth:`rate`
+    ``own_signal_size``          length of an own signal, with :meth:`own_signal`
+    ============================ ==========================================================================================
+
+    Parameters
+    ----------
+    controller : the one inside.
+
+    Examples
+    --------
+    Inputs that are a tenth too weak:
+
+    >>> import heavytop as ht
+    >>> class Weak(Wrapper):
+    ...     def acted(self, at, u):
+    ...         return 0.9 * u
+    >>> system = ht.System()
+    >>> system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    >>> system.input("motor", ht.JointForce("cart"))
+    >>> weak = Weak(ht.Feedback(lambda q, v: -q - 2 * v, ("q", "v")))
+    >>> run = ht.simulate(system.derive(), ([1.0], [0.0]), until=0.1, step=0.01, control=weak)
+    >>> run.u[0]
+    array([-0.9])
+    """
+
+    def __init__(self, controller: Any) -> None:
+        self.controller = complete(controller)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.controller!r})"
+
+    # --- what a subclass may say ----------------------------------------------------------------------------------------------
+
+    own_state_size: int = 0
+    own_signal_size: int = 0
+
+    def plant(self, model: Any) -> Any:
+        """What the inner controller is made for, from the plant for which this one is made."""
+        return model
+
+    def seen(self, at: Seen) -> Mapping[str, Array]:
+        """What the inner controller is given instead of what is there."""
+        return {}
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        """Inputs (nu,) of the plant from those that the inner controller wants."""
+        return u
+
+    def channels(self, at: Seen, u: Array) -> Mapping[str, Array]:
+        """Further outputs, recorded under their names."""
+        return {}
+
+    def first(self) -> np.ndarray:
+        """The own memory at the start (*batch, own_state_size)."""
+        return np.zeros(self.own_state_size)
+
+    def rate(self, at: Seen, u: Array) -> Array:
+        """Rate of the own memory, for continuous control and, unless :meth:`following` says otherwise, Euler's step."""
+        raise ControlError(
+            f"{type(self).__name__} remembers samples, so it cannot run continuously: simulate it with hold='zero-order'."
+        )
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """The own memory one sample later, ``at.period`` seconds."""
+        return at.z + at.period * self.rate(at, u)
+
+    def own_signal(self, times: np.ndarray) -> np.ndarray:
+        """Samples (n, *batch, own_signal_size) at the times (n,)."""
+        return np.zeros((len(times), self.own_signal_size))
+
+    @property
+    def depends_on_period(self) -> bool:
+        """With a memory of its own the function holds the period."""
+        return self.own_state_size > 0
+
+    # --- what follows from it -------------------------------------------------------------------------------------------------
+
+    @property
+    def signal_size(self) -> int:
+        """Of the inner controller and of the wrapper."""
+        return self.controller.signal_size + self.own_signal_size
+
+    @property
+    def state_size(self) -> int:
+        """Of the wrapper and of the inner controller."""
+        return self.own_state_size + self.controller.state_size
+
+    @property
+    def needs_reference(self) -> bool:
+        """As the inner controller."""
+        return bool(getattr(self.controller, "needs_reference", False))
+
+    @property
+    def lead_time(self) -> float:
+        """As the inner controller."""
+        return float(getattr(self.controller, "lead_time", 0.0))
+
+    def referred(self, reference: Any) -> Any:
+        """As the inner controller."""
+        inner = getattr(self.controller, "referred", None)
+        return reference if inner is None else inner(reference)
+
+    def signal(self, times: Numbers) -> np.ndarray:
+        """The inner signal, then the own one."""
+        times = np.asarray(times, dtype=float)
+        flat = np.atleast_1d(times)
+        parts = [self.controller.signal(flat)] if self.controller.signal_size else []
+        parts += [self.own_signal(flat)] if self.own_signal_size else []
+        samples = _side_by_side(parts, flat.shape)
+        return samples if times.ndim else samples[0]
+
+    def initial_state(self) -> np.ndarray:
+        """The own memory, then that of the inner controller."""
+        parts = [np.asarray(self.first(), dtype=float)] if self.own_state_size else []
+        parts += [np.asarray(self.controller.initial_state(), dtype=float)] if self.controller.state_size else []
+        return _side_by_side(parts, ())
+
+    def composed(self, model: Any) -> Traced:
+        """The inner controller at what it sees, and what becomes of its inputs."""
+        subject = self.plant(model)
+        controller = self.controller
+        inner = controller.composed(subject) if isinstance(controller, BaseController) else controller.traced(subject)
+        self._check_inner(inner, subject)
+        at = Seen(model, self, inner)
+        changed = self._changed(at, inner)
+        given = [changed[name] if name in changed else at.inner(name) for name in inner.inputs]
+        values = dict(zip(inner.outputs, inner.expressions(*given), strict=True))
+        wanted = values.pop("u")
+        outputs = {"u": self.acted(at, wanted), **self._memory(at, wanted, values)}
+        outputs |= {name: value for name, value in values.items() if name not in MEMORY_OUTPUTS}
+        for name, value in self.channels(at, wanted).items():
+            outputs[_free(name, outputs)] = value
+        return trace_of(type(self).__name__, at.symbols(), outputs)
+
+    def _changed(self, at: Seen, inner: Traced) -> Mapping[str, Array]:
+        """What the inner controller sees otherwise, each with a name and a size that it knows."""
+        own = type(self)
+        if not self.own_state_size and (own.rate is not Wrapper.rate or own.following is not Wrapper.following):
+            raise ControlError(
+                f"{own.__name__} moves a memory on, but has none: give own_state_size, the number of its entries."
+            )
+        changed = self.seen(at)
+        if not isinstance(changed, Mapping):
+            raise ControlError(
+                f"seen(at) of {own.__name__} must return a mapping such as {{'v': at.z}}, got {changed!r}."
+            )
+        for name, value in changed.items():
+            if name not in (*ARGUMENTS, *REFERENCE):
+                raise unknown_name(f"argument (in seen of {own.__name__})", name, (*ARGUMENTS, *REFERENCE))
+            if name in inner.inputs and shape(value) != inner.inputs[name]:
+                raise ControlError(
+                    f"seen(at) of {own.__name__} must give {name!r} the shape {inner.inputs[name]}, got {shape(value)}."
+                )
+        return changed
+
+    def _memory(self, at: Seen, wanted: Array, values: Mapping[str, Array]) -> dict[str, Array]:
+        """z_next or z_rate of both."""
+        if not self.own_state_size:
+            return {name: values[name] for name in MEMORY_OUTPUTS if name in values}
+        sampled = self.sample_time is not None or type(self).rate is Wrapper.rate
+        name, other = MEMORY_OUTPUTS if sampled else MEMORY_OUTPUTS[::-1]
+        if other in values:
+            raise ControlError(
+                f"{type(self).__name__} needs {name} of the controller inside it, {self.controller!r}, which gives {other}. "
+                + (
+                    "Sample both: simulate(..., hold='zero-order')."
+                    if sampled
+                    else "Simulate both with hold='zero-order'."
+                )
+            )
+        inner = values.get(name, NOTHING)
+        own = self.following(at, wanted) if sampled else self.rate(at, wanted)
+        return {name: concatenate(own, inner)}
+
+    def _check_inner(self, inner: Traced, subject: Sizes) -> None:
+        first = next(iter(inner.outputs.items()), ("nothing", ()))
+        if first != ("u", (subject.nu,)):
+            raise ControlError(
+                f"{type(self).__name__} for {subject.name!r} needs a controller whose first output is 'u' of shape ({subject.nu},); "
+                f"{self.controller!r} gives {first[0]!r} of shape {first[1]}."
+            )
+        for name in inner.inputs:
+            if name not in (*ARGUMENTS, *REFERENCE):
+                raise ControlError(f"a controller may take {', '.join(ARGUMENTS)}; {self.controller!r} takes {name!r}.")
+
+
+def _free(name: str, taken: Mapping[str, Array]) -> str:
+    """The name, or with a number if an inner controller has such a channel too."""
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
+def _side_by_side(parts: Sequence[np.ndarray], lead: tuple[int, ...]) -> np.ndarray:
+    """Arrays (*lead, *batch, n) joined along the last axis, their batch axes broadcast."""
+    if not parts:
+        return np.zeros((*lead, 0))
+    k = len(lead)
+    batch = np.broadcast_shapes(*(part.shape[k:-1] for part in parts))
+    full = []
+    for part in parts:
+        missing = len(batch) - (part.ndim - k - 1)
+        spread = part.reshape(*part.shape[:k], *(1,) * missing, *part.shape[k:])
+        full.append(np.broadcast_to(spread, (*part.shape[:k], *batch, part.shape[-1])))
+    return np.concatenate(full, axis=-1)

@@ -1,0 +1,1 @@
+"""Limits of inputs: allocation, box-constrained least squares, thrust sectors, input rank."""

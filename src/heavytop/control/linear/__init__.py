@@ -1,0 +1,1 @@
+"""Linear design and analysis: equilibria, poles, margins, linear-quadratic regulators."""

@@ -1,0 +1,486 @@
+"""The linear-quadratic regulator along a motion, on the manifold: the cheap stabiliser of a plan.
+
+Deviations are places in the chart around the reference and differences of velocities, ``x = (place(q_R, q), v - v_R)``, so that there are
+no redundant states and no singularity within half a turn. The motion is cut into steps whose derivatives are exact
+(:mod:`heavytop.ocp.shooting`); Riccati's recursion gives the gains of ``u = u_R - K(t) x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Array, Numbers, concatenate, numbers, split, symbol
+from heavytop.compile import Traced, trace_of
+from heavytop.control.laws.base import BaseController
+from heavytop.control.linear.riccati import periodic, riccati, settle
+from heavytop.control.linear.weights import Weights
+from heavytop.control.references.reference import Reference
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.ocp.bounds import input_bounds
+from heavytop.ocp.chart_dynamics import ChartRates
+from heavytop.ocp.charts import chart, place
+from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp.shooting import NodeLayout, Shooting
+from heavytop.simulate import simulate
+from heavytop.simulate.integrators.tableaus import RK4
+from heavytop.system.description.array_labels import entries_of
+from heavytop.system.model import Model
+
+if TYPE_CHECKING:
+    from heavytop.compile.backends.c99 import Precision
+    from heavytop.control.linear.margins import Margins
+
+BALANCED = 1e-6
+"""Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs; so do displacements in m or rad."""
+
+REPEATS = 1e-6
+"""By how much velocities, accelerations and inputs may differ after a period, relative to their size."""
+
+
+class MinimalSteps:
+    """Deviations x = (e, v) of a model along states, in as many coordinates z as loops and constraints leave: x = T z, z = x[own].
+
+    Attributes
+    ----------
+    T : (n, nx, nz) at each state; the identity if nothing is constrained. own : (nz,) entries of x that are z.
+    """
+
+    def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, parameters: Any = None) -> None:
+        ne, nx = model.coordinates.nv, model.coordinates.nv + model.nv
+        if not model.is_constrained:
+            self.T, self.own = np.broadcast_to(np.eye(nx), (len(q), nx, nx)), np.arange(nx)
+            return
+        tangent = model.minimal_tangent(q, v, parameters=parameters)
+        places, speeds = tangent.places, tangent.velocities
+        self.own = np.array([*places, *(ne + k for k in speeds)])
+        self.T = np.zeros((len(q), nx, len(self.own)))
+        self.T[:, :ne, : len(places)], self.T[:, ne:, : len(places)] = tangent.D, tangent.K
+        self.T[:, ne:, len(places) :] = tangent.N
+
+    def whole(self, P: np.ndarray) -> np.ndarray:
+        """z^T P z as a form (nx, nx) of x."""
+        full = np.zeros((self.T.shape[1],) * 2)
+        full[np.ix_(self.own, self.own)] = P
+        return full
+
+
+class LinearQuadratic(BaseController):
+    """``u = u_R(t) - K(t) x`` along a reference, within limits. Made by :func:`lqr`.
+
+    Attributes
+    ----------
+    times : (n,) s where gains were computed; in between they are linear, afterwards the last ones hold, or they repeat (``period``).
+    gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the cost x^T P x that remains.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> upright = lqr(ht.library.cart_pole().derive(), [0.0, 0.0])
+    >>> isinstance(upright, LinearQuadratic), upright.gains.shape[1:]
+    (True, (1, 4))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reference: Reference,
+        times: np.ndarray,
+        gains: np.ndarray,
+        cost_to_go: np.ndarray,
+        inputs: Callable[[np.ndarray], np.ndarray],
+        bounds: tuple[np.ndarray, np.ndarray] | None,
+        period: float | None = None,
+    ) -> None:
+        self.model, self.reference, self.times, self.gains = model, reference, times, gains
+        self.cost_to_go, self._inputs, self._bounds, self.period = cost_to_go, inputs, bounds, period
+
+    def __repr__(self) -> str:
+        along = "at a set point" if len(self.times) == 1 else f"{len(self.times)} gains over {self.times[-1]:g} s"
+        return f"LinearQuadratic({self.model.name!r}: {along})"
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int, int, int]:
+        m = self.model
+        return m.nq, m.nv, m.nu, m.nu * (m.coordinates.nv + m.nv)
+
+    @property
+    def signal_size(self) -> int:
+        """q_R, v_R, u_R and K side by side."""
+        return sum(self._sizes)
+
+    def signal(self, times: Numbers) -> np.ndarray:
+        """Samples (..., signal_size)."""
+        t = np.asarray(times, dtype=float)
+        flat = t.reshape(-1) - self.reference.start_time
+        q, v, _ = self.reference(flat)
+        begin, last = self.times[0], self.times[-1]
+        wrapped = flat if self.period is None else begin + np.mod(flat - begin, self.period)
+        inside = np.clip(np.where(flat < begin, begin, wrapped), begin, last)
+        k = np.clip(np.searchsorted(self.times, inside, side="right") - 1, 0, max(len(self.times) - 2, 0))
+        after = np.minimum(k + 1, len(self.times) - 1)
+        length = np.where(after > k, self.times[after] - self.times[k], 1.0)
+        part = ((inside - self.times[k]) / length)[:, None]
+        table = self.gains.reshape(len(self.times), -1)
+        gains = (1 - part) * table[k] + part * table[after]
+        rows = np.concatenate([q, v, self._inputs(flat), gains], axis=1)
+        return rows.reshape(*t.shape, -1)
+
+    def composed(self, model: Any) -> Traced:
+        """The controller as traced function of q, v and the signal."""
+        own = self.model
+        for what in ("nq", "nv", "nu"):
+            if getattr(model, what) != getattr(own, what):
+                raise ControlError(
+                    f"the regulator was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
+                    f"{getattr(model, what)}."
+                )
+        q, v, signal = symbol("q", own.nq), symbol("v", own.nv), symbol("signal", self.signal_size)
+        return trace_of(
+            "lqr", {"q": q, "v": v, "signal": signal}, {"u": self._input(q, v, *split(signal, self._sizes))}
+        )
+
+    def _input(self, q: Array, v: Array, q_R: Array, v_R: Array, u_R: Array, K: Array) -> Array:
+        """u within the limits; K row by row."""
+        own = self.model
+        x = concatenate(place(own.coordinates, q_R, q), v - v_R)
+        u: Array = u_R - np.matvec(np.reshape(K, (*K.shape[:-1], own.nu, self._sizes[3] // own.nu)), x)
+        if self._bounds is not None:
+            u = np.minimum(np.maximum(u, self._bounds[0]), self._bounds[1])
+        return u
+
+    def __call__(self, t: Numbers, q: Array, v: Array) -> np.ndarray:
+        """The input (..., nu) at the times t (s) in the states (q, v), within the limits; all broadcast."""
+        model = self.model
+        t, q, v = (
+            numbers(t, "t"),
+            model.coordinates.check(q, f"q of {model.name!r}"),
+            numbers(v, f"v of {model.name!r}"),
+        )
+        if not v.ndim or v.shape[-1] != model.nv:
+            raise wrong_shape(f"v of {model.name!r}", ("...", model.nv), v.shape)
+        if not np.all(np.isfinite(t)):
+            raise ControlError(f"the regulator needs finite times in s, got {t.tolist()}.")
+        return np.asarray(self._input(q, v, *np.split(self.signal(t), np.cumsum(self._sizes)[:-1], axis=-1)))
+
+    def poles(self) -> np.ndarray:
+        """Poles (n,) of the closed loop about the set point, slowest first, the input changed continuously (1/s).
+
+        Raises
+        ------
+        ControlError
+            The reference moves: gains that change with the time have no poles.
+        """
+        from heavytop.control.linear.analysis import linearize
+
+        if not self.reference.is_constant:
+            raise ControlError(
+                f"{self!r} follows a motion, and gains that change with the time have no poles. law.region(sizes) samples what it brings back, "
+                "law.margins() looks at the loop frozen at instants."
+            )
+        t = self.reference.start_time
+        q, v, _ = self.reference(0.0)
+        return linearize(self.model, self, q, v, t, parameters=self.reference.clock(0.0, self.model)).poles
+
+    def margins(self) -> Margins:
+        """Gain, phase and delay margin, largest actuator lag and least sample rate, the worst along its motion; see :func:`.margins`."""
+        from heavytop.control.linear.margins import margins
+
+        return margins(self)
+
+    def export_c(
+        self, folder: str | Path, *, precision: Precision = "double", footprint: bool = False, name: str = "lqr"
+    ) -> list[Path]:
+        """Write the regulator as C99 without allocation, with a test and a README: ``NAME_input``.
+
+        At a set point the function takes q and v, and gives u. Along a motion it also takes q_R, v_R, u_R and the gains K (nu x nx, row by
+        row) of the time: :meth:`signal` gives them side by side in this order, for a table or to be sent.
+        """
+        from heavytop.compile import export_c
+
+        model, rng, count = self.model, np.random.default_rng(0), 16
+        begin = self.reference.start_time + self.times[0]
+        # a set point may still have inputs that change
+        times = begin + rng.uniform(0.0, 10.0 if len(self.times) == 1 else self.times[-1] - self.times[0], count)
+        rows = self.signal(times)
+        fixed = bool(np.all(rows == rows[0]))
+        wanted = np.split(rows, np.cumsum(self._sizes)[:-1], axis=1)
+        q = chart(model.coordinates, wanted[0], 0.3 * rng.standard_normal((count, model.coordinates.nv)))
+        v = wanted[1] + rng.standard_normal((count, model.nv))
+        inputs: dict[str, Array] = {"q": symbol("q", model.nq), "v": symbol("v", model.nv)}
+        given: list[Array] = [row[0] for row in wanted]
+        if not fixed:
+            sizes = zip(("q_R", "v_R", "u_R", "K"), self._sizes, strict=True)
+            given = [symbol(label, size) for label, size in sizes]
+            inputs |= dict(zip(("q_R", "v_R", "u_R", "K"), given, strict=True))
+        law = f"{name}_input"
+        traced = trace_of(law, inputs, {"u": self._input(inputs["q"], inputs["v"], *given)})
+        vectors = {law: [q, v, *([] if fixed else wanted)]}
+        entries = entries_of(model, [*inputs, "u"])
+        return export_c(
+            folder, {law: traced}, precision=precision, name=name, vectors=vectors, footprint=footprint, entries=entries
+        )
+
+    def region(
+        self, sizes: Any, samples: int = 100, seed: int = 0, step: float | None = None, until: float | None = None
+    ) -> np.ndarray:
+        """The region of attraction, sampled: which part of random deviations of each size (in the norm of P) is brought back.
+
+        A run counts if its deviation at the end has at most a tenth of its size at the start in that norm.
+
+        Parameters
+        ----------
+        sizes : (m,) values of sqrt(x^T P x) at the start. samples : runs for each. seed : of the deviations.
+        step : of the simulation, s; default: a fifth of the distance of the gains. until : its length, s; default: the duration of the motion, else
+            5 s, as whole periods.
+
+        Returns
+        -------
+        (m,) parts between 0 and 1.
+        """
+        sizes = np.atleast_1d(numbers(sizes, "sizes of deviations"))
+        if sizes.ndim != 1 or not np.all((sizes > 0) & (sizes < np.inf)):
+            raise ControlError(f"sizes of deviations must be positive numbers (m,), got {sizes.tolist()}.")
+        if not isinstance(samples, int | np.integer) or samples < 1:
+            raise ControlError(f"samples must be 1, 2, ..., got {samples!r}.")
+        for name, value in (("step", step), ("until", until)):
+            if value is not None and not 0 < value < np.inf:
+                raise ControlError(f"{name} of a sampled region must be a positive time in s, got {value!r}.")
+        model, rng = self.model, np.random.default_rng(seed)
+        h = float(np.diff(self.times)[0]) if len(self.times) > 1 else 0.01
+        whole = 5.0 if self.period is None else self.period * np.ceil(5.0 / self.period)
+        end = next(float(x) for x in (until, self.reference.duration, whole) if x is not None)
+        t0, at = self.reference.start_time, self.reference.clock(0.0, model)
+        q, v, _ = self.reference(0.0)
+        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1), model)).T[
+            0
+        ]  # deviations that loops and constraints allow
+        P = T.T @ self.cost_to_go[0] @ T
+        root = T @ np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
+        parts = []
+        for size in sizes:
+            sphere = rng.standard_normal((samples, len(P)))
+            x = size * np.matvec(root, sphere / np.linalg.norm(sphere, axis=1)[:, None])
+            ne = model.coordinates.nv
+            start = chart(model.coordinates, np.broadcast_to(q, (samples, len(q))), x[:, :ne]), v + x[:, ne:]
+            if model.is_constrained:
+                closed = [model.assemble(*one, parameters=at) for one in zip(*start, strict=True)]
+                start = np.array([one[0] for one in closed]), np.array([one[1] for one in closed])
+            run = simulate(
+                model, start, t0 + end, h / 5 if step is None else step, control=self, hold="continuous", record_every=10**9,
+                progress=False, start_time=t0, parameters=self.reference.parameters_of(model),
+            )  # fmt: skip
+            q_end, v_end, _ = self.reference(end)
+            left = np.concatenate([place(model.coordinates, q_end, run.q[-1]), run.v[-1] - v_end], axis=1)
+            last = np.sqrt(np.vecdot(left, np.matvec(self.cost_to_go[-1], left)))
+            parts.append(float(np.mean(np.isfinite(last) & (last < 0.1 * size))))
+        return np.array(parts)
+
+
+def lqr(
+    model: Model,
+    reference: Reference | Array,
+    cost: Weights | None = None,
+    *,
+    inputs: Callable[[np.ndarray], np.ndarray] | Array | None = None,
+    limits: Any = None,
+    step: float | None = None,
+    final: np.ndarray | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> LinearQuadratic:
+    """The linear-quadratic regulator along a reference: constant at a set point, repeating along a periodic motion, else up to its end.
+
+    Parameters
+    ----------
+    model : of the plant.
+    reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
+        can hold.
+    cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
+    final : (nx, nx) cost at the end of a motion that has one; None: the one that settles there if the end is at rest.
+    inputs : u_R(times) (n, nu), or constant ones (nu,); default: what the reference needs (``plan.inputs`` of a plan is the same).
+    limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or those of joints (``system.limits``, whose efforts count);
+        the input is cut off there.
+    step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
+    parameters : values of the model's parameters, by name; default: those of the reference (a plan knows its own), else the model's.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> cart = ht.library.cart_pole().derive()
+    >>> upright = ht.control.lqr(cart, [0.0, 0.0])
+    >>> run = ht.simulate(cart, ([0.2, 0.3], [0, 0]), until=6.0, step=0.01, control=upright)
+    >>> bool(abs(run.q[-1]).max() < 1e-2)
+    True
+    """
+    if cost is not None and not isinstance(cost, Weights):
+        raise ControlError(f"cost takes Weights(places=, speeds=, inputs=), got {cost!r}.")
+    if not isinstance(reference, Reference):
+        reference = Reference.set_point(model, reference)
+    reference = reference.with_parameters(parameters, model)
+    Q, R = (cost or Weights()).vectors(model)
+    constant, period = reference.is_constant, reference.period if reference.duration is None else None
+    if not constant and period is None and reference.duration is None:
+        raise ControlError(
+            f"the reference of {model.name!r} moves and has neither an end nor a period, so there is no motion to regulate: give the "
+            "Reference its duration= or period=."
+        )
+    if final is not None and (constant or period is not None):
+        raise ControlError(
+            f"final is the cost at the end of a motion, and the reference of {model.name!r} has none: it is "
+            f"{'a set point' if constant else 'periodic'}. Leave final= out, or give the Reference its duration=."
+        )
+    begin = 0.0 if period is None else reference.begin
+    end = reference.horizon
+    if step is not None and not 0 < step < np.inf:
+        raise ControlError(f"the step of the regulator must be positive, got {step!r}.")
+    h = step if step is not None else 0.01 if constant else (end - begin) / 500
+    count = 1 if constant else max(round((end - begin) / h), 2)
+    times = np.zeros(1) if constant else np.linspace(begin, end, count + 1)
+    given = _needed(model, reference) if inputs is None else _of_times(model, inputs)
+    A, B = linearized_steps(
+        model, reference, times[:-1] if not constant else times, h if constant else (end - begin) / count, given
+    )
+    Q, R = np.diag(Q) * h, np.diag(R) * h
+    bounds = input_bounds(model, limits)
+    if constant:
+        q, v, _ = reference(times)
+        at = reference.clock(0.0, model)
+        _check_balance(model, q[0], v[0], given(times)[0], bounds, at)
+        P, K = _settled(MinimalSteps(model, q, v, at), A[0], B[0], Q, R)
+        return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
+    q, v, a = reference(times)
+    minimal = MinimalSteps(model, q, v, reference.clock(times, model))
+    T, own = minimal.T, minimal.own
+    if period is not None:
+        _check_repeats(model, np.concatenate([v, a, given(times)], axis=1)[[0, -1]], period)
+        P = periodic([A[k][own] @ T[k] for k in range(count)], B[:, own], [T[k].T @ Q @ T[k] for k in range(count)], R)
+    else:
+        final = _final(model, reference, end, end / count, Q, R) if final is None else final
+        final = np.asarray(final, dtype=float)
+        if final.shape != (T.shape[1],) * 2 or not np.all(np.isfinite(final)):
+            raise wrong_shape("the cost at the end", (T.shape[1],) * 2, final.shape, "Finite numbers.")
+        P = T[-1].T @ final @ T[-1]
+    gains, costs = [], [minimal.whole(P)]
+    for k in reversed(range(count)):
+        P, K = riccati(P, A[k][own] @ T[k], B[k][own], T[k].T @ Q @ T[k], R)
+        whole = np.zeros((model.nu, T.shape[1]))
+        whole[:, own] = K
+        gains.append(whole)
+        costs.append(minimal.whole(P))
+    gains.reverse()
+    costs.reverse()
+    gains.append(gains[-1] if period is None else gains[0])
+    return LinearQuadratic(model, reference, times, np.array(gains), np.array(costs), given, bounds, period)
+
+
+def _check_repeats(model: Model, ends: np.ndarray, period: float) -> None:
+    """Velocities, accelerations and inputs (2, n) at both ends of a period must be the same."""
+    off = np.abs(ends[1] - ends[0]) / (1.0 + np.abs(ends[0]))
+    if not np.max(off) <= REPEATS:
+        worst = int(np.argmax(off))
+        name = (*model.v_names, *(f"{name}'" for name in model.v_names), *model.u_names)[worst]
+        raise ControlError(
+            f"the reference of {model.name!r} does not repeat after its period of {period:g} s: {name!r} is {ends[0, worst]:.6g} at its start "
+            f"and {ends[1, worst]:.6g} at its end. Give another period=, or a duration=."
+        )
+
+
+def _check_balance(
+    model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray, bounds: Any, parameters: Mapping[str, Any] | None = None
+) -> None:
+    """A set point must stay where it is with the inputs u (nu,), within the bounds of the inputs."""
+    left, falling = (model.acceleration(q, v, inputs, parameters) for inputs in (u, None))
+    worst = int(np.argmax(np.abs(left)))
+    missed = abs(left[worst]) / max(1.0, float(np.max(np.abs(falling))))
+    # pi typed with seven digits is in balance: what a displacement within BALANCED explains
+    if not missed <= BALANCED and not missed <= BALANCED * np.max(
+        np.abs(model.linearize(q, v, u, parameters=parameters)[0])
+    ):
+        raise ControlError(
+            f"the set point of {model.name!r} is not in balance: no input keeps {model.v_names[worst]!r} from accelerating by "
+            f"{left[worst]:.4g}. control.equilibrium(model, q) finds a configuration near it that can be held."
+        )
+    if bounds is not None:
+        beyond = np.maximum(bounds[0] - u, u - bounds[1])
+        most = int(np.argmax(beyond))
+        if beyond[most] > BALANCED * max(1.0, abs(float(u[most]))):
+            raise ControlError(
+                f"to hold the set point of {model.name!r} the input {model.u_names[most]!r} must be {u[most]:.4g}, which its limits "
+                f"({bounds[0][most]:g} to {bounds[1][most]:g}) do not allow. Choose another set point or wider limits."
+            )
+
+
+def _settled(
+    minimal: MinimalSteps, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """P (nx, nx) and K (nu, nx) of all deviations that no longer change, at a state that is held."""
+    T, own = minimal.T[0], minimal.own
+    P, K = settle(A[own] @ T, B[own], T.T @ Q @ T, R)
+    whole = np.zeros((B.shape[1], len(T)))
+    whole[:, own] = K
+    return minimal.whole(P), whole
+
+
+def cost_of_rest(
+    rest: Reference, h: float, Q: np.ndarray, R: np.ndarray, inputs: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """P (nx, nx) of the regulator that holds a set point; a ControlError if there is none."""
+    (q, v, _), model = rest(np.zeros(1)), rest.model
+    A, B = linearized_steps(model, rest, np.zeros(1), h, inputs)
+    return _settled(MinimalSteps(model, q, v, rest.clock(0.0)), A[0], B[0], Q, R)[0]
+
+
+def linearized_steps(
+    model: Model, reference: Reference, times: np.ndarray, h: float, inputs: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A (n, nx, nx) and B (n, nx, nu) of the steps from each time to h later, in the charts around the reference."""
+    rates = ChartRates.of(model)
+    layout = NodeLayout(rates.ne, rates.nv, rates.nu)
+    q, v, _ = reference(times)
+    ahead, _, _ = reference(times + h)
+    y = np.zeros((len(times), layout.size))
+    y[:, layout.v], y[:, layout.c] = v, inputs(times + 0.5 * h)
+    p = model.parameter_vector(reference.clock(times + 0.5 * h, model))  # slopes in the middle of a step
+    run = Shooting(rates, layout, RK4, 1).run(y, np.full(len(times), h), q, p, slopes=True)
+    ends = np.concatenate([run.ends[:, : rates.ne], np.zeros((len(times), rates.ne))], axis=1)
+    _, link = rates.link.first(ends, q, ahead)
+    slopes = run.slopes.copy()
+    slopes[:, : rates.ne] = link[:, :, : rates.ne] @ run.slopes[:, : rates.ne]
+    return slopes[:, :, : rates.nx], slopes[:, :, layout.c]
+
+
+def _of_times(model: Model, inputs: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Inputs as a function of times (n,); numbers stay the same."""
+    function: Callable[[np.ndarray], np.ndarray] = inputs
+    if callable(function):
+        return function
+    u = numbers(inputs, "inputs of the regulator")
+    if u.shape != (model.nu,):
+        names = f"The inputs are {', '.join(model.u_names)}; inputs that change are a function of times (n,) that gives (n, {model.nu})."
+        raise wrong_shape("inputs of the regulator", (model.nu,), u.shape, names)
+    return lambda times: np.broadcast_to(u, (len(times), model.nu))
+
+
+def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.ndarray]:
+    """The inputs that a reference needs, in the sense of least squares."""
+
+    def inputs(times: np.ndarray) -> np.ndarray:
+        return needed_inputs(model, *reference(times), reference.clock(times, model))
+
+    return inputs
+
+
+def _final(model: Model, reference: Reference, end: float, h: float, Q: np.ndarray, R: np.ndarray) -> np.ndarray:
+    """Cost at the end: that of the regulator there if the motion ends at rest in balance, else a hundred times the weights."""
+    q, v, _ = reference(end)
+    if model.description.time is None and np.max(np.abs(v), initial=0.0) < 1e-6:
+        try:
+            rest = Reference.set_point(model, q).with_parameters(reference.parameters_of(model))
+            return cost_of_rest(rest, h, Q, R, _needed(model, rest))
+        except ControlError:
+            pass  # the end cannot be held; the way there can still be regulated
+    return 100.0 * Q / h

@@ -1,0 +1,218 @@
+"""Margins before a flight: how much gain, phase, delay, lag and sampling a law bears, at rest and along a reference.
+
+All inputs are thought to be changed alike. With the linearised plant x' = A x + B u and the law u = -K x the loop, cut at the inputs, has the
+eigenvalues lambda_i(i w) of (i w - A)^-1 B K; it is at the edge of stability where 1 + lambda_i(i w) g e^(-i w tau) = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Numbers
+from heavytop._repr import Brief
+from heavytop.control.linear.analysis import linearize, random_states, region_of_attraction
+from heavytop.control.linear.lqr import LinearQuadratic
+from heavytop.control.references.reference import Reference
+from heavytop.errors import ControlError
+from heavytop.simulate import Controller, Feedback
+
+if TYPE_CHECKING:
+    from heavytop.control.laws.law import FeedbackLaw
+
+FREQUENCIES = np.geomspace(0.02, 2000.0, 4000)
+"""rad/s at which the loop is looked at."""
+NEUTRAL = 1e-4
+"""Growth rate (1/s) up to which a mode counts as neutral: the spin of a hanging load is nobody's business."""
+LONGEST = 2.0
+"""Lag and sample period (s) beyond which nobody asks."""
+
+
+@dataclass(frozen=True, repr=False)
+class Margins(Brief):
+    """What a law bears, the worst of all instants that were looked at.
+
+    Attributes
+    ----------
+    stable : whether the loop is stable without any change; if not, the others are zero.
+    gain : (least, largest) factor on the inputs. phase : rad. delay : s.
+    lag : largest time constant of actuators of first order, s. sample_rate : least rate of a sampled law, Hz.
+    crossover : frequency (rad/s) at which the delay margin is reached.
+    recovered, starts : share of random starts that came back, and their number; zero if none were flown.
+
+    Examples
+    --------
+    >>> Margins(True, (0.2, 4.0), 0.8, 0.03, 0.06, 25.0, 26.0).report().splitlines()[0]
+    'gain margin            0.2 .. 4'
+    """
+
+    stable: bool
+    gain: tuple[float, float]
+    phase: float
+    delay: float
+    lag: float
+    sample_rate: float
+    crossover: float
+    recovered: float = 0.0
+    starts: int = 0
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What and how much, as texts."""
+        if not self.stable:
+            return [("margins", "none: the loop is unstable")]
+        high = f"{self.gain[1]:.3g}" if np.isfinite(self.gain[1]) else "any"
+        listed = [
+            ("gain margin", f"{self.gain[0]:.3g} .. {high}"),
+            ("phase margin", f"{np.degrees(self.phase):.0f} deg"),
+            ("delay margin", f"{1e3 * self.delay:.0f} ms"),
+            ("largest actuator lag", f"{1e3 * self.lag:.0f} ms"),
+            ("least sample rate", f"{self.sample_rate:.0f} Hz"),
+        ]
+        return listed + (
+            [("recovered", f"{100 * self.recovered:.4g} % of {self.starts} random starts")] if self.starts else []
+        )
+
+    def report(self) -> str:
+        """A short table."""
+        return "\n".join(f"{what:<22} {how}" for what, how in self.rows())
+
+
+def margins(
+    law: FeedbackLaw | LinearQuadratic,
+    reference: Reference | Numbers | None = None,
+    times: Numbers | None = None,
+    starts: int = 0,
+) -> Margins:
+    """Margins of a law at rest, or the worst along a reference, frozen at every instant.
+
+    Parameters
+    ----------
+    law : with inputs that keep away from their limits there. reference : a motion, or a configuration; default: the neutral one. A regulator
+        has its own.
+    times : s at which to look; default: one for rest, twelve along a motion.
+    starts : how many random starts (5 m, any attitude) to fly towards the set point of rest.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> bool(0.03 < margins(quadcopter().law(limits=False)).delay < 0.1)
+    True
+    """
+    model = law.model
+    if isinstance(law, LinearQuadratic):
+        if reference is not None or starts:
+            raise ControlError(
+                f"{law!r} has its reference inside: margins() takes no other. law.region(sizes) samples random deviations; control.lqr(model, "
+                "reference) makes a regulator for another motion."
+            )
+        reference = law.reference
+    elif reference is None:
+        reference = model.neutral()
+    if not isinstance(reference, Reference):
+        reference, many = Reference.set_point(model, np.asarray(reference, dtype=float)), 1
+    else:
+        many = 1 if reference.is_constant else 12
+    looked = (
+        np.linspace(0.0, reference.horizon, many + 2)[1:-1]
+        if times is None
+        else np.atleast_1d(np.asarray(times, dtype=float))
+    )
+    found = [_at(law, reference, float(t)) for t in looked]
+    worst = Margins(
+        all(m.stable for m in found),
+        (max(m.gain[0] for m in found), min(m.gain[1] for m in found)),
+        min(m.phase for m in found),
+        min(m.delay for m in found),
+        min(m.lag for m in found),
+        max(m.sample_rate for m in found),
+        min(found, key=lambda m: m.delay).crossover,
+    )
+    if not starts:
+        return worst
+    goal, _, _ = reference(0.0)
+    tracking: Any = law.with_reference(goal)  # pyright: ignore[reportArgumentType]
+    attraction = region_of_attraction(
+        model, tracking, random_states(model, starts, 1), until=20.0, step=5e-3, target=lambda _: goal[:3]
+    )
+    values = {name: getattr(worst, name) for name in worst.__dataclass_fields__}
+    return Margins(**{**values, "recovered": attraction.share, "starts": starts})
+
+
+def _at(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: float) -> Margins:
+    open_loop, cut = loop_matrices(law, reference, t)
+    if np.max(np.linalg.eigvals(open_loop - cut).real) > NEUTRAL:
+        return Margins(False, (1.0, 1.0), 0.0, 0.0, 0.0, np.inf, 0.0)
+    phase, delay, crossover = _phase_and_delay(open_loop, cut)
+    n = len(open_loop)
+
+    def lagging(lag: float) -> bool:
+        A = np.block([[open_loop, -cut], [np.eye(n) / lag, -np.eye(n) / lag]])
+        return bool(np.max(np.linalg.eigvals(A).real) < NEUTRAL)
+
+    def sampled(period: float) -> bool:
+        from scipy.linalg import expm
+
+        big = expm(period * np.block([[open_loop, -cut], [np.zeros((n, 2 * n))]]))
+        return bool(np.max(np.abs(np.linalg.eigvals(big[:n, :n] + big[:n, n:]))) < 1 + NEUTRAL * max(period, 1e-3))
+
+    def amplified(gain: float) -> bool:
+        return bool(np.max(np.linalg.eigvals(open_loop - gain * cut).real) < NEUTRAL)
+
+    high = np.inf if amplified(1e4) else _edge(amplified, 1.0, 1e4)
+    low = 0.0 if amplified(1e-4) else 1 / _edge(lambda x: amplified(1 / x), 1.0, 1e4)
+    return Margins(
+        True, (low, high), phase, delay, _edge(lagging, 1e-4, LONGEST), 1 / _edge(sampled, 1e-4, LONGEST), crossover
+    )
+
+
+def loop_matrices(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: float) -> tuple[np.ndarray, np.ndarray]:
+    """A of the plant with its inputs held, and B K of the loop, about a reference at a time, in tangent coordinates."""
+    model = law.model
+    q, v, a = reference(t)
+    z, p, now = law.initial_state(), None, t
+    if isinstance(law, LinearQuadratic):
+        p, now = reference.clock(t, model), t + reference.start_time
+        tracking: Controller = law
+        u = law(now, q, v)
+    else:
+        tracking, u = law.with_reference(reference), law(q, v, q, v, a)
+    closed = linearize(model, tracking, q, v, now, z, p).A
+    held = Feedback(lambda q: u + 0.0 * q[0], ("q",))
+    free = linearize(model, held, q, v, now, parameters=p).A
+    states = len(free)  # with loops and constraints fewer than 2 nv, with a basis more
+    open_loop = closed.copy()
+    open_loop[:states, :states] = free
+    open_loop[:states, states:] = 0.0
+    return open_loop, open_loop - closed
+
+
+def _phase_and_delay(open_loop: np.ndarray, cut: np.ndarray) -> tuple[float, float, float]:
+    """Least phase (rad) and delay (s) over all loci where they cross the unit circle, and the frequency of the latter."""
+    n = len(open_loop)
+    values = np.array([np.linalg.eigvals(np.linalg.solve(1j * w * np.eye(n) - open_loop, cut)) for w in FREQUENCIES])
+    size = np.sort(np.abs(values), axis=1)
+    crossed = np.any((size[:-1] - 1) * (size[1:] - 1) <= 0, axis=1)
+    phase, delay, frequency = np.pi, LONGEST, 0.0
+    for k in np.flatnonzero(crossed):
+        near = values[k][np.abs(np.log(np.maximum(np.abs(values[k]), 1e-12))) < 0.02]
+        for locus in near:
+            lead = float(np.angle(-locus) % (2 * np.pi))  # how far it may still turn back until it meets -1
+            phase = min(phase, lead, 2 * np.pi - lead)
+            if lead / FREQUENCIES[k] < delay:
+                delay, frequency = lead / FREQUENCIES[k], float(FREQUENCIES[k])
+    return phase, delay, frequency
+
+
+def _edge(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Where something that holds at ``low`` ceases to hold, by bisection of the logarithm; ``high`` if it never does."""
+    if not holds(low):
+        raise ControlError("a loop that is stable as it is fails under the smallest change: it has no margin.")
+    if holds(high):
+        return high
+    for _ in range(40):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,251 @@
+"""The quadratic program of a sample: states are eliminated (condensing), inputs remain, DAQP solves it."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from heavytop.control.mpc.horizon_motion import Linear
+from heavytop.errors import ControlError
+from heavytop.ocp.bounds import StateBounds
+
+BLOCKS = 5
+"""Parts in which the Hessian is summed up."""
+ROUNDS = 3
+"""Changes of the active bounds before DAQP is asked."""
+FEW = 2
+"""Bounds that change from one sample to the next while the active ones are worth keeping."""
+SOFT = 8
+"""DAQP's mark of a constraint that may be violated at a cost."""
+SOFTNESS = 1e-5
+"""DAQP's ``rho_soft``: about this part of what a bound forbids is left."""
+WIDE = 1e30
+"""What DAQP takes for infinity."""
+
+
+@cache
+def _cholesky() -> Any:
+    from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
+
+    return dposv
+
+
+@cache
+def solver() -> Any:
+    """The solver DAQP, or an error that says how to get it."""
+    try:
+        import daqp
+    except ImportError:
+        raise ControlError("predictive control needs the package 'daqp': pip install daqp.") from None
+    return daqp
+
+
+class ActiveBounds:
+    """min x^T H x / 2 + g^T x within bounds, from the bounds that were active the last time (primal-dual active set).
+
+    With the active variables at their bounds the others follow from one Cholesky factorisation; those beyond a bound join, those whose
+    multiplier has the wrong sign leave. If nothing changes, the conditions of optimality hold: the result is exact. Between samples few
+    bounds change, so one or two rounds do; where they do not settle, DAQP is asked, until they change little again.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin without active bounds."""
+        self.side, self.calm = np.zeros(self.size, dtype=np.int8), False
+
+    def begin(self, multipliers: np.ndarray) -> None:
+        """Begin with the bounds that hold another solution; whether few of them have changed tells if the next change is worth a trial."""
+        side = np.sign(multipliers[: self.size]).astype(np.int8)
+        self.calm = np.count_nonzero(side != self.side) <= FEW
+        self.side = side
+
+    def minimize(self, H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray | None:
+        """The minimum, or None if the active bounds do not settle."""
+        solve, side = _cholesky(), self.side
+        for _ in range(ROUNDS):
+            held = np.nonzero(side)[0]
+            x = np.where(side[held] < 0, lower[held], upper[held])
+            A, b = H.copy(), -g
+            if len(held):
+                b -= H[:, held] @ x
+                A[held] = 0.0
+                A[:, held] = 0.0
+                A[held, held] = 1.0
+                b[held] = x
+            _, x, failed = solve(A, b, lower=1, overwrite_a=1, overwrite_b=1)
+            slope = H @ x + g
+            if failed or not np.all(np.isfinite(slope)):  # nor is it if x is not
+                break
+            under, over = x < lower, x > upper
+            new = np.where(side == 0, over.astype(np.int8) - under, np.where(side * slope > 0.0, 0, side))
+            if np.array_equal(new, side):
+                self.side = side
+                return x
+            side = new.astype(np.int8)
+        self.calm = False
+        return None
+
+
+class QuadraticProgram:
+    """min sum over the nodes of |D (d + T x)|^2 + |u + du - u_R|_R^2 with x_{k+1} = A x_k + B du_k + r_k, within limits.
+
+    Parameters
+    ----------
+    horizon, nx, nu : sizes. weights : (nx,) of deviations, final : (nx, nx) at the last node, effort : (nu,).
+    limits : of the inputs. bounds : of the states, soft; None: there are none.
+    """
+
+    def __init__(
+        self,
+        horizon: int,
+        nx: int,
+        nu: int,
+        weights: np.ndarray,
+        final: np.ndarray,
+        effort: np.ndarray,
+        limits: tuple[np.ndarray, np.ndarray],
+        bounds: StateBounds | None,
+    ) -> None:
+        self.n, self.nx, self.nu, self.limits = horizon, nx, nu, limits
+        self._root = np.broadcast_to(np.diag(np.sqrt(weights)), (horizon, nx, nx)).copy()
+        eigenvalues, vectors = np.linalg.eigh(final)
+        self._root[-1] = np.sqrt(np.maximum(eigenvalues, 0.0))[:, None] * vectors.T
+        self._effort = np.tile(effort, horizon)
+        # x_k = f_k + S_k du: [f S] of a node is [A r; 0 1] times that of the node before, with B beside it
+        inputs = horizon * nu
+        self._sums = np.zeros((horizon, nx + 1, 1 + inputs))
+        self._sums[:, nx, 0] = 1.0
+        self._step = np.zeros((horizon, nx + 1, nx + 1))
+        self._step[:, nx, nx] = 1.0
+        self._divide()
+        self._turned, self._weighed = np.zeros((horizon, nx, nx + 1)), np.empty((horizon, nx, 1 + inputs))
+        # blocks of inputs: columns from, to, and the first row of the nodes that they move
+        nodes = np.round(np.linspace(0, horizon, min(BLOCKS, horizon) + 1)).astype(int).tolist()
+        self._blocks = [(a * nu, b * nu, a * nx) for a, b in pairwise(nodes)]
+        self._low, self._high = (np.zeros(0),) * 2 if bounds is None else (bounds.lower, bounds.upper)
+        soft = horizon * len(self._low)
+        # what is outside comes back within two thirds of the horizon: at once it would cost all that inputs can do
+        self._way_back = np.maximum(1.0 - 1.5 * np.arange(1, horizon + 1) / horizon, 0.0)[:, None]
+        self._sense = np.concatenate([np.zeros(inputs), np.full(soft, SOFT)]).astype(np.intc)
+        self._none = np.zeros((0, inputs))
+        self._box = ActiveBounds(inputs)
+        _cholesky()  # loaded now, not in a sample
+        self.forget()
+
+    def copy(self) -> QuadraticProgram:
+        """One with its own room, that begins anew."""
+        made = object.__new__(QuadraticProgram)
+        vars(made).update(vars(self))
+        made._sums, made._step, made._turned = self._sums.copy(), self._step.copy(), self._turned.copy()
+        made._weighed, made._box = self._weighed.copy(), ActiveBounds(self.n * self.nu)
+        made._divide()
+        made.forget()
+        return made
+
+    def _divide(self) -> None:
+        """Parts of the sums: B (N, nx, nu) of the moves where they stand; of each move its step, what comes before, and what comes of it."""
+        sums, nu = self._sums, self.nu
+        node, row, item = sums.strides
+        self._own = as_strided(sums[0, :, 1:], (self.n, self.nx, nu), (node + nu * item, row, item))
+        before = [slice(0, 1 + k * nu) for k in range(self.n)]
+        self._chain = [(self._step[k], sums[k - 1, :, before[k]], sums[k, :, before[k]]) for k in range(1, self.n)]
+
+    def forget(self) -> None:
+        """Begin the next solution anew instead of from the last one."""
+        self._warm: Any = None
+        self._held = True
+        self._box.forget()
+
+    def _square(self, G: np.ndarray) -> np.ndarray:
+        """H = G^T G + R, block by block: an input moves only the nodes after it."""
+        H, inputs = np.empty((G.shape[1],) * 2), G.shape[1]
+        for first, last, row in self._blocks:
+            later = G[row:]
+            np.matmul(later[:, first:last].T, later[:, :last], out=H[first:last, :last])
+            H[:first, first:last] = H[first:last, :first].T
+        H.reshape(-1)[:: inputs + 1] += self._effort
+        return H
+
+    def solve(
+        self,
+        linear: Linear,
+        deviation: np.ndarray,
+        u: np.ndarray,
+        u_R: np.ndarray,
+        kept: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Changes of the inputs (N, nu) and of the nodes (N, nx); None if there is no solution.
+
+        deviation : see :meth:`weighed`. kept : bounded values (N + 1, m) at the nodes and their slopes
+        (N + 1, m, nx).
+        """
+        n, nx, nu, sums, step = self.n, self.nx, self.nu, self._sums, self._step
+        step[:, :nx, :nx], step[:, :nx, nx] = linear.A, linear.defect
+        self._own[...], sums[0, :nx, 0] = linear.B, linear.defect[0]
+        for move, before, after in self._chain:
+            np.matmul(move, before, out=after)
+        f, S = sums[:, :nx, 0], sums[:, :nx, 1:]
+        np.matmul(self._root, linear.turn, out=self._turned[:, :, :nx])
+        np.matmul(self._turned, sums, out=self._weighed)
+        G = self._weighed[:, :, 1:].reshape(-1, n * nu)
+        deviation = (deviation + self._weighed[:, :, 0]).reshape(-1)
+        H = self._square(G)
+        g = deviation @ G + self._effort * (u - u_R).ravel()
+        lower, upper = ((side - u).ravel() for side in self.limits)
+        rows = self._none
+        if kept is not None:
+            value, slope = kept[0], kept[1][1:]
+            rows = np.matmul(slope, S).reshape(-1, n * nu)
+            here = value[1:] + np.matvec(slope, f)
+            low = self._low - self._way_back * np.maximum(self._low - value[0], 0.0)
+            high = self._high + self._way_back * np.maximum(value[0] - self._high, 0.0)
+            lower = np.concatenate([lower, (low - here).ravel()])
+            upper = np.concatenate([upper, (high - here).ravel()])
+        x = self._minimize(H, g, rows, np.minimum(upper, WIDE), np.maximum(lower, -WIDE))
+        return None if x is None else (x.reshape(n, nu), S @ x + f)
+
+    def _minimize(
+        self, H: np.ndarray, g: np.ndarray, rows: np.ndarray, upper: np.ndarray, lower: np.ndarray
+    ) -> np.ndarray | None:
+        """The minimum, from the bounds that were active the last time; where none was, the plain call is faster."""
+        if not np.isfinite(g).all() or not np.isfinite(H).all():
+            return None
+        if not len(rows) and self._box.calm:
+            x = self._box.minimize(H, g, lower, upper)
+            if x is not None:
+                return x
+        if not self._held:
+            x, _, flag, info = solver().solve(H, g, rows, upper, lower, self._sense, rho_soft=SOFTNESS)
+        else:
+            if self._warm is None:
+                self._warm = solver().Model()
+                self._warm.settings = {"rho_soft": SOFTNESS}
+                ready = self._warm.setup(H, g, rows, upper, lower, self._sense.copy())[0]
+            else:
+                ready = self._warm.update(H=H, f=g, A=rows if len(rows) else None, bupper=upper, blower=lower)
+            x, _, flag, info = self._warm.solve() if ready >= 0 else (g, 0.0, ready, {})
+        if flag not in (1, 2):  # optimal, or optimal with soft constraints violated
+            self.forget()
+            return None
+        if not len(rows):
+            self._box.begin(info["lam"])
+        held = bool(info["lam"].any())
+        if held is not self._held:
+            self._warm, self._held = None, held
+        return x
+
+    def weighed(self, away: np.ndarray) -> np.ndarray:
+        """Deviations (N, nx) times the roots of their weights."""
+        return np.matvec(self._root, away)
+
+    def cost(self, deviation: np.ndarray, more: np.ndarray) -> float:
+        """Half the squares of weighed deviations (N, nx) and of inputs beyond those of the reference (N, nu)."""
+        d, more = deviation.reshape(-1), more.reshape(-1)
+        return 0.5 * float(d @ d + self._effort @ (more * more))

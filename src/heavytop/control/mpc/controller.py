@@ -1,0 +1,502 @@
+"""Predictive control on the manifold: at every sample one step of an optimisation over the next moves (real-time iteration).
+
+The motion over the horizon is kept as nodes (q, v) and held inputs. A sample linearises all steps in the charts around the nodes (one
+native call), eliminates the states (condensing), solves a quadratic program for the inputs with its limits, and moves the nodes
+by the solution, as far as gaps between the moves let the linearisation be trusted; a motion in a dead end is begun anew along the straight
+way to the reference. Deviations from the reference are measured by the rotation vector, which is defined for every attitude: there is no start
+from which the cost or its slope is undefined. The cost of what comes after the horizon is that of the linear-quadratic regulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, Numbers, numbers, symbol
+from heavytop._likeness import Lasting
+from heavytop.compile import Traced, trace_of
+from heavytop.control.laws.base import BaseController
+from heavytop.control.linear.lqr import cost_of_rest
+from heavytop.control.linear.weights import Weights
+from heavytop.control.mpc.condensed_qp import QuadraticProgram, solver
+from heavytop.control.mpc.guards import FAR_TURN, HOPELESS_GAP, LARGE_GAP, PATIENCE, SETTLING, TRUST
+from heavytop.control.mpc.horizon_motion import Linear, Moves, Prediction
+from heavytop.control.references.reference import Reference
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.ocp.bounds import StateBounds, Within, input_bounds, state_bounds
+from heavytop.ocp.chart_dynamics import ChartRates
+from heavytop.ocp.charts import is_turn
+from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.simulate.python_controller import SEEN
+from heavytop.system.model import Model
+
+LONGEST = 1000
+"""Moves of a horizon at most: the work grows with their square, the memory too."""
+KEPT_SECONDS = 1_000_000
+"""Times of calls that are kept at most; then the older half is forgotten."""
+
+
+@dataclass
+class Told:
+    """What samples took (s), how many had no solution, and how many began anew."""
+
+    seconds: list[float] = field(default_factory=list)
+    failures: int = 0
+    restarts: int = 0
+
+
+class Predictive(BaseController, Lasting):
+    """A predictive controller: ``simulate(..., control=controller)``, alone or inside any wrapper, or a function of (t, q, v).
+
+    Made by :func:`mpc`. A simulation with ``control=`` begins with a fresh memory, one for each trajectory of a batch. Called by hand it
+    remembers the motion it expects between calls; :meth:`reset` forgets it.
+
+    Attributes
+    ----------
+    step, horizon : length of a move in s, number of moves. q, v, u : the expected motion (N + 1, nq), (N + 1, nv), (N, nu).
+    seconds : time of each call so far. failures : calls whose quadratic program had no solution; then the inputs planned before are used. Those
+        in which a bounded function was no number count too; it bounds nothing then.
+    restarts : how often the expected motion was given up.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> upright = mpc(ht.library.cart_pole().derive(), [0.0, 0.0], horizon=5, limits=(-20, 20))
+    >>> isinstance(upright, Predictive), upright.horizon
+    (True, 5)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reference: Reference,
+        horizon: int,
+        step: float,
+        weights: Weights,
+        limits: tuple[np.ndarray, np.ndarray] | None,
+        bounds: StateBounds | None,
+        iterations: int,
+    ) -> None:
+        if model.description.time is not None:
+            raise ControlError(
+                f"predictive control sees one instant ahead as the other, but the time is in the equations of {model.name!r}. "
+                "control.lqr(model, reference, inputs=plan.inputs) follows a plan of such a system."
+            )
+        self._settings: tuple[Any, ...] = model, reference, horizon, step, weights, limits, bounds, iterations
+        self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
+        self.iterations, self.rates = iterations, ChartRates.of(model)
+        self._ahead = Prediction(self.rates, step, bounds, reference.parameters_of(model))
+        self._turns = np.nonzero(is_turn(model.coordinates))[0]
+        self._angles = np.union1d(self._turns, _joint_angles(model)).astype(int)
+        free = np.full(model.nu, np.inf)
+        self._limits = (-free, free) if limits is None else limits
+        self._weights = weights.vectors(model)
+        final = self._final_cost()
+        self._program = QuadraticProgram(
+            horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits, bounds
+        )  # fmt: skip
+        self._known: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._constant = reference.is_constant
+        self.reset()
+        self._rehearse()
+
+    def __repr__(self) -> str:
+        return f"Predictive({self.model.name!r}: {self.horizon} moves of {self.step:g} s)"
+
+    @cached_property
+    def _moves(self) -> Moves:
+        return Moves(self._ahead, self.horizon)
+
+    def _rehearse(self) -> None:
+        """Compile, load and touch all that a sample may need, so that no sample waits for it; then forget."""
+        begin = float(self.reference.start_time)
+        q_R, v_R, u_R = self._wanted(begin)
+        self._begin(q_R[0], v_R[0], u_R)
+        self._ahead.straight(self.q[0], q_R)
+        self._check_bounds(self._ahead.kept(self.q[1:], self.v[1:]))
+        self._iterate(q_R, v_R, u_R)
+        self.reset()
+
+    def _check_bounds(self, kept: tuple[np.ndarray, np.ndarray] | None) -> None:
+        """What is bounded must have a value and a slope where the reference begins."""
+        bounds = self._ahead.bounds
+        if kept is None or bounds is None:
+            return
+        wrong = np.nonzero(~_known(*kept)[0])[0]
+        if len(wrong):
+            raise ControlError(
+                f"{bounds.labels[wrong[0]]} has no finite value and slope where the reference begins, got {kept[0][0, wrong[0]]:g}. "
+                "Write it so that it is finite and smooth wherever the system may come."
+            )
+
+    # --- as a controller ------------------------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> Predictive:
+        """It is computed in Python at every sample."""
+        return self
+
+    @property
+    def answer_size(self) -> int:
+        """Number of inputs."""
+        return self.model.nu
+
+    def sessions(self, count: int) -> list[Callable[[float, np.ndarray, np.ndarray], np.ndarray]]:
+        """So many controllers with fresh memories. They tell this one how it went, whose own memory stays as it is."""
+        self._told = told = Told()
+        made = [deepcopy(self) for _ in range(count)]
+        for one in made:
+            one._rehearse()
+            one._told = told
+        return list(made)
+
+    @property
+    def signal_size(self) -> int:
+        """The signal is the answer of a sample."""
+        return self.model.nu
+
+    def signal(self, times: Numbers) -> np.ndarray:
+        """Zeros; answers take their place as the run goes on."""
+        return np.zeros((*np.shape(times), self.model.nu))
+
+    def composed(self, model: Any) -> Traced:
+        """What stands for the controller in native code: the answer of the sample, and what is seen (:mod:`heavytop.simulate.python_controller`)."""
+        own = self.model
+        for what in ("nq", "nv", "nu"):
+            if getattr(model, what) != getattr(own, what):
+                raise ControlError(
+                    f"predictive control was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
+                    f"{getattr(model, what)}. OnPart(controller, model) controls a part of a plant."
+                )
+        s = {"t": symbol("t"), "q": symbol("q", own.nq), "v": symbol("v", own.nv), "signal": symbol("signal", own.nu)}
+        return trace_of("mpc", s, {"u": s["signal"], **dict(zip(SEEN, (s["t"], s["q"], s["v"]), strict=True))})
+
+    def with_reference(self, reference: Reference | Array) -> Predictive:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The same controller for another motion, or another configuration (nq,) to hold; it knows its parameters and its step."""
+        model, before, *others = self._settings
+        following = _as_reference(model, reference)
+        if not following.parameters:
+            following = following.with_parameters(before.parameters_of(model), model)
+        return Predictive(model, following, *others)
+
+    def export_c(self, folder: str | Path, *, name: str = "predictive") -> list[Path]:
+        """Write the controller as C99 without allocation and with bounded run time, with tests and a README, for a flight controller.
+
+        One call a sample: state and reference in, inputs out (``NAME_mpc.h``). Double precision. Soft bounds of states are not exported.
+        """
+        from heavytop.control.mpc.export import export_predictive
+
+        return export_predictive(self, folder, name)
+
+    # --- copies ---------------------------------------------------------------------------------------------------------------
+
+    def recipe(self) -> tuple[Any, ...]:
+        """It is made again from its settings, with its memory; the quadratic program begins anew."""
+        return _remade, (self._settings, {name: vars(self)[name] for name in MEMORY})
+
+    def traits(self) -> dict[str, Any]:
+        """Its settings: runs begin with a fresh memory."""
+        return {"settings": self._settings}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Predictive:
+        made = memo[id(self)] = object.__new__(type(self))
+        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_moves", "_resampled", "_trackings")})
+        made._program = self._program.copy()
+        vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY})
+        return made
+
+    def __copy__(self) -> Predictive:
+        return deepcopy(self)  # two of one memory would spoil it
+
+    def _final_cost(self) -> np.ndarray:
+        """P of the regulator where the reference ends or rests; without one ten times the weights."""
+        Q, R = (np.diag(w) * self.step for w in self._weights)
+        end = self.reference.duration or 0.0
+        q, v, _ = self.reference(end)
+        if np.max(np.abs(v), initial=0.0) < 1e-6:
+            try:
+                rest = Reference.set_point(self.model, q).with_parameters(self.reference.parameters_of(self.model))
+                return cost_of_rest(rest, self.step, Q, R, lambda t: self._balance(q)[None])
+            except ControlError:
+                pass
+        return 10.0 * Q
+
+    def _balance(self, q: np.ndarray) -> np.ndarray:
+        """Inputs (nu,) that come nearest to holding q."""
+        zero = np.zeros(self.model.nv)
+        return needed_inputs(self.model, q, zero, zero, self.reference.parameters_of(self.model))
+
+    # --- the loop -----------------------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Forget the expected motion and the measured times."""
+        self._shapes = (self.model.nq,), (self.model.nv,)
+        self.q = self.v = self.u = np.zeros(0)
+        self._time: float | None = None
+        self._told = Told()
+        self._program.forget()
+        self._costs: list[float] = []
+        self._wait, self._trust = PATIENCE, TRUST[1]
+
+    def _begin(self, q: np.ndarray, v: np.ndarray, wanted: np.ndarray) -> None:
+        n = self.horizon
+        self.q = np.broadcast_to(q, (n + 1, len(q))).copy()
+        self.v = np.broadcast_to(v, (n + 1, len(v))).copy()
+        self.u = np.clip(wanted, *self._limits).copy()
+
+    def _shift(self, moves: int) -> None:
+        for _ in range(min(moves, self.horizon)):
+            for nodes in (self.q, self.v, self.u):
+                nodes[:-1] = nodes[1:]
+
+    def _wanted(self, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q_R, v_R at the nodes 1 to N, and the inputs they need in the moves."""
+        if self._constant and self._known is not None:
+            return self._known
+        times = t - self.reference.start_time + self.step * np.arange(self.horizon + 1)
+        q, v, a = self.reference(times)
+        if self._constant:
+            u = np.broadcast_to(self._balance(q[0]), (self.horizon, self.model.nu))
+        else:
+            u = needed_inputs(self.model, q[:-1], v[:-1], a[:-1], self.reference.parameters_of(self.model))
+        self._known = q[1:], v[1:], u
+        return self._known
+
+    def __call__(self, t: float, q: Array, v: Array) -> np.ndarray:
+        """The input (nu,) at the time t (s) in the state (q, v)."""
+        clock = perf_counter()
+        if not isinstance(t, int | float | np.number) or not isfinite(t):
+            raise ControlError(f"predictive control needs a finite time in s, got {t!r}.")
+        q, v = numbers(q, "q (in predictive control)"), numbers(v, "v (in predictive control)")
+        if q.shape != self._shapes[0] or v.shape != self._shapes[1]:
+            raise self._wrong_state(q, v)
+        q_R, v_R, u_R = self._wanted(float(t))
+        if self._time is None or t < self._time:
+            self._begin(q, v, u_R)
+            self._time = float(t)
+        else:
+            moves = int((t - self._time) / self.step + 1e-6)
+            if moves:
+                self._shift(moves)
+                self._time += moves * self.step
+        if np.isfinite(q).all() and np.isfinite(v).all():
+            self.q[0], self.v[0] = q, v
+            for _ in range(self.iterations):
+                self._iterate(q_R, v_R, u_R)
+        else:
+            self._told.failures += 1  # nothing is known of the state: the inputs that were planned before are used
+        if len(self.seconds) >= KEPT_SECONDS:
+            del self.seconds[: KEPT_SECONDS // 2]
+        self.seconds.append(perf_counter() - clock)
+        return self.u[0].copy()
+
+    def _wrong_state(self, q: np.ndarray, v: np.ndarray) -> Exception:
+        if q.ndim == 2:
+            return ControlError(
+                "called by hand, predictive control has the memory of one trajectory, but the state has a batch axis: give "
+                "simulate(..., control=controller), which keeps a memory for each."
+            )
+        name, what, got = (
+            ("q", *(self._shapes[0], q.shape)) if q.shape != self._shapes[0] else ("v", self._shapes[1], v.shape)
+        )
+        return wrong_shape(f"{name} of {self.model.name!r} (in predictive control)", what, got)
+
+    def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
+        ne = self.rates.ne
+        linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
+        deviation = self._program.weighed(linear.away)
+        gap, cost = self._watch(linear, deviation, u_R)
+        if self._is_dead_end(linear, gap, cost):
+            self._wait, self._trust = PATIENCE + SETTLING, TRUST[1]
+            self._restart(q_R, v_R, u_R)
+            linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
+            deviation = self._program.weighed(linear.away)
+        kept = self._ahead.kept(self.q, self.v)
+        if kept is not None and not (known := _known(*kept)).all():
+            kept = self._only(kept, known)
+        solved = self._program.solve(linear, deviation, self.u, u_R, kept)
+        if solved is None:
+            self._told.failures += 1  # the inputs that were planned before are used
+            planned = self.u
+            self._restart(q_R, v_R, u_R)
+            self.u = planned
+            return
+        du, dx = solved
+        turned = np.linalg.norm(dx[:, self._angles], axis=1)
+        if turned.max(initial=0.0) > self._trust:
+            dx *= (self._trust / np.maximum(turned, self._trust))[:, None]
+        self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
+        self.q[1:] = self._moves.moved(dx[:, :ne])
+        self.v[1:] += dx[:, ne:]
+
+    def _only(self, kept: tuple[np.ndarray, np.ndarray], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounded values and slopes, where those that are no numbers bound nothing: such a sample counts as a failure."""
+        self._told.failures += 1
+        bounds: Any = self._ahead.bounds
+        inside = np.broadcast_to(np.clip(0.0, bounds.lower, bounds.upper), known.shape)
+        return np.where(known, kept[0], inside), np.where(known[..., None], kept[1], 0.0)
+
+    def _watch(self, linear: Linear, deviation: np.ndarray, u_R: np.ndarray) -> tuple[float, float]:
+        """The largest gap (rad) and the cost of the expected motion; steps are trusted as gaps tell, costs are remembered."""
+        gap = np.abs(linear.defect[:, self._angles]).max(initial=0.0)
+        low, high = TRUST
+        self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
+        cost = self._program.cost(deviation, self.u - u_R)
+        self._costs = [*self._costs[-PATIENCE:], cost]
+        self._wait -= 1
+        return gap, cost
+
+    def _is_dead_end(self, linear: Linear, gap: float, cost: float) -> bool:
+        """Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive.
+
+        There are dead ends: upside down without thrust no small change helps, as thrust pushes the wrong way and a turn alone changes
+        nothing.
+        """
+        far = np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN
+        stuck = self._wait <= 0 and far and cost > self._costs[0]
+        return bool(stuck or not np.isfinite(cost) or not gap < HOPELESS_GAP)
+
+    def _restart(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
+        """Expect a way straight on the manifold to the reference within half the horizon."""
+        self._told.restarts += 1
+        self.q[1:], moved = self._ahead.straight(self.q[0], q_R)
+        self.v[1:] = moved if moved.shape == v_R.shape else v_R
+        self.u = np.clip(u_R, *self._limits)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Times of the samples in s: of calls by hand since :meth:`reset`, or of all trajectories of the last simulation."""
+        return self._told.seconds
+
+    @property
+    def failures(self) -> int:
+        """Samples at which the quadratic program had no solution, as in :attr:`seconds`."""
+        return self._told.failures
+
+    @property
+    def restarts(self) -> int:
+        """Samples at which the expected motion was begun anew, as in :attr:`seconds`."""
+        return self._told.restarts
+
+    def report(self) -> str:
+        """Times of the calls so far, all of them: everything is compiled when the controller is made."""
+        if not self.seconds:
+            return "0 samples"
+        taken = np.array(self.seconds) * 1e3
+        return (
+            f"{len(taken)} sample{'s' if len(taken) > 1 else ''}: median {np.median(taken):.3f} ms, "
+            f"99.9 % below {np.quantile(taken, 0.999):.3f} ms, longest {taken.max():.3f} ms; "
+            f"{self.failures} without a solution, {self.restarts} restarted"
+        )
+
+
+def mpc(
+    model: Model,
+    reference: Reference | Array | None = None,
+    *,
+    horizon: int = 20,
+    step: float = 0.05,
+    cost: Weights | None = None,
+    limits: Any = None,
+    speeds: Mapping[str, tuple[float, float]] | None = None,
+    states: Mapping[str, tuple[float, float]] | None = None,
+    within: Within | Sequence[Within] = (),
+    iterations: int = 1,
+    parameters: Mapping[str, Any] | None = None,
+) -> Predictive:
+    """Predictive control by real-time iteration.
+
+    Parameters
+    ----------
+    model : what is predicted.
+    reference : motion to follow, or configuration (nq,) to hold; default: the neutral one.
+    horizon, step : number and length (s) of the moves that are looked ahead; the controller is sampled with this step.
+    cost : weights of deviations from the reference.
+    limits : of the inputs, always kept: pair (lower, upper), :class:`.Limits`, or a mapping from inputs to pairs. ``system.limits``, those of
+        joints, limits efforts and bounds positions and velocities of the joints as ``states`` does.
+    speeds : name of a velocity -> (lower, upper). states : name of a coordinate or a velocity -> (lower, upper).
+    within : functions of the state with bounds: cones of attitudes, half-spaces, own ones (:class:`.Within`), one or several. These and
+        the two before are kept as well as possible (slacks), as a disturbance may make it impossible.
+    iterations : linearisations per sample.
+    parameters : values of the model's parameters, by name; default: those of the reference (a plan knows its own), else the model's.
+
+    Raises
+    ------
+    ControlError
+        Before anything is compiled: what is asked for contradicts itself.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> cart = ht.library.cart_pole().derive()
+    >>> upright = ht.control.mpc(cart, [0.0, 0.0], horizon=30, limits=(-20, 20))
+    >>> run = ht.simulate(cart, ([0.5, 0.4], [0, 0]), until=6.0, step=0.01, control=upright, control_step=0.05)
+    >>> bool(abs(run.q[-1]).max() < 1e-2)
+    True
+    """
+    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or not 2 <= horizon <= LONGEST:
+        raise ControlError(f"the horizon must be a whole number of 2 to {LONGEST} moves, got {horizon!r}.")
+    if isinstance(step, bool) or not isinstance(step, int | float | np.number) or not 0 < step < np.inf:
+        raise ControlError(f"the step of predictive control must be positive, got {step!r} s.")
+    if not isinstance(iterations, int | np.integer) or isinstance(iterations, bool) or iterations < 1:
+        raise ControlError(f"iterations must be 1, 2, ..., got {iterations!r}.")
+    if not model.nu:
+        raise ControlError(
+            f"{model.name!r} has no inputs, so there is nothing to control it with. Add one: system.input(...)."
+        )
+    if cost is not None and not isinstance(cost, Weights):
+        raise ControlError(f"cost takes Weights(places=, speeds=, inputs=), got {cost!r}.")
+    solver()
+    limited, bounds = input_bounds(model, limits), state_bounds(model, speeds, states, within, limits)
+    return Predictive(
+        model,
+        _as_reference(model, reference).with_parameters(parameters, model),
+        int(horizon),
+        float(step),
+        cost or Weights(),
+        limited,
+        bounds,
+        int(iterations),
+    )
+
+
+MEMORY = ("q", "v", "u", "_time", "_told", "_costs", "_wait", "_trust")
+"""What a controller remembers between samples."""
+
+
+def _remade(settings: tuple[Any, ...], memory: dict[str, Any]) -> Predictive:
+    made = Predictive(*settings)
+    vars(made).update(memory)
+    return made
+
+
+def _as_reference(model: Model, reference: Reference | Array | None) -> Reference:
+    if not isinstance(reference, Reference):
+        return Reference.set_point(model, reference)
+    for what in ("nq", "nv"):
+        own, other = getattr(model, what), getattr(reference.model, what)
+        if own != other:
+            raise ControlError(
+                f"the reference is made for {reference.model.name!r} with {what} = {other}, predictive control for {model.name!r} with "
+                f"{what} = {own}. Make both for one model."
+            )
+    return reference
+
+
+def _known(value: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Which values (..., m) are numbers, with slopes (..., m, n) that are."""
+    return np.isfinite(value) & np.isfinite(slope).all(axis=-1)
+
+
+def _joint_angles(model: Model) -> list[int]:
+    """Entries of charts that are angles of joints."""
+    units = [unit for edge in model.description.joints for unit in edge.joint.v_units]
+    return [k for k, unit in enumerate(units) if unit == "rad/s"]

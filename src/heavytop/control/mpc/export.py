@@ -1,0 +1,186 @@
+"""A predictive controller as C99 for a flight controller: its prediction as straight-line code, the rest as bounded loops around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop._files import typed_errors, write_set
+from heavytop._names import safe_name
+from heavytop.compile.backends.c99 import literal
+from heavytop.control.mpc import c_program as mpc_c
+from heavytop.control.mpc import guards
+from heavytop.errors import ControlError
+
+if TYPE_CHECKING:
+    from heavytop.control.mpc.controller import Predictive
+
+SAMPLES = 24
+"""Samples of the test."""
+START = 1.5
+"""How far from the reference they begin, m or rad."""
+TOLERANCE = 1e-6
+"""Of the inputs in the test, relative to one plus their largest."""
+BLOCK_ROUNDS = 8
+"""Rounds in which all variables may change sides."""
+ROUNDS_EACH = 5
+"""Changes of single active bounds at most, for each variable."""
+
+
+def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predictive") -> list[Path]:
+    """Write the controller: ``NAME.c`` (prediction), ``NAME_mpc.c`` (the controller), headers, tests of both, README, Makefile.
+
+    Raises
+    ------
+    ControlError
+        It has soft bounds of states, which the exported quadratic program does not know.
+    """
+    from heavytop.compile.backends.c_export import MARK, c_texts, refuse_foreign
+
+    if ahead._ahead.bounds is not None:
+        raise ControlError(
+            f"{ahead!r} has soft bounds of states ({', '.join(dict.fromkeys(ahead._ahead.bounds.labels))}): the C program solves quadratic "
+            "programs with limits of inputs only. Export a controller without speeds, states and within."
+        )
+    label = safe_name(safe_name(name, "c"), "file")
+    with typed_errors(folder):
+        refuse_foreign(Path(folder), [f"{label}_mpc.h", f"{label}_mpc.c", f"test_{label}_mpc.c"])
+    p = ahead._ahead
+    functions = {f"{label}_{key}": p.trace(key) for key in ("prediction", "straight", "move")}
+    rows = _samples(ahead)
+    vectors = dict(zip(functions, _vectors(ahead, rows), strict=True))
+    _, texts = c_texts(folder, functions, name=label, vectors=vectors)
+    texts |= {f"{label}_mpc.h": mpc_c.HEADER, f"{label}_mpc.c": mpc_c.SOURCE, f"test_{label}_mpc.c": mpc_c.TEST}
+    texts[f"{label}_mpc.c"] = texts[f"{label}_mpc.c"].replace("@TABLES@", _tables(ahead))
+    texts[f"test_{label}_mpc.c"] = texts[f"test_{label}_mpc.c"].replace("@TABLES@", _test_tables(ahead, rows))
+    m, straight = ahead.model, functions[f"{label}_straight"]
+    speeds = straight.outputs["w"][0]
+    values = {
+        "MARK": MARK, "LABEL": label, "L": label, "GUARD": label.upper(), "N": ahead.horizon, "NQ": m.nq, "NV": m.nv, "NU": m.nu,
+        "NX": ahead.rates.nx, "NE": ahead.rates.ne, "PATIENCE": guards.PATIENCE, "SETTLING": guards.SETTLING,
+        "BLOCK_ROUNDS": BLOCK_ROUNDS, "ROUNDS": ROUNDS_EACH * ahead.horizon * m.nu,
+        "SPEEDS": speeds, "SPEED": "moved[i]" if speeds == m.nv else "v_R[k * NV + i]",
+        "PREDICTION": f"{label}_prediction", "STRAIGHT": f"{label}_straight", "MOVE": f"{label}_move", "ITERATIONS": ahead.iterations,
+        "COUNT": len(rows), "EACH": "0" if ahead._constant else "k", "TOLERANCE": TOLERANCE,
+    }  # fmt: skip
+    for file in (f"{label}_mpc.h", f"{label}_mpc.c", f"test_{label}_mpc.c"):
+        for key, value in values.items():
+            texts[file] = texts[file].replace(f"@{key}@", str(value))
+    texts["Makefile"] = _makefile(texts["Makefile"], label)
+    texts["README.md"] += _readme(ahead, label)
+    return write_set(folder, texts, last=f"{label}.h")
+
+
+def _samples(ahead: Predictive) -> list[tuple[np.ndarray, ...]]:
+    """(q, v, q_R, v_R, u_R, u) of the samples of a motion from a random start, predicted by the controller itself."""
+    from copy import deepcopy
+
+    own, model, rng = deepcopy(ahead), ahead.model, np.random.default_rng(0)
+    own.reset()
+    begin = ahead.reference.start_time
+    q_R, v_R, _ = own._wanted(begin)
+    turn = rng.standard_normal(model.coordinates.nv)
+    q = own._ahead.moved(q_R[0], START * turn / np.linalg.norm(turn))
+    v, rows = v_R[0].copy(), []
+    for k in range(SAMPLES):
+        t = begin + k * own.step
+        q_R, v_R, u_R = (x.copy() for x in own._wanted(t))
+        u = own(t, q, v)
+        rows.append((q, v, q_R, v_R, u_R, u))
+        # the next state is where the move ends: what it misses from a guess, moved there
+        nodes = np.stack([q, q]), np.stack([v, v])
+        for _ in range(3):
+            linear = own._ahead.linear(*nodes, u[None], q_R[:1], v_R[:1])
+            ne = own.rates.ne
+            nodes[0][1] = own._ahead.moved(nodes[0][1], linear.defect[0, :ne])
+            nodes[1][1] += linear.defect[0, ne:]
+        q, v = nodes[0][1].copy(), nodes[1][1].copy()
+    return rows
+
+
+def _vectors(ahead: Predictive, rows: Sequence[tuple[np.ndarray, ...]]) -> tuple[list[np.ndarray], ...]:
+    """Test vectors of prediction, straight way and move."""
+    q, v, u = (np.array([row[k] for row in rows[:-1]]) for k in (0, 1, 5))
+    q_1, v_1 = (np.array([row[k] for row in rows[1:]]) for k in (0, 1))
+    q_R, v_R = (np.array([row[k][0] for row in rows[:-1]]) for k in (2, 3))
+    count, rng = len(q), np.random.default_rng(1)
+    h = np.full(count, ahead.step)
+    p = np.broadcast_to(ahead._ahead._p, (count, len(ahead._ahead._p)))
+    left = np.linspace(0.0, 0.9, count)
+    e = 0.5 * rng.standard_normal((count, ahead.rates.ne))
+    return [q, v, u, q_1, v_1, q_R, v_R, h, p], [q, q_R, left, left + 0.1, h], [q, e]
+
+
+def _row(name: str, values: np.ndarray, kind: str = "double") -> str:
+    flat = np.asarray(values).reshape(-1)
+    texts = [str(int(x)) for x in flat] if kind == "int" else [literal(float(np.clip(x, -1e300, 1e300))) for x in flat]
+    return f"static const {kind} {name}[{max(len(flat), 1)}] = {{{', '.join(texts) or '0'}}};"
+
+
+def _tables(ahead: Predictive) -> str:
+    program, nx = ahead._program, ahead.rates.nx
+    angles, turns = np.zeros(nx), np.zeros(nx)
+    angles[ahead._angles], turns[ahead._turns] = 1, 1
+    names = ("TRUST_LOW", "TRUST_HIGH", "LARGE_GAP", "FAR_TURN", "HOPELESS_GAP")
+    numbers = (*guards.TRUST, *(getattr(guards, name) for name in names[2:]))
+    lines = [f"#define {name} {float(number)!r}" for name, number in zip(names, numbers, strict=True)]
+    lines += [
+        f"static const double step = {literal(ahead.step)};",
+        _row("parameters", ahead._ahead._p),
+        _row("lowest", ahead._limits[0]),
+        _row("highest", ahead._limits[1]),
+        _row("root", np.diag(program._root[0])),
+        _row("last_root", program._root[-1]),
+        _row("effort", program._effort[: ahead.model.nu]),
+        _row("is_angle", angles, "int"),
+        _row("is_turn", turns, "int"),
+    ]
+    return "\n".join(lines)
+
+
+def _test_tables(ahead: Predictive, rows: Sequence[tuple[np.ndarray, ...]]) -> str:
+    states = np.array([np.concatenate([row[0], row[1]]) for row in rows])
+    wanted = np.array([np.concatenate([row[k].reshape(-1) for k in (2, 3, 4)]) for row in rows])
+    tables = (
+        ("states", states),
+        ("references", wanted[:1] if ahead._constant else wanted),
+        ("answers", np.array([r[5] for r in rows])),
+    )
+    lines = []
+    for name, values in tables:
+        lines.append(f"static const double {name}[{len(values)}][{values.shape[1]}] = {{")
+        lines += [f"    {{{', '.join(literal(x) for x in row)}}}," for row in values]
+        lines.append("};")
+    return "\n".join(lines)
+
+
+def _makefile(text: str, label: str) -> str:
+    text = text.replace(
+        f"test: test_{label}\n\t./test_{label}\n",
+        f"test: test_{label} test_{label}_mpc\n\t./test_{label}\n\t./test_{label}_mpc\n",
+    )
+    rule = (
+        f"test_{label}_mpc: test_{label}_mpc.c {label}_mpc.c {label}_mpc.h {label}.c {label}.h\n"
+        f"\t$(CC) $(CFLAGS) -o $@ test_{label}_mpc.c {label}_mpc.c {label}.c -lm\n\n"
+    )
+    text = text.replace("# code and stack size", rule + "# code and stack size")
+    return text.replace(f"rm -f test_{label} ", f"rm -f test_{label} test_{label}_mpc ")
+
+
+def _readme(ahead: Predictive, label: str) -> str:
+    size, n, nx = ahead.horizon * ahead.model.nu, ahead.horizon, ahead.rates.nx
+    room = 8 * (n * nx * (2 * nx + ahead.model.nu + 4) + nx * size * (n + 1) + 2 * size**2 + 4 * size)
+    return f"""
+## The controller
+
+`{label}_sample` in `{label}_mpc.h` is one sample of the predictive controller with {n} moves of {ahead.step:g} s: it linearises the
+expected motion, solves a quadratic program in {size} inputs and returns the first of them. No allocation, no global data:
+`{label}_memory` is what it remembers, `{label}_room` (about {room / 1000:.0f} kB) is room for one sample. One to eight factorisations of
+{size} x {size} as a rule, a hundred where the active limits change much, at most {BLOCK_ROUNDS + ROUNDS_EACH * size}. If there is no solution, the
+inputs planned before are used. The reference and the inputs it needs come from outside.
+
+`make test` also runs {SAMPLES} samples of a motion from a random start and compares the inputs with those of the model's controller.
+"""

@@ -1,0 +1,189 @@
+"""The motion over a horizon, move by move: its gaps and their slopes, and how far it is from a reference.
+
+Moves are Runge-Kutta steps of order 4 in the chart around the node where they begin. All moves of a horizon are one native batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
+from heavytop._pickling import BoundHere
+from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.compile.bound_kernel import Bound
+from heavytop.ocp.bounds import StateBounds
+from heavytop.ocp.chart_dynamics import ChartRates
+from heavytop.ocp.charts import chart, miss, place
+
+
+class Linear(NamedTuple):
+    """All moves to first order.
+
+    Attributes
+    ----------
+    defect : (N, nx) by how much moves miss the next node. A, B : (N, nx, nx), (N, nx, nu) its slopes.
+    away : (N, nx) deviation from the reference at the nodes 1 to N. turn : (N, nx, nx) its slope.
+    """
+
+    defect: np.ndarray
+    A: np.ndarray
+    B: np.ndarray
+    away: np.ndarray
+    turn: np.ndarray
+
+
+class Prediction:
+    """Moves of a fixed length.
+
+    Parameters
+    ----------
+    rates : of the model in charts. step : length of a move in s. bounds : of states; None: there are none.
+    parameters : values by name; default: those of the model.
+    """
+
+    def __init__(
+        self,
+        rates: ChartRates,
+        step: float,
+        bounds: StateBounds | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.rates, self.step, self.bounds = rates, step, bounds
+        self._p = rates.parameters(parameters)
+
+    def _trace_linear(self) -> Traced:
+        """(q, v, u, q_1, v_1, q_R, v_R, h, p) -> the fields of :class:`Linear`."""
+        r, c = self.rates, self.rates.model.coordinates
+        nq, nv = r.model.nq, r.nv
+        sizes = {"q": nq, "v": nv, "u": r.nu, "q_1": nq, "v_1": nv, "q_R": nq, "v_R": nv}
+        s = {name: symbol(name, size) for name, size in sizes.items()} | {"h": symbol("h")}
+        p = symbol("p", len(self._p))
+        y = symbol("y", r.nx + r.nu)
+        e, dv, du = split(y, (r.ne, r.nv, r.nu))
+        rho, h = r.rho.traced_value, s["h"]
+        x: Array = concatenate(e, s["v"] + dv)
+        u = s["u"] + du
+        rate = lambda x: rho.expressions(concatenate(x, u), s["q"], p)[0]  # noqa: E731
+        k1 = rate(x)
+        k2 = rate(x + 0.5 * h * k1)
+        k3 = rate(x + 0.5 * h * k2)
+        k4 = rate(x + h * k3)
+        end = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        defect = concatenate(miss(c, s["q_1"], chart(c, s["q"], end[: r.ne])), end[r.ne :] - s["v_1"])
+        moved = symbol("moved", r.nx)
+        away = concatenate(place(c, s["q_R"], chart(c, s["q_1"], moved[: r.ne])), s["v_1"] + moved[r.ne :] - s["v_R"])
+        zero = lambda expression, variables: substitute(expression, variables, np.zeros(variables.shape))  # noqa: E731
+        slope = zero(jacobian(defect, y), y)
+        outputs = {
+            "defect": zero(defect, y), "A": slope[:, : r.nx], "B": slope[:, r.nx :],
+            "away": zero(away, moved), "turn": zero(jacobian(away, moved), moved),
+        }  # fmt: skip
+        return trace_of("prediction", {**s, "p": p}, outputs)
+
+    def _trace_straight(self) -> Traced:
+        """(q, q_R, left, before, h) -> the place where the part ``left`` of the way from q to q_R is left, and the velocity there."""
+        c, nq = self.rates.model.coordinates, self.rates.model.nq
+        s = {"q": symbol("q", nq), "q_R": symbol("q_R", nq)} | {name: symbol(name) for name in ("left", "before", "h")}
+        away = place(c, s["q_R"], s["q"])
+        here, last = (chart(c, s["q_R"], s[name] * away) for name in ("left", "before"))
+        return trace_of("straight", s, {"q_1": c.project(here), "w": c.difference(last, here) / s["h"]})
+
+    def _trace_kept(self) -> Traced:
+        """(q, v, p) -> bounded values (m,) and their slopes (m, nx) by the deviation in the chart around q."""
+        r, c, bounds = self.rates, self.rates.model.coordinates, self.bounds
+        s = {"q": symbol("q", r.model.nq), "v": symbol("v", r.nv), "p": symbol("p", len(self._p))}
+        if bounds is None:
+            return trace_of("kept", s, {"value": np.zeros(0), "slope": np.zeros((0, r.nx))})
+        moved = symbol("moved", r.nx)
+        value = bounds.values(chart(c, s["q"], moved[: r.ne]), s["v"] + moved[r.ne :], s["p"])
+        outputs = {"value": value, "slope": jacobian(value, moved)}
+        return trace_of("kept", s, {k: substitute(x, moved, np.zeros(r.nx)) for k, x in outputs.items()})
+
+    def _kernel(self, name: str, build: Callable[[], Traced]) -> Kernel:
+        mark = self.rates.model.description.fingerprint
+        return Kernel(build()) if mark is None else Kernel.cached(f"{mark} {name}", build)
+
+    @cached_property
+    def _linear(self) -> Kernel:
+        return self._kernel("prediction", self._trace_linear)
+
+    @cached_property
+    def _straight(self) -> Kernel:
+        return self._kernel("straight", self._trace_straight)
+
+    @cached_property
+    def _moved(self) -> Kernel:
+        """(q, e) -> chart(q, e), projected on the manifold."""
+        return self._kernel("move", self._trace_move)
+
+    def _trace_move(self) -> Traced:
+        c = self.rates.model.coordinates
+        q, e = symbol("q", self.rates.model.nq), symbol("e", self.rates.ne)
+        return trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))})
+
+    def trace(self, what: str) -> Traced:
+        """The function of that name as it is exported: "prediction", "straight" or "move"."""
+        return {"prediction": self._trace_linear, "straight": self._trace_straight, "move": self._trace_move}[what]()
+
+    @cached_property
+    def _kept(self) -> Kernel:
+        return Kernel(self._trace_kept())  # functions of users have no name to find them by
+
+    def kept(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Bounded values (N + 1, m) at nodes q (N + 1, nq), v (N + 1, nv), and their slopes (N + 1, m, nx); None if nothing is bounded."""
+        if self.bounds is None:
+            return None
+        value, slope = self._kept(q, v, self._p)
+        return value, slope
+
+    def linear(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, q_R: np.ndarray, v_R: np.ndarray) -> Linear:
+        """All moves between the nodes q (N + 1, nq), v (N + 1, nv) with the inputs u (N, nu) to first order."""
+        return Linear(*self._linear(q[:-1], v[:-1], u, q[1:], v[1:], q_R, v_R, self.step, self._p))
+
+    def moved(self, q: np.ndarray, e: np.ndarray) -> np.ndarray:
+        """Configurations (..., nq) at the places e (..., ne) of the charts around q (..., nq)."""
+        return self._moved(q, e)[0]
+
+    def straight(self, q: np.ndarray, q_R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes (N, nq) and joint velocities (N, nv) on the straight way from q (nq,) to q_R (N, nq), which ends after N / 2 moves."""
+        left = np.maximum(1.0 - np.arange(len(q_R) + 1) / max(len(q_R) // 2, 1), 0.0)
+        nodes, speeds = self._straight(q, q_R, left[1:], left[:-1], self.step)
+        return nodes, speeds
+
+
+class Moves(BoundHere):
+    """The moves of one horizon in room of their own: a call is one native call and a few copies. What it returns holds until the next one.
+
+    Parameters
+    ----------
+    prediction : of one move. count : number of moves.
+    """
+
+    def __init__(self, prediction: Prediction, count: int) -> None:
+        r, nq = prediction.rates, prediction.rates.model.nq
+        self._q, self._v, self._u = np.zeros((count + 1, nq)), np.zeros((count + 1, r.nv)), np.zeros((count, r.nu))
+        self._q_R, self._v_R, self._e = np.zeros((count, nq)), np.zeros((count, r.nv)), np.zeros((count, r.ne))
+        nx = r.nx
+        shapes = (nx,), (nx, nx), (nx, r.nu), (nx,), (nx, nx)
+        self._result = Linear(*(np.zeros((count, *shape)) for shape in shapes))
+        self._ends = np.zeros((count, nq))
+        q, v, h = self._q, self._v, np.array(prediction.step)
+        given = [q[:-1], v[:-1], self._u, q[1:], v[1:], self._q_R, self._v_R, h, prediction._p]
+        self._linear = Bound(prediction._linear, given, self._result)
+        self._move = Bound(prediction._moved, [q[1:], self._e], [self._ends])
+
+    def linear(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, q_R: np.ndarray, v_R: np.ndarray) -> Linear:
+        """All moves between the nodes q (N + 1, nq), v (N + 1, nv) with the inputs u (N, nu) to first order."""
+        self._q[:], self._v[:], self._u[:], self._q_R[:], self._v_R[:] = q, v, u, q_R, v_R
+        self._linear()
+        return self._result
+
+    def moved(self, e: np.ndarray) -> np.ndarray:
+        """The nodes 1 to N of the last :meth:`linear`, moved to the places e (N, ne) of their charts."""
+        self._e[:] = e
+        self._move()
+        return self._ends

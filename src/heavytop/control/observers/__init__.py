@@ -1,0 +1,1 @@
+"""Observers: sensors, measurements, disturbance observers, prediction, identification."""

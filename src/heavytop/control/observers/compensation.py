@@ -1,0 +1,93 @@
+"""Use of what observers tell: the reference leans against the disturbance, its accelerations make up for it, the thrust is scaled.
+
+A vehicle that can only push along one axis must lean to answer a lateral force: in the flat attitude g is replaced by g + d
+(``b = unit(r'' - g - d)``), and the law is asked for the acceleration r'' - d that its thrust alone shall make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, transpose, vector
+from heavytop.control.actuators.lag import Propellers
+from heavytop.control.disturbances.air_drag import AirDrag, leaned
+from heavytop.control.laws.wrapper import Seen
+from heavytop.control.observers.hull import Hull, HullMotion
+from heavytop.control.observers.measured_plant import Informed, knows, reading, state_of
+from heavytop.control.references.drag_reference import DragReference, reference_speeds
+from heavytop.control.references.reference import Reference
+from heavytop.system.model import Model
+
+LIGHTEST = 2.0
+"""Specific thrust (m/s^2) that is left when a disturbance lifts the vehicle: its axis stays upwards."""
+
+
+class Compensated(Informed):
+    """A law that is told what disturbs the vehicle, whatever the observers around it tell: force, moment, scale of the thrust; and drag.
+
+    Parameters
+    ----------
+    controller : a law that has no reference yet. model : of the vehicle.
+    drag : known drag: the reference answers the drag along it exactly, the rest is made up for. actuators : give the rotor speeds for it.
+
+    Examples
+    --------
+    >>> from heavytop.control import ForceObserver, OnPart
+    >>> from heavytop.copters import quadcopter
+    >>> quad = quadcopter()
+    >>> observed = ForceObserver(Compensated(OnPart(quad.law(), quad.model), quad.model), quad.model)
+    >>> observed.needs_reference
+    True
+    """
+
+    def __init__(
+        self, controller: Any, model: Model, drag: AirDrag | None = None, actuators: Propellers | None = None
+    ) -> None:
+        super().__init__(controller)
+        self.model, self.hull, self.drag, self.actuators = model, Hull.of(model), drag, actuators
+
+    def referred(self, reference: Reference) -> Reference:
+        """The reference with an attitude that answers the known drag."""
+        inner = super().referred(reference)
+        if self.drag is None:
+            return inner
+        return DragReference.of(inner, self.hull, self.drag, self.actuators)
+
+    def disturbance(self, at: Seen, motion: HullMotion, wanted: HullMotion, specific: Array) -> Array:
+        """Acceleration (3,) in world axes that the thrust must make up for beyond what the reference knows."""
+        d = reading(at, "force", "Compensated") if knows(at, "force") else np.zeros(3)
+        if self.drag is not None and knows(at, "levels"):
+            here = self.drag.acceleration(self.hull, motion, reading(at, "levels", "Compensated"))
+            speeds = reference_speeds(self.hull, self.actuators, specific)
+            there = self.drag.acceleration(self.hull, wanted, speeds)
+            d = d + np.matvec(motion.R, here) - np.matvec(wanted.R, there)
+        lift = np.minimum(d[2], -self.hull.gravity[2] - LIGHTEST)
+        return vector(d[0], d[1], lift)
+
+    def changes(self, at: Seen) -> Mapping[str, Array]:
+        """The reference that answers the disturbance."""
+        hull = self.hull
+        motion = hull.motion(*state_of(at, self.model.nv))
+        wanted, acceleration, turn = hull.reference(*at.reference)
+        specific = acceleration - hull.gravity
+        d = self.disturbance(at, motion, wanted, specific)
+        R = leaned(wanted.R, specific - d)
+        if knows(at, "moment"):
+            extra = reading(at, "moment", "Compensated")
+            turn = turn - np.matvec(transpose(R), np.matvec(motion.R, extra))
+        q, v, a = hull.coordinates(HullMotion(wanted.r, R, wanted.velocity, wanted.omega), acceleration - d, turn)
+        return {"q_R": q, "v_R": v, "a_R": a}
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        """The mean thrust divided by its scale; differences, which turn the vehicle, stay."""
+        if not knows(at, "thrust_scale"):
+            return u
+        scale, nu = reading(at, "thrust_scale", "Compensated")[0], self.model.nu
+        # rotors that shall stand still stand still: the others share what is missing
+        turns = [np.where(u[k] > 0, 1.0, 0.0) for k in range(nu)]
+        total, count = sum((u[k] for k in range(nu)), start=0.0), sum(turns, start=0.0)
+        extra = (1 / scale - 1) * total / np.maximum(count, 1.0)
+        return vector(*(np.maximum(u[k] + turns[k] * extra, np.minimum(u[k], 0.0)) for k in range(nu)))

@@ -1,0 +1,215 @@
+"""Observers of what the model does not know: a disturbing force, a disturbing moment, the true scale of the thrust."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, part, transpose, vector
+from heavytop.control.disturbances.air_drag import AirDrag
+from heavytop.control.laws.wrapper import Seen
+from heavytop.control.observers.hull import Hull, HullMotion
+from heavytop.control.observers.measured_plant import Informed, knows, limited, reading, state_of, within
+from heavytop.geometry import so3
+from heavytop.system.model import Model
+
+
+class _Observer(Informed):
+    """What the observers share: the motion of the hull and the thrusts that acted on it during the last sample."""
+
+    def __init__(self, controller: Any, model: Model) -> None:
+        super().__init__(controller)
+        self.model, self.hull = model, Hull.of(model)
+
+    def _motion(self, at: Seen) -> HullMotion:
+        return self.hull.motion(*state_of(at, self.model.nv))
+
+    def _middle(self, at: Seen, motion: HullMotion) -> Array:
+        """Rotation in the middle of the last sample."""
+        return motion.R @ so3.cayley(-0.5 * at.period * motion.omega)
+
+    def _thrusts(self, at: Seen) -> Array:
+        """Mean thrusts (nu,) over the last sample: those of the rotors, or the inputs as they were wanted."""
+        return reading(at, "thrusts", type(self).__name__) if knows(at, "thrusts") else part(at.z, 0, self.model.nu)
+
+    def _felt(self, at: Seen, motion: HullMotion, before: Array, started: Array, drag: AirDrag | None) -> Array:
+        """Specific force (3,) in body axes, less what drag is known: by the accelerometer, or from the velocity of the sample before."""
+        if knows(at, "accelerometer"):
+            felt = reading(at, "accelerometer", type(self).__name__)
+        else:
+            rate = (motion.velocity - before) / at.period - self.hull.gravity
+            felt = started * np.matvec(transpose(self._middle(at, motion)), rate)
+        if drag is None:
+            return felt
+        levels = reading(at, "levels", type(self).__name__)
+        return felt - drag.acceleration(self.hull, motion, levels)
+
+
+class ThrustScale(_Observer):
+    """Tells ``thrust_scale``: true over assumed acceleration by the thrust, so a wrong mass, weak batteries or other propellers.
+
+    Least squares of the measured on the assumed specific force along the thrust, forgotten within ``time`` seconds. :class:`.Compensated`
+    divides the thrust by it.
+
+    Parameters
+    ----------
+    controller : inside. model : of the vehicle. time : s. lowest, highest : what is believed.
+    drag : known drag, which is not mistaken for weak thrust.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.copters import quadcopter
+    >>> ThrustScale(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).adds
+    {'thrust_scale': 1}
+    """
+
+    adds: Mapping[str, int] = {"thrust_scale": 1}
+
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        time: float = 0.5,
+        lowest: float = 0.6,
+        highest: float = 1.7,
+        drag: AirDrag | None = None,
+    ) -> None:
+        super().__init__(controller, model)
+        self.time, self.lowest, self.highest, self.drag = time, lowest, highest, drag
+        self.own_state_size = model.nu + 6
+
+    def first(self) -> np.ndarray:
+        """The scale is one, with the weight of hovering."""
+        nu, g2 = self.model.nu, float(self.hull.gravity @ self.hull.gravity)
+        return np.concatenate([np.zeros(nu + 4), [g2, g2]])
+
+    def _sums(self, at: Seen) -> Array:
+        """Products measured x assumed and assumed x assumed, (2,)."""
+        nu, motion = self.model.nu, self._motion(at)
+        before, started = part(at.z, nu, nu + 3), at.z[nu + 3]
+        force, _ = self.hull.forces(self._thrusts(at))
+        assumed = force / self.hull.mass
+        felt = self._felt(at, motion, before, started, self.drag)
+        valid = started * np.where(np.vecdot(felt, felt) > 0, 1.0, 0.0)
+        share = valid * (1 - float(np.exp(-at.period / self.time)))
+        old = part(at.z, nu + 4, nu + 6)
+        return old + share * (vector(np.vecdot(felt, assumed), np.vecdot(assumed, assumed)) - old)
+
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """The scale."""
+        sums = self._sums(at)
+        return {"thrust_scale": vector(within(sums[0] / np.maximum(sums[1], 1.0), self.lowest, self.highest))}
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """What is known one sample later."""
+        return concatenate(u, self._motion(at).velocity, np.ones(1), self._sums(at))
+
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """The scale."""
+        return {"thrust_scale": self.tells(at)["thrust_scale"]}
+
+
+class ForceObserver(_Observer):
+    """Tells ``force``: the acceleration (3,) in world axes that neither thrust nor gravity nor known drag explains, m/s^2.
+
+    By the accelerometer where there is one, otherwise from the change of the velocity; of first order with the time constant ``time``.
+
+    Parameters
+    ----------
+    controller : inside. model : of the vehicle. time : s. largest : m/s^2 that is believed. drag : known drag.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.copters import quadcopter
+    >>> ForceObserver(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).adds
+    {'force': 3}
+    """
+
+    adds: Mapping[str, int] = {"force": 3}
+
+    def __init__(
+        self, controller: Any, model: Model, time: float = 0.03, largest: float = 8.0, drag: AirDrag | None = None
+    ) -> None:
+        super().__init__(controller, model)
+        self.time, self.largest, self.drag = time, largest, drag
+        self.own_state_size = model.nu + 7
+
+    def _force(self, at: Seen) -> Array:
+        if "force" in at.shared:
+            return at.shared["force"]
+        nu, motion = self.model.nu, self._motion(at)
+        before, started, old = part(at.z, nu, nu + 3), at.z[nu + 3], part(at.z, nu + 4, nu + 7)
+        felt = self._felt(at, motion, before, started, self.drag)
+        valid = started * np.where(np.vecdot(felt, felt) > 0, 1.0, 0.0)
+        force, _ = self.hull.forces(self._thrusts(at))
+        scale = reading(at, "thrust_scale", "ForceObserver")[0] if knows(at, "thrust_scale") else 1.0
+        raw = np.matvec(self._middle(at, motion), felt - scale * force / self.hull.mass)
+        share = valid * (1 - float(np.exp(-at.period / self.time)))
+        at.shared["force"] = limited(old + share * (raw - old), self.largest)
+        return at.shared["force"]
+
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """The disturbance."""
+        return {"force": self._force(at)}
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """What is known one sample later."""
+        return concatenate(u, self._motion(at).velocity, np.ones(1), self._force(at))
+
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """The disturbance."""
+        return {"disturbing_acceleration": self._force(at)}
+
+
+class MomentObserver(_Observer):
+    """Tells ``moment``: the angular acceleration (3,) in body axes that the inputs do not explain, rad/s^2.
+
+    From the change of the gyro's reading over a sample; of first order with the time constant ``time``.
+
+    Parameters
+    ----------
+    controller : inside. model : of the vehicle. time : s. largest : rad/s^2 about each axis that is believed.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.copters import quadcopter
+    >>> MomentObserver(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).adds
+    {'moment': 3}
+    """
+
+    adds: Mapping[str, int] = {"moment": 3}
+
+    def __init__(self, controller: Any, model: Model, time: float = 0.03, largest: float = 60.0) -> None:
+        super().__init__(controller, model)
+        self.time, self.largest = time, largest
+        self.own_state_size = model.nu + 7
+
+    def _moment(self, at: Seen) -> Array:
+        if "moment" in at.shared:
+            return at.shared["moment"]
+        nu, omega = self.model.nu, self._motion(at).omega
+        before, started, old = part(at.z, nu, nu + 3), at.z[nu + 3], part(at.z, nu + 4, nu + 7)
+        _, moment = self.hull.forces(self._thrusts(at))
+        expected = self.hull.angular_acceleration(0.5 * (omega + before), moment)
+        raw = (omega - before) / at.period - expected
+        # a repeated reading is none
+        share = started * (1 - float(np.exp(-at.period / self.time)))
+        at.shared["moment"] = within(old + share * (raw - old), -self.largest, self.largest)
+        return at.shared["moment"]
+
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """The disturbance."""
+        return {"moment": self._moment(at)}
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """What is known one sample later."""
+        return concatenate(u, self._motion(at).omega, np.ones(1), self._moment(at))
+
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """The disturbance."""
+        return {"disturbing_angular_acceleration": self._moment(at)}

@@ -1,0 +1,130 @@
+"""A vehicle as observers and predictors see it: one free body, its mass and inertia, and the wrench of every input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, is_symbolic, part, transpose
+from heavytop.control.references.reference import coordinates_of_motion
+from heavytop.errors import ControlError
+from heavytop.geometry import se3
+from heavytop.system.description.description import at_defaults
+from heavytop.system.joints import Free
+from heavytop.system.model import Model
+
+UP = np.array([0.0, 0.0, 1.0])
+
+
+class HullMotion(NamedTuple):
+    """Position (3,) and velocity (3,) in world axes, rotation (3, 3), angular velocity (3,) in body axes."""
+
+    r: Array
+    R: Array
+    velocity: Array
+    omega: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """Mass, inertia and wrenches of a model that is one free body with its origin in the centre of mass.
+
+    Attributes
+    ----------
+    model : whose coordinates are spoken.
+    mass : kg. moment : (3, 3) about the centre of mass, kg m^2. wrenches : (6, nu) force and moment per unit of every input, body axes.
+    gravity : (3,) m/s^2.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> hull = Hull.of(quadcopter().model)
+    >>> hull.mass, hull.wrenches[2].round(12)
+    (0.9, array([1., 1., 1., 1.]))
+    """
+
+    model: Model
+    mass: float
+    moment: np.ndarray
+    wrenches: np.ndarray
+    gravity: np.ndarray
+
+    @classmethod
+    def of(cls, model: Model) -> Hull:
+        """The hull of a model, its parameters at their nominal values.
+
+        Raises
+        ------
+        ControlError
+            The model is not one free body, or its origin is not its centre of mass.
+        """
+        joints = model.description.joints
+        if len(joints) != 1 or not isinstance(joints[0].joint, Free):
+            raise ControlError(
+                f"{model.name!r} is not a single free body: observers, prediction and the governor are made for a vehicle without moving "
+                "parts. Leave the load or the arm to the law and wrap the law of the hull alone."
+            )
+        inertia, own = model.description.inertias[joints[0].b], model.description.parameters
+        mass, com, moment = (at_defaults(x, own) for x in (inertia.mass, inertia.com, inertia.moment_at_com))
+        if np.max(np.abs(com)) > 1e-9:
+            raise ControlError(
+                f"the origin of {joints[0].b!r} must be its centre of mass for observers and prediction, but the centre is at {com.tolist()}. "
+                "Describe the rotors relative to the centre of mass."
+            )
+        q, rest = model.neutral(), np.zeros(model.nv)
+        still = model.acceleration(q, rest, np.zeros(model.nu))
+        columns = []
+        for unit in np.eye(model.nu):
+            pushed = model.acceleration(q, rest, unit) - still
+            columns.append(np.concatenate([mass * pushed[:3], moment @ pushed[3:]]))
+        wrenches = np.array(columns).T
+        wrenches[np.abs(wrenches) < 1e-12 * np.max(np.abs(wrenches))] = 0.0  # rounding
+        moment = np.where(np.abs(moment) < 1e-12 * np.max(np.abs(moment)), 0.0, moment)
+        return cls(model, float(mass), moment, wrenches, at_defaults(model.description.gravity, own))
+
+    @property
+    def joint(self) -> Any:
+        """The free joint."""
+        return self.model.description.joints[0].joint
+
+    def motion(self, q: Array, v: Array) -> HullMotion:
+        """Position, rotation, velocity and angular velocity from the coordinates."""
+        G = self.joint.pose(q)
+        J = self.joint.jacobian(q)
+        xi = np.matvec(J, v) if is_symbolic(J) or not np.array_equal(J, np.eye(6)) else v
+        R = se3.rotation(G)
+        return HullMotion(se3.position(G), R, np.matvec(R, part(xi, 0, 3)), part(xi, 3, 6))
+
+    def coordinates(
+        self, motion: HullMotion, acceleration: Array | None = None, omega_rate: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        """q, v and a of a motion; the acceleration (3,) of the centre in world axes, the angular one in body axes, default zero."""
+        back = transpose(motion.R)
+        v_lin = np.matvec(back, motion.velocity)
+        rate = np.zeros(3) if acceleration is None else np.matvec(back, acceleration) - np.cross(motion.omega, v_lin)
+        turn = np.zeros(3) if omega_rate is None else omega_rate
+        xi, xi_rate = concatenate(v_lin, motion.omega), concatenate(rate, turn)
+        return coordinates_of_motion(self.model, se3.pose(motion.R, motion.r), xi, xi_rate)
+
+    def reference(self, q_R: Array, v_R: Array, a_R: Array) -> tuple[HullMotion, Array, Array]:
+        """The motion of a reference, its acceleration (3,) in world axes and its angular acceleration (3,) in body axes.
+
+        Only for velocities in body or world axes: a_R holds the rates of those.
+        """
+        motion = self.motion(q_R, v_R)
+        linear, turn = part(a_R, 0, 3), part(a_R, 3, 6)
+        if self.joint.velocity == "mixed":
+            return motion, linear, turn
+        v_lin = np.matvec(transpose(motion.R), motion.velocity)
+        return motion, np.matvec(motion.R, linear + np.cross(motion.omega, v_lin)), turn
+
+    def forces(self, u: Array) -> tuple[Array, Array]:
+        """Force (3,) and moment (3,) of the inputs, body axes."""
+        wrench = np.matvec(self.wrenches, u)
+        return part(wrench, 0, 3), part(wrench, 3, 6)
+
+    def angular_acceleration(self, omega: Array, moment: Array) -> Array:
+        """Theta^-1 (moment - omega x Theta omega)."""
+        return np.matvec(np.linalg.inv(self.moment), moment - np.cross(omega, np.matvec(self.moment, omega)))

@@ -1,0 +1,142 @@
+"""Delay and lag of the actuators, identified in flight from the speeds of the rotors.
+
+A bank of models, one for each pair of a delay and a lag, is driven by the commands that were sent; the pair whose speeds have been nearest
+to the measured ones is told. All are compared by the squares of their errors, the worst rotor left out, which are forgotten within about a
+second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, part, vector
+from heavytop.control.actuators.command_history import hover_levels, remembered_samples, sent, units
+from heavytop.control.actuators.lag import Propellers
+from heavytop.control.laws.wrapper import Seen
+from heavytop.control.observers.hull import Hull
+from heavytop.control.observers.measured_plant import Informed, reading
+from heavytop.system.model import Model
+
+LAGS = (0.004, 0.008, 0.015, 0.025, 0.04, 0.06, 0.09)
+"""Time constants that are tried, s."""
+FOLLOWING = 0.02
+"""Share of its error by which a model is drawn to the measurement at every sample."""
+
+
+class Identified(Informed):
+    """Tells ``delay`` and ``lag`` (s) to those inside, found from measured rotor speeds and the commands that were sent.
+
+    Parameters
+    ----------
+    model, actuators : of the vehicle; the actuators' lag and ``delay`` are the guess that holds until the measurements speak.
+    longest : the longest delay that is tried, s. lags : the time constants that are tried, s. memory : time after which errors are forgotten, s.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.control import Propellers
+    >>> from heavytop.copters import quadcopter
+    >>> bank = Identified(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model, Propellers(0.02))
+    >>> bank.sampled(0.005).pairs[:2]
+    [(0, 0.004), (0, 0.008)]
+    """
+
+    adds: Mapping[str, int] = {"delay": 1, "lag": 1}
+
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        actuators: Propellers,
+        delay: float = 0.0,
+        longest: float = 0.04,
+        lags: tuple[float, ...] = LAGS,
+        memory: float = 1.0,
+    ) -> None:
+        super().__init__(controller)
+        self.model, self.actuators, self.delay, self.longest = model, actuators, delay, longest
+        self.memory, self.hull = memory, Hull.of(model)
+        # the assumed lag takes the place of the one nearest to it
+        guess = float(np.mean(actuators.time_constant))
+        nearest = min(lags, key=lambda lag: abs(np.log(lag / guess)))
+        self.lags = tuple(guess if lag == nearest else lag for lag in lags)
+
+    @property
+    def depends_on_period(self) -> bool:
+        """Delays are counted in samples."""
+        return True
+
+    @property
+    def pairs(self) -> list[tuple[int, float]]:
+        """Delays in samples with lags in s, of all models."""
+        if self.sample_time is None:
+            return []
+        step = units(self.sample_time)
+        delays = range(0, remembered_samples(self.longest, self.sample_time), step)
+        return [(delay, lag) for delay in delays for lag in self.lags]
+
+    @property
+    def own_state_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Levels of all models and their errors."""
+        return len(self.pairs) * (self.model.nu + 1)
+
+    def first(self) -> np.ndarray:
+        """All hover; the guess has the least error, its neighbours little more."""
+        if self.sample_time is None:
+            return np.zeros(0)
+        hover = hover_levels(self.hull, self.actuators)
+        scale = 1e-6 * float(np.mean(hover**2))
+        guess = float(np.mean(self.actuators.time_constant))
+        errors = [
+            scale * (abs(d * self.sample_time - self.delay) / 0.005 + 0.1 * abs(np.log(lag / guess)))
+            for d, lag in self.pairs
+        ]
+        return np.concatenate([np.tile(hover, len(self.pairs)), errors])
+
+    def _models(self, at: Seen) -> tuple[list[Array], list[Array]]:
+        """Levels of the models at the measurement, corrected, and their errors."""
+        if "models" in at.shared:
+            return at.shared["models"]
+        nu, pairs = self.model.nu, self.pairs
+        measured = reading(at, "rotor_speeds", "the identification of delay and lag")
+        kept = float(np.exp(-at.period / self.memory))
+        levels, errors = [], []
+        for k, (delay, lag) in enumerate(pairs):
+            target = sent(at, nu, delay + 1)
+            level = target + (part(at.z, k * nu, (k + 1) * nu) - target) * float(np.exp(-at.period / lag))
+            off = measured - level
+            errors.append(kept * at.z[len(pairs) * nu + k] + _without_the_worst(off * off, nu))
+            levels.append(level + FOLLOWING * off)
+        at.shared["models"] = (levels, errors)
+        return levels, errors
+
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """The pair with the least error."""
+        _, errors = self._models(at)
+        best, delay, lag = errors[0], self.pairs[0][0] * at.period + 0 * errors[0], self.pairs[0][1] + 0 * errors[0]
+        for (samples, time), error in zip(self.pairs[1:], errors[1:], strict=True):
+            better = error < best
+            best = np.where(better, error, best)
+            delay, lag = np.where(better, samples * at.period, delay), np.where(better, time, lag)
+        return {"delay": vector(delay), "lag": vector(lag)}
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """Models and errors."""
+        levels, errors = self._models(at)
+        return concatenate(*levels, vector(*errors))
+
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """What is identified."""
+        told = self.tells(at)
+        return {"identified_delay": told["delay"], "identified_lag": told["lag"]}
+
+
+def _without_the_worst(squares: Array, count: int) -> Array:
+    """The sum of errors but the largest: a dead rotor tells nothing of delay and lag."""
+    total, worst = squares[0], squares[0]
+    for k in range(1, count):
+        total, worst = total + squares[k], np.maximum(worst, squares[k])
+    return total - worst if count > 1 else total

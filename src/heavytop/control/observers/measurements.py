@@ -1,0 +1,210 @@
+"""What a controller sees of the plant: noisy and late measurements, or only a part of the state."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, part, split, vector
+from heavytop.control.laws.wrapper import Seen, Wrapper
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.system.model import Model
+
+
+class Stream:
+    """Independent normal numbers, remembered: sample k is the same however many are asked for."""
+
+    def __init__(self, seed: int, shape: tuple[int, ...]) -> None:
+        self._seed, self._drawn = seed, np.zeros((0, *shape))
+
+    def first(self, count: int) -> np.ndarray:
+        """At least ``count`` samples."""
+        if count > len(self._drawn):
+            shape = (max(count, 2 * len(self._drawn)), *self._drawn.shape[1:])
+            self._drawn = np.random.default_rng(self._seed).standard_normal(shape)
+        return self._drawn
+
+    def at(self, times: np.ndarray, period: float) -> np.ndarray:
+        """The samples (n, *shape) that are held at the times (n,), a new one every ``period`` s from t = 0 on."""
+        number = np.floor(times / period + 1e-3).astype(int)
+        if np.any(number < 0):
+            raise ControlError(f"noise begins at t = 0, it has no value at t = {np.min(times):g} s.")
+        return self.first(int(np.max(number, initial=-1)) + 1)[number]
+
+
+class Noisy(Wrapper):
+    """A controller that sees noisy measurements: q moved by a random displacement, v with a random error.
+
+    Parameters
+    ----------
+    model : whose state is measured.
+    configuration, velocity : standard deviations, one number or one per velocity, in their units (m, rad; m/s, rad/s); with a basis those of the
+        configuration are along the velocities of joints.
+    seed : of the noise: the same in every run.
+    members : batch axes whose members have noise of their own, for example (200,); default: all share it.
+    period : s between independent measurements; default: the sample period of the simulation. Needed for continuous control.
+
+    Notes
+    -----
+    The noise is a function of time, held over a period: where a simulation looks at it twice it is the same.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> Noisy(brake, model, configuration=0.01, velocity=0.05, seed=1).state_size
+    0
+    """
+
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        configuration: Any = 0.0,
+        velocity: Any = 0.0,
+        seed: int = 0,
+        members: int | tuple[int, ...] = (),
+        period: float | None = None,
+    ) -> None:
+        super().__init__(controller)
+        self.model, self.seed, self.period = model, seed, period
+        self.members = (members,) if isinstance(members, int) else tuple(members)
+        if period is not None and not period > 0:
+            raise ControlError(f"the period of noise must be positive, got {period}.")
+        sides = []
+        self._sizes = (model.coordinates.nv, model.nv)
+        for what, value, size in zip(
+            ("configuration", "velocity"), (configuration, velocity), self._sizes, strict=True
+        ):
+            array = np.asarray(value, dtype=float)
+            if array.shape not in ((), (size,)):
+                raise wrong_shape(f"noise of the {what}", (size,), array.shape)
+            if not np.all(array >= 0):
+                raise ControlError(f"the standard deviation of the {what} must not be negative, got {array.tolist()}.")
+            sides.append(np.broadcast_to(array, (size,)))
+        self.deviation = np.concatenate(sides)
+        self.own_signal_size = sum(self._sizes)
+
+    @property
+    def depends_on_period(self) -> bool:
+        """Unless it has a period of its own."""
+        return self.period is None
+
+    def own_signal(self, times: np.ndarray) -> np.ndarray:
+        """The noise at the times (n, *members, sizes of configuration and velocity)."""
+        period = self.period or self.sample_time
+        if period is None:
+            raise ControlError(
+                "noise that is new at every instant has no meaning in continuous control: give Noisy(..., period=...), or sample it: "
+                "simulate(..., hold='zero-order')."
+            )
+        return self._stream.at(times, period) * self.deviation
+
+    @cached_property
+    def _stream(self) -> Stream:
+        return Stream(self.seed, (*self.members, self.own_signal_size))
+
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """The measured state."""
+        if (at.model.nq, at.model.nv) != (self.model.nq, self.model.nv):
+            raise ControlError(
+                f"the noise was made for {self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv}; {at.model.name!r} has "
+                f"nq = {at.model.nq}, nv = {at.model.nv}. Put Noisy inside the wrapper that hides the rest of the plant."
+            )
+        eps, dv = split(at.signal, self._sizes)
+        return {"q": self.model.coordinates.retract(at.q, eps), "v": at.v + dv}
+
+
+class Delayed(Wrapper):
+    """A controller that sees the state of some samples ago. For sampled control only.
+
+    Parameters
+    ----------
+    samples : how many samples late. start : (q, v) that it sees until the first measurement arrives.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> Delayed(brake, samples=2, start=(model.neutral(), np.zeros(1))).state_size
+    4
+    """
+
+    def __init__(self, controller: Any, samples: int, start: tuple[Any, Any]) -> None:
+        if not isinstance(samples, int | np.integer) or isinstance(samples, bool) or samples < 1:
+            raise ControlError(f"a delay takes a whole number of samples, 1 or more, got {samples!r}.")
+        super().__init__(controller)
+        self.samples = int(samples)
+        q, v = (np.asarray(x, dtype=float) for x in start)
+        self._sizes = (q.shape[-1], v.shape[-1])
+        lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        self._start = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in (q, v)], axis=-1)
+        self.own_state_size = self.samples * self._start.shape[-1]
+
+    @property
+    def depends_on_period(self) -> bool:
+        """Measurements are passed on at every sample."""
+        return False
+
+    def first(self) -> np.ndarray:
+        """The start, as often as samples are on the way."""
+        return np.concatenate([self._start] * self.samples, axis=-1)
+
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """The oldest measurement on the way."""
+        if self._sizes != (at.model.nq, at.model.nv):
+            raise wrong_shape(
+                f"start (q, v) of the delay for {at.model.name!r}", (at.model.nq, at.model.nv), self._sizes
+            )
+        q, v = split(part(at.z, 0, sum(self._sizes)), self._sizes)
+        return {"q": q, "v": v}
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """All others, and the measurement of now."""
+        return concatenate(part(at.z, sum(self._sizes), self.own_state_size), at.q, at.v)
+
+
+class OnPart(Wrapper):
+    """A controller of a part of the plant: the coordinates of the plant begin with those of the model it was made for.
+
+    Parameters
+    ----------
+    controller : for the part. model : of the part.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> brake = ht.Feedback(lambda v: -v, ("v",))
+    >>> OnPart(brake, model).state_size
+    0
+    """
+
+    def __init__(self, controller: Any, model: Model) -> None:
+        super().__init__(controller)
+        self.model = model
+
+    def plant(self, model: Any) -> Model:
+        """The part."""
+        if model.nq < self.model.nq or model.nv < self.model.nv:
+            raise ControlError(
+                f"{self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv} is not part of {model.name!r} with "
+                f"nq = {model.nq}, nv = {model.nv}."
+            )
+        return self.model
+
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """Its part of the state and, once it has a reference, of the parameters."""
+        values = {"q": part(at.q, 0, self.model.nq), "v": part(at.v, 0, self.model.nv)}
+        if "p" in at.asked and not self.needs_reference:
+            names = tuple(at.model.parameter_names)
+            if missing := [name for name in self.model.parameter_names if name not in names]:
+                raise ControlError(
+                    f"the controller of the part knows {missing[0]!r}, which is no parameter of {at.model.name!r}."
+                )
+            values["p"] = vector(*(at.p[names.index(name)] for name in self.model.parameter_names))
+        return values

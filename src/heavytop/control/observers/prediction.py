@@ -1,0 +1,162 @@
+"""The state at the time the command will act, from late measurements and the commands that were sent since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.control.actuators.command_history import sent, timing, units
+from heavytop.control.actuators.lag import Propellers
+from heavytop.control.disturbances.air_drag import AirDrag
+from heavytop.control.laws.wrapper import Seen
+from heavytop.control.observers.hull import Hull, HullMotion
+from heavytop.control.observers.measured_plant import Informed, knows, reading, state_of
+from heavytop.geometry import so3
+from heavytop.system.model import Model
+
+
+class _Known(NamedTuple):
+    """What acts beside the thrust: acceleration in world axes, angular acceleration; and the scale of the thrust."""
+
+    force: Array
+    moment: Array
+    scale: Array
+
+
+class Predicted(Informed):
+    """A controller that sees the state as it will be: now, and ``ahead`` s later, when its command acts in the mean.
+
+    Over the delay the model is driven by the commands that were sent, with the disturbances that observers tell; the reference is looked at
+    as much ahead. The levels of the actuators are told as they are now.
+
+    Parameters
+    ----------
+    controller : inside. model, actuators : of the vehicle. delay : of the measurements, s, unless it is identified.
+    ahead : s beyond now; None: half a sample and the lag that is left, at most ``lag_left``.
+    drag : known drag.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.control import Propellers
+    >>> from heavytop.copters import quadcopter
+    >>> Predicted(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model, Propellers(0.02), delay=0.02).delay
+    0.02
+    """
+
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        actuators: Propellers,
+        delay: float = 0.0,
+        ahead: float | None = None,
+        lag_left: float = 0.01,
+        drag: AirDrag | None = None,
+    ) -> None:
+        super().__init__(controller)
+        self.model, self.actuators, self.delay, self.ahead = model, actuators, float(delay), ahead
+        self.lag_left, self.drag, self.hull = lag_left, drag, Hull.of(model)
+
+    @property
+    def depends_on_period(self) -> bool:
+        """Delays are counted in samples."""
+        return True
+
+    @property
+    def lead_time(self) -> float:
+        """How far ahead the reference is looked at, s: with the lag as it is assumed, since a reference is a table."""
+        return super().lead_time + self._beyond(self.sample_time or 0.0, float(np.mean(self.actuators.time_constant)))
+
+    def _beyond(self, period: float, lag: Any) -> Any:
+        if self.ahead is not None:
+            return self.ahead
+        return 0.5 * period + np.minimum(lag, self.lag_left)
+
+    def _predicted(self, at: Seen) -> tuple[HullMotion, Array]:
+        """The motion when the command acts, and the levels now."""
+        if "predicted" in at.shared:
+            return at.shared["predicted"]
+        nu, act, step = self.model.nu, self.actuators, units(at.period)
+        motion, levels = self.hull.motion(*state_of(at, self.model.nv)), reading(at, "levels", "Predicted")
+        force = self.hull.gravity
+        if knows(at, "force"):
+            force = force + reading(at, "force", "Predicted")
+        if self.drag is not None:  # changes little during the delay
+            force = force + np.matvec(motion.R, self.drag.acceleration(self.hull, motion, levels))
+        known = _Known(
+            force,
+            reading(at, "moment", "Predicted") if knows(at, "moment") else np.zeros(3),
+            reading(at, "thrust_scale", "Predicted")[0] if knows(at, "thrust_scale") else 1.0,
+        )
+        lag, delay = timing(at, "lag", float(np.mean(act.time_constant))), timing(at, "delay", self.delay)
+        unit = step * at.period
+        deepest = (reading(at, "commands", "Predicted").shape[-1] // nu - 1) // step
+        fixed = isinstance(delay, float)
+        if fixed:
+            deepest = min(deepest, round(delay / unit))
+        ratio = unit / lag
+        kept = np.exp(-ratio)
+        for i in range(deepest, 0, -1):
+            parts = [sent(at, nu, (i - 1) * step + k + 1) for k in range(step)]
+            target = sum(parts[1:], start=parts[0]) / step
+            after = self._moved(motion, act.mean(levels, target, ratio), known, unit)
+            later = target + (levels - target) * kept
+            if fixed:
+                motion, levels = after, later
+                continue
+            old = delay > (i - 0.5) * unit
+            motion = HullMotion(*(np.where(old, new, same) for new, same in zip(after, motion, strict=True)))
+            levels = np.where(old, later, levels)
+        motion = self._moved(motion, act.output(levels), known, self._beyond(at.period, lag))
+        at.shared["predicted"] = (motion, levels)
+        return motion, levels
+
+    def _moved(self, m: HullMotion, thrusts: Array, known: _Known, h: Any) -> HullMotion:
+        """The motion h later: constant thrusts, attitude in the middle for their direction."""
+        hull = self.hull
+        force, moment = hull.forces(thrusts)
+        spin = hull.angular_acceleration(m.omega, moment) + known.moment
+        turn = h * (m.omega + 0.5 * h * spin)
+        push = known.scale / hull.mass * force
+        a = np.matvec(m.R, turned(0.5 * turn, push)) + known.force
+        velocity = m.velocity + h * a
+        return HullMotion(m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(turn), velocity, m.omega + h * spin)
+
+    def tells(self, at: Seen) -> Mapping[str, Array]:
+        """The levels now."""
+        return {"levels": self._predicted(at)[1]}
+
+    def changes(self, at: Seen) -> Mapping[str, Array]:
+        """The state when the command acts."""
+        q, v, _ = self.hull.coordinates(self._predicted(at)[0])
+        changed = {"q": q, "v": v}
+        if self.needs_reference and knows(at, "lag") and self.ahead is None:
+            changed |= self._moved_reference(at)
+        return changed
+
+    def _moved_reference(self, at: Seen) -> Mapping[str, Array]:
+        """The reference, which came for the assumed lag, when the command acts with the identified one."""
+        hull = self.hull
+        h = self._beyond(at.period, timing(at, "lag", 0.0)) - self.lead_time
+        m, acceleration, turn = hull.reference(*at.reference)
+        spin = m.omega + 0.5 * h * turn
+        velocity = m.velocity + h * acceleration
+        moved = HullMotion(
+            m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(h * spin), velocity, m.omega + h * turn
+        )
+        q, v, a = hull.coordinates(moved, acceleration, turn)
+        return {"q_R": q, "v_R": v, "a_R": a}
+
+
+def turned(phi: Array, x: Array) -> Array:
+    """cayley(phi) x (3,), without the matrix.
+
+    >>> turned(np.array([0.0, 0.0, 2.0]), np.array([1.0, 0.0, 0.0]))
+    array([0., 1., 0.])
+    """
+    factor, across = 4.0 / (4.0 + np.vecdot(phi, phi)), np.cross(phi, x)
+    return x + factor * (across + 0.5 * np.cross(phi, across))

@@ -1,0 +1,1 @@
+"""References: desired motions, flatness, virtual vehicles, time allocation, governor."""

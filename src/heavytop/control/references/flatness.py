@@ -1,0 +1,288 @@
+"""Feasible references of vehicles whose thrust has one fixed direction in the body: differential flatness without angles.
+
+The specific force a = r'' - g decides where the thrust axis points, ``b = a / f``; a side or a heading vector turns the vehicle about it.
+``f = +-|a|``: where the force passes through zero (free fall) the sign changes and the axis goes on smoothly, so
+inverted flight and free fall need no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, directional, from_columns, is_symbolic, part, scale, symbol, transpose
+from heavytop.compile import Traced, trace_of
+from heavytop.control.references.curves import Curve, derivatives
+from heavytop.control.references.reference import Reference, coordinates_of_motion
+from heavytop.errors import ControlError, wrong_shape
+from heavytop.geometry import se3, so3
+from heavytop.system.model import Model
+
+ZERO_FORCE = 1e-3
+"""Share of gravity below which the specific force is looked at more closely."""
+SERIES_ORDER = 12
+
+
+class Unit(NamedTuple):
+    """A unit vector with two derivatives, and the length of the vector it came from with its first."""
+
+    b: Array
+    b1: Array
+    b2: Array
+    f: Array
+
+
+def unit_vector(a: Array, a1: Array, a2: Array, sign: Array = 1.0) -> Unit:
+    """b = a / f with f = sign |a|, and its derivatives: b' = (a' - f' b) / f, b'' = (a'' - f'' b - 2 f' b') / f."""
+    f = sign * np.sqrt(np.vecdot(a, a))
+    b = scale(1 / f, a, 1)
+    f1 = np.vecdot(b, a1)
+    b1 = scale(1 / f, a1 - scale(f1, b, 1), 1)
+    f2 = np.vecdot(b, a2) + np.vecdot(b1, a1)
+    b2 = scale(1 / f, a2 - scale(f2, b, 1) - scale(2 * f1, b1, 1), 1)
+    return Unit(b, b1, b2, f)
+
+
+def _crossed(a: Unit, b: Unit) -> Unit:
+    """a x b with derivatives."""
+    first = np.cross(a.b1, b.b) + np.cross(a.b, b.b1)
+    second = np.cross(a.b2, b.b) + 2 * np.cross(a.b1, b.b1) + np.cross(a.b, b.b2)
+    return Unit(np.cross(a.b, b.b), first, second, a.f)
+
+
+def attitude_about(axis: Unit, side: Any = None, heading: Any = None) -> tuple[Array, Array, Array]:
+    """Rotation matrix, angular velocity and its rate of a body whose z axis is ``axis``.
+
+    side : b_x = unit(side x b), for motions in a plane with this normal; heading : b_y = unit(b x heading).
+    """
+    z = axis
+    if side is not None:
+        n = np.asarray(side, dtype=float)
+        x = unit_vector(np.cross(n, z.b), np.cross(n, z.b1), np.cross(n, z.b2))
+        y = _crossed(z, x)
+    else:
+        c = np.asarray(heading, dtype=float)
+        y = unit_vector(np.cross(z.b, c), np.cross(z.b1, c), np.cross(z.b2, c))
+        x = _crossed(y, z)
+    R = from_columns(x.b, y.b, z.b)
+    back = transpose(R)
+    omega = 0.5 * so3.vee2(back @ from_columns(x.b1, y.b1, z.b1))
+    omega_rate = 0.5 * so3.vee2(back @ from_columns(x.b2, y.b2, z.b2))
+    return R, omega, omega_rate
+
+
+def motion_of(R: Array, omega: Array, omega_rate: Array, r: Array, r1: Array, r2: Array) -> tuple[Array, Array, Array]:
+    """Pose, body twist and its rate from attitude and position with derivatives: v = R^T r', v' = R^T r'' - w x v."""
+    back = transpose(R)
+    v = np.matvec(back, r1)
+    v_rate = np.matvec(back, r2) - np.cross(omega, v)
+    return se3.pose(R, r), concatenate(v, omega), concatenate(v_rate, omega_rate)
+
+
+def flat_reference(
+    model: Model,
+    curve: Curve,
+    side: Any = None,
+    heading: Any = None,
+    duration: float | None = None,
+    period: float | None = None,
+    yaw_rate: Callable[[Array], Array] | None = None,
+) -> Reference:
+    """The feasible reference of a quadcopter along a curve of its centre of mass.
+
+    Parameters
+    ----------
+    model : a single free body whose inputs push along its z axis; origin in the centre of mass.
+    curve : t -> position (3,) in NumPy notation, four times differentiable.
+    side : (3,) vector the body's y axis stays near to: the normal of the plane of a looping. Or:
+    heading : (3,) vector the body's x axis stays near to. Default: heading e_x.
+    duration, period : of the motion (s); the zeros of the thrust are sought there.
+    yaw_rate : t -> angular velocity about the thrust axis (rad/s), in NumPy notation, instead of a side or a heading that is kept: the attitude
+        is its integral, which is singular nowhere. The heading is then that of the start; the reference needs a duration and has no period.
+
+    Raises
+    ------
+    ControlError
+        The specific force vanishes together with its rate, or the axis gets parallel to the side or heading vector.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> from heavytop.control.curves import looping
+    >>> reference = flat_reference(quadcopter().model, looping(1.5, 3.6), side=(0, 1, 0), duration=6.0)
+    >>> reference.feasibility().largest_residual < 1e-12
+    True
+    """
+    if side is not None and heading is not None:
+        raise ControlError("give the side vector or the heading vector, not both.")
+    if side is None and heading is None:
+        heading = (1.0, 0.0, 0.0)
+    for what, given in (("side vector", side), ("heading vector", heading)):
+        if given is not None and np.shape(given) != (3,):
+            raise wrong_shape(what, (3,), np.shape(given))
+    gravity = model.description.gravity
+    if is_symbolic(gravity):
+        raise ControlError("a flat reference needs a model whose gravity is a number.")
+    rates = derivatives(curve, 4)
+    horizon = duration or period or 10.0
+    zeros = _zeros(rates, gravity, horizon, model)
+    if yaw_rate is not None:
+        if side is not None or duration is None or period is not None:
+            raise ControlError(
+                "a yaw rate has memory: give it a heading at the start and a duration, no side vector and no period."
+            )
+        series = [_series(curve, t) for t in zeros]
+
+        def axis_at(t: np.ndarray) -> Unit:
+            _, _, r2, r3, r4 = rates(t)
+            return _axis_through_zeros(t, r2 - gravity, r3, r4, zeros, series)
+
+        from heavytop.control.references.yaw_reference import yaw_reference
+
+        return yaw_reference(model, axis_at, rates, yaw_rate, np.asarray(heading, dtype=float), duration)
+    if not zeros:
+        reference = _traced(model, rates, gravity, side, heading, duration, period)
+    else:
+        series = [_series(curve, t) for t in zeros]
+
+        def evaluate(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            r, r1, r2, r3, r4 = rates(t)
+            axis = _axis_through_zeros(t, r2 - gravity, r3, r4, zeros, series)
+            return coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
+
+        reference = Reference(model, evaluate, duration=duration, period=period, breaks=zeros)
+    _check_attitude(reference, horizon)
+    return reference
+
+
+def oscillation_reference(
+    model: Model,
+    curve: Curve,
+    lever: float,
+    side: Any = None,
+    heading: Any = None,
+    duration: float | None = None,
+    period: float | None = None,
+) -> Reference:
+    """The reference of a vehicle whose lateral force acts above its centre of mass (a bicopter), from its centre of oscillation.
+
+    The centre of oscillation ``c = r - lever b`` moves like a quadcopter: b = unit(c'' - g), r = c + lever b. Exact for motions in a
+    vertical plane with the lever of that plane; otherwise approximate, see :meth:`.Reference.feasibility` and :class:`.VirtualVehicle`.
+
+    Parameters
+    ----------
+    curve : t -> c (3,), six times differentiable. lever : eps of :func:`.lateral_lever`, m. Others: as :func:`flat_reference`.
+
+    Examples
+    --------
+    >>> from heavytop.control import circle
+    >>> from heavytop.copters import bicopter
+    >>> craft = bicopter()
+    >>> reference = oscillation_reference(craft.model, circle(1.0, 1.0), lever=0.05, heading=(1, 0, 0), duration=6.0)
+    >>> reference.duration
+    6.0
+    """
+    gravity = model.description.gravity
+
+    def position(t: Array) -> Array:
+        c = curve(t)
+        one = np.asarray(1.0)
+        a = directional(directional(c, t, one), t, one) - gravity
+        return c + scale(lever / np.sqrt(np.vecdot(a, a)), a, 1)
+
+    if side is None and heading is None:
+        heading = (1.0, 0.0, 0.0)
+    path, rates = derivatives(position, 2), derivatives(curve, 4)
+    t = symbol("t")
+    (r, r1, r2), (_, _, c2, c3, c4) = path.expressions(t), rates.expressions(t)
+    axis = unit_vector(c2 - gravity, c3, c4)
+    q, v, a = coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
+    traced = trace_of("oscillation_reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a})
+    reference = Reference(model, traced=traced, duration=duration, period=period)
+    _check_attitude(reference, duration or period or 10.0)
+    return reference
+
+
+def _traced(model, rates: Traced, gravity, side, heading, duration, period) -> Reference:
+    t = symbol("t")
+    r, r1, r2, r3, r4 = rates.expressions(t)
+    axis = unit_vector(r2 - gravity, r3, r4)
+    q, v, a = coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
+    traced = trace_of("flat_reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a})
+    return Reference(model, traced=traced, duration=duration, period=period)
+
+
+def _zeros(rates: Traced, gravity: np.ndarray, horizon: float, model: Model) -> tuple[float, ...]:
+    """Times at which the specific force vanishes, found on a grid and refined by Newton's method on a . a'."""
+    g = max(float(np.linalg.norm(gravity)), 1e-9)
+    times = np.linspace(0.0, horizon, 4001)
+    size = np.linalg.norm(rates(times)[2] - gravity, axis=1)
+    inner = np.nonzero((size[1:-1] <= size[:-2]) & (size[1:-1] <= size[2:]))[0] + 1
+    found = []
+    for k in inner:
+        t = times[k]
+        for _ in range(20):
+            _, _, r2, r3, r4 = rates(t)
+            a = r2 - gravity
+            slope = float(r3 @ r3 + a @ r4)
+            if slope <= 0:
+                break
+            t = t - float(a @ r3) / slope
+        _, _, r2, r3, _ = rates(t)
+        force, jerk = float(np.linalg.norm(r2 - gravity)), float(np.linalg.norm(r3))
+        if abs(t - times[k]) > 2 * (times[1] - times[0]) or force > 1e-9 * g:
+            if force < ZERO_FORCE * g and force > 1e-9 * g:
+                raise ControlError(
+                    f"the specific force of {model.name!r} nearly vanishes at t = {t:.4g} s ({force:.3g} m/s^2): the vehicle would have to "
+                    "turn over almost at once. Let the curve pass exactly through zero force, or stay away from it."
+                )
+            continue
+        if jerk < 1e-6 * g:
+            raise ControlError(
+                f"the specific force vanishes at t = {t:.4g} s together with its rate: no thrust axis follows from the curve."
+            )
+        found.append(t)
+    return tuple(found)
+
+
+def _series(curve: Curve, zero: float) -> np.ndarray:
+    """Taylor coefficients (SERIES_ORDER - 2, 3) of a(t) / (t - zero) about a zero of a."""
+    values = derivatives(curve, SERIES_ORDER)(zero)[3:]
+    factors = np.cumprod(np.arange(1, len(values) + 1, dtype=float))
+    return np.array(values) / factors[:, None]
+
+
+def _axis_through_zeros(
+    t: np.ndarray, a: np.ndarray, a1: np.ndarray, a2: np.ndarray, zeros: tuple[float, ...], series: list[np.ndarray]
+) -> Unit:
+    """The thrust axis: the sign of f changes at each zero; near a zero c = a / (t - zero) from its series stands for a."""
+    polynomial = np.polynomial.polynomial
+    radius = 2e-2 / max(1.0, np.max(np.linalg.norm(a1, axis=1))) if zeros else 0.0
+    sign, near, locals_ = np.ones(len(t)), [], []
+    for k, (zero, c) in enumerate(zip(zeros, series, strict=True)):
+        sign = np.where(t > zero, -sign, sign)
+        tau = t - zero
+        near.append((np.abs(tau) < radius)[:, None])
+        values = [polynomial.polyval(tau, polynomial.polyder(c, m)).T for m in range(3)]
+        # on both sides of the zero sign(f) a / |a| = -(-1)^k c / |c|
+        locals_.append(unit_vector(values[0], values[1], values[2], -((-1.0) ** k)))
+    axis = unit_vector(np.where(np.any(near, axis=0), 1.0, a) if near else a, a1, a2, sign)
+    for mask, local in zip(near, locals_, strict=True):
+        b, b1, b2 = (np.where(mask, x, y) for x, y in zip(local[:3], axis[:3], strict=True))
+        axis = Unit(b, b1, b2, axis.f)
+    return axis
+
+
+def _check_attitude(reference: Reference, horizon: float) -> None:
+    times = np.linspace(0.0, horizon, 2001)
+    _, v, a = reference(times)
+    bad = ~np.all(np.isfinite(v) & np.isfinite(a), axis=1)
+    angular = np.linalg.norm(part(v, 3, 6), axis=1)
+    if np.any(bad) or np.max(angular) > 1e4:
+        k = int(np.argmax(bad)) if np.any(bad) else int(np.argmax(angular))
+        raise ControlError(
+            f"the reference is singular at t = {times[k]:.4g} s: the thrust axis is parallel to the side or heading vector there. "
+            "Choose a vector not parallel to the axis, for a planar motion the normal of its plane as side vector."
+        )

@@ -1,0 +1,86 @@
+"""A governor of the reference: far errors are limited before they saturate the inputs, and the reference slides home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array
+from heavytop.control.laws.wrapper import Seen
+from heavytop.control.observers.hull import Hull, HullMotion
+from heavytop.control.observers.measured_plant import Informed, limited, state_of
+from heavytop.errors import ControlError
+from heavytop.system.model import Model
+
+GENTLE = 12.0
+"""Acceleration (m/s^2) that an error of position, or one of velocity, may ask for."""
+
+
+class Governed(Informed):
+    """A law whose reference never is farther away than it can answer.
+
+    The law sees a reference at most ``distance`` from the vehicle, in the direction of the true one, that moves towards it with up to
+    ``speed``, and whose velocity differs from the vehicle's by at most ``velocity``. Errors below pass unchanged.
+
+    Parameters
+    ----------
+    controller : a law that has no reference yet. model : of the vehicle.
+    distance : m. velocity : m/s. speed : m/s with which the vehicle comes home. homing : 1/s, speed per distance beyond ``distance``.
+
+    Examples
+    --------
+    >>> from heavytop.control import OnPart
+    >>> from heavytop.copters import quadcopter
+    >>> quad = quadcopter()
+    >>> governed = Governed(OnPart(quad.law(), quad.model), quad.model, distance=0.5, velocity=1.2)
+    >>> governed.distance
+    0.5
+    """
+
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        distance: float | None = None,
+        velocity: float | None = None,
+        speed: float = 4.0,
+        homing: float = 1.0,
+    ) -> None:
+        super().__init__(controller)
+        self.model, self.hull = model, Hull.of(model)
+        own = gentle(self.law) if distance is None or velocity is None else (distance, velocity)
+        self.distance = own[0] if distance is None else float(distance)
+        self.velocity = own[1] if velocity is None else float(velocity)
+        self.speed, self.homing = float(speed), float(homing)
+        if not (self.distance > 0 and self.velocity > 0 and self.speed > 0 and self.homing > 0):
+            raise ControlError("distance, velocity, speed and homing of a governor must be positive.")
+
+    def changes(self, at: Seen) -> Mapping[str, Array]:
+        """The governed reference."""
+        hull = self.hull
+        motion = hull.motion(*state_of(at, self.model.nv))
+        wanted, acceleration, turn = hull.reference(*at.reference)
+        off = wanted.r - motion.r
+        far = np.sqrt(np.vecdot(off, off) + 1e-18)
+        home = np.minimum(self.speed, self.homing * np.maximum(far - self.distance, 0.0)) / far
+        velocity = motion.velocity + limited(wanted.velocity + home * off - motion.velocity, self.velocity)
+        place = motion.r + limited(off, self.distance)
+        q, v, a = hull.coordinates(HullMotion(place, wanted.R, velocity, wanted.omega), acceleration, turn)
+        return {"q_R": q, "v_R": v, "a_R": a}
+
+
+def gentle(law: Any) -> tuple[float, float]:
+    """Errors of position (m) and of velocity (m/s) that ask for :data:`GENTLE` each, from the stiffness and damping of a prototype."""
+    prototype = getattr(law, "prototype", None)
+    if prototype is None:
+        raise ControlError(f"{law!r} has no prototype: give the governor its distance and its velocity.")
+    mass = sum(float(m.mass) for m in prototype.inertia.values())
+    stiffness, damping = (
+        sum(float(m.total) for (a, _), m in given.items() if a == "world")
+        for given in (prototype.stiffness, prototype.damping)
+    )
+    if not (stiffness > 0 and damping > 0):
+        raise ControlError("the prototype is tied to the world by no stiffness or damping: give distance and velocity.")
+    return GENTLE * mass / stiffness, GENTLE * mass / damping

@@ -1,0 +1,158 @@
+"""References by prescribed attitude and thrust: feasible by construction, also where the thrust is zero or negative.
+
+The attitude R(t) and the signed specific thrust f(t) are given; the position follows from r'' = f R e_z + g by integration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, is_symbolic
+from heavytop.control.references.curves import derivatives, smoothstep
+from heavytop.control.references.flatness import motion_of
+from heavytop.control.references.reference import Reference, coordinates_of_motion
+from heavytop.errors import ControlError
+from heavytop.geometry import so3
+from heavytop.system.model import Model
+
+DEGREE = 40
+"""Degree of the Chebyshev polynomials that are integrated, per segment."""
+
+
+class Integrated:
+    """Twice integrated acceleration (3,) between breaks, by Chebyshev polynomials; constant velocity zero before, held after."""
+
+    def __init__(self, acceleration: Callable[[np.ndarray], np.ndarray], breaks: np.ndarray, start: np.ndarray) -> None:
+        from numpy.polynomial import Chebyshev
+
+        self.breaks, self.pieces = breaks, []
+        r, v = np.asarray(start, dtype=float), np.zeros(3)
+        for begin, end in pairwise(breaks):
+            columns = [
+                Chebyshev.interpolate(lambda t, i=i: acceleration(t)[:, i], DEGREE, (begin, end)) for i in range(3)
+            ]
+            speeds = [c.integ(1, k=0.0, lbnd=begin) + v[i] for i, c in enumerate(columns)]
+            places = [c.integ(1, k=0.0, lbnd=begin) + r[i] for i, c in enumerate(speeds)]
+            self.pieces.append((places, speeds))
+            r, v = np.array([p(end) for p in places]), np.array([s(end) for s in speeds])
+        self.final_position, self.final_velocity = r, v
+
+    def __call__(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Position and velocity (n, 3)."""
+        t = np.clip(t, self.breaks[0], self.breaks[-1])
+        r, v = np.zeros((len(t), 3)), np.zeros((len(t), 3))
+        which = np.clip(np.searchsorted(self.breaks, t, side="right") - 1, 0, len(self.pieces) - 1)
+        for k, (places, speeds) in enumerate(self.pieces):
+            mine = which == k
+            r[mine] = np.stack([p(t[mine]) for p in places], axis=-1)
+            v[mine] = np.stack([s(t[mine]) for s in speeds], axis=-1)
+        return r, v
+
+
+def thrust_reference(
+    model: Model,
+    angle: Callable[[Array], Array],
+    thrust: Callable[[np.ndarray], np.ndarray],
+    axis: Any = "y",
+    duration: float = 1.0,
+    start: Any = (0.0, 0.0, 0.0),
+    breaks: Sequence[float] = (),
+) -> Reference:
+    """The motion of a quadcopter that turns about a fixed axis by angle(t) and pushes with the specific thrust f(t) (m/s^2).
+
+    Parameters
+    ----------
+    angle : rotation angle (rad), in NumPy notation. thrust : times (n,) -> f (n,), signed.
+    duration : end of the motion (s); afterwards the last pose is held, which is feasible if the motion ends at rest with f = g.
+    breaks : times where angle or thrust are less smooth.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> reference = thrust_reference(craft.model, lambda t: 0.0 * t, lambda t: 9.81 + 0.0 * t, duration=1.0)
+    >>> q, v, a = reference(0.5)
+    >>> bool(np.allclose(q, craft.model.neutral())), bool(np.allclose(a, 0))
+    (True, True)
+    """
+    gravity = model.description.gravity
+    if is_symbolic(gravity):
+        raise ControlError("a reference by thrust needs a model whose gravity is a number.")
+    n = so3.unit_axis(axis)
+    angles = derivatives(lambda t: np.reshape(angle(t), (1,)), 2, "angle")
+
+    def attitude(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        th, th1, th2 = angles(t)
+        return so3.exp(th * n), th1 * n, th2 * n
+
+    def acceleration(t: np.ndarray) -> np.ndarray:
+        return thrust(t)[:, None] * attitude(t)[0][..., 2] + gravity
+
+    knots = np.unique([0.0, duration, *(b for b in breaks if 0 < b < duration)])
+    finer = np.unique(np.concatenate([np.linspace(a, b, 3) for a, b in pairwise(knots)]))
+    path = Integrated(acceleration, finer, np.asarray(start, dtype=float))
+
+    def evaluate(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        inside = ((t >= 0) & (t <= duration))[:, None]
+        clipped = np.clip(t, 0.0, duration)
+        r, r1 = path(clipped)
+        R, omega, omega_rate = attitude(clipped)
+        r1, r2 = np.where(inside, r1, 0.0), np.where(inside, acceleration(clipped), 0.0)
+        omega, omega_rate = np.where(inside, omega, 0.0), np.where(inside, omega_rate, 0.0)
+        return coordinates_of_motion(model, *motion_of(R, omega, omega_rate, r, r1, r2))
+
+    return Reference(model, evaluate, duration=duration, breaks=(*breaks, duration))
+
+
+def flip(
+    model: Model, begin: float = 0.75, turn: float = 0.9, duration: float = 2.4, terms: int = 14, axis: Any = "y"
+) -> Reference:
+    """One turn about a horizontal axis from rest to rest, with the least correction of the thrust ``g (1 + cos th) / 2``.
+
+    The correction is sum c_i sin^4(pi t/T) cos(i pi t/T); c minimises the integral of its square such that the vehicle is at rest in the
+    starting place at the end (four linear conditions).
+
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> flip(craft.model).duration
+    2.4
+    """
+    g = float(np.linalg.norm(model.description.gravity))
+    knots = np.array([0.0, begin, begin + turn, duration])
+    if not (begin > 0 and begin + turn < duration):
+        raise ControlError(
+            f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}."
+        )
+
+    def angle(t: Array) -> Array:
+        return 2 * np.pi * smoothstep((t - begin) / turn)
+
+    def shapes(t: np.ndarray) -> np.ndarray:
+        phase = np.pi * t / duration
+        return np.sin(phase)[:, None] ** 4 * np.cos(phase[:, None] * np.arange(terms))
+
+    # Gauss-Legendre quadrature between the knots: Gram matrix and the four conditions
+    x, w = np.polynomial.legendre.leggauss(80)
+    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in pairwise(knots)])
+    weight = np.concatenate([(b - a) / 2 * w for a, b in pairwise(knots)])
+    s, th = shapes(t), angle(t)
+    gram = (s * weight[:, None]).T @ s + 1e-6 * np.eye(terms)
+    direction, base = np.stack([np.sin(th), np.cos(th)]), g * (1 + np.cos(th)) / 2
+    free = base * direction - np.array([[0.0], [g]])
+    moments = np.stack([weight, weight * (duration - t)])  # final velocity, final displacement
+    conditions = np.concatenate([(moments[:, None, :] * direction).reshape(4, -1)]) @ s
+    right = -(moments[:, None, :] * free).sum(axis=2).reshape(4)
+    zero = np.zeros((4, 4))
+    solved = np.linalg.solve(
+        np.block([[gram, conditions.T], [conditions, zero]]), np.concatenate([np.zeros(terms), right])
+    )
+    c = solved[:terms]
+
+    def thrust(t: np.ndarray) -> np.ndarray:
+        return g * (1 + np.cos(angle(t))) / 2 + shapes(t) @ c
+
+    return thrust_reference(model, angle, thrust, axis, duration, breaks=knots[1:-1].tolist())

@@ -1,0 +1,1 @@
+"""Rotor failure: remaining authority, flight with dead rotors, failover."""

@@ -1,0 +1,103 @@
+"""A rotor that stops is noticed by its speed, and the law for a vehicle without it takes over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, vector
+from heavytop.control.actuators.command_history import hover_levels, timing
+from heavytop.control.laws.wrapper import Seen
+from heavytop.control.observers.hull import Hull
+from heavytop.control.observers.measured_plant import Informed, reading, state_of
+from heavytop.copters.propulsion import typical_propulsion
+from heavytop.copters.rotor_failure.dead_rotor import dead_rotor_law
+
+if TYPE_CHECKING:
+    from heavytop.copters.vehicle import Vehicle
+
+STILL, ALIVE, TOLD = 0.15, 0.35, 0.4
+"""Shares of the hovering speed: a rotor below the first that is told to turn above the third is suspicious, one above the second is alive."""
+DWELL = 0.025
+"""Time (s) of suspicion, beyond delay and lag, after which a rotor is dead."""
+LATCHED = 1e3
+"""Suspicion that never ends."""
+
+
+class Failover(Informed):
+    """A law that changes to the one for a dead rotor as soon as the speed of a rotor stays away. It never changes back.
+
+    It stands where the law stands: ``robust_controller(vehicle, law=Failover(OnPart(law, vehicle.model), vehicle))``. Needs measured rotor
+    speeds. The channel ``dead`` tells which rotor is given up.
+
+    Parameters
+    ----------
+    controller : the law of the sound vehicle, inside :class:`.OnPart`. vehicle : with four fixed rotors.
+
+    Examples
+    --------
+    >>> from heavytop.control import OnPart
+    >>> from heavytop.copters import agile_law, load
+    >>> craft = load("hummingbird")
+    >>> Failover(OnPart(agile_law(craft), craft.model), craft).state_size
+    8
+    """
+
+    def __init__(self, controller: Any, vehicle: Vehicle) -> None:
+        super().__init__(controller)
+        self.vehicle, self.hull = vehicle, Hull.of(vehicle.model)
+        self.actuators = (vehicle.propulsion or typical_propulsion(vehicle)).actuators
+        self.laws = [dead_rotor_law(vehicle, k) for k in range(vehicle.model.nu)]
+        self.own_state_size = 2 * vehicle.model.nu
+
+    def first(self) -> np.ndarray:
+        """Told to hover, no suspicion."""
+        return np.concatenate([hover_levels(self.hull, self.actuators), np.zeros(self.vehicle.model.nu)])
+
+    def _suspicion(self, at: Seen) -> list[Array]:
+        """Seconds of suspicion of every rotor."""
+        if "suspicion" in at.shared:
+            return at.shared["suspicion"]
+        nu, speed = self.vehicle.model.nu, reading(at, "rotor_speeds", "Failover")
+        hover, lag = hover_levels(self.hull, self.actuators), float(np.mean(self.actuators.time_constant))
+        patience = DWELL + timing(at, "delay", 0.0) + 0.5 * timing(at, "lag", lag)
+        before = [at.z[nu + k] for k in range(nu)]
+        taken = sum((np.where(b > 0.5 * LATCHED, 1.0, 0.0) for b in before), start=0.0)
+        counted = []
+        for k in range(nu):
+            odd = np.where(speed[k] < STILL * hover[k], 1.0, 0.0) * np.where(at.z[k] > TOLD * hover[k], 1.0, 0.0)
+            count = np.where(speed[k] > ALIVE * hover[k], 0.0, before[k] + at.period * odd)
+            # one dead rotor is what the law can bear: the first one stays the only one
+            new = np.where(count > patience, 1.0, 0.0) * np.where(taken > 0.5, 0.0, 1.0)
+            counted.append(
+                np.where(
+                    before[k] > 0.5 * LATCHED,
+                    LATCHED,
+                    np.where(new > 0.5, LATCHED, count * (1 - np.minimum(taken, 1.0))),
+                )
+            )
+            taken = taken + new
+        at.shared["suspicion"] = counted
+        return counted
+
+    def dead(self, at: Seen) -> Array:
+        """1 for the rotor that is given up (nu,)."""
+        return vector(*(np.where(count > 0.5 * LATCHED, 1.0, 0.0) for count in self._suspicion(at)))
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        """The inputs of the law that holds."""
+        dead = self.dead(at)
+        q, v = state_of(at, self.vehicle.model.nv)
+        p = self.vehicle.model.parameter_vector()
+        for k, law in enumerate(self.laws):
+            u = np.where(dead[k] > 0.5, law.traced_law.expressions(q, v, *at.reference, p)[0], u)
+        return u
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """What the rotors were told, and the suspicion."""
+        return concatenate(self.actuators.target(self.acted(at, u)), vector(*self._suspicion(at)))
+
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """Which rotors are given up."""
+        return {"dead": self.dead(at)}

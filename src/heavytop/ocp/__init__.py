@@ -1,0 +1,1 @@
+"""Optimal control problems as programs: charts, shooting, collocation, bounds, sparsity, solvers."""

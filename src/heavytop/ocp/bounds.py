@@ -1,0 +1,360 @@
+"""What predictive control and regulators shall keep: limits of inputs in all forms that users have, and soft bounds of states.
+
+Inputs are limited by a pair, by :class:`.Limits`, by a mapping from names to pairs, or by the limits of joints that a system or a robot file
+declares (``system.limits``). Bounds of states may become impossible by a disturbance, so they are soft: kept as well as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, is_symbolic, part, shape, symbol
+from heavytop._pickling import Unchanging
+from heavytop.compile import on_symbols
+from heavytop.errors import ControlError, ShapeError, unknown_name, wrong_shape
+from heavytop.system.description.inputs import JointForce
+from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system.description.moments import Inertia
+from heavytop.system.description.names import WORLD
+from heavytop.system.model import Model
+
+Pair = tuple[np.ndarray, np.ndarray]
+Bounded = Callable[[Array, Array, Array], Array]
+"""A function of (q, v, p)."""
+Row = tuple[Bounded, Any, Any, str]
+"""What is bounded, its lower and upper bounds, its label."""
+
+SIDES = 4
+"""Pairs of sides of the pyramid that stands for a cone."""
+UPSIDE_DOWN = 1e-3
+"""Where the stereographic image of a tilt ends: 1 + cos(tilt)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Lower and upper limits of the inputs.
+
+    Parameters
+    ----------
+    lower, upper : one number for all inputs or (nu,) numbers; infinite ones do not limit.
+    torque_priority : weight rho of rotations over translations when an input is at its limit. 1 is the plain projection, which lets an
+        inverted vehicle fall forever; 100 recovers it; 1e4 and more is practically lexicographic. The law without active limits does
+        not depend on it. None takes the metric of the prototype itself.
+    inertia : body -> inertia that weighs translations against rotations; None: that of the prototype.
+
+    Examples
+    --------
+    >>> Limits(0.0, 6.0).lower, Limits(0.0, 6.0).upper
+    (0.0, 6.0)
+    """
+
+    lower: Any
+    upper: Any
+    torque_priority: float | None = 100.0
+    inertia: Mapping[str, Inertia] | None = None
+
+    @classmethod
+    def of(cls, given: Limits | tuple[Any, Any] | None) -> Limits | None:
+        """Limits from themselves, from a pair (lower, upper), or None."""
+        return given if given is None or isinstance(given, Limits) else cls(*given)
+
+    def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits (nu,), checked."""
+        sides = []
+        for name, value in (("lower", self.lower), ("upper", self.upper)):
+            array = np.asarray(value, dtype=float)
+            if array.shape not in ((), (model.nu,)):
+                raise wrong_shape(f"{name} limits of {model.name!r}", (model.nu,), array.shape)
+            if np.any(np.isnan(array)):
+                raise ShapeError(f"{name} limits of {model.name!r} must be numbers, got {array.tolist()}.")
+            sides.append(np.broadcast_to(array, (model.nu,)).copy())
+        for name, low, high in zip(model.u_names, *sides, strict=True):
+            if low > high:
+                raise ControlError(f"limits of input {name!r}: the lower one {low:g} is above the upper one {high:g}.")
+        if self.torque_priority is not None and not self.torque_priority > 0:
+            raise ControlError(f"torque_priority must be positive, got {self.torque_priority}.")
+        return sides[0], sides[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Within(Unchanging):
+    """A function of the state that shall stay between two bounds, as well as possible.
+
+    Parameters
+    ----------
+    function : of (q, v) in NumPy notation; a number or (m,). lower, upper : numbers or (m,); infinite: no bound.
+    label : what it is, for messages.
+    of_parameters : the function of (q, v, p) in place of (q, v), where it depends on parameters of the model (nominal ones in ``function``).
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> quad = ht.library.quadcopter().derive()
+    >>> level = Within.cone(quad, "hull", 0.5)
+    >>> floor = Within.half_space(quad, "hull", (0, 0, 1), 0.1)
+    >>> level, floor
+    (Within('hull' within 0.5 rad of (0, 0, 1)), Within('hull' above 0.1 m along (0, 0, 1)))
+    >>> held = ht.control.mpc(quad, horizon=3, limits=(0, 9), within=[level, floor])
+    """
+
+    function: Callable[[Array, Array], Array]
+    lower: Any = -np.inf
+    upper: Any = np.inf
+    label: str = "own function"
+    of_parameters: Bounded | None = None
+
+    def __repr__(self) -> str:
+        return f"Within({self.label})"
+
+    @classmethod
+    def cone(cls, model: Model, frame: str, angle: float, axis: Any = (0, 0, 1), about: Any = (0, 0, 1)) -> Within:
+        """The ``axis`` of a frame stays within ``angle`` (rad, below half a turn) of the direction ``about`` of the world.
+
+        The tilt is bounded by its stereographic image, a vector of the length tan(tilt / 2) that has a slope at no tilt and grows up to half a
+        turn, and the cone by a pyramid of 2 * SIDES sides inside it: 8 % of the angle are given away at the worst.
+        """
+        if not 0 < angle < np.pi:
+            raise ControlError(f"the angle of a cone must lie between 0 and pi, got {angle!r} rad.")
+        own, wanted = _direction(axis, "the axis of a cone"), _direction(about, "the direction of a cone")
+        pose = _pose(model, frame)
+        first = _direction(np.cross(wanted, np.eye(3)[np.argmin(np.abs(wanted))]), "a side of a cone")
+        turns = np.pi / SIDES * np.arange(SIDES)
+        sides = np.outer(np.cos(turns), first) + np.outer(np.sin(turns), np.cross(wanted, first))
+
+        def tilt(q: Array, v: Array, p: Array) -> Array:
+            pointing = np.matvec(pose(q, p)[:3, :3], own)
+            return np.matvec(sides, pointing) / np.maximum(1.0 + np.vecdot(wanted, pointing), UPSIDE_DOWN)
+
+        most = float(np.cos(np.pi / (2 * SIDES)) * np.tan(0.5 * angle))
+        return cls._of_frame(model, tilt, -most, most, f"{frame!r} within {angle:g} rad of {_short(about)}")
+
+    @classmethod
+    def half_space(cls, model: Model, frame: str, normal: Any, distance: float, offset: Any = (0, 0, 0)) -> Within:
+        """The point ``offset`` of a frame stays where ``normal . r >= distance`` (m)."""
+        if not np.isfinite(distance):
+            raise ControlError(f"the distance of a half-space must be finite, got {distance!r} m.")
+        n, at = _direction(normal, "the normal of a half-space"), _triple(offset, "the offset of a point")
+        pose = _pose(model, frame)
+
+        def height(q: Array, v: Array, p: Array) -> Array:
+            G = pose(q, p)
+            return np.vecdot(n, G[:3, 3] + np.matvec(G[:3, :3], at))
+
+        label = f"{frame!r} above {distance:g} m along {_short(normal)}"
+        return cls._of_frame(model, height, float(distance), np.inf, label)
+
+    @classmethod
+    def _of_frame(cls, model: Model, bounded: Bounded, lower: float, upper: float, label: str) -> Within:
+        nominal = model.parameter_vector()
+        return cls(lambda q, v: bounded(q, v, nominal), lower, upper, label, bounded)
+
+
+def _triple(value: Any, what: str) -> np.ndarray:
+    array = np.asarray(value, dtype=float)
+    if array.shape != (3,) or not np.all(np.isfinite(array)):
+        raise wrong_shape(what, (3,), array.shape, "Three finite numbers.")
+    return array
+
+
+def _direction(value: Any, what: str) -> np.ndarray:
+    array = _triple(value, what)
+    length = float(np.linalg.norm(array))
+    if not length > 0:
+        raise ControlError(f"{what} must have a length, got {array.tolist()}.")
+    return array / length
+
+
+def _short(value: Any) -> str:
+    return f"({', '.join(f'{float(x):g}' for x in value)})"
+
+
+def _pose(model: Model, frame: str) -> Callable[[Array, Array], Array]:
+    traced = model.traced(f"pose:{WORLD}:{frame}")  # an unknown frame is told here
+    return lambda q, p: traced.expressions(q, p)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class StateBounds:
+    """All soft bounds of a controller in one function.
+
+    Attributes
+    ----------
+    lower, upper : (m,). labels : what is bounded, for messages.
+    """
+
+    parts: tuple[tuple[Bounded, int], ...]
+    lower: np.ndarray
+    upper: np.ndarray
+    labels: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of bounded values m."""
+        return len(self.lower)
+
+    def values(self, q: Array, v: Array, p: Array) -> Array:
+        """The bounded values (m,) with the parameters p of the model."""
+        return concatenate(*(np.reshape(function(q, v, p), (size,)) for function, size in self.parts))
+
+
+def input_bounds(model: Model, limits: Any) -> Pair | None:
+    """Lower and upper limits (nu,) of the inputs, checked; None: there are none.
+
+    ``limits`` : None, a pair, :class:`.Limits`, a mapping from inputs to pairs, or from joints to :class:`.JointLimits`.
+    """
+    if limits is None:
+        return None
+    if isinstance(limits, Limits):
+        return limits.bounds(model)
+    if not isinstance(limits, Mapping):
+        if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
+            raise ControlError(
+                "limits must be a pair (lower, upper), Limits(lower, upper), a mapping such as {'motor': (-1, 1)}, or the limits of joints "
+                f"(system.limits); got {limits!r}."
+            )
+        return Limits(*limits).bounds(model)
+    lower, upper = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
+    for name, given in limits.items():
+        if isinstance(given, JointLimits):
+            for own, pair in joint_inputs(model, name, given).items():
+                k = model.u_names.index(own)
+                lower[k], upper[k] = pair
+        elif name not in model.u_names:
+            raise unknown_name(f"input of {model.name!r} (in limits)", str(name), model.u_names)
+        else:
+            k = model.u_names.index(name)
+            lower[k], upper[k] = _pair(given, f"limits of input {name!r}", strict=False)
+    return Limits(lower, upper).bounds(model)
+
+
+def joint_inputs(model: Model, name: Any, given: JointLimits) -> dict[str, tuple[float, float]]:
+    """Limits of the inputs that drive a joint, by their names."""
+    joints = [edge.label for edge in model.description.joints]
+    if name not in joints:
+        raise unknown_name(f"joint of {model.name!r} (in limits)", str(name), joints)
+    pairs: dict[str, tuple[float, float]] = {}
+    for own, element in zip(model.u_names, model.description.inputs.values(), strict=True):
+        if isinstance(element, JointForce) and element.body == name and given.effort is not None:
+            most = given.effort / abs(float(element.gear))
+            pairs[own] = -most, most
+    return pairs
+
+
+def joint_states(model: Model, name: Any, given: JointLimits) -> dict[str, tuple[float, float]]:
+    """Limits of coordinate and velocity of a joint of the model, by their names; none if it has several coordinates."""
+    pairs: dict[str, tuple[float, float]] = {}
+    q_names = model.q_names[model.coordinates.q_slice(name)]
+    if len(q_names) != 1:
+        return pairs
+    low = -np.inf if given.lower is None else given.lower
+    high = np.inf if given.upper is None else given.upper
+    if np.isfinite(low) or np.isfinite(high):
+        pairs[q_names[0]] = _pair((low, high), f"limits of {q_names[0]!r}")
+    if given.velocity is None:
+        return pairs
+    if model.v_names != model.coordinates.v_names:
+        raise ControlError(
+            f"the velocity of the joint {name!r} is limited, but {model.name!r} has velocity coordinates of its own. Bound these by their "
+            f"names, such as {model.v_names[0]!r}, or give limits of the inputs alone."
+        )
+    speed = model.v_names[model.coordinates.v_slice(name)][0]
+    pairs[speed] = _pair((-given.velocity, given.velocity), f"limits of {speed!r}")
+    return pairs
+
+
+def _pair(given: Any, what: str, strict: bool = True) -> tuple[float, float]:
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) != 2:
+        raise ControlError(f"{what} must be a pair (lower, upper), got {given!r}.")
+    low, high = (float(x) for x in given)
+    if np.isnan(low) or np.isnan(high) or low > high or (strict and low == high):
+        raise ControlError(f"{what}: the lower one {low:g} is not below the upper one {high:g}.")
+    return low, high
+
+
+def state_bounds(model: Model, speeds: Any, states: Any, within: Any, limits: Any) -> StateBounds | None:
+    """The soft bounds of a controller; None: there are none.
+
+    Parameters
+    ----------
+    speeds : velocity -> pair. states : coordinate or velocity -> pair. within : :class:`Within`, or several.
+    limits : as given for the inputs; those of joints bound positions and velocities too.
+    """
+    rows: list[Row] = []
+    named: set[str] = set()
+    for what, given, names in (
+        ("velocity", speeds, model.v_names),
+        ("coordinate or velocity", states, (*model.q_names, *model.v_names)),
+    ):
+        if given is not None and not isinstance(given, Mapping):
+            raise ControlError(
+                f"bounds of states must map names to pairs, such as {{{names[0]!r}: (-1, 1)}}; got {given!r}."
+            )
+        for name, pair in (given or {}).items():
+            if name not in names:
+                raise unknown_name(f"{what} of {model.name!r}", str(name), names)
+            if name in named:
+                raise ControlError(f"{name!r} is bounded twice, in speeds and in states. Give one pair.")
+            named.add(name)
+            rows.append((_entry(model, name), *_pair(pair, f"limits of {name!r}"), repr(name)))
+    rows += [row for row in _of_joints(model, limits) if row[3] not in {repr(name) for name in named}]
+    for item in [within] if isinstance(within, Within) else within or ():
+        if not isinstance(item, Within):
+            raise ControlError(f"within takes Within(function, lower, upper), got {item!r}.")
+        rows.append((_bounded(item), item.lower, item.upper, item.label))
+    return _together(model, rows) if rows else None
+
+
+def _bounded(item: Within) -> Bounded:
+    if item.of_parameters is not None:
+        return item.of_parameters
+    function = on_symbols(item.function, item.label, ControlError)
+    return lambda q, v, p: function(q, v)
+
+
+def _entry(model: Model, name: str) -> Bounded:
+    if name in model.q_names:
+        k = model.q_names.index(name)
+        return lambda q, v, p: part(q, k, k + 1)
+    k = model.v_names.index(name)
+    return lambda q, v, p: part(v, k, k + 1)
+
+
+def _of_joints(model: Model, limits: Any) -> list[Row]:
+    rows: list[Row] = []
+    joints = [edge.label for edge in model.description.joints]
+    for name, given in limits.items() if isinstance(limits, Mapping) else ():
+        if isinstance(given, JointLimits) and name in joints:
+            for own, pair in joint_states(model, name, given).items():
+                rows.append((_entry(model, own), *pair, repr(own)))
+    return rows
+
+
+def _together(model: Model, rows: Sequence[Row]) -> StateBounds:
+    q, v, p = symbol("q", model.nq), symbol("v", model.nv), symbol("p", len(model.parameter_names))
+    parts, lowers, uppers, labels = [], [], [], []
+    for function, low, high, label in rows:
+        value = function(q, v, p)
+        size = int(np.prod(shape(value))) if is_symbolic(value) else 0
+        if not size or len(shape(value)) > 1:
+            raise ControlError(f"{label} must be a number or a vector that depends on the state (q, v).")
+        sides = []
+        for side in (low, high):
+            array = np.asarray(side, dtype=float)
+            if array.shape not in ((), (size,)):
+                raise wrong_shape(f"a bound of {label}", (size,), array.shape)
+            sides.append(np.broadcast_to(array, (size,)))
+        if np.any(np.isnan(sides)) or not np.all(sides[0] < sides[1]):
+            raise ControlError(f"{label}: the lower bound {_list(low)} is not below the upper bound {_list(high)}.")
+        parts.append((function, size))
+        lowers.append(sides[0])
+        uppers.append(sides[1])
+        labels += [label] * size
+    return StateBounds(tuple(parts), np.concatenate(lowers), np.concatenate(uppers), tuple(labels))
+
+
+def _list(value: Any) -> Any:
+    return np.asarray(value, dtype=float).tolist()

@@ -1,0 +1,168 @@
+"""Collocation with the stages eliminated: intervals of stiff motions with exact first and second derivatives.
+
+The rates k_i at the points c_i of an interval fulfil ``k_i = rho(x + h sum_j a_ij k_j, u_i)`` for all i at once. Newton's method finds them for
+all intervals together, so that the nonlinear program has the variables and rows of shooting and none of the stages. Derivatives are those of
+the implicit function,
+
+    M dk = rho_x (dx + dh sum_j a_ij k_j) + rho_u du,     M^T mu = b lam + ...,     M_ij = delta_ij - h a_ij rho_x(z_i),
+
+and the second ones are composed from dz and mu as for explicit methods (:mod:`heavytop.ocp.shooting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.ocp.shooting import NodeLayout, Shooting, Trajectory
+from heavytop.simulate.integrators.tableaus import Tableau
+
+MOST, CLOSE = 30, 1e-13
+"""Newton steps at most, and the relative change after which the rates are taken."""
+
+
+class Collocation(Shooting):
+    """Integration of N intervals with ``substeps`` steps of an implicit method; arguments as for :class:`.Shooting`."""
+
+    def run(
+        self,
+        y: np.ndarray,
+        weights: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        own: Sequence[np.ndarray] = (),
+        slopes: bool = False,
+    ) -> Trajectory:
+        """Integrate all intervals; where Newton's method finds no rates, the end is not a number."""
+        layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
+        count, part, b = len(y), weights / self.substeps, np.array(self.tableau.b)
+        h = part * y[:, layout.tau] if layout.free else part
+        made = self._stages(count, slopes)
+        x, dx, column = y[:, :nx], made.slopes, h[:, None]
+        dx[...] = self._unmoved
+        k: np.ndarray | None = None
+        for step in range(self.substeps):
+            mine = slice(step * n, (step + 1) * n)
+            u = np.stack([self._input(y, self._fraction(step, c)) for c in self.tableau.c], axis=1)
+            k, made.z[:, mine] = self._rates(x, h, u, q_bar, parameters, k)
+            made.k[:, mine] = k
+            if slopes:
+                self._add_slopes(made, step, h, part, dx, q_bar, parameters)
+            total = np.einsum("i,nik->nk", b, k)
+            x = x + column * total
+            if slopes:
+                dx = dx + column[:, :, None] * np.einsum("i,nikl->nkl", b, made.dk[:, mine])
+                if layout.free:
+                    dx[:, :, layout.tau] += part[:, None] * total
+        made = replace(made, ends=x, slopes=dx)
+        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, own)
+
+    def _rates(
+        self,
+        x: np.ndarray,
+        h: np.ndarray,
+        u: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        first: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rates k (N, s, nx) and arguments z (N, s, nx + nu) of all stages."""
+        (count, nx), n = x.shape, self.tableau.stages
+        if first is None:  # the rates where the step begins
+            begin = np.concatenate([np.broadcast_to(x[:, None], (count, n, nx)), u], axis=2)
+            k = self._first(begin, q_bar, parameters)[0]
+        else:
+            k = first.copy()
+        best = np.full(count, np.inf)
+        settled = np.zeros(count, dtype=bool)
+        with np.errstate(all="ignore"):
+            for _ in range(MOST):
+                z = np.concatenate([x[:, None] + h[:, None, None] * np.einsum("ij,njk->nik", self._a, k), u], axis=2)
+                rate, slope = self._first(z, q_bar, parameters)
+                missed = (rate - k).reshape(count, -1)
+                M = self._matrix(h, slope)
+                usable = np.isfinite(missed).all(axis=1) & np.isfinite(M).all(axis=(1, 2))
+                change = np.full_like(missed, np.nan)
+                if usable.any():
+                    change[usable] = _solve(M[usable], missed[usable][:, :, None])[:, :, 0]
+                size = np.abs(change).max(axis=1) / (1.0 + np.abs(k).max(axis=(1, 2)))
+                k = k + change.reshape(k.shape)
+                # rounding keeps stiff rates from settling entirely: also done when it no longer becomes better
+                settled |= (size < CLOSE) | ((size < 1e-9) & (size >= 0.5 * best))
+                best = np.fmin(best, size)
+                if np.all(settled | ~usable):
+                    break
+        k[~settled] = np.nan
+        z = np.concatenate([x[:, None] + h[:, None, None] * np.einsum("ij,njk->nik", self._a, k), u], axis=2)
+        return k, z
+
+    def _first(self, z: np.ndarray, q_bar: np.ndarray, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rates (N, s, nx) and their slopes (N, s, nx, nx + nu) at all stages, in one native batch."""
+        count, n = z.shape[:2]
+        centres = np.repeat(q_bar, n, axis=0)
+        rate, slope = self.rates.rho.first(z.reshape(count * n, -1), centres, parameters)
+        return rate.reshape(count, n, -1), slope.reshape(count, n, *slope.shape[1:])
+
+    def _matrix(self, h: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """M (N, s nx, s nx)."""
+        count, n, nx = slope.shape[:3]
+        M = -np.einsum("n,ij,nikl->nikjl", h, self._a, slope[..., :nx]).reshape(count, n * nx, n * nx)
+        M[:, np.arange(n * nx), np.arange(n * nx)] += 1.0
+        return M
+
+    def _add_slopes(
+        self,
+        made: Trajectory,
+        step: int,
+        h: np.ndarray,
+        dh: np.ndarray,
+        dx: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+    ) -> None:
+        """What derivatives need of the stages of a step."""
+        layout, nx, n = self.layout, self.layout.nx, self.tableau.stages
+        mine = slice(step * n, (step + 1) * n)
+        z, count = made.z[:, mine], len(made.z)
+        _, slope = self._first(np.nan_to_num(z), q_bar, parameters)
+        base = np.repeat(dx[:, None], n, axis=1)
+        if layout.free:
+            base[..., layout.tau] += dh[:, None, None] * np.einsum("ij,njk->nik", self._a, made.k[:, mine])
+        du = np.stack(self._input_slopes[mine])
+        forced = slope[..., :nx] @ base + slope[..., nx:] @ du
+        dk = _solve(self._matrix(h, slope), forced.reshape(count, n * nx, -1)).reshape(forced.shape)
+        made.slope[:, mine], made.dk[:, mine] = slope, dk
+        made.dz[:, mine, :nx] = base + np.einsum("n,ij,njkl->nikl", h, self._a, dk)
+
+    def _stage_multipliers(
+        self, slope: np.ndarray, adjoint: np.ndarray, h: np.ndarray, pushed: np.ndarray
+    ) -> np.ndarray:
+        n, (count, nx) = self.tableau.stages, adjoint.shape
+        right = np.array(self.tableau.b)[:, None] * adjoint[:, None] + np.einsum("ji,njk->nik", self._a, pushed)
+        M = np.swapaxes(self._matrix(h[:, 0], slope), 1, 2)
+        return _solve(M, right.reshape(count, n * nx, 1)).reshape(count, n, nx)
+
+
+def _solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solutions of all systems; not a number where one has none."""
+    try:
+        return np.linalg.solve(M, right)
+    except np.linalg.LinAlgError:
+        found = np.full(right.shape, np.nan)
+        for k in range(len(M)):
+            try:
+                found[k] = np.linalg.solve(M[k], right[k])
+            except np.linalg.LinAlgError:
+                continue
+        return found
+
+
+def intervals(
+    rates: ChartRates, layout: NodeLayout, tableau: Tableau, substeps: int = 1, integrand: Derivatives | None = None
+) -> Shooting:
+    """The integration of intervals that a tableau asks for."""
+    kind = Collocation if tableau.implicit else Shooting
+    return kind(rates, layout, tableau, substeps, integrand)

@@ -1,0 +1,436 @@
+"""Steps of a model in charts with exact first and second derivatives: all intervals of a horizon at once.
+
+An interval of length h starts at a node with the variables ``y = (e, v, [s], [tau], c)``: place and velocity, the input at the start (only
+where inputs are linear in time), the duration (only where it is free) and the input, or its change over the interval. Runge-Kutta stages
+``k_i = rho(x_i, u_i)``, ``x_i = x + h sum_j a_ij k_j`` follow each other in the chart of the node, which makes the steps those of a
+Munthe-Kaas method. Derivatives are composed from those of ``rho`` by the chain rule, forwards for slopes, backwards for Hessians:
+
+    dk_i = rho' dz_i,                      mu_i = h b_i lam + h sum_j a_ji nu_j,      nu_i = rho_x'^T mu_i + h b_i l_x'
+    H = sum_i dz_i^T (rho'' mu_i + h b_i l'') dz_i + (mu_i / h dk_i + b_i dl_i) dh + transposed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from heavytop.compile import Bound, Kernel
+from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.simulate.integrators.tableaus import Tableau
+
+
+@dataclass(frozen=True)
+class NodeLayout:
+    """Where what is in the variables y of a node.
+
+    Attributes
+    ----------
+    ne, nv, nu : sizes of place, velocity and input.
+    linear : whether inputs are linear in time (c is their change over the interval) or held (c is the input).
+    free : whether the duration is a variable.
+    """
+
+    ne: int
+    nv: int
+    nu: int
+    linear: bool = False
+    free: bool = False
+
+    @property
+    def nx(self) -> int:
+        """Size of (e, v)."""
+        return self.ne + self.nv
+
+    @property
+    def e(self) -> slice:
+        """Place in the chart."""
+        return slice(0, self.ne)
+
+    @property
+    def v(self) -> slice:
+        """Velocity."""
+        return slice(self.ne, self.nx)
+
+    @property
+    def s(self) -> slice:
+        """Input at the start of the interval; empty if inputs are held."""
+        return slice(self.nx, self.nx + (self.nu if self.linear else 0))
+
+    @property
+    def tau(self) -> int:
+        """Duration; only if it is free."""
+        return self.s.stop
+
+    @property
+    def c(self) -> slice:
+        """Input, or its change."""
+        start = self.s.stop + int(self.free)
+        return slice(start, start + self.nu)
+
+    @property
+    def size(self) -> int:
+        """Number of variables of a node."""
+        return self.c.stop
+
+    @property
+    def u(self) -> slice:
+        """The input at the node."""
+        return self.s if self.linear else self.c
+
+
+@dataclass
+class Trajectory:
+    """N intervals that were integrated.
+
+    Attributes
+    ----------
+    ends : (N, nx). costs : (N,). slopes : (N, nx, ny) of the ends; cost_slopes : (N, ny); none (0, ...) where they were not asked for.
+    z : (N, T, nz) arguments (x, u) of all T stages. k : (N, T, nx) their rates. slope : (N, T, nx, nz) of the rates by z.
+    dz : (N, T, nz, ny), dk : (N, T, nx, ny) by the variables of the node. gradient : (N, T, nz) of the cost per time by its arguments.
+    cost_rate : (N, ny) slope of the cost of an interval by the variables, for a fixed length, over the length of its steps.
+    """
+
+    ends: np.ndarray
+    costs: np.ndarray
+    slopes: np.ndarray
+    cost_slopes: np.ndarray
+    z: np.ndarray
+    k: np.ndarray
+    slope: np.ndarray
+    dz: np.ndarray
+    dk: np.ndarray
+    gradient: np.ndarray
+    cost_rate: np.ndarray
+
+
+class Shooting:
+    """Integration of N intervals with ``substeps`` steps each.
+
+    Parameters
+    ----------
+    rates : of the model.
+    layout : of the nodes.
+    tableau : of an explicit Runge-Kutta method.
+    substeps : steps in each interval.
+    integrand : cost per time as function of (e, v, u), or of (e, v, u, u') where inputs are linear in time; or None.
+    """
+
+    def __init__(
+        self,
+        rates: ChartRates,
+        layout: NodeLayout,
+        tableau: Tableau,
+        substeps: int = 1,
+        integrand: Derivatives | None = None,
+    ) -> None:
+        self.rates, self.layout, self.tableau, self.substeps, self.integrand = (
+            rates,
+            layout,
+            tableau,
+            substeps,
+            integrand,
+        )
+        self._a = tableau.matrix
+        self._kept: Trajectory | None = None
+        self._spread: tuple[np.ndarray, np.ndarray] | None = None
+        self._lam: tuple[np.ndarray, np.ndarray] | None = None
+        self._calls: dict[int, tuple[list[np.ndarray], Bound, list[np.ndarray]]] = {}
+        self._bound: tuple[tuple[np.ndarray, ...], list[Bound]] | None = None
+
+    # --- where inputs are ---------------------------------------------------------------------------------------------------
+
+    def _input(self, y: np.ndarray, fraction: float) -> np.ndarray:
+        """Inputs (N, nu) at a fraction of the interval."""
+        layout = self.layout
+        return y[:, layout.s] + fraction * y[:, layout.c] if layout.linear else y[:, layout.c]
+
+    @cached_property
+    def _input_slopes(self) -> list[np.ndarray]:
+        """Constant du/dy (nu, ny) at every stage of every substep."""
+        layout, slopes = self.layout, []
+        for step in range(self.substeps):
+            for c in self.tableau.c:
+                slope = np.zeros((layout.nu, layout.size))
+                slope[:, layout.c] = np.eye(layout.nu) * (self._fraction(step, c) if layout.linear else 1.0)
+                slope[:, layout.s] = np.eye(layout.nu)[:, : layout.s.stop - layout.s.start]
+                slopes.append(slope)
+        return slopes
+
+    def _fraction(self, step: int, c: float) -> float:
+        return (step + c) / self.substeps
+
+    # --- values -------------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        y: np.ndarray,
+        weights: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        own: Sequence[np.ndarray] = (),
+        slopes: bool = False,
+    ) -> Trajectory:
+        """Integrate all intervals.
+
+        Parameters
+        ----------
+        y : (N, ny) variables of the nodes. weights : (N,) length of each interval, as part of tau where the duration is free, else in s.
+        q_bar : (N, nq) centres of the charts. parameters : (np,). own : further arguments of the integrand, for all nodes.
+        slopes : whether to compute the derivatives of ends (N, nx, ny) and costs (N, ny) too. What belongs to stages is overwritten by the
+            next run with slopes.
+        """
+        layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
+        count, part = len(y), weights / self.substeps
+        h = part * y[:, layout.tau] if layout.free else part
+        made = self._stages(count, slopes)
+        evaluate = self._evaluations(made, q_bar, parameters) if slopes else []
+        for t, fraction in enumerate(self._fractions):
+            made.z[:, t, nx:] = self._input(y, fraction)
+        x, dx, column = y[:, :nx], made.slopes, h[:, None]
+        dx[...] = self._unmoved
+        b = np.array(self.tableau.b)[None]
+        for step in range(self.substeps):
+            first = step * n
+            k = made.k[:, first : first + n]
+            for i in range(n):
+                t, z = first + i, made.z[:, first + i]
+                row = [(self._a[i, j], j) for j in range(i) if self._a[i, j] != 0.0]
+                raised = _combined(row, k)
+                z[:, :nx] = x if raised is None else x + column * raised
+                if not slopes:
+                    k[:, i] = self.rates.rho.value(z, q_bar, parameters)[0]
+                    continue
+                evaluate[t]()
+                dz = made.dz[:, t, :nx]
+                if raised is None:
+                    dz[...] = dx
+                else:
+                    for place, (a, j) in enumerate(row):
+                        if place:
+                            dz += (a * h)[:, None, None] * made.dk[:, first + j]
+                        else:
+                            np.multiply(made.dk[:, first + j], (a * h)[:, None, None], out=dz)
+                    if step:
+                        dz += dx
+                    else:
+                        dz.reshape(count, -1)[:, :: layout.size + 1] += 1.0  # the unit matrix
+                    if layout.free:
+                        dz[:, :, layout.tau] += part[:, None] * raised
+                np.matmul(made.slope[:, t], made.dz[:, t], out=made.dk[:, t])
+            total = (b @ k)[:, 0]
+            x = x + column * total
+            if slopes:
+                turned = (b @ made.dk[:, first : first + n].reshape(count, n, -1)).reshape(dx.shape)
+                dx = dx + column[:, :, None] * turned
+                if layout.free:
+                    dx[:, :, layout.tau] += part[:, None] * total
+        made = replace(made, ends=x, slopes=dx)
+        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, own)
+
+    @cached_property
+    def _fractions(self) -> list[float]:
+        """Where in the interval every stage of every step lies."""
+        return [self._fraction(step, c) for step in range(self.substeps) for c in self.tableau.c]
+
+    @cached_property
+    def _unmoved(self) -> np.ndarray:
+        """dx/dy (nx, ny) at the node itself."""
+        return np.eye(self.layout.nx, self.layout.size)
+
+    def _at_stages(self, q_bar: np.ndarray) -> np.ndarray:
+        """The centres (N, T, nq) of all stages of all intervals; kept for the array that came last."""
+        if self._spread is None or self._spread[0] is not q_bar:
+            self._spread = q_bar, np.repeat(q_bar[:, None], self.substeps * self.tableau.stages, axis=1)
+        return self._spread[1]
+
+    def _evaluations(self, made: Trajectory, q_bar: np.ndarray, parameters: np.ndarray) -> list[Bound]:
+        """Native calls that fill the rates and slopes of each stage; kept as long as the arrays are the same."""
+        key = (made.z, q_bar, parameters)
+        if self._bound is None or any(a is not b for a, b in zip(self._bound[0], key, strict=True)):
+            first, centres = self.rates.rho.first, np.ascontiguousarray(q_bar)
+            every = range(made.z.shape[1])
+            calls = [Bound(first, (made.z[:, t], centres, parameters), (made.k[:, t], made.slope[:, t])) for t in every]
+            self._bound = key, calls
+        return self._bound[1]
+
+    def _evaluated(self, kernel: Kernel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Results (N T, ...) of a kernel at all stages; they are overwritten by its next evaluation. Calls are kept with their arrays."""
+        known = self._calls.get(id(kernel))
+        if known is None or any(a is not b for a, b in zip(known[0], arrays, strict=True)):
+            shapes, count = list(kernel.inputs.values()), arrays[0].shape[0] * arrays[0].shape[1]
+            rows = [a.reshape(count, *s) if a.ndim > len(s) else a for a, s in zip(arrays, shapes, strict=True)]
+            outputs = [np.empty((count, *shape)) for shape in kernel.outputs.values()]
+            known = self._calls[id(kernel)] = list(arrays), Bound(kernel, rows, outputs), outputs
+        known[1]()
+        return known[2]
+
+    def _stages(self, count: int, slopes: bool) -> Trajectory:
+        """Places for what stages yield; those for slopes are kept from run to run."""
+        layout, total = self.layout, self.substeps * self.tableau.stages
+        nx, ny, nz = layout.nx, layout.size, layout.nx + layout.nu
+        if slopes and self._kept is not None and len(self._kept.z) == count:
+            return replace(self._kept, costs=np.zeros(count), slopes=np.empty((count, nx, ny)))
+        some = count if slopes else 0
+        made = Trajectory(
+            np.empty((count, nx)), np.zeros(count), np.empty((some, nx, ny)), np.zeros((some, ny)),
+            np.empty((count, total, nz)), np.empty((count, total, nx)), np.empty((some, total, nx, nz)),
+            np.empty((some, total, nz, ny)), np.empty((some, total, nx, ny)), np.zeros((some, total, 0)), np.zeros((some, ny)),
+        )  # fmt: skip
+        made.dz[:, :, nx:] = np.stack(self._input_slopes)
+        if slopes:
+            self._kept = made
+        return made
+
+    @cached_property
+    def rated(self) -> bool:
+        """Whether the cost per time depends on the rates of the inputs."""
+        return self.integrand is not None and self.integrand.patterns[0].shape[1] > self.layout.nx + self.layout.nu
+
+    def _cost_arguments(self, made: Trajectory, y: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Arguments (N, T, nz) of the cost per time and their slopes (N, T, nz, ny): those of the rates, and u' = c / (length)."""
+        if not self.rated:
+            return made.z, made.dz
+        layout, count, total = self.layout, len(y), made.z.shape[1]
+        length = (self.substeps * h)[:, None]
+        rate, slope = y[:, layout.c] / length, np.zeros((count, layout.nu, layout.size))
+        slope[:, np.arange(layout.nu), np.arange(layout.c.start, layout.c.stop)] = 1.0 / length
+        if layout.free:
+            slope[:, :, layout.tau] = -rate / y[:, layout.tau, None]
+        z = np.concatenate([made.z, np.repeat(rate[:, None], total, axis=1)], axis=2)
+        if not len(made.dz):
+            return z, made.dz
+        return z, np.concatenate([made.dz, np.repeat(slope[:, None], total, axis=1)], axis=2)
+
+    def _with_costs(
+        self,
+        made: Trajectory,
+        y: np.ndarray,
+        h: np.ndarray,
+        part: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        own: Sequence[np.ndarray],
+    ) -> Trajectory:
+        """The integral of the cost over the intervals, and its slopes: all stages are one native batch."""
+        integrand: Derivatives = self.integrand  # pyright: ignore[reportAssignmentType]
+        layout, (z, dz) = self.layout, self._cost_arguments(made, y, h)
+        count, total, nz = z.shape
+        arguments = [z, self._at_stages(q_bar), parameters, *own]
+        b = np.tile(self.tableau.b, self.substeps)
+        if not len(made.slopes):
+            return replace(made, costs=h * (integrand.value(*arguments)[0][:, :, 0] @ b))
+        value, gradient = self._evaluated(integrand.first, arguments)
+        rate = value.reshape(count, total) @ b
+        gradient = gradient.reshape(count, total, nz)
+        moved = ((b[:, None] * gradient).reshape(count, 1, -1) @ dz.reshape(count, total * nz, -1))[:, 0]
+        slopes = h[:, None] * moved
+        if layout.free:
+            slopes[:, layout.tau] += part * rate
+        return replace(made, costs=h * rate, cost_slopes=slopes, gradient=gradient, cost_rate=moved)
+
+    def _stage_multipliers(
+        self, slope: np.ndarray, adjoint: np.ndarray, h: np.ndarray, pushed: np.ndarray
+    ) -> np.ndarray:
+        """mu_i / h (N, n, nx) of the stages of a step.
+
+        ``slope``: (N, n, nx, nz) of their rates. ``adjoint``: (N, nx) at the end of the step. ``h``: (N, 1).
+        ``pushed``: (N, n, nx) what the cost adds to nu_i.
+        """
+        n, a, b, nx = self.tableau.stages, self._a, self.tableau.b, self.layout.nx
+        nu, mus = np.empty((len(adjoint), n, nx)), np.empty((len(adjoint), n, nx))
+        for i in reversed(range(n)):
+            mu = b[i] * adjoint
+            later = _combined([(a[j, i], j) for j in range(i + 1, n) if a[j, i] != 0.0], nu)
+            mus[:, i] = mu if later is None else mu + later
+            nu[:, i] = ((h * mus[:, i])[:, None] @ slope[:, i])[:, 0, :nx] + pushed[:, i]
+        return mus
+
+    # --- second derivatives -------------------------------------------------------------------------------------------------
+
+    def hessians(
+        self,
+        trajectory: Trajectory,
+        lam: np.ndarray,
+        cost_weight: float,
+        y: np.ndarray,
+        weights: np.ndarray,
+        q_bar: np.ndarray,
+        parameters: np.ndarray,
+        own: Sequence[np.ndarray] = (),
+    ) -> np.ndarray:
+        """Hessians (N, ny, ny) of ``lam . end + cost_weight * cost`` for the trajectory that was last run with slopes."""
+        layout, n, nx, made = self.layout, self.tableau.stages, self.layout.nx, trajectory
+        count, ny, part = len(y), layout.size, weights / self.substeps
+        h = (part * y[:, layout.tau] if layout.free else part)[:, None]
+        b, curved_cost = np.array(self.tableau.b), bool(made.gradient.shape[2])
+        if self._lam is None or self._lam[0].shape != made.k.shape:
+            self._lam = np.empty(made.k.shape), np.empty((*made.k.shape[:2], 1))
+        mus, weight = self._lam
+        adjoint, pushed = lam, np.zeros((count, n, nx))
+        for step in reversed(range(self.substeps)):
+            own_stages = slice(step * n, (step + 1) * n)
+            slope = made.slope[:, own_stages]
+            if curved_cost:
+                pushed = (cost_weight * h)[:, :, None] * (b[:, None] * made.gradient[:, own_stages, :nx])
+            mu = mus[:, own_stages] = self._stage_multipliers(slope, adjoint, h, pushed)
+            if step:
+                back = (h * mu.reshape(count, -1))[:, None] @ slope.reshape(count, n * nx, -1)
+                adjoint = adjoint + back[:, 0, :nx] + pushed.sum(axis=1)
+        # one native batch for the second derivatives of all stages of all intervals
+        centres = self._at_stages(q_bar)
+        cross = (mus.reshape(count, 1, -1) @ made.dk.reshape(count, -1, ny))[:, 0] if layout.free else None
+        mus *= h[:, :, None]
+        (curved,) = self._evaluated(self.rates.rho.second, [mus, made.z, centres, parameters])
+        bent_cost = None
+        if self.integrand is not None and self.integrand.patterns[1].any():
+            weight[:, :, 0] = cost_weight * h * np.tile(b, self.substeps)
+            z, dz = self._cost_arguments(made, y, h[:, 0])
+            bent_cost = self._evaluated(self.integrand.second, [weight, z, centres, parameters, *own])[0]
+            if not self.rated:
+                curved += bent_cost
+        total = _turned(curved, made.dz)
+        if self.rated:
+            if bent_cost is not None:
+                total += _turned(bent_cost, dz)
+            self._add_curved_rates(total, made, y, cost_weight, h)
+        if cross is not None:
+            if curved_cost:
+                cross += cost_weight * made.cost_rate
+            cross *= part[:, None]
+            total[:, layout.tau] += cross
+            total[:, :, layout.tau] += cross
+        return total
+
+    def _add_curved_rates(
+        self, total: np.ndarray, made: Trajectory, y: np.ndarray, cost_weight: float, h: np.ndarray
+    ) -> None:
+        """What u' = c / (length) adds to the Hessians where the length is free: it is curved by c and tau."""
+        layout, nz = self.layout, self.layout.nx + self.layout.nu
+        if not layout.free:
+            return
+        b, tau = np.tile(self.tableau.b, self.substeps), y[:, layout.tau, None]
+        pull = cost_weight * h * np.einsum("i,nik->nk", b, made.gradient[:, :, nz:])
+        length = self.substeps * h
+        rate = y[:, layout.c] / length
+        total[:, layout.tau, layout.tau] += np.sum(2.0 * pull * rate / tau**2, axis=1)
+        total[:, layout.tau, layout.c] -= pull / (length * tau)
+        total[:, layout.c, layout.tau] -= pull / (length * tau)
+
+
+def _turned(curved: np.ndarray, dz: np.ndarray) -> np.ndarray:
+    """``sum_i dz_i^T curved_i dz_i`` (N, ny, ny) of all stages, with curved (N T, nz, nz) and dz (N, T, nz, ny)."""
+    count, ny = len(dz), dz.shape[3]
+    bent = (curved.reshape(count, -1, *curved.shape[1:]) @ dz).reshape(count, -1, ny)
+    return np.swapaxes(dz.reshape(count, -1, ny), 1, 2) @ bent
+
+
+def _combined(row: Sequence[tuple[float, int]], values: np.ndarray) -> np.ndarray | None:
+    """``sum_j a_j values[:, j]``; None where there is nothing to add."""
+    total: np.ndarray | None = None
+    for a, j in row:
+        part = values[:, j] if a == 1.0 else a * values[:, j]
+        total = part if total is None else total + part
+    return total

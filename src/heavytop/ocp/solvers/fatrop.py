@@ -1,0 +1,167 @@
+"""fatrop, the interior-point method that knows stages: its linear algebra is a Riccati recursion, linear in the number of steps.
+
+It comes with CasADi's wheel and runs by way of ``casadi.nlpsol``. Variables are ordered node by node already; what is new here is the order
+of the rows: those that lead from node k to the next one, then the constraints at node k.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import PlanError
+from heavytop.ocp.solvers.nlpsol import ending
+from heavytop.ocp.solvers.nonlinear_program import NonlinearProgram, Solution, Status, Tell
+from heavytop.plan.transcription import Transcription
+
+
+class Fatrop:
+    """The solver fatrop, functions and derivatives in CasADi's virtual machine.
+
+    It takes what falls into stages: no periodic motions, no bounds on the sum of several durations.
+
+    Parameters
+    ----------
+    options : of fatrop by their names.
+
+    Examples
+    --------
+    >>> Fatrop(mu_init=0.1)
+    Fatrop()
+    """
+
+    name = "fatrop"
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def __repr__(self) -> str:
+        return "Fatrop()"
+
+    def solve(
+        self,
+        program: NonlinearProgram,
+        x: np.ndarray,
+        *,
+        tolerance: float = 1e-8,
+        iterations: int = 1000,
+        warm: Solution | None = None,
+        tell: Tell | None = None,
+    ) -> Solution:
+        """Solve from the point x; ``warm`` and ``tell`` are for other solvers: fatrop takes no multipliers and tells nothing on its way."""
+        if not isinstance(program, Transcription):
+            from heavytop.ocp.solvers.nonlinear_program import default_solver
+
+            return default_solver().solve(program, x, tolerance=tolerance, iterations=iterations, warm=warm, tell=tell)
+        return _Staged(program).solve(x, tolerance, iterations, self.options)
+
+
+class _Staged:
+    """The rows of a transcription stage by stage; fixed variables are equations of their stage."""
+
+    def __init__(self, program: Transcription) -> None:
+        self.program = t = program
+        if t.shooting.tableau.implicit:
+            raise PlanError(
+                "fatrop takes explicit steps only, and this motion is collocated: use Ipopt(), or method='shooting'."
+            )
+        if t._periodic_rows:
+            raise PlanError("fatrop solves stage by stage, and a periodic motion ties its ends together: use Ipopt().")
+        if t._bounded_total:
+            raise PlanError(
+                "fatrop solves stage by stage, and a bound on the sum of several durations ties them together: use Ipopt()."
+            )
+        # the last node has neither input nor duration: its variables after the state are constants, and left away
+        self.kept = t.count * t.size + t.layout.s.stop
+        self.fixed = np.nonzero((t.lower == t.upper)[: self.kept])[0]
+        self.steps, self.sizes, self.gap = self._order()
+
+    def _order(self) -> tuple[np.ndarray, dict[str, list[int]], np.ndarray]:
+        """Rows stage by stage (those of fixed variables count on after the others), sizes of the stages, which rows are gaps."""
+        t, layout = self.program, self.program.layout
+        first = set(np.r_[0, t.problem.ends[:-1]].tolist())
+        at: list[list[int]] = [[] for _ in range(t.count + 1)]
+        for i, block in enumerate(t.constraints):
+            rows = np.arange(t.offsets[f"block{i}"], t.offsets[f"block{i}"] + block.rows).reshape(len(block.nodes), -1)
+            for node, own in zip(block.nodes, rows, strict=True):
+                at[node] += own.tolist()
+        start = t.offsets["rates"]
+        for own, _ in t._rate_sides:
+            for k in range(t.count):
+                at[k] += range(start, start + len(own))
+                start += len(own)
+        for j, variable in enumerate(self.fixed):
+            at[variable // t.size].append(t.rows + j)
+        links = {int(k): n for n, k in enumerate(t._link_rows)}
+        order, gap, nx, nu, ng = [], [], [], [], []
+        for k in range(t.count + 1):
+            # a duration is a state within its phase; at its first node it is chosen, like an input
+            state = layout.tau + int(layout.free and k not in first) if layout.free else layout.s.stop
+            nx.append(state)
+            nu.append(t.size - state)
+            ng.append(len(at[k]))
+            if k < t.count:
+                rows = [*range(k * t.rates.nx, (k + 1) * t.rates.nx)]
+                if layout.linear:
+                    rows += range(t.offsets["inputs"] + k * layout.nu, t.offsets["inputs"] + (k + 1) * layout.nu)
+                if k in links:
+                    rows.append(t.offsets["durations"] + links[k])
+                order += rows
+                gap += [True] * len(rows)
+            order += at[k]
+            gap += [False] * len(at[k])
+        nx[-1], nu[-1] = layout.s.stop, 0
+        return np.array(order), {"nx": nx, "nu": nu, "ng": ng}, np.array(gap)
+
+    def solve(self, x: np.ndarray, tolerance: float, iterations: int, given: dict[str, Any]) -> Solution:
+        import casadi as ca
+
+        from heavytop.ocp.solvers.symbolic import symbolic
+
+        t, fixed, kept = self.program, self.fixed, self.kept
+        built = symbolic(t, explicit=True)
+        X = ca.MX.sym("x", kept)
+        whole = ca.Function("whole", [built["x"]], [built["f"], built["g"]])
+        cost, values = whole(ca.vertcat(X, ca.DM(t.lower[kept:])))
+        low, high = (np.concatenate([side, t.lower[fixed]]) for side in t.row_bounds)
+        sign = np.where(self.gap, -1.0, 1.0)  # fatrop wants x_{k+1} - F(x_k, u_k)
+        rows = ca.DM(sign) * ca.vertcat(values, X[fixed.tolist()])[self.steps.tolist()]
+        lower, upper = t.lower[:kept].copy(), t.upper[:kept].copy()
+        lower[fixed], upper[fixed] = -np.inf, np.inf
+        options: dict[str, Any] = {
+            "print_time": False, "error_on_fail": False, "expand": True, "structure_detection": "manual", "N": t.count,
+            **self.sizes, "equality": (low == high)[self.steps].tolist(),
+            "fatrop": {"print_level": 0, "max_iter": iterations, "tol": tolerance, **given},
+        }  # fmt: skip
+        try:
+            solver = ca.nlpsol("plan", "fatrop", {"x": X, "f": cost, "g": rows}, options)
+        except RuntimeError as error:
+            raise PlanError(f"CasADi's fatrop cannot take this program: {error}") from None
+        begin, cpu = time.perf_counter(), time.process_time()
+        result = solver(x0=x[:kept], lbx=lower, ubx=upper, lbg=low[self.steps], ubg=high[self.steps])
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+        stats = solver.stats()
+        found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
+        solved = bool(stats.get("success"))
+        text = "solved" if solved else str(stats.get("unified_return_status", "failed"))
+        status = Status.SOLVED if solved else ending(text)
+        lam = np.zeros(t.rows + len(fixed))
+        lam[self.steps] = sign * found["lam_g"]
+        last = np.zeros(t.variables - kept)
+        bounds, point = np.concatenate([found["lam_x"], last]), np.concatenate([found["x"], t.lower[kept:]])
+        bounds[fixed] = lam[t.rows :]
+        inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
+        return Solution(
+            point, self._compared(point, lam[: t.rows]), np.maximum(-bounds, 0.0), np.maximum(bounds, 0.0),
+            float(result["f"]), int(stats.get("iter_count", 0)), status, text, seconds, float(inside), cpu,
+        )  # fmt: skip
+
+    def _compared(self, x: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """Multipliers of places as the transcription compares them: ``lam = T^T lam'`` with the slope T of miss by place."""
+        t, n, ne = self.program, self.program.rates.nx, self.program.rates.ne
+        slope = t._run(x)[2][:, :, ne:]
+        own = lam[: t.count * n].reshape(t.count, n).copy()
+        own[:, :ne] = np.linalg.solve(-np.swapaxes(slope, 1, 2), own[:, :ne, None])[:, :, 0]
+        return np.concatenate([own.ravel(), lam[t.count * n :]])

@@ -1,0 +1,270 @@
+"""IPOPT through its C interface, with callbacks that run native code. The library is the one in CasADi's wheel."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heavytop.ocp.solvers.nonlinear_program import WARM, NonlinearProgram, Solution, Status, Tell
+
+_INT, _REAL, _BOOL, _ANY = ct.c_int, ct.c_double, ct.c_bool, ct.c_void_p
+_REALS = _INTS = _ANY  # addresses: pointers of ctypes take longer to become arrays
+_OBJECTIVE = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REALS, _ANY)
+_ROWS = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _REALS, _ANY)
+_SLOPES = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _INT, _INTS, _INTS, _REALS, _ANY)
+_CURVES = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REAL, _INT, _REALS, _BOOL, _INT, _INTS, _INTS, _REALS, _ANY)
+_PROGRESS = ct.CFUNCTYPE(_BOOL, _INT, _INT, *[_REAL] * 8, _INT, _ANY)
+
+_ENDINGS = {
+    0: (Status.SOLVED, "solved"),
+    1: (Status.ACCEPTABLE, "solved to an acceptable level"),
+    2: (Status.INFEASIBLE, "locally infeasible"),
+    3: (Status.FAILED, "the search direction became too small"),
+    4: (Status.FAILED, "the iterates diverge"),
+    5: (Status.STOPPED, "stopped by the user"),
+    6: (Status.SOLVED, "a feasible point was found"),
+    -1: (Status.LIMIT, "out of iterations"),
+    -2: (Status.INFEASIBLE, "the search for a feasible point failed"),
+    -3: (Status.FAILED, "an error in the computation of the step"),
+    -4: (Status.LIMIT, "out of time"),
+    -10: (Status.FAILED, "there are more equations than variables"),
+    -13: (Status.FAILED, "a function is not a number"),
+}
+_FAR = 2e19
+"""What IPOPT takes for infinity."""
+_STEEP = 100.0
+"""Slope beyond which IPOPT scales a cost or row (its option nlp_scaling_max_gradient)."""
+
+
+@cache
+def library() -> Any:
+    """The loaded library, or None if CasADi's wheel has none."""
+    import casadi
+
+    folder = Path(str(casadi.__file__)).parent
+    for pattern in ("libipopt.so", "libipopt.so.*", "libipopt*.dylib", "libipopt*.dll", "ipopt*.dll"):
+        for path in sorted(folder.glob(pattern)):
+            try:
+                loaded = ct.CDLL(str(path))
+            except OSError:
+                continue
+            loaded.CreateIpoptProblem.restype = _ANY
+            loaded.IpoptSolve.restype = _INT
+            return loaded
+    return None
+
+
+class Ipopt:
+    """The interior-point method with native callbacks.
+
+    Parameters
+    ----------
+    options : further options of IPOPT by their names.
+
+    Examples
+    --------
+    >>> Ipopt(max_iter=200)
+    Ipopt()
+    """
+
+    name = "ipopt"
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def __repr__(self) -> str:
+        return "Ipopt()"
+
+    def solve(
+        self,
+        program: NonlinearProgram,
+        x: np.ndarray,
+        *,
+        tolerance: float = 1e-8,
+        iterations: int = 1000,
+        warm: Solution | None = None,
+        tell: Tell | None = None,
+    ) -> Solution:
+        """Solve from the point x."""
+        return _Run(program, tell).solve(x, tolerance, iterations, warm, self.options)
+
+
+class _Run:
+    """One problem inside IPOPT: the callbacks and what they have seen."""
+
+    def __init__(self, program: NonlinearProgram, tell: Tell | None) -> None:
+        self.program, self.tell = program, tell
+        self.interrupted: BaseException | None = None
+        self.iterations, self.callback_seconds = 0, 0.0
+        self.accepted: np.ndarray | None = None
+        self.best: tuple[float, float, np.ndarray] | None = None
+        self.rows, self.columns = program.slope_places
+        self.curve_rows, self.curve_columns = program.curve_places
+
+    def _guarded(self, function: Callable[..., bool | None]) -> Callable[..., bool]:
+        """An exception must not cross C code: it is kept, and IPOPT is told to stop."""
+
+        def call(*arguments: Any) -> bool:
+            if self.interrupted is not None:
+                return False
+            begin = time.perf_counter()
+            try:
+                return function(*arguments) is not False
+            except BaseException as error:
+                self.interrupted = error
+                return False
+            finally:
+                self.callback_seconds += time.perf_counter() - begin
+
+        return call
+
+    def _objective(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool | None:
+        value = self.program.objective(_array(x, n))
+        _array(out, 1)[0] = value
+        return bool(np.isfinite(value))
+
+    def _gradient(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool | None:
+        self.accepted = _array(x, n).copy()
+        values = self.program.gradient(self.accepted)
+        _array(out, n)[:] = values
+        return bool(np.all(np.isfinite(values)))
+
+    def _rows(self, n: int, x: Any, new: bool, m: int, out: Any, user: Any) -> bool | None:
+        values = self.program.values(_array(x, n))
+        _array(out, m)[:] = values
+        return bool(np.all(np.isfinite(values)))
+
+    def _slopes(self, n: int, x: Any, new: bool, m: int, count: int, rows: Any, columns: Any, out: Any, user: Any):
+        if rows:
+            _array(rows, count, _INT)[:] = self.rows
+            _array(columns, count, _INT)[:] = self.columns
+            return True
+        values = self.program.slopes(_array(x, n))
+        _array(out, count)[:] = values
+        return bool(np.all(np.isfinite(values)))
+
+    def _curves(
+        self, n: int, x: Any, new: bool, weight: float, m: int, lam: Any, new_lam: bool, count: int, rows: Any,
+        columns: Any, out: Any, user: Any,
+    ):  # fmt: skip
+        if rows:
+            _array(rows, count, _INT)[:] = self.curve_rows
+            _array(columns, count, _INT)[:] = self.curve_columns
+            return True
+        values = self.program.curves(_array(x, n), _array(lam, m), weight)
+        _array(out, count)[:] = values
+        return bool(np.all(np.isfinite(values)))
+
+    def _progress(self, mode: int, iteration: int, cost: float, violation: float, *rest: Any) -> bool | None:
+        self.iterations = iteration
+        if self.accepted is not None and (self.best is None or (violation, cost) <= self.best[:2]):
+            self.best = (violation, cost, self.accepted)
+        if self.tell is not None:
+            self.tell(iteration, cost, violation)
+        return True
+
+    def _scales(self, x: np.ndarray, units: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Factors of cost, variables and rows: variables in their units, slopes of more than 100 as IPOPT scales them by itself."""
+        with np.errstate(all="ignore"):
+            gradient, slopes = self.program.gradient(x) * units, np.abs(self.program.slopes(x) * units[self.columns])
+        rows = np.zeros(len(self.program.row_bounds[0]))
+        np.maximum.at(rows, self.rows, slopes)
+        cost = float(np.max(np.abs(gradient), initial=0.0))
+        return (
+            _STEEP / cost if _STEEP < cost < np.inf else 1.0,
+            1.0 / units,
+            np.where(np.isfinite(rows), _STEEP / np.maximum(rows, _STEEP), 1.0),
+        )
+
+    def solve(
+        self, x: np.ndarray, tolerance: float, iterations: int, warm: Solution | None, options: dict[str, Any]
+    ) -> Solution:
+        lib, program = library(), self.program
+        x = np.ascontiguousarray(x, dtype=float).copy()
+        n = len(x)
+        lower, upper = (np.clip(side, -_FAR, _FAR) for side in (program.lower, program.upper))
+        row_lower, row_upper = (np.clip(side, -_FAR, _FAR) for side in program.row_bounds)
+        m = len(row_lower)
+        callbacks = (
+            _OBJECTIVE(self._guarded(self._objective)),
+            _ROWS(self._guarded(self._rows)),
+            _OBJECTIVE(self._guarded(self._gradient)),
+            _SLOPES(self._guarded(self._slopes)),
+            _CURVES(self._guarded(self._curves)),
+        )
+        progress = _PROGRESS(self._guarded(self._progress))
+        problem = lib.CreateIpoptProblem(
+            _INT(n), _pointer(lower), _pointer(upper), _INT(m), _pointer(row_lower), _pointer(row_upper),
+            _INT(len(self.rows)), _INT(len(self.curve_rows)), _INT(0), *callbacks,
+        )  # fmt: skip
+        handle = _ANY(problem)
+        try:
+            settings: dict[str, Any] = {
+                "print_level": 0, "sb": "yes", "tol": tolerance, "constr_viol_tol": min(tolerance, 1e-8),
+                "max_iter": iterations, "mumps_mem_percent": 1000, "honor_original_bounds": "yes",
+            }  # fmt: skip
+            if warm is None:
+                settings["mu_strategy"] = "adaptive"  # a third fewer iterations over the gallery, never a worse optimum
+            else:
+                settings |= WARM
+            scales = None if program.units is None else self._scales(x, program.units)
+            if scales is not None:
+                settings["nlp_scaling_method"] = "user-scaling"
+                lib.SetIpoptProblemScaling(handle, _REAL(scales[0]), *map(_pointer, scales[1:]))
+            for name, value in (settings | options).items():
+                _set(lib, handle, name, value)
+            lib.SetIntermediateCallback(handle, progress)
+            lam, low, high = (
+                np.zeros(size) if warm is None else np.ascontiguousarray(given).copy()
+                for size, given in (
+                    (m, None if warm is None else warm.lam),
+                    (n, None if warm is None else warm.lower_lam),
+                    (n, None if warm is None else warm.upper_lam),
+                )
+            )
+            cost, begin, cpu = _REAL(0.0), time.perf_counter(), time.process_time()
+            rows = np.zeros(m)
+            code = lib.IpoptSolve(
+                handle, _pointer(x), _pointer(rows), ct.byref(cost), _pointer(lam), _pointer(low), _pointer(high), None
+            )
+            seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+        finally:
+            lib.FreeIpoptProblem(handle)
+        status, message = _ENDINGS.get(code, (Status.FAILED, f"code {code}"))
+        if self.interrupted is not None:
+            if not isinstance(self.interrupted, KeyboardInterrupt):
+                raise self.interrupted
+            status, message = Status.STOPPED, "stopped by the user"
+        if status is Status.STOPPED and self.best is not None:
+            x = self.best[2]
+        value = float(program.objective(x))
+        inside = self.callback_seconds
+        return Solution(x, lam, low, high, value, self.iterations, status, message, seconds, inside, cpu)
+
+
+def _set(lib: Any, handle: Any, name: str, value: Any) -> None:
+    from heavytop.errors import PlanError
+
+    key = ct.c_char_p(name.encode())
+    if isinstance(value, str):
+        ok = lib.AddIpoptStrOption(handle, key, ct.c_char_p(value.encode()))
+    elif isinstance(value, int):
+        ok = lib.AddIpoptIntOption(handle, key, _INT(value))
+    else:
+        ok = lib.AddIpoptNumOption(handle, key, _REAL(value))
+    if not ok & 1:
+        raise PlanError(f"IPOPT does not know the option {name!r} with the value {value!r}.")
+
+
+def _array(address: int | None, size: int, kind: Any = _REAL) -> np.ndarray:
+    return np.frombuffer((kind * size).from_address(address), dtype=kind) if address and size else np.zeros(0)
+
+
+def _pointer(array: np.ndarray) -> Any:
+    return array.ctypes.data_as(_ANY)

@@ -1,0 +1,153 @@
+"""The same program by way of ``casadi.nlpsol``: the fallback without IPOPT's library, and the baseline in CasADi's virtual machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import PlanError
+from heavytop.ocp.solvers.nonlinear_program import WARM, NonlinearProgram, Solution, Status, Tell
+
+
+class Nlpsol:
+    """CasADi's interface to IPOPT (or another of its solvers), functions and derivatives in its virtual machine.
+
+    Parameters
+    ----------
+    plugin : name of the solver in CasADi. expand : whether all functions become one program of scalar operations, which runs faster
+        and takes longer to build. options : of the solver.
+
+    Examples
+    --------
+    >>> Nlpsol("ipopt", max_iter=200)
+    Nlpsol('ipopt')
+    """
+
+    name = "nlpsol"
+
+    def __init__(self, plugin: str = "ipopt", expand: bool = False, **options: Any) -> None:
+        self.plugin, self.expand, self.options = plugin, expand, options
+
+    def __repr__(self) -> str:
+        return f"Nlpsol({self.plugin!r})"
+
+    def solve(
+        self,
+        program: NonlinearProgram,
+        x: np.ndarray,
+        *,
+        tolerance: float = 1e-8,
+        iterations: int = 1000,
+        warm: Solution | None = None,
+        tell: Tell | None = None,
+    ) -> Solution:
+        """Solve from the point x, with the multipliers of ``warm``; ``tell`` is called after every iteration."""
+        return self.prepared(program, tolerance=tolerance, iterations=iterations, warm=warm, tell=tell)(x)
+
+    def prepared(
+        self,
+        program: NonlinearProgram,
+        *,
+        tolerance: float = 1e-8,
+        iterations: int = 1000,
+        warm: Solution | None = None,
+        tell: Tell | None = None,
+    ) -> Callable[[np.ndarray], Solution]:
+        """Build the program in CasADi, once; what comes back solves it from a point x."""
+        import casadi
+
+        from heavytop.ocp.solvers.symbolic import symbolic
+
+        own_form = getattr(program, "symbolic", None)
+        built = symbolic(program) if own_form is None else own_form()
+        options: dict[str, Any] = {"print_time": False, "error_on_fail": False, "expand": self.expand}
+        own: dict[str, Any] = {"max_iter": iterations, "tol": tolerance, **self.options}
+        if self.plugin == "ipopt":
+            own = {
+                "print_level": 0, "sb": "yes", "mumps_mem_percent": 1000, "constr_viol_tol": 1e-8,
+                **({"mu_strategy": "adaptive"} if warm is None else WARM), **own,
+            }  # fmt: skip
+        progress = None if tell is None else _progress(program, tell)
+        if progress is not None:
+            options["iteration_callback"] = progress
+        try:
+            solver = casadi.nlpsol("plan", self.plugin, built, options | {self.plugin: own})
+        except RuntimeError as error:
+            raise PlanError(f"CasADi has no solver {self.plugin!r} here: {error}") from None
+        return lambda x: _solved(solver, program, x, warm, progress)
+
+
+def _progress(program: NonlinearProgram, tell: Tell) -> Any:
+    """What CasADi calls after every iteration; an interrupt, or an error of ``tell``, is kept in ``.interrupted`` and stops the solver."""
+    import casadi
+
+    low, high = program.row_bounds
+    places = {name: k for k, name in enumerate(casadi.nlpsol_out())}
+    sizes = {"f": 1, "x": len(program.lower), "lam_x": len(program.lower), "g": len(low), "lam_g": len(low)}
+
+    class Progress(casadi.Callback):
+        def __init__(self) -> None:
+            casadi.Callback.__init__(self)
+            self.count, self.interrupted = 0, None
+            self.construct("progress", {})
+
+        def get_n_in(self) -> int:
+            return len(places)
+
+        def get_n_out(self) -> int:
+            return 1
+
+        def get_sparsity_in(self, i: int) -> Any:
+            return casadi.Sparsity.dense(sizes.get(casadi.nlpsol_out(i), 0))
+
+        def eval(self, given: Any) -> list[Any]:
+            rows = np.asarray(given[places["g"]]).ravel()
+            violation = float(np.max(np.maximum(np.maximum(low - rows, rows - high), 0.0), initial=0.0))
+            try:
+                tell(self.count, float(given[places["f"]]), violation)
+            except BaseException as error:
+                self.interrupted = error
+            self.count += 1
+            return [int(self.interrupted is not None)]
+
+    return Progress()
+
+
+def _solved(solver: Any, program: NonlinearProgram, x: np.ndarray, warm: Solution | None, progress: Any) -> Solution:
+    row_lower, row_upper = program.row_bounds
+    begin, cpu = time.perf_counter(), time.process_time()
+    known = {} if warm is None else {"lam_g0": warm.lam, "lam_x0": warm.upper_lam - warm.lower_lam}
+    result = solver(x0=x, lbx=program.lower, ubx=program.upper, lbg=row_lower, ubg=row_upper, **known)
+    interrupted = None if progress is None else progress.interrupted
+    if interrupted is not None and not isinstance(interrupted, KeyboardInterrupt):
+        raise interrupted
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    stats = solver.stats()
+    text = str(stats.get("return_status", stats.get("unified_return_status", "")))
+    status = Status.SOLVED if stats.get("success") else ending(text)
+    if interrupted is not None:
+        status, text = Status.STOPPED, "stopped by the user"
+    found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
+    lam = found["lam_x"]
+    inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
+    return Solution(
+        found["x"], found["lam_g"], np.maximum(-lam, 0.0), np.maximum(lam, 0.0), float(result["f"]),
+        int(stats.get("iter_count", 0)), status, text, seconds, float(inside), cpu,
+    )  # fmt: skip
+
+
+def ending(text: str) -> Status:
+    """What a text of CasADi means."""
+    for part, status in (
+        ("Infeasible", Status.INFEASIBLE),
+        ("Restoration", Status.INFEASIBLE),
+        ("Maximum", Status.LIMIT),
+        ("Acceptable", Status.ACCEPTABLE),
+        ("User", Status.STOPPED),
+    ):
+        if part in text:
+            return status
+    return Status.FAILED

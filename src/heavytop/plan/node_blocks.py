@@ -1,0 +1,95 @@
+"""Functions of single nodes in a plan: constraints and costs that are evaluated at many nodes in one native batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from heavytop.ocp.chart_dynamics import Derivatives
+from heavytop.plan.constraints import Constraint
+
+
+@dataclass(eq=False)
+class Block:
+    """One function at some nodes.
+
+    Attributes
+    ----------
+    function : of (e, v, u), q_bar, p and own numbers.
+    nodes : (n,). own : (n, k). lower, upper : (n, m) for constraints. constraints : (n,) which constraint it is at each node.
+    weights : (n,) for costs, else None.
+    """
+
+    function: Derivatives
+    nodes: np.ndarray
+    own: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    constraints: list[Constraint]
+    weights: np.ndarray | None = None
+    columns: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    @property
+    def labels(self) -> list[str]:
+        """What the constraint at each node is called."""
+        return [constraint.label for constraint in self.constraints]
+
+    def violations(self, model: Any, rows: np.ndarray) -> np.ndarray:
+        """How far rows (n, m) are outside their bounds, as the constraints measure it."""
+        each = [constraint.violation(model, row) for constraint, row in zip(self.constraints, rows, strict=True)]
+        return np.reshape(each, rows.shape)
+
+    @property
+    def rows(self) -> int:
+        """Constraint rows of all its nodes."""
+        return 0 if self.weights is not None else self.lower.size
+
+    @property
+    def cost_weights(self) -> np.ndarray:
+        """Weights (n,) of a cost."""
+        return np.zeros(len(self.nodes)) if self.weights is None else self.weights
+
+    def prepare(self, columns: np.ndarray) -> None:
+        """Find the places of the derivatives; ``columns`` are those of (e, v, u) in the variables of a node."""
+        first, second = self.function.patterns
+        self.columns = columns
+        self._first = np.nonzero(first)
+        self._second = np.nonzero(np.triu(second))
+
+    def slope_places(self, row: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Jacobian, for rows that begin at ``row`` and nodes of ``size`` variables."""
+        r, c = self._first
+        rows = row + np.arange(len(self.nodes))[:, None] * self.lower.shape[1] + r
+        return rows.ravel(), (self.nodes[:, None] * size + self.columns[c]).ravel()
+
+    def curve_places(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Hessian."""
+        r, c = self._second
+        base = self.nodes[:, None] * size
+        return (base + self.columns[r]).ravel(), (base + self.columns[c]).ravel()
+
+    def _arguments(self, Y: np.ndarray, centres: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, ...]:
+        return Y[self.nodes][:, self.columns], centres[self.nodes], p, self.own
+
+    def values(self, Y: np.ndarray, centres: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """(n, m)."""
+        return self.function.value(*self._arguments(Y, centres, p))[0]
+
+    def slopes(self, Y: np.ndarray, centres: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Entries of the Jacobian in the order of :meth:`slope_places`."""
+        slope = self.function.first(*self._arguments(Y, centres, p))[1]
+        return slope[:, self._first[0], self._first[1]].ravel()
+
+    def gradient(self, Y: np.ndarray, centres: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """(n, columns) of the weighted cost."""
+        slope = self.function.first(*self._arguments(Y, centres, p))[1][:, 0]
+        return slope * self.cost_weights[:, None]
+
+    def curves(self, Y: np.ndarray, centres: np.ndarray, p: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """Entries of the Hessian of ``lam . value`` with lam (n, m)."""
+        if not len(self._second[0]):
+            return np.zeros(0)
+        (curve,) = self.function.second(lam, *self._arguments(Y, centres, p))
+        return curve[:, self._second[0], self._second[1]].ravel()

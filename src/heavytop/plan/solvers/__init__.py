@@ -1,7 +1,0 @@
-"""Solvers of nonlinear programs behind one protocol."""
-
-from heavytop.plan.solvers.nonlinear_program import NonlinearProgram as NonlinearProgram
-from heavytop.plan.solvers.nonlinear_program import Solution as Solution
-from heavytop.plan.solvers.nonlinear_program import Solver as Solver
-from heavytop.plan.solvers.nonlinear_program import Status as Status
-from heavytop.plan.solvers.nonlinear_program import default_solver as default_solver

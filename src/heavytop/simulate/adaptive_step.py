@@ -1,0 +1,415 @@
+"""The time loop with error control: attempts in native blocks, records and events from dense output."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from heavytop._arrays import split
+from heavytop.errors import SimulationError
+from heavytop.simulate.events import EventLog, Reached, crossings
+from heavytop.simulate.inputs import call_back
+from heavytop.simulate.integrators.error_control import ErrorControlled
+from heavytop.simulate.law_status import CODE, HEAD, STATUS
+from heavytop.simulate.progress import Progress
+from heavytop.simulate.python_controller import hosted
+from heavytop.simulate.recording import RecordGrid, Recording, Records, RunProblem, check_room
+from heavytop.simulate.run_compilation import Native
+
+FEWEST, MOST = 16, 1024
+"""Attempts per native call."""
+SETTLED = 8
+"""Times the attempts so far that the next native call may do: by then the step tells how many are left."""
+BLOCK_BYTES = 64e6
+PIECE = 1 << 20
+"""Records whose times are computed at once."""
+OBSERVED = 1 << 16
+"""Records of single trajectories at which laws and channels are evaluated at once."""
+SMALLEST = 1e-14
+"""Step relative to the duration below which the solution counts as lost."""
+NEARBY = 1e-6
+"""Distance within which a rejected step that the law refused is the place where the steps died out."""
+
+
+class ChosenSteps:
+    """One run whose steps are chosen by the method: segments between input samples, blocks of attempts inside."""
+
+    def __init__(self, problem: RunProblem, code: Native) -> None:
+        if not isinstance(problem.integrator, ErrorControlled):
+            raise SimulationError(f"{problem.integrator!r} chooses its steps, so it must be an ErrorControlled.")
+        self.problem, self.code, self.stepper, self.at = problem, code, code.stepper, code.terminals
+        self.method, self.own = problem.integrator, code.terminals.own
+        self.count, n = problem.count, len(problem.grid)
+        shapes = self.stepper.layout.shapes
+        first = code.start(problem)
+        if problem.batch:
+            self.state = {
+                name: np.broadcast_to(array, (*problem.batch, *shapes[name])).reshape(self.count, *shapes[name]).copy()
+                for name, array in first.items()
+            }
+        else:
+            self.state = {name: array[None].copy() for name, array in first.items()}
+        self.p, self.memory = problem.rows(problem.p), problem.rows(problem.memory).copy()
+        continuous = problem.plan.control.kind == "continuous"
+        memory = problem.memory.shape[-1] if continuous and self.at.memory is not None else 0
+        work = shapes[self.at.work][0] if self.at.work is not None else 0
+        self.sizes = (problem.v.shape[-1], memory, work)
+        law = problem.plan.control.law
+        outputs = 0 if law is None else sum(prod(shape) for shape in law.traced.outputs.values())
+        check_room(problem, lambda: problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
+        self.grid = _times(problem.grid)
+        self.end = self.grid[-1]
+        self.q = _unfilled(n, (self.count, problem.q.shape[-1]))
+        self.flats = _unfilled(n, (self.count, sum(self.sizes)))
+        self.u = _unfilled(n, (self.count, problem.dynamics.nu))
+        if n:
+            flat_names = [
+                name for name in (self.at.v, self.at.memory if memory else None, self.at.work) if name is not None
+            ]
+            self.q[0] = self.state[self.at.q]
+            self.flats[0] = np.concatenate([self.state[name] for name in flat_names], axis=-1)
+        self.failed = np.full(self.count, np.nan)
+        self.events = EventLog(problem.events, problem.batch)
+        self.channels: dict[str, np.ndarray] = {}
+        self.held: dict[str, np.ndarray] = {}
+        self.memories: np.ndarray | None = None
+        self.law = law.kernel if law is not None else None
+        self.hosted = None if law is None else hosted(law, self.count)
+        self.attempts = self.observed = 0
+        self._pace: np.ndarray | None = None
+        self.refused: np.ndarray | None = None
+
+    @property
+    def t(self) -> np.ndarray:
+        """(trajectories,) time that each has reached."""
+        return self.state[self.own["t"]]
+
+    def run(self) -> Recording:
+        """Integrate to the end, to the last event, to the limit of attempts, or to Ctrl-C."""
+        problem = self.problem
+        begin = time.perf_counter()
+        interrupted = limited = False
+        with Progress(f"simulate {problem.dynamics.name}", problem.progress) as bar:
+            try:
+                for start, end in self._segments():
+                    u = self._sample(start)
+                    limited = self._segment(start, end, u, bar)
+                    if limited or np.all(self._over()):
+                        break
+            except KeyboardInterrupt:
+                interrupted = True
+        if problem.plan.control.kind == "sampled" and not (interrupted or limited):
+            self._note_inputs(self.end, self.end, self._sample(self.end))
+        reached = float(np.min(self.t, where=~self._over(), initial=self.end))
+        n = int(self.grid.searchsorted(reached + 1e-12 * max(abs(reached), 1.0), side="right"))
+        self._observe(n)
+        times, records = self.grid[:n], self._records()
+        if not problem.batch and reached > times[-1]:  # stopped between two records: keep the last state
+            self.grid[n] = reached
+            times = self.grid[: n + 1]
+            parts = [self.state[name] for name in (self.at.v, self.at.memory, self.at.work) if name in self.state]
+            records = records.with_last(self._moment(self.state[self.at.q][0], np.concatenate(parts, axis=-1)[0]), n)
+        else:
+            records = records.each(lambda array: array[:n])
+        batch = problem.batch
+        self.events.forget_after(reached)
+        return Recording(
+            times,
+            records.each(lambda array: array.reshape(len(array), *batch, *array.shape[2:]) if batch else array),
+            self.failed.reshape(batch),
+            self.events,
+            None if self.at.watch is None else self.state[self.at.watch].reshape(*batch, -1),
+            None if self.refused is None else self.refused.reshape(*batch, -1),
+            reached,
+            interrupted,
+            limited,
+            wall_seconds=time.perf_counter() - begin,
+            steps=self.attempts,
+        )
+
+    def _records(self) -> Records:
+        """All records (n, trajectories, ...); without the second axis if there is no batch."""
+        v, memory, work = self._parts(self.flats)
+        memory = self.memories if memory is None else memory
+        records = Records(self.q, v, self.u, work, memory, None, self.channels)
+        return records if self.problem.batch else records.each(lambda array: array[:, 0])
+
+    def _parts(self, flats: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """v, memory and work of flat parts (..., sum of sizes)."""
+        v, memory, work = split(flats, self.sizes)
+        return v, memory if self.sizes[1] else None, work if self.sizes[2] else None
+
+    def _moment(self, q: np.ndarray, flats: np.ndarray) -> Records:
+        """A state alone."""
+        v, memory, work = self._parts(flats)
+        return Records(q, v, work=work, memory=memory)
+
+    def _over(self) -> np.ndarray:
+        return np.isfinite(self.failed) | np.isfinite(self.events.stopped)
+
+    # --- inputs -----------------------------------------------------------------------------------------------------------
+
+    def _segments(self) -> Iterable[tuple[float, float]]:
+        """Intervals of constant input; one if the input does not change from outside."""
+        plan = self.problem.plan
+        if not self.problem.steps:
+            return []
+        changing = plan.callback is not None or plan.control.kind == "sampled" or plan.table.shape[0] > 1
+        if not changing:
+            return [(self.problem.start_time, self.end)]
+        knots = self.problem.start_time + self.problem.step * np.arange(0, self.problem.steps, plan.every)
+        return ((float(a), float(b)) for a, b in zip(knots, np.append(knots[1:], self.end), strict=True))
+
+    def _sample(self, t: float) -> np.ndarray | None:
+        """The input (count, nu) held from ``t`` on; None if the law is continuous."""
+        problem, plan = self.problem, self.problem.plan
+        if plan.control.kind == "continuous":
+            return None
+        q, v = self.state[self.at.q], self.state[self.at.v]
+        if plan.callback is not None:
+            q, v = (x.reshape(*problem.batch, x.shape[-1]) for x in (q, v))
+            u = call_back(plan.callback, t, q, v, problem.dynamics.nu)[0]
+        elif plan.control.kind == "sampled":
+            outputs = self._law_outputs(np.full(self.count, t), q, v, self.memory)
+            law = plan.control.law
+            self._note_refusals(outputs, q)
+            self.held = {name: outputs[name] for name in law.channels} if law is not None else {}
+            if "z_next" in outputs:
+                self._note_memory(t)
+                self.memory = outputs["z_next"]
+            return outputs["u"]
+        else:
+            number = round((t - problem.start_time) / problem.step) // plan.every
+            u = plan.table[min(number, plan.table.shape[0] - 1)]
+        return problem.rows(u)
+
+    def _law_outputs(self, t: np.ndarray, q: np.ndarray, v: np.ndarray, z: np.ndarray) -> dict[str, np.ndarray]:
+        law = self.problem.plan.control.law
+        if law is None or self.law is None:
+            return {}
+        sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.problem.dynamics.at_times(self.p, t), "z": z}
+        if "signal" in law.takes:
+            sample = law.signal(t[:1])[0] if len(t) else np.zeros(law.signal_size)
+            sources["signal"] = self.problem.rows(sample)
+            if self.hosted is not None:
+                sources["signal"] = self.hosted.answered(sources)
+        return dict(zip(law.traced.outputs, self.law(*(sources[name] for name in law.takes)), strict=True))
+
+    def _note_refusals(self, outputs: Mapping[str, np.ndarray], q: np.ndarray) -> None:
+        """Keep what a sampled law says of itself: its input is no number there, and no attempt will succeed."""
+        status = outputs.get(STATUS)
+        if status is None:
+            return
+        if self.refused is None:
+            self.refused = np.zeros((self.count, HEAD + q.shape[-1]))
+        fresh = (status > 0) & (self.refused[:, CODE] == 0) & ~self._over()
+        self.refused[fresh, CODE], self.refused[fresh, HEAD:] = status[fresh], q[fresh]
+
+    def _note_refused(self, fresh: np.ndarray) -> None:
+        """Keep what a continuous law says of itself where the steps died out."""
+        if self.at.refusal is None:
+            return
+        told, q = self.state[self.at.refusal], self.state[self.at.q]
+        if self.refused is None:
+            self.refused = np.zeros_like(told)
+        here = np.abs(told[:, HEAD:] - q).max(axis=-1, initial=0.0) <= NEARBY * (
+            1 + np.abs(q).max(axis=-1, initial=0.0)
+        )
+        self.refused[fresh & here] = told[fresh & here]
+
+    def _note_memory(self, t: float) -> None:
+        """The memory that a sample at ``t`` starts from, for the records until the next one."""
+        if self.memories is None:
+            self.memories = _unfilled(len(self.grid), self.memory.shape)
+        first, after = self._between(t, t + self.problem.step * self.problem.plan.every)
+        self.memories[first:after] = self.memory
+
+    def _note_inputs(self, start: float, end: float, u: np.ndarray | None) -> None:
+        """Write the input, and what else the law gave with it, to the records between two samples."""
+        if u is None or not (u.shape[-1] or self.held):
+            return
+        first, after = self._between(start, end)
+        self.u[first:after] = u
+        for name, values in self.held.items():
+            if name not in self.channels:
+                self.channels[name] = _unfilled(len(self.grid), values.shape)
+            self.channels[name][first:after] = values
+
+    def _between(self, start: float, end: float) -> tuple[int, int]:
+        """First record from ``start`` on, and first one behind ``end``."""
+        slack = 1e-12 * max(abs(start), abs(end), 1.0)
+        return int(np.searchsorted(self.grid, start - slack)), int(np.searchsorted(self.grid, end + slack, "right"))
+
+    def _observe(self, n: int) -> None:
+        """Inputs of a continuous law and channels of the dynamics at the first ``n`` records, those that are not there yet."""
+        if n == self.observed:
+            return
+        problem, law, here = self.problem, self.problem.plan.control.law, slice(self.observed, n)
+        q, (v, memory, _) = self.q[here], self._parts(self.flats[here])
+        times = self.grid[here, None]
+        p = problem.dynamics.at_times(self.p, times)
+        found: dict[str, np.ndarray] = {}
+        if problem.plan.control.kind == "continuous" and law is not None and self.law is not None:
+            sources: dict[str, Any] = {"t": np.broadcast_to(times, q.shape[:2]), "q": q, "v": v, "p": p}
+            sources["z"] = self.memory if memory is None else memory
+            outputs = dict(zip(law.traced.outputs, self.law(*(sources[k] for k in law.takes)), strict=True))
+            self.u[here] = outputs["u"]
+            found |= {name: outputs[name] for name in law.channels}
+        motion = problem.dynamics.kernel("motion")
+        if motion is not None and len(motion.outputs) > 2:
+            values = motion(q, v, self.u[here], p)
+            found |= dict(zip(list(motion.outputs)[2:], values[2:], strict=True))
+        for name, values in found.items():
+            if name not in self.channels:
+                self.channels[name] = _unfilled(len(self.grid), values.shape[1:])
+            self.channels[name][here] = values
+        self.observed = n
+
+    # --- attempts ---------------------------------------------------------------------------------------------------------
+
+    def _segment(self, start: float, end: float, u: np.ndarray | None, bar: Progress) -> bool:
+        """Integrate all trajectories from ``start`` to ``end``; whether the limit of attempts was reached."""
+        problem, method, given = self.problem, self.method, self.at.given
+        duration = max(self.end - problem.start_time, 1e-300)
+        constants = {self.at.p: self.p, given["tolerance"]: method.tolerance}
+        tables = {} if u is None else {self.at.u: u[None]}
+        while True:
+            active = ~self._over() & (self.t < end)
+            running = self.t[active]
+            reached = float(running.min()) if len(running) else end
+            self._note_inputs(start, reached, u)
+            start = reached
+            # not left to the end, where Ctrl-C would wait for it; the record at ``reached`` may still get another input
+            if (before := self._between(reached, reached)[0]) - self.observed > OBSERVED / max(self.count, 1):
+                self._observe(before)
+            if not len(running):
+                return False
+            if self.attempts >= method.max_steps:
+                return True
+            # trajectories that are over stay where they are: their end is their own time
+            ends = np.where(active, end, self.t)
+            attempts = self._attempts(active, end)
+            result = self.stepper.run(self.state, {**constants, given["t_end"]: ends}, tables, steps=attempts)
+            # before the state moves on: whoever interrupts here loses the block, not the order
+            self._keep(result.records, result.state[self.own["t"]])
+            self._pace = (result.state[self.own["t"]] - self.t) / attempts
+            self.state = result.state
+            self.attempts += attempts
+            self._note_lost(active, SMALLEST * duration)
+            bar.update(float(self.t.min() - problem.start_time) / duration)
+
+    def _note_lost(self, active: np.ndarray, smallest: float) -> None:
+        """Trajectories whose steps have died out, that are not finite, or that the watch has ended."""
+        next_h, q = self.state[self.own["next_h"]], self.state[self.at.q]
+        watched = None if self.at.watch is None else self.state[self.at.watch]
+        if (next_h >= smallest).all() and np.isfinite(q).all() and (watched is None or np.isfinite(watched).all()):
+            return
+        lost = active & ((next_h < smallest) | ~np.isfinite(q).all(axis=-1))
+        if watched is not None:
+            lost |= active & ~np.isfinite(watched).all(axis=-1)
+        fresh = lost & ~np.isfinite(self.failed)
+        self.failed[fresh] = self.t[fresh]
+        self._note_refused(fresh)
+
+    def _attempts(self, active: np.ndarray, end: float) -> int:
+        """Attempts of the next block: about as many as the slowest trajectory needs, growing as the step size settles."""
+        per_attempt = 8 * self.count * self.stepper.layout.record_size
+        sizes = np.maximum(self.state[self.own["next_h"]][active], 1e-300)
+        left = end - self.t[active]
+        needed = 1.1 * (left / sizes).max()
+        if (
+            self._pace is not None and (pace := self._pace[active]).min() > 0
+        ):  # the step at hand may be a long one or a short one
+            needed = 1.1 * (left / pace).max()
+        room = max(int(BLOCK_BYTES / per_attempt), 1)
+        limit = max(self.method.max_steps - self.attempts, 1)
+        return int(min(max(needed, FEWEST), FEWEST + SETTLED * self.attempts, MOST, room, limit))
+
+    def _keep(self, raw: dict[str, np.ndarray], after: np.ndarray) -> None:
+        """Records on the grid and events from the accepted attempts of a block that led to the times ``after``."""
+        slack = 1e-13 * max(abs(self.end), 1.0)
+        if self.code.events is None:
+            passed = self.grid.searchsorted((self.t.min() + slack, after.max() + slack), side="right")
+            if passed[0] == passed[1]:
+                return  # no record is due
+        data = {
+            label: raw[self.own[label]][1:] for label in self.method.records
+        }  # a record tells of the attempt before it
+        tried = data["attempt"]
+        row, lane = np.nonzero((tried[..., 1] > 0) & ~self._over())
+        begin, size = tried[row, lane, 0], tried[row, lane, 1]
+        dense = _Dense(self, data, row, lane)
+        if self.code.events is not None and len(row):
+            self._find_events(dense, begin, size)
+        low = self.grid.searchsorted(begin + slack, side="right")
+        high = self.grid.searchsorted(begin + size + slack, side="right")
+        counts = high - low
+        which = np.repeat(np.arange(len(row)), counts)
+        if not len(which):
+            return
+        # records low .. high - 1 of each attempt, one after the other
+        place = np.arange(len(which)) + (low - np.cumsum(counts) + counts)[which]
+        fraction = ((self.grid[place] - begin[which]) / size[which]).clip(0.0, 1.0)
+        self.q[place, lane[which]], self.flats[place, lane[which]] = dense.at(which, fraction)
+
+    def _find_events(self, dense: _Dense, begin: np.ndarray, size: np.ndarray) -> None:
+        kernel, problem = self.code.events, self.problem
+        if kernel is None:
+            return
+
+        def reach(attempts: np.ndarray, x: np.ndarray) -> Reached:
+            q, flats = dense.at(attempts, x)
+            v, memory, work = self._parts(flats)
+            return Reached(kernel(begin[attempts] + x * size[attempts], q, v)[0], q, v, work, memory)
+
+        everything = np.arange(len(begin))
+        before, after = (reach(everything, np.full(len(begin), x)).values for x in (0.0, 1.0))
+        found = crossings(np.stack([before, after]), problem.events)
+        if not len(found):
+            return
+        attempts, which = found[:, 1], found[:, 2]
+        length = size[attempts]
+        self.events.search(
+            np.stack([dense.lane[attempts], which], axis=-1),
+            before[attempts, which],
+            after[attempts, which],
+            begin[attempts],
+            length,
+            lambda times: reach(attempts, times / length),
+            lambda k: Records(np.zeros(0), np.zeros(0)),
+        )
+
+
+def _times(grid: RecordGrid) -> np.ndarray:
+    """Times of all records: one array, in pieces, between which Ctrl-C is heard."""
+    times = np.empty(len(grid))
+    for first in range(0, len(grid), PIECE):
+        after = min(first + PIECE, len(grid))
+        times[first:after] = grid.times(first, after)
+    return times
+
+
+def _unfilled(n: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Records (n, *shape) to be filled as they come; the first one is NaN until then."""
+    array = np.empty((n, *shape))
+    array[0] = np.nan
+    return array
+
+
+class _Dense:
+    """States within the accepted attempts ``row`` of trajectories ``lane``."""
+
+    def __init__(self, run: ChosenSteps, data: dict[str, np.ndarray], row: np.ndarray, lane: np.ndarray) -> None:
+        if run.code.dense is None:
+            raise SimulationError("there is no dense output of a fixed step.")
+        self.kernel, self.data, self.row, self.lane = run.code.dense, data, row, lane
+
+    def at(self, which: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """q and the flat parts at fractions ``x`` (m,) of some of the attempts (m,)."""
+        place = self.row[which], self.lane[which]
+        q, flats = self.kernel(*(self.data[f"dense_{name}"][place] for name in ("q", "theta", "flats")), x)
+        return q, flats

@@ -1,0 +1,310 @@
+"""From the records of the time loop to a :class:`~heavytop.simulate.run.Run`: outcomes, causes, names, units."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.energy_monitor import OPEN, Watched
+from heavytop.simulate.law_status import Refusal
+from heavytop.simulate.outcome import Ending, Outcome, place_in, summary
+from heavytop.simulate.recording import Recording, Records, RunProblem
+from heavytop.simulate.run import Run, Settings, Timing
+
+MOST_CAUSES = 100
+"""Trajectories of a batch whose divergence is looked into."""
+BLOWN_UP = 1e15
+"""Coordinates and velocities beyond which it is no wonder that forces are not finite."""
+UNSOLVED = 1e-6
+"""Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
+UNSOLVED_STEP = "unsolved"
+"""Channel of methods that tell by themselves which step was the first that they could not solve; 0: none."""
+
+
+def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
+    """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
+    _mark_unsolved(problem, recording)
+    outcomes, outcome = _outcomes(problem, recording)
+    t, records = _cut(problem, recording)
+    dynamics = problem.dynamics
+    channels = {name: array for name, array in records.channels.items() if name != UNSOLVED_STEP}
+    if records.memory is not None:
+        channels["z"] = records.memory
+    if records.residual is not None:
+        channels["residual"] = records.residual
+    return Run(
+        name=dynamics.name,
+        integrator=problem.integrator.name,
+        t=t,
+        q=records.q,
+        v=records.v,
+        u=records.u if records.u is not None else np.zeros((*records.q.shape[:-1], 0)),
+        outcome=outcome,
+        outcomes=outcomes,
+        **dynamics.labels,
+        channels=channels,
+        work=records.work,
+        events=recording.events.in_order(),
+        parameters={
+            name: np.broadcast_to(problem.p[..., i], problem.batch) if problem.p.ndim > 1 else problem.p[i]
+            for i, name in enumerate(dynamics.parameter_names)
+        },
+        settings=Settings(
+            problem.step, problem.start_time + problem.step * problem.steps, problem.start_time, problem.record_every
+        ),
+        timing=Timing(recording.compile_seconds, recording.wall_seconds, recording.steps, max(problem.count, 1)),
+        dynamics=dynamics,
+        model=model,
+    )
+
+
+def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
+    """Implicit steps that were not solved count as failures from there on."""
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
+    if residual is None or not len(residual):
+        return
+    if numbers is not None:
+        since = np.where(numbers[-1] > 0, problem.start_time + problem.step * numbers[-1], np.nan)
+        recording.failed[...] = np.fmin(recording.failed, since)
+        return
+    bad = ~(residual < UNSOLVED)
+    since = np.where(np.any(bad, axis=0), recording.t[np.argmax(bad, axis=0)], np.nan)
+    recording.failed[...] = np.fmin(recording.failed, since)
+
+
+def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Outcome]:
+    """How each trajectory ended (*batch), and their summary."""
+    usual = _usual_outcome(recording)
+    outcomes = np.empty(problem.batch, dtype=object)
+    outcomes[...] = usual
+    if not recording.has_early_ends:
+        return outcomes, summary([], usual, problem.count)
+    ended = np.fmin(recording.failed, recording.stopped)
+    indices = np.argwhere(np.isfinite(ended))
+    events = {o.trajectory: o.name for o in reversed(recording.events.in_order()) if o.terminal}
+    early: list[Outcome] = []
+    for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
+        index = tuple(indices[k].tolist())
+        told = len(early) < MOST_CAUSES
+        outcome = _early_outcome(problem, recording, index, events.get(index, ""), told)
+        outcomes[index] = outcome
+        early.append(outcome)
+    return outcomes, summary(early, usual, problem.count)
+
+
+def _usual_outcome(recording: Recording) -> Outcome:
+    """Of all trajectories that went as far as the run did."""
+    reached = recording.reached
+    if recording.interrupted:
+        return Outcome(Ending.interrupted, f"stopped from outside at t = {reached:.6g} s", reached)
+    if recording.limited:
+        text = f"the limit of steps was reached at t = {reached:.6g} s. Loosen the tolerance or raise max_steps"
+        return Outcome(Ending.step_limit, text, reached)
+    return Outcome(Ending.finished, f"reached t = {reached:.6g} s", reached)
+
+
+def _early_outcome(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, told: bool
+) -> Outcome:
+    """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
+    failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
+    where = place_in(index)
+    if isfinite(stopped) and not failed <= stopped:
+        guarded = any(guard.name == event for guard in problem.dynamics.guards(problem.step))
+        return Outcome(
+            Ending.ended if guarded else Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index
+        )
+    if (watched := _watched(problem, recording, index)) is not None:
+        if watched.ill_posed:
+            text = paradox(problem.dynamics.name, watched)
+            return Outcome(Ending.ill_posed, f"t = {failed:.6g} s{where}: {text}", failed, index)
+        text = jump(problem, recording, index, watched, told)
+        return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
+    if (refusal := _refused(problem, recording, index)) is not None:
+        law = problem.plan.control.law
+        text = refusal.text(() if law is None else law.causes)
+        said = f"t = {failed:.6g} s{where}: the law has no input at q = {_place(refusal.q)}: {text}"
+        return Outcome(Ending.refused, said, failed, index)
+    residual = _unsolved(recording, index)
+    what = f"not finite from t = {failed:.6g} s{where} on"
+    if residual is not None:
+        number = round((failed - problem.start_time) / problem.step)
+        which = "a step before" if UNSOLVED_STEP not in recording.records.channels else f"step {number}, the one before"
+        what = f"{which} t = {failed:.6g} s{where} was not solved"
+    cause = (
+        likely_cause(problem, recording, index, residual)
+        if told
+        else f"only the first {MOST_CAUSES} causes are analysed."
+    )
+    return Outcome(Ending.diverged, f"{what}: {cause}", failed, index)
+
+
+def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
+    """The last relative change of an implicit step of this trajectory that was not solved; None if all were."""
+    residual, numbers = recording.records.residual, recording.records.channels.get(UNSOLVED_STEP)
+    if residual is None:
+        return None
+    if numbers is not None:
+        told = numbers[(slice(None), *index)] > 0
+        return float(residual[(slice(None), *index)][told][0]) if told.any() else None
+    bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
+    return bad[0] if bad else None
+
+
+def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Watched | None:
+    """What the watch saw of this trajectory if it ended it, else None."""
+    if recording.watched is None:
+        return None
+    rows = np.broadcast_to(recording.watched, (*problem.batch, recording.watched.shape[-1]))
+    watched = Watched.of(rows[index], problem.dynamics.nq)
+    return watched if watched.raised else None
+
+
+def _refused(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Refusal | None:
+    """What the law said of this trajectory; None if nothing."""
+    if recording.refused is None:
+        return None
+    return Refusal.of(np.broadcast_to(recording.refused, (*problem.batch, recording.refused.shape[-1]))[index])
+
+
+def paradox(name: str, watched: Watched) -> str:
+    """Painleve's paradox in words."""
+    return (
+        f"Painleve's paradox at q = {_place(watched.q)}: friction in {name!r} answers its own reaction with a gain of {watched.gain:.3g}, and from 1 "
+        "on no acceleration or several fulfil the equations. Lower the friction, or model the contact as compliant (a spring and damper instead of "
+        "the constraint)."
+    )
+
+
+def _place(q: np.ndarray) -> str:
+    return "(" + ", ".join(f"{x:.4g}" for x in q[:8]) + (", ...)" if len(q) > 8 else ")")
+
+
+def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
+    """What jumped, where, and what to do."""
+    method, h = problem.integrator.name, problem.step
+    if watched.branch < 0:
+        what = "a loop flipped to the other side of its joint"
+    elif watched.miss > OPEN:
+        what = f"loops and constraints are violated by {watched.miss:.2g}"
+    else:
+        what = (
+            f"the balance of energy was missed by {100 * watched.loss:.2g} % of the largest kinetic energy within steps that each miss more "
+            f"than the error of {method} explains"
+        )
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if told else None
+    if weak is None and told and (drivers := problem.dynamics.drivers()) is not None:
+        names = ", ".join(repr(name) for name in drivers.outputs)
+        return (
+            f"{what}. Look at its drivers ({names}): one that changes within a step of {h:g} s, or at once, does work that the step does not see. "
+            "Take a smaller step, or let it change smoothly; where only a potential jumps, the motion is right, and balance=False goes on."
+        )
+    if weak is None:
+        cause = (
+            likely_cause(problem, recording, index) if told else f"only the first {MOST_CAUSES} causes are analysed."
+        )
+        return f"{what}. No loop or constraint is nearly singular there: {cause}"
+    smaller = (
+        "a tighter rtol" if problem.integrator.chooses_step else f"a smaller step (now {h:g} s) or integrator='rkmk45'"
+    )
+    return (
+        f"{what}. At q = {_place(watched.q)} {weak}: branches of motion come close to each other. Take {smaller}, or lengths and a start with which "
+        "it passes exactly or at a distance."
+    )
+
+
+def likely_cause(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], residual: float | None = None
+) -> str:
+    """Why a trajectory blew up: the step compared with the fastest mode at the start, else how the speed grew.
+
+    ``residual`` is that of the implicit step that was not solved, if this is what happened.
+    """
+    h, limit = problem.step, problem.integrator.stable_up_to
+    u = np.zeros(problem.dynamics.nu) if recording.records.u is None else recording.records.u[(0, *index)]
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    fastest = fastest_mode(problem.dynamics, problem.q[index], problem.v[index], u, p)
+    law = problem.plan.control.law
+    if limit is not None and fastest * h > 0.9 * limit:
+        return (
+            f"the step {h:g} s is too large. The fastest mode at the start has |lambda| = {fastest:.4g} 1/s and "
+            f"{problem.integrator.name} needs |lambda| h < {limit:g}: take a step below {limit / fastest:.2g} s."
+        )
+    if limit is None and (residual is not None or fastest * h > 1.0):
+        changed = "" if residual is None else f", whose last relative change was {residual:.2g}"
+        return (
+            f"the step {h:g} s is too large for the iteration of {problem.integrator.name}{changed}. The fastest mode at the start has "
+            f"|lambda| = {fastest:.4g} 1/s: take a step below {0.3 / max(fastest, 1e-300):.2g} s, or more iterations "
+            f"({type(problem.integrator).__name__}(iterations=...))."
+        )
+    known = _no_number(problem, recording, index)
+    if known:
+        return known
+    speed = np.max(np.abs(recording.records.v[(slice(None), *index)]), axis=-1, initial=0.0)
+    good = np.flatnonzero(np.isfinite(speed))
+    grown = (
+        f"the largest velocity grew from {speed[0]:.3g} to {np.max(speed[good]):.3g}" if len(good) else "at the start"
+    )
+    blame = "the control law or its sample time" if law is not None else "a force without bound, a singular mass matrix"
+    return f"{grown}; suspect {blame}, or a step ({h:g} s) that is too large later on."
+
+
+def _no_number(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> str:
+    """Where the equations or the law themselves give no number at the last good record; empty if they do."""
+    records, dynamics = recording.records, problem.dynamics
+    here = (slice(None), *index)
+    good = (np.abs(records.q[here]) < BLOWN_UP).all(axis=-1) & (np.abs(records.v[here]) < BLOWN_UP).all(axis=-1)
+    good &= recording.t < recording.failed[index]
+    if not good.any() or np.any(~good[recording.t < recording.failed[index]]):
+        return ""
+    k = int(np.flatnonzero(good)[-1])
+    q, v = records.q[(k, *index)], records.v[(k, *index)]
+    u = np.zeros(dynamics.nu) if records.u is None else records.u[(k, *index)]
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    p = dynamics.at_times(p, recording.t[k])
+    wrong = [name for name, value in zip(dynamics.u_names, u, strict=True) if not isfinite(value)]
+    if wrong:
+        return f"the law gives no finite number for {', '.join(map(repr, wrong))} at t = {recording.t[k]:.6g} s."
+    motion = dynamics.kernel("motion")
+    if motion is None or all(np.isfinite(rate).all() for rate in motion(q, v, u, p)[:2]):
+        return ""
+    return f"at t = {recording.t[k]:.6g} s {dynamics.why_not_finite(q, v, p)}"
+
+
+def fastest_mode(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, u: np.ndarray, p: np.ndarray) -> float:
+    """Largest |eigenvalue| in 1/s of the linearised motion, by differences."""
+    motion = dynamics.kernel("motion")
+    if motion is None or not (np.all(np.isfinite(q)) and np.all(np.isfinite(v))):
+        return 0.0
+    n, m, eps = dynamics.nv, dynamics.coordinates.nv, 1e-6
+    shift = np.concatenate([eps * np.eye(m + n), -eps * np.eye(m + n)])
+    moved = dynamics.coordinates.retract(np.broadcast_to(q, (2 * (m + n), len(q))), shift[:, :m])
+    rates = np.concatenate(motion(moved, v + shift[:, m:], u, p)[:2], axis=-1)
+    matrix = (rates[: m + n] - rates[m + n :]).T / (2 * eps)
+    return float(np.max(np.abs(np.linalg.eigvals(matrix)), initial=0.0)) if np.all(np.isfinite(matrix)) else 0.0
+
+
+def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records]:
+    """Remove what lies behind the end of each trajectory."""
+    t, records = recording.t, recording.records
+    if not recording.has_early_ends:
+        return t, records
+    end = np.where(np.isfinite(recording.failed), recording.failed, np.inf)
+    stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)
+    if not problem.batch:
+        n = int(np.count_nonzero((t < end) & (t <= stop)))
+        if not end <= stop and np.isfinite(stop) and (not n or stop > t[n - 1]):
+            return np.append(t[:n], stop), records.with_last(recording.events.endings[()], n)
+        return t[:n], records.each(lambda array: array[:n])
+    late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)
+    n = int(np.count_nonzero(~np.all(late, axis=tuple(range(1, late.ndim)))))
+
+    def ended(array: np.ndarray) -> np.ndarray:  # in place, as another copy may not fit into the memory
+        array[late] = np.nan
+        return array[:n]
+
+    return t[:n], records.each(ended)

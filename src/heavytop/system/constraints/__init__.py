@@ -1,0 +1,1 @@
+"""Constraints: loops, holonomic and velocity constraints, assembly, scaling, friction by reaction."""

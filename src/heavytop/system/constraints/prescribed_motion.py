@@ -1,0 +1,163 @@
+"""The motions that drivers are given, looked at over the time of a run: a frame that jumps needs an infinite force.
+
+Nothing in the equations shows a jump: a derivative is taken on both sides of it, never across it. What does is a value that changes by more than
+its rate explains. For a value f with the rate f' the trapezium rule misses
+
+    f(b) - f(a) - (b - a) (f'(a) + f'(b)) / 2 = O((b - a)^3)
+
+where f is smooth and O(b - a) where its rate jumps; only a jump of f itself stays when the interval is halved again and again.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop._arrays import concatenate, depends_on, directional, shape
+from heavytop.compile import Traced, trace_of
+from heavytop.errors import SimulationError
+from heavytop.system.constraints.constraints import as_symbols
+from heavytop.system.description.instants import with_time
+from heavytop.system.kinematics.kinematics import ONE, Motion
+
+if TYPE_CHECKING:
+    from heavytop.system.model import Model
+
+MOST_INTERVALS, MOST_FOLLOWED, MOST_SETS, MOST_KEPT = 4096, 256, 64, 256
+"""Intervals of a run, those among them that are halved, sets of parameters that are looked at, and runs that are remembered."""
+HALVINGS, SPAN = 60, 1e-7
+"""Of an interval with a jump, and how far from it (beside the time in s) its size is measured."""
+JUMP = 1e-6
+"""A jump beside the largest change within the run."""
+ROUNDING = 1e-11
+"""What rounding makes of a value beside its size."""
+POSITION, VELOCITY = 12, 6
+
+
+class GivenMotions:
+    """The frames and anchors of a model that the time moves.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System(name="lift")
+    >>> system.body("cabin", joint=ht.Prescribed(ht.Prismatic("z"), lambda t: np.maximum(t - 1.0, 0.0)))
+    >>> system.body("lamp", parent="cabin", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    >>> model = system.derive(native=False)
+    >>> GivenMotions(model).check(model.parameter_vector(), 0.0, 0.9, 100)
+    >>> GivenMotions(model).check(model.parameter_vector(), 0.0, 2.0, 100)
+    Traceback (most recent call last):
+    heavytop.errors.SimulationError: the velocity of 'cabin' of 'lift' jumps by 1 at t = 1 s...
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._fine: set[tuple[bytes, float, float, int]] = set()
+
+    @cached_property
+    def _motions(self) -> dict[str, Motion]:
+        """Name -> motion, relative to what carries it."""
+        d = self.model.description
+        places = {edge.label: edge.at for edge in d.graph.edges}
+        places |= {
+            f"{side} of loop {loop.name}": at
+            for loop in d.loops
+            for side, at in (("at_a", loop.at_a), ("at_b", loop.at_b))
+        }
+        return {
+            name: Motion.given(as_symbols(at), d.time, 0)
+            for name, at in places.items()
+            if d.time is not None and depends_on(at, d.time)
+        }
+
+    @cached_property
+    def _function(self) -> Traced | None:
+        """p -> (values (18 k,), rates): twelve entries of each pose and six of each twist."""
+        if not self._motions:
+            return None
+        parts = [x for m in self._motions.values() for x in (np.reshape(m.pose[:3, :], (POSITION,)), m.twist)]
+        values = concatenate(*(as_symbols(x) for x in parts))
+        rates = directional(values, self.model.description.time, ONE)
+        return trace_of("given", {"p": self.model.expressions.p}, {"values": values, "rates": rates})
+
+    def check(self, p: np.ndarray, start: float, end: float, steps: int) -> None:
+        """Raise where a frame or its velocity jumps between two times in s; ``p`` (..., np) are the parameters.
+
+        A pulse between two of 4096 instants, or of the ``steps`` if they are fewer, is not seen; of more than 64 different sets of parameters
+        at most 64 are looked at, evenly spread over the sorted ones.
+        """
+        if self._function is None or not end > start:
+            return
+        key = sha256(p.tobytes()).digest(), start, end, steps
+        if key in self._fine:
+            return
+        sets = np.unique(p.reshape(-1, p.shape[-1]), axis=0)
+        for own in sets[:: max(1, -(-len(sets) // MOST_SETS))]:
+            self._check(self._function, own, np.linspace(start, end, min(max(steps, 2), MOST_INTERVALS) + 1))
+        if len(self._fine) >= MOST_KEPT:
+            self._fine.clear()
+        self._fine.add(key)
+
+    def _check(self, function: Traced, p: np.ndarray, t: np.ndarray) -> None:
+        def sample(t: np.ndarray) -> np.ndarray:
+            """Values and rates (n, 2, k)."""
+            return np.stack(function.interpret(with_time(p, t)), axis=-2)
+
+        f = sample(t)
+        if not np.all(np.isfinite(f)):
+            row, _, column = np.argwhere(~np.isfinite(f))[0]
+            raise SimulationError(
+                f"the motion of {self._name(column)} is not finite at t = {t[row]:g} s. Give it a motion for all times of the run."
+            )
+        least = self._least(f[:, 0])
+        t, f = (
+            np.stack([t[:-1], t[1:]], axis=-1),
+            np.stack([f[:-1], f[1:]], axis=1),
+        )  # (n, 2) and (n, 2, 2, k): both ends
+        for _ in range(HALVINGS):
+            worst = np.max(_missed(t, f) / least, axis=-1)
+            kept = np.argsort(worst)[::-1][:MOST_FOLLOWED]
+            kept = kept[worst[kept] > 1.0]
+            if not kept.size:
+                return
+            t, f = t[kept], f[kept]
+            middle = np.mean(t, axis=-1)
+            f_m = sample(middle)
+            halves = [(t.copy(), f.copy()) for _ in range(2)]
+            for end, (times, values) in zip((1, 0), halves, strict=True):
+                times[:, end], values[:, end] = middle, f_m
+            misses = [np.max(_missed(*half) / least, axis=-1) for half in halves]
+            first = misses[0] > misses[1]
+            t = np.where(first[:, None], halves[0][0], halves[1][0])
+            f = np.where(first[:, None, None, None], halves[0][1], halves[1][1])
+        missed = _missed(t, f)
+        row, column = np.unravel_index(np.argmax(missed / least), missed.shape)
+        around = t[row] + SPAN * (1.0 + np.abs(t[row])) * np.array(
+            [-1.0, 1.0]
+        )  # at the jump itself may be a mean of both sides
+        size = _missed(around[None], sample(around)[None])[0, column]
+        kind = "" if column % (POSITION + VELOCITY) < POSITION else "the velocity of "
+        raise SimulationError(
+            f"{kind}{self._name(int(column))} jumps by {size:.6g} at t = {t[row, 1]:.6g} s: its driver would need an infinite "
+            "force. Give it a motion with a continuous velocity, rounded off where it turns (an acceleration that jumps is fine)."
+        )
+
+    def _least(self, values: np.ndarray) -> np.ndarray:
+        """The least jump of each entry that is told: beside what the entries of its kind change by, and their rounding."""
+        least = np.empty(values.shape[-1])
+        for k in range(0, shape(values)[-1], POSITION + VELOCITY):
+            for part in (slice(k, k + POSITION), slice(k + POSITION, k + POSITION + VELOCITY)):
+                own = values[:, part]
+                least[part] = JUMP * np.max(np.ptp(own, axis=0)) + ROUNDING * np.max(np.abs(own)) + np.finfo(float).tiny
+        return least
+
+    def _name(self, column: int) -> str:
+        return f"{list(self._motions)[column // (POSITION + VELOCITY)]!r} of {self.model.name!r}"
+
+
+def _missed(t: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """What the trapezium rule misses (n, k) between two times (n, 2) with values and rates (n, 2, 2, k)."""
+    return np.abs(f[:, 1, 0] - f[:, 0, 0] - 0.5 * np.diff(t, axis=-1) * (f[:, 0, 1] + f[:, 1, 1]))

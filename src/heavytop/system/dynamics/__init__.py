@@ -1,0 +1,1 @@
+"""Dynamics: terms of the equations of motion, recursions over the tree, derivatives, linear solves."""

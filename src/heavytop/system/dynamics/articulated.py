@@ -1,0 +1,209 @@
+"""Recursions over the tree with a number of operations linear in the number of bodies.
+
+Inverse dynamics (recursive Newton-Euler) and forward dynamics (articulated bodies), in body coordinates. The velocity coordinates of
+a joint are parent-relative here; joints that use absolute velocities are converted at the end. The acceleration of a body is that of
+its origin in body axes with the angular acceleration; it differs from the rate of the body twist by omega x v.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heavytop._arrays import Array, block, concatenate, sparse, split, submatrix, transpose
+from heavytop.geometry import se3, so3
+from heavytop.system.description.graph import Step
+from heavytop.system.description.names import WORLD
+from heavytop.system.dynamics.applied_forces import Actions
+from heavytop.system.dynamics.equation_terms import EquationTerms
+from heavytop.system.dynamics.solve import solve_definite, symmetric
+from heavytop.system.kinematics.kinematics import adjoint_inverse
+
+UPPER, LOWER = slice(0, 3), slice(3, 6)
+
+
+def is_recursive(dynamics: EquationTerms) -> bool:
+    """Whether the forward recursion applies: the joints' own velocity coordinates, no joint that follows another one, no carried rotor."""
+    edges = dynamics.description.graph.edges
+    plain = all(edge.joint.follows is None for edge in edges) and all(
+        port.carrier is None for port, _ in dynamics.rotors
+    )
+    return dynamics.kinematics.transform is None and plain
+
+
+def collect_actions(dynamics: EquationTerms, u: Array) -> Actions:
+    """Force elements and inputs as wrenches on bodies and forces in joints; no gravity, no inertia of bodies."""
+    actions = Actions(dynamics.kinematics)
+    for terms in dynamics.elements:
+        if terms.exerted is not None:
+            terms.port.place(terms.exerted, actions)
+    for port, rotor in dynamics.rotors:
+        matrix, n = rotor.matrix, actions.size(port.label)
+        actions.rotor(port.label, submatrix(matrix, slice(0, n), slice(0, n)))
+        if port.carrier is not None:
+            actions.couple(port.label, port.carrier, submatrix(matrix, slice(n, n + 3), slice(0, n)))
+        if port.size > 1:  # a single velocity commutes with itself
+            port.place(-rotor.force(np.zeros(port.size)), actions)
+    for k, element in enumerate(dynamics.description.inputs.values()):
+        for action in element.actions(dynamics.kinematics):
+            action.place(u[k], actions)
+    return actions
+
+
+def inverse_dynamics(dynamics: EquationTerms, a: Array, *, bodies: bool = True) -> Array:
+    """Generalised force (nv,) that the inputs must supply for the acceleration ``a`` (recursive Newton-Euler).
+
+    Without ``bodies`` their inertia and weight are left out: what remains are force elements and rotors.
+    """
+    kinematics, description = dynamics.kinematics, dynamics.description
+    actions = collect_actions(dynamics, np.zeros(len(description.inputs)))
+    edges = description.joints
+    a_of = dict(zip([e.label for e in edges], split(a, [e.joint.coordinates.nv for e in edges]), strict=True))
+    coupled = {e.label: e.joint.follows for e in description.graph.edges if e.joint.follows is not None}
+    share = {
+        e.label: e.joint.follow_matrix(kinematics.v_of[coupled[e.label]].shape[0])
+        for e in description.graph.edges
+        if e.label in coupled
+    }
+    a_of |= {label: np.matvec(share[label], a_of[source]) for label, source in coupled.items()}
+    acceleration = {WORLD: dynamics.gravity.base_acceleration()}
+    relative = dict(a_of)
+    wrench: dict[str, Array] = {}
+    for step in kinematics.steps:
+        total = adjoint_inverse(kinematics.links[step.frame].pose, acceleration[step.parent]) + _transport(
+            dynamics, step
+        )
+        if step.edge.joint.velocity_frame == "absolute":
+            relative[step.edge.label] = a_of[step.edge.label] - total[3:]
+            total = concatenate(total[:3], a_of[step.edge.label])
+        elif step.edge.label in a_of:
+            total = total + np.matvec(kinematics.subspace[step.frame], a_of[step.edge.label])
+        acceleration[step.frame] = total
+        wrench[step.frame] = -actions.on(step.frame)
+        if bodies and step.frame in description.inertias:
+            wrench[step.frame] = wrench[step.frame] + _gyroscopic(dynamics, step)
+            wrench[step.frame] = wrench[step.frame] + np.matvec(description.inertias[step.frame].matrix, total)
+    forces = {edge.label: np.zeros(edge.joint.coordinates.nv) for edge in edges}
+    rotors = {label: np.matvec(matrix, relative[label]) for label, matrix in actions.rotors.items()}
+    for label, body, K in actions.couplings:
+        rotors[label] = rotors[label] + np.matvec(transpose(K), acceleration[body][3:])
+        wrench[body] = wrench[body] + concatenate(np.zeros(3), np.matvec(K, relative[label]))
+    for step in reversed(kinematics.steps):
+        label, f = step.edge.label, wrench[step.frame]
+        rotor = rotors.get(label, np.zeros(3))
+        if step.edge.joint.velocity_frame == "absolute":
+            # the joint transmits a force but no moment apart from that of its rotor
+            forces[label], f = f[3:] + rotor, concatenate(f[:3], -rotor)
+        elif label in coupled:
+            felt = np.matvec(transpose(kinematics.subspace[step.frame] @ share[label]), f)
+            forces[coupled[label]] = forces[coupled[label]] + felt
+        elif label in a_of:
+            forces[label] = forces[label] + np.matvec(transpose(kinematics.subspace[step.frame]), f)
+            forces[label] = forces[label] - actions.joints[label]
+            if label in rotors:
+                forces[label] = forces[label] + rotor
+        if step.parent != WORLD:
+            wrench[step.parent] = wrench[step.parent] + _force_to_parent(kinematics.links[step.frame].pose, f)
+    return concatenate(*(forces[edge.label] for edge in edges))
+
+
+def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
+    """Acceleration (nv,) by the articulated-body recursion: outward velocities, inward inertias, outward accelerations."""
+    kinematics, description = dynamics.kinematics, dynamics.description
+    actions = collect_actions(dynamics, u)
+    inertia: dict[str, Array] = {}
+    bias: dict[str, Array] = {}
+    for step in kinematics.steps:
+        body = description.inertias.get(step.frame)
+        inertia[step.frame] = np.zeros((6, 6)) if body is None else body.matrix
+        bias[step.frame] = _gyroscopic(dynamics, step) - actions.on(step.frame)
+    joints: dict[str, tuple[Array, Array, Array]] = {}
+    for step in reversed(kinematics.steps):
+        S, zeta = kinematics.subspace[step.frame], _transport(dynamics, step)
+        inertia_a, bias_a = inertia[step.frame], bias[step.frame]
+        if S.shape[1]:
+            U = inertia_a @ S
+            D = symmetric(transpose(S) @ U)
+            rotor = actions.rotors.get(step.edge.label)
+            D = D if rotor is None else symmetric(D + rotor)
+            force = actions.joints[step.edge.label] - np.matvec(transpose(S), bias_a)
+            joints[step.frame] = (U, D, force)
+            if step.parent == WORLD:
+                continue
+            U_D = transpose(solve_definite(D, transpose(U)))
+            inertia_a = symmetric(inertia_a - U @ transpose(U_D))
+            inertia_a = _without(inertia_a, S) if rotor is None else inertia_a
+            bias_a = bias_a + np.matvec(U_D, force)
+        if step.parent == WORLD:
+            continue
+        bias_a = bias_a + np.matvec(inertia_a, zeta)
+        pose = kinematics.links[step.frame].pose
+        inertia[step.parent] = inertia[step.parent] + _inertia_to_parent(pose, inertia_a)
+        bias[step.parent] = bias[step.parent] + _force_to_parent(pose, bias_a)
+    acceleration = {WORLD: dynamics.gravity.base_acceleration()}
+    result: dict[str, Array] = {}
+    for step in kinematics.steps:
+        total = adjoint_inverse(kinematics.links[step.frame].pose, acceleration[step.parent]) + _transport(
+            dynamics, step
+        )
+        if step.frame in joints:
+            U, D, force = joints[step.frame]
+            rate = solve_definite(D, force - np.matvec(transpose(U), total))
+            total = total + np.matvec(kinematics.subspace[step.frame], rate)
+            result[step.edge.label] = total[3:] if step.edge.joint.velocity_frame == "absolute" else rate
+        acceleration[step.frame] = total
+    return concatenate(*(result[edge.label] for edge in description.joints))
+
+
+def _transport(dynamics: EquationTerms, step: Step) -> Array:
+    """Acceleration of a link at zero joint acceleration and zero acceleration of its parent.
+
+    The linear part is the acceleration of the origin, R^T r'', not the rate of its body velocity: linear velocities drop out,
+
+        R^T omega_p x (omega_p x r) + (omega + R^T omega_p) x v_link,   omega x omega_link
+
+    plus the rate of the joint's subspace.
+    """
+    kinematics = dynamics.kinematics
+    link, omega = kinematics.links[step.frame], kinematics.absolute[step.frame].twist[3:]
+    R_T, carried = transpose(se3.rotation(link.pose)), kinematics.absolute[step.parent].twist[3:]
+    linear = np.matvec(R_T, np.cross(carried, np.cross(carried, se3.position(link.pose))))
+    linear = linear + np.cross(omega + np.matvec(R_T, carried), link.twist[:3])
+    return kinematics.subspace_bias[step.frame] + concatenate(linear, np.cross(omega, link.twist[3:]))
+
+
+def _gyroscopic(dynamics: EquationTerms, step: Step) -> Array:
+    """Wrench of a body at zero acceleration of its origin: omega x (omega x m c), omega x S omega; zero for a frame without inertia."""
+    inertia = dynamics.description.inertias.get(step.frame)
+    if inertia is None:
+        return np.zeros(6)
+    omega = dynamics.kinematics.absolute[step.frame].twist[3:]
+    force = np.cross(omega, np.cross(omega, inertia.total * inertia.center))
+    return concatenate(force, np.cross(omega, np.matvec(inertia.moment_at_origin, omega)))
+
+
+def _force_to_parent(pose: Array, wrench: Array) -> Array:
+    """Ad(G^-1)^T wrench: the wrench in the axes and at the origin of the parent."""
+    R, r = se3.rotation(pose), se3.position(pose)
+    force = np.matvec(R, wrench[:3])
+    return concatenate(force, np.matvec(R, wrench[3:]) + np.cross(r, force))
+
+
+def _inertia_to_parent(pose: Array, inertia: Array) -> Array:
+    """Ad(G^-1)^T inertia Ad(G^-1) of a symmetric 6x6 matrix, by 3x3 blocks."""
+    R, r = se3.rotation(pose), so3.wed(se3.position(pose))
+    a, b, d = (submatrix(inertia, *at) for at in ((UPPER, UPPER), (UPPER, LOWER), (LOWER, LOWER)))
+    a, b, d = symmetric(R @ a @ transpose(R)), R @ b @ transpose(R), symmetric(R @ d @ transpose(R))
+    upper = b - a @ r
+    return symmetric(block([[a, upper], [transpose(upper), d + r @ upper - transpose(b) @ r]]))
+
+
+def _without(inertia: Array, S: Array) -> Array:
+    """Clear the rows and columns that the elimination of a joint along unit vectors makes zero: (I - U D^-1 S^T) S = 0."""
+    import casadi
+
+    subspace, matrix = casadi.SX(S.to_casadi()), casadi.SX(inertia.to_casadi())
+    for j in range(subspace.shape[1]):
+        rows = [i for i in range(6) if not subspace[i, j].is_zero()]
+        if len(rows) == 1 and subspace[rows[0], j].is_constant():
+            matrix[rows[0], :], matrix[:, rows[0]] = 0, 0
+    return sparse(casadi.ArrayInterface(matrix, 2))

@@ -1,0 +1,282 @@
+"""Drivers: whoever moves frames, constraints and potentials as the time tells, and the power that this takes.
+
+A driver k adds to the twist of each body what does not depend on the velocity coordinates, xi = J v + sum_k D_k xi_k, where xi_k (6,) is the
+twist that it gives to its frame. Its wrench W_k on that frame follows from the principle of virtual power for a virtual twist of the frame
+at fixed velocity coordinates:
+
+    W_k = sum_b D_k^T (M_b xi' - ad(xi)^T M_b xi) + D_k^T (gradient of V) - D_k^T (all other forces) - (H D_k)^T lam,     P_k = W_k . xi_k.
+
+A constraint that moves, Phi v + b = 0, does the power -b . lam; a potential that depends on the time by itself the power dV/dt. With the powers
+of all other forces, each with the whole velocity of what it acts on, these make up the rate of the energy T + V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop._arrays import (
+    Array,
+    concatenate,
+    depends_on,
+    directional,
+    is_symbolic,
+    jacobian,
+    substitute,
+    symbol,
+    to_sx,
+    transpose,
+)
+from heavytop.geometry import wrenches
+from heavytop.system.constraints.constraints import as_symbols, at_rest, loop_motion
+from heavytop.system.description.inputs import BodyWrench
+from heavytop.system.description.names import WORLD
+from heavytop.system.kinematics.kinematics import ONE, Kinematics, Motion
+
+if TYPE_CHECKING:
+    from heavytop.system.expressions import Expressions
+
+POTENTIALS, BASIS = "potentials", "basis"
+"""Names of the drivers of potentials and of a basis with a drift."""
+GIVEN, LOST, SUPPLIED, STORED, HELD = "input", "dissipated", "supplied", "stored", "held"
+"""Kinds of forces that a driver works against; what is held are reactions of constraints."""
+
+
+class Drivers:
+    """The drivers of a described system at (q, v), with expressions of their powers and wrenches."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.e, self.kinematics = expressions, expressions.kinematics
+        self.time = expressions.description.time
+
+    @cached_property
+    def frames(self) -> dict[str, Motion]:
+        """Name of each frame that the time moves -> its motion relative to its parent."""
+        moving = [edge for edge in self.e.description.graph.edges if self.kinematics.is_moving(edge)]
+        return {edge.label: Motion.given(edge.at, self.time, self.e.nv) for edge in moving}
+
+    @cached_property
+    def basis_drift(self) -> Array | None:
+        """The joints' own velocities (n,) that a basis gives at w = 0; None if there are none."""
+        if self.e.description.basis is None:
+            return None
+        drift = at_rest(self.kinematics.v, self.kinematics)
+        return drift if _is_there(drift) else None
+
+    @cached_property
+    def constraints(self) -> dict[str, Array]:
+        """Name of each constraint that moves by itself -> that part of its drift b (m,)."""
+        if not self.e.is_constrained:
+            return {}
+        found, d = {}, self.e.description
+        functions = {c.name: c for c in d.constraints}
+        for rows in self.e.constrained.rows:
+            own = rows.drift
+            if rows.wrench_map is not None:
+                loop = next(loop for loop in d.loops if loop.name == rows.name)
+                whole, carried = (
+                    at_rest(loop_motion(loop, self.kinematics, moving).twist, self.kinematics)
+                    for moving in (True, False)
+                )
+                own = np.matvec(rows.wrench_map, whole - carried)
+            elif rows.phi is not None and functions[rows.name].holonomic:
+                own = np.zeros(1) if self.time is None else directional(as_symbols(rows.phi), self.time, ONE)
+            if _is_there(own):
+                found[rows.name] = own
+        return found
+
+    @cached_property
+    def has_potentials(self) -> bool:
+        """Whether the time is in a potential by itself, beside the motion of frames."""
+        if self.time is None:
+            return False
+        dynamics = self.e.dynamics
+        return depends_on(as_symbols(dynamics.gravity.acceleration), self.time) or any(
+            t.energy_depends_on(self.time) for t in dynamics.elements
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Frames that move, then constraints that move, a basis with a drift, potentials that change."""
+        frames = list(self.frames)
+        held = [f"constraint {name}" if name in frames else name for name in self.constraints]
+        others = [BASIS] * (self.basis_drift is not None) + [POTENTIALS] * self.has_potentials
+        return (*frames, *held, *(f"{name} (all)" if name in (*frames, *held) else name for name in others))
+
+    # --- virtual velocities -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _pushes(self) -> dict[str, Array]:
+        """Symbols of what is added to the twist (6,) of each frame, and to the pace () of a basis."""
+        pushes = {label: symbol(f"push_{label}", 6) for label in self.frames}
+        return pushes | ({BASIS: symbol("pace", 1)} if self.basis_drift is not None else {})
+
+    @cached_property
+    def _pushed(self) -> Kinematics:
+        v = self.kinematics.v
+        if self.basis_drift is not None:
+            v = v + self._pushes[BASIS][0] * self.basis_drift
+        return self.e.tree(v, {label: self._pushes[label] for label in self.frames})
+
+    def _slope(self, velocity: Array, push: Array) -> Array | None:
+        """Derivative (n, 6) of a velocity by a push; None if it does not feel it."""
+        return jacobian(velocity, push) if depends_on(velocity, push) else None
+
+    def _acting(self, a: Array, u: Array) -> Iterator[tuple[str, Array, Array]]:
+        """(kind, force, velocity) of all that acts, the velocities with pushes; forces against inertia and gradients are ``stored``."""
+        e, d, k = self.e, self.e.description, self._pushed
+        bodies = len(d.inertias)
+        terms = e.dynamics.inertia_terms
+        for (name, inertia), term in zip(d.inertias.items(), terms[:bodies], strict=True):
+            motion = self.kinematics.motion(WORLD, name)
+            weight = wrenches.gravity_wrench(inertia.matrix, motion.pose, d.gravity)
+            inert = term.force(np.matvec(term.jacobian, a) + term.bias)
+            yield STORED, inert + weight, k.motion(WORLD, name).twist
+        rotors = [t for t in e.dynamics.elements if t.inertia is not None]
+        for t, term in zip(rotors, terms[bodies:], strict=True):
+            inert = term.force(np.matvec(term.jacobian, a) + term.bias)
+            yield STORED, inert, t.element.port(k).velocity
+        for t in e.dynamics.elements:
+            velocity = t.element.port(k).velocity
+            for kind, force in ((STORED, t.stiffness), (LOST, t.resistance), (SUPPLIED, t.applied)):
+                if force is not None:
+                    yield kind, force, velocity
+        for i, element in enumerate(d.inputs.values()):
+            for action in element.actions(self.kinematics):
+                if isinstance(action, BodyWrench):
+                    yield GIVEN, action.wrench * u[i], k.motion(action.relative_to, action.frame).twist
+                else:
+                    rate = k.relative_v[action.joint][action.index]
+                    yield GIVEN, np.reshape(action.force * u[i], (1,)), np.reshape(rate, (1,))
+        for constraint in d.constraints:
+            if constraint.work is not None:
+                yield SUPPLIED, constraint.work(e.q, self.kinematics.v), k.v
+        if e.is_constrained:
+            yield from self._held(u)
+
+    def _held(self, u: Array) -> Iterator[tuple[str, Array, Array]]:
+        """Reactions of constraints, and friction that depends on them."""
+        e, d, k, start = self.e, self.e.description, self._pushed, 0
+        lam = e.constrained.multipliers(u)
+        sizes = e.constrained.friction_sizes(u)
+        functions = {c.name: c for c in d.constraints}
+        loops = {loop.name: loop for loop in d.loops}
+        rubbing = 0
+        for rows in e.constrained.rows:
+            part = lam[start : start + rows.Phi.shape[0]]
+            start += rows.Phi.shape[0]
+            if rows.wrench_map is not None:
+                twist = loop_motion(loops[rows.name], k).twist
+                yield HELD, np.matvec(transpose(rows.wrench_map), part), twist
+                rub = loops[rows.name].friction
+                if rub is not None:
+                    own = loop_motion(loops[rows.name], self.kinematics).twist
+                    yield LOST, -sizes[rubbing] * rub(own), twist
+            elif rows.phi is not None and functions[rows.name].holonomic:
+                yield HELD, part, np.matvec(jacobian(rows.phi, e.q), k.rate)
+            rubbing += rows.friction is not None
+
+    # --- results ------------------------------------------------------------------------------------------------------------
+
+    def shares(self, a: Array, u: Array) -> dict[str, dict[str, Array]]:
+        """Name of a frame (or the basis) -> kind of force -> its virtual power per unit of push (6,), or (1,)."""
+        signs = {STORED: 1.0, LOST: 1.0, SUPPLIED: -1.0, GIVEN: -1.0, HELD: -1.0}
+        total: dict[str, dict[str, Array]] = {name: {} for name in self._pushes}
+        for kind, force, velocity in self._acting(a, u):
+            for name, push in self._pushes.items():
+                slope = self._slope(velocity, push)
+                if slope is not None:
+                    felt = signs[kind] * np.matvec(transpose(self._unpushed(slope)), force)
+                    total[name][kind] = total[name][kind] + felt if kind in total[name] else felt
+        return total
+
+    @cached_property
+    def accelerations(self) -> Array:
+        """Rates of the twists of all frames (6 k,)."""
+        return concatenate(np.zeros(0), *(as_symbols(motion.bias) for motion in self.frames.values()))
+
+    @cached_property
+    def momenta(self) -> Array:
+        """Momentum (6 k,) of what each frame carries, at its origin in its axes: sum_b D_k^T M_b xi."""
+        totals = []
+        for name in self.frames:
+            total = np.zeros(6)
+            for body, inertia in self.e.description.inertias.items():
+                slope = self._slope(self._pushed.motion(WORLD, body).twist, self._pushes[name])
+                if slope is not None:
+                    momentum = np.matvec(inertia.matrix, self.kinematics.motion(WORLD, body).twist)
+                    total = total + np.matvec(transpose(self._unpushed(slope)), momentum)
+            totals.append(total)
+        return concatenate(np.zeros(0), *totals)
+
+    def _unpushed(self, value: Array) -> Array:
+        for push in self._pushes.values():
+            value = substitute(value, push, np.zeros(push.shape))
+        return value
+
+    def wrenches(self, a: Array, u: Array) -> dict[str, Array]:
+        """Frame -> wrench (6,) of its driver on it, in its axes at its origin; BASIS -> the power of its driver (1,)."""
+        shares = self.shares(a, u)
+        return {name: sum(parts.values(), np.zeros(self._pushes[name].shape)) for name, parts in shares.items()}
+
+    def powers(self, a: Array, u: Array) -> dict[str, Array]:
+        """Power () of each driver, in the order of :attr:`names`."""
+        wrench = self.wrenches(a, u)
+        values = [np.vecdot(wrench[name], motion.twist) for name, motion in self.frames.items()]
+        if self.constraints:
+            lam, start = self.e.constrained.multipliers(u), 0
+            for rows in self.e.constrained.rows:
+                stop = start + rows.Phi.shape[0]
+                if rows.name in self.constraints:
+                    values.append(-np.vecdot(lam[start:stop], self.constraints[rows.name]))
+                start = stop
+        if self.basis_drift is not None:
+            values.append(wrench[BASIS][0])
+        if self.has_potentials:
+            values.append(self._changing_potentials(a, u))
+        return dict(zip(self.names, values, strict=True))
+
+    def _changing_potentials(self, a: Array, u: Array) -> Array:
+        """dV/dt at fixed poses: the whole partial derivative by the time less what the motion of frames makes of it."""
+        whole = directional(as_symbols(np.reshape(self.e.dynamics.potential_energy, ())), self.time, ONE)
+        for name, motion in self.frames.items():
+            for _kind, force, velocity in self._gradients():
+                slope = self._slope(velocity, self._pushes[name])
+                if slope is not None:
+                    whole = whole - np.vecdot(np.matvec(transpose(self._unpushed(slope)), force), motion.twist)
+        return whole
+
+    def _gradients(self) -> Iterator[tuple[str, Array, Array]]:
+        """The gradients of potentials among what acts."""
+        d = self.e.description
+        for name, inertia in d.inertias.items():
+            pose = self.kinematics.motion(WORLD, name).pose
+            yield (
+                STORED,
+                wrenches.gravity_wrench(inertia.matrix, pose, d.gravity),
+                self._pushed.motion(WORLD, name).twist,
+            )
+        for t in self.e.dynamics.elements:
+            if t.stiffness is not None:
+                yield STORED, t.stiffness, t.element.port(self._pushed).velocity
+
+    def balance(self, a: Array, u: Array) -> dict[str, Array]:
+        """Powers of inputs, resistances, other forces and all drivers, each with the whole velocity of what it acts on."""
+        plain = self.e.dynamics.power(u)
+        if self.e.description.rubs:
+            plain["dissipated"] = plain["dissipated"] - np.vecdot(self.e.v, self.e.constrained.friction_force(u))
+        signs = {GIVEN: -1.0, LOST: 1.0, SUPPLIED: -1.0}
+        for name, parts in self.shares(a, u).items():
+            along = self.frames[name].twist if name in self.frames else np.ones(1)
+            for kind, sign in signs.items():
+                if kind in parts:
+                    plain[kind] = plain[kind] + sign * np.vecdot(parts[kind], along)
+        return plain | {"driver": sum(self.powers(a, u).values(), np.zeros(()))}
+
+
+def _is_there(value: Array) -> bool:
+    """Whether a vector is not zero by its structure."""
+    return bool(np.any(value)) if not is_symbolic(value) else not to_sx(value).is_zero()

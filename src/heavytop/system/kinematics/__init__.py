@@ -1,0 +1,1 @@
+"""Kinematics: poses, Jacobians, frames of the recursions, connection coefficients."""

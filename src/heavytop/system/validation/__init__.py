@@ -1,0 +1,1 @@
+"""Checks of a description that need its kinematics or parameter values."""

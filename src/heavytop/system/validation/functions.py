@@ -1,0 +1,213 @@
+"""Checks of a description that need its kinematics: inputs and the user's functions, before anything is computed with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop._arrays import Array, depends_on, is_symbolic, to_sx
+from heavytop.compile.trace import NOT_MATH, holds_nan, trace_of
+from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
+from heavytop.system.description.inputs import BodyWrench, JointAction
+from heavytop.system.dynamics.composite import composite_mass_matrix, has_composites
+from heavytop.system.dynamics.equation_terms import EquationTerms
+
+if TYPE_CHECKING:
+    from heavytop.system.description.description import Description
+    from heavytop.system.evaluation import Evaluation
+
+
+VERIFIED = "heavytop.system.forces."
+"""Elements that cannot contradict themselves: the tests hold their laws, so that not every derivation has to."""
+
+EXPLICIT_UP_TO = 30
+"""Velocity coordinates up to which the mass matrix is written down to be checked."""
+SINGULAR = 1e-13
+"""Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
+
+
+def check_joints(description: Description) -> None:
+    """Raise what is wrong with joints of the user: sizes, poses outside SE(3), a Jacobian or bias of another motion."""
+    parameters = [(p.symbol, p.value) for p in description.parameters]
+    joints = [edge.joint for edge in description.graph.edges] + [loop.joint for loop in description.loops]
+    for joint in joints:
+        if not joint.is_built_in:
+            joint.verify(parameters=parameters)
+
+
+def check_elements(dynamics: EquationTerms, p: Array) -> None:
+    """Raise what is wrong with the bodies, inputs, potentials, dissipations and forces of a system.
+
+    ``p`` are the symbolic parameters (np,).
+    """
+    description = dynamics.description
+    if dynamics.nv == 0:
+        raise ModelError(
+            f"{description.name!r} has no degree of freedom: no body has a joint that moves. Add one with "
+            "system.body(name, joint=ht.Revolute(...), inertia=...)."
+        )
+    if not description.inertias:
+        raise ModelError(
+            f"no body of {description.name!r} has inertia, so there is nothing to move. Give at least one body "
+            "inertia=ht.Inertia(...)."
+        )
+    if description.time is not None:
+        _check_time(dynamics, description.time)
+    known = [dynamics.q, dynamics.v, p]
+    for name, element in description.inputs.items():
+        try:
+            for action in element.actions(dynamics.kinematics):
+                value = _check_action(dynamics, action)
+                _check_symbols(value, known, "its force", description.name)
+        except HeavytopError as error:
+            raise type(error)(f"input {name!r}: {error}") from None
+    for terms in dynamics.elements:
+        for piece, value in terms.checked_pieces():
+            _check_symbols(value, known, terms.element.name_of(piece), description.name)
+        if not type(terms.element).__module__.startswith(VERIFIED):
+            terms.verify(p, description.parameter_values())
+
+
+def _check_time(dynamics: EquationTerms, time: Array) -> None:
+    """Raise a ModelError where the time is in an inertia: what happens to the momentum of mass that comes or goes is not said."""
+    inertias = {f"the inertia of {name!r}": i.moments for name, i in dynamics.description.inertias.items()}
+    inertias |= {terms.element.title: terms.inertia for terms in dynamics.elements if terms.inertia is not None}
+    for what, value in inertias.items():
+        if depends_on(value, time):
+            raise ModelError(
+                f"{what} of {dynamics.description.name!r} depends on the time. Mass that comes or goes takes momentum with it, which the description "
+                "does not tell: model the bodies that move, or the force of the jet."
+            )
+
+
+def check_inertia(model: Evaluation) -> None:
+    """Raise a ModelError when some velocity coordinate moves no mass: M singular at several configurations."""
+    if model.nv > EXPLICIT_UP_TO:
+        _check_inertia_of_many(model)
+        return
+    q = np.concatenate([model.neutral()[None], model.random(0, (2,))])
+    worst = []
+    for M in model.traced("mass_matrix").interpret(q, model.parameter_vector())[0]:
+        size = np.sqrt(np.abs(np.diag(M)))
+        if not np.all(np.isfinite(M)):
+            return
+        if np.any(size == 0.0):
+            worst.append((0.0, int(np.argmin(size))))
+            continue
+        values, vectors = np.linalg.eigh(M / np.outer(size, size))
+        worst.append((values[0], int(np.argmax(np.abs(vectors[:, 0])))))
+    value, index = max(worst)
+    if value < SINGULAR:
+        raise ModelError(
+            f"velocity {model.v_names[index]!r} of {model.name!r} moves no mass: the mass matrix is singular (smallest eigenvalue "
+            f"{value:.1e} after scaling its diagonal to one). Give inertia to the bodies that this joint carries, with a moment "
+            "about its axis (a point mass on the axis has none)."
+        )
+
+
+def why_not_finite(model: Evaluation, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+    """What keeps the equations from having finite numbers at a state (..., nq), (..., nv) with parameters (..., np), in words."""
+    expressions = model.expressions
+    symbols = {"q": expressions.q, "v": expressions.v, "p": expressions.p}
+    for terms in expressions.dynamics.elements:
+        if terms.exerted is None or not is_symbolic(terms.exerted):
+            continue
+        force = trace_of("force", symbols, {"force": terms.exerted}).interpret(q, v, p)[0]
+        if not np.all(np.isfinite(force)):
+            return (
+                f"{terms.element.title} has no finite force there. A strut, for one, has no direction where its points meet: give them "
+                "a distance."
+            )
+    if not np.all(np.isfinite(model.traced("mass_matrix").interpret(q, p)[0])):
+        return "its mass matrix is not finite there. Euler angles may be at their singularity."
+    return (
+        "its mass matrix is singular there. Some velocity coordinate moves no mass (a joint that carries only massless bodies, or a mass "
+        "on its own axis), or Euler angles are at their singularity."
+    )
+
+
+def _check_inertia_of_many(model: Evaluation) -> None:
+    """The same for many velocities: M in numbers, then the pivots of its elimination from the tips.
+
+    A pivot is the inertia that a joint moves when all joints behind it are free. One configuration at which none vanishes is enough.
+    """
+    n = model.nv
+    for q in model.random(0, (2,)):
+        M = _mass_matrix_of_many(model, q)
+        if not np.all(np.isfinite(M)):
+            return
+        size, worst, weakest = np.diag(M).copy(), np.inf, 0
+        for k in reversed(range(n)):
+            share = M[k, k] / size[k] if size[k] > 0.0 else 0.0
+            if share < worst:
+                worst, weakest = share, k
+            if share < SINGULAR:
+                break
+            M[:k, :k] -= np.outer(M[:k, k], M[k, :k]) / M[k, k]
+        if worst >= SINGULAR:
+            return
+    raise ModelError(
+        f"velocity {model.v_names[weakest]!r} of {model.name!r} moves no mass: the mass matrix is singular (a pivot of {worst:.1e} beside its "
+        "diagonal). Give inertia to the bodies that this joint carries, with a moment about its axis (a point mass on the axis has none)."
+    )
+
+
+def _mass_matrix_of_many(model: Evaluation, q: np.ndarray) -> np.ndarray:
+    """M (nv, nv) at a configuration by composite bodies; columns of it by inverse dynamics, whose program is short, where they do not apply."""
+    n, zero, p, dynamics = model.nv, np.zeros(model.nv), model.parameter_vector(), model.expressions.dynamics
+    if has_composites(dynamics):
+        return composite_mass_matrix(dynamics, model.expressions.p, q, p)
+    columns = np.concatenate([np.zeros((1, n)), np.eye(n)])
+    states = np.broadcast_to(q, (n + 1, model.nq)), np.broadcast_to(zero, (n + 1, n))
+    forces = model.traced("inverse_dynamics").interpret(*states, columns, np.broadcast_to(p, (n + 1, len(p))))[0]
+    return (forces[1:] - forces[0]).T
+
+
+def _check_action(dynamics: EquationTerms, action: BodyWrench | JointAction) -> Array:
+    """Check where an action attacks and that it is finite; return its force or wrench."""
+    kinematics = dynamics.kinematics
+    if isinstance(action, JointAction):
+        kinematics.joint_velocity_row(action.joint, action.index)
+        value = action.force
+    else:
+        for frame in (action.frame, action.relative_to):
+            if frame not in kinematics.chains:
+                raise unknown_name("body or frame", frame, kinematics.chains)
+        value = action.wrench
+    if not _is_finite(value):
+        raise ShapeError(
+            "its force, moment, point of attack and gear must be finite numbers, got nan or inf among them."
+        )
+    return value
+
+
+def _is_finite(value: Array) -> bool:
+    """Whether no constant inside is nan or infinite."""
+    if not is_symbolic(value):
+        return bool(np.all(np.isfinite(value)))
+    import casadi
+
+    entries = to_sx(value)
+    constants = [entry for entry in casadi.vertsplit(entries) if entry.is_constant()]
+    return all(np.isfinite(float(entry)) for entry in constants)
+
+
+def _check_symbols(value: Array, known: list[Array], what: str, name: str) -> None:
+    """Raise a ModelError when an expression holds symbols that are neither coordinates nor parameters of the system."""
+    if not is_symbolic(value):
+        if value is None or not np.all(np.isfinite(np.asarray(value, dtype=float))):
+            raise ModelError(f"{what} of {name!r} must return finite numbers, got {value}. {NOT_MATH}")
+        return
+    import casadi
+
+    declared = {s.element_hash() for vector in known for s in casadi.symvar(to_sx(vector))}
+    foreign = [str(s) for s in casadi.symvar(to_sx(value)) if s.element_hash() not in declared]
+    if foreign:
+        raise ModelError(
+            f"{what} of {name!r} uses symbols that are not parameters of it: {', '.join(foreign)}. Declare them with "
+            "system.parameter(name, value) of the same system."
+        )
+    inputs = casadi.symvar(to_sx(value))
+    if holds_nan(casadi.Function("probe", inputs, [to_sx(value)])):
+        raise ModelError(f"{what} of {name!r} turned a symbol into the number nan. {NOT_MATH}")

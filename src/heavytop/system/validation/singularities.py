@@ -1,0 +1,107 @@
+"""Singular configurations of loops and constraints: where they are, and which starts there determine no motion.
+
+Where rows of Phi become dependent, branches of motion may meet. A velocity along one of them fulfils Phi v + b = 0 and has an acceleration
+with Phi a + d/dt(Phi) v + d/dt(b) = 0. A velocity between them fulfils the first equation only: no motion continues it. At rest the
+acceleration takes the place of the velocity, since v = a t to first order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.errors import ConfigurationError
+from heavytop.system.dynamics.sparse_ldl import row_scales
+
+if TYPE_CHECKING:
+    from heavytop.system.model import Model
+
+MISSED = 1e-4
+"""Share of the terms of Phi a + d/dt(Phi) v + d/dt(b) = 0 that may be left of their sum."""
+WEAK = 1e-2
+"""Share of its scale below which a row that is independent elsewhere tells of a singular configuration nearby."""
+
+
+def weakest_constraint(model: Model, q: np.ndarray, rank: int, parameters: Any) -> tuple[str, float]:
+    """Name of the loop or constraint whose row comes nearest to the span of the others, and its share of its scale.
+
+    ``rank`` is the number of independent rows away from singular configurations.
+    """
+    Phi, M = model.constraint_jacobian(q, parameters), model.mass_matrix(q, parameters)
+    S = Phi @ np.linalg.solve(M, Phi.T)
+    constrained = model.expressions.constrained
+    size = np.sqrt(np.maximum(row_scales(np.diag(S).tolist(), constrained.groups), 1e-300))
+    values, vectors = np.linalg.eigh(S / np.outer(size, size))
+    owners = [rows.name for rows in constrained.rows for _ in range(rows.Phi.shape[0])]
+    weights = dict.fromkeys(owners, 0.0)
+    for owner, weight in zip(owners, vectors[:, -rank] ** 2, strict=True):
+        weights[owner] += float(weight)
+    return max(weights, key=lambda name: weights[name]), max(float(values[-rank]), 0.0)
+
+
+def weak_constraint(model: Model, q: np.ndarray, start: np.ndarray, parameters: Any) -> str | None:
+    """Which loop or constraint is nearly singular at ``q``, in words; None if none is. ``start`` is a configuration that is not singular."""
+    if not model.is_constrained:
+        return None
+    rank = model.nv - model.degrees_of_freedom(start, parameters)
+    name, share = weakest_constraint(model, q, rank, parameters)
+    kind = "loop" if name in {loop.name for loop in model.description.loops} else "constraint"
+    return f"{kind} {name!r} is nearly singular ({share:.1g} of its scale)" if share < WEAK else None
+
+
+def check_start(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> None:
+    """Raise a ConfigurationError for a start at a singular configuration that determines no motion."""
+    if not model.is_constrained:
+        return
+    check_friction(model, q, v, parameters)
+    u = np.zeros(model.nu)
+    a, missed, size = model.evaluate("constraint_acceleration", q, v, u, parameters=parameters)
+    wrong = _undetermined(model, missed, size)
+    resting = ~np.any(v, axis=-1)
+    if np.any(resting) and np.any(a):
+        moved = np.where(resting[..., None], a, v)
+        _, missed, size = model.evaluate("constraint_acceleration", q, moved, u, parameters=parameters)
+        wrong = wrong | (resting & _undetermined(model, missed, size))
+    if not np.any(wrong):
+        return
+    first = tuple(np.argwhere(wrong)[0].tolist())
+    where = f" of trajectory {first[0] if len(first) == 1 else first}" if first else ""
+    place = np.broadcast_to(q, (*wrong.shape, q.shape[-1]))[first]
+    own = {k: np.broadcast_to(x, wrong.shape)[first] for k, x in dict(parameters or {}).items()}
+    freedom, at_rest = model.degrees_of_freedom(place, own), bool(np.broadcast_to(resting, wrong.shape)[first])
+    why = "at rest nothing tells which one it takes" if at_rest else "this velocity lies along none of them"
+    raise ConfigurationError(
+        f"the start{where} of {model.name!r} is a singular configuration, q = {_short(place)}: its loops and constraints leave {freedom} degrees "
+        f"of freedom there, branches of motion meet, and {why}. Start a little off it (model.assemble(q, v) from a guess that is bent), or "
+        "with a velocity along one branch (that of a run which passes through)."
+    )
+
+
+def check_friction(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> None:
+    """Raise a ConfigurationError where friction with its own reaction leaves no or several accelerations (Painleve's paradox)."""
+    if not model.description.rubs:
+        return
+    gain = np.max(model.evaluate("friction_gain", q, v, parameters=parameters), initial=0.0)
+    if not gain < 1.0:
+        raise ConfigurationError(
+            f"the acceleration of {model.name!r} is not determined: its friction answers its own reaction with a gain of {gain:.3g}, and from 1 on "
+            "no acceleration or several fulfil the equations (Painleve's paradox). Lower the friction, or model the contact as compliant."
+        )
+
+
+def _undetermined(model: Model, missed: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Whether the equations of accelerations are not fulfilled: booleans (*batch,)."""
+    floor = 1e-9 * np.max(size, axis=-1, initial=0.0) + 1e-12
+    wrong = np.zeros(missed.shape[:-1], dtype=bool)
+    groups = np.array(model.expressions.constrained.groups)
+    for group in np.unique(groups):
+        rows = groups == group
+        allowed = MISSED * np.max(size[..., rows], axis=-1) + floor
+        wrong |= ~(np.max(np.abs(missed[..., rows]), axis=-1) <= allowed)
+    return wrong
+
+
+def _short(q: np.ndarray) -> str:
+    shown = ", ".join(f"{x:.4g}" for x in q[:8])
+    return f"({shown}{', ...' if len(q) > 8 else ''})"
