@@ -9,7 +9,7 @@ import pytest
 import heavytop as ht
 from heavytop.compile.backends import fastcall as quick
 from heavytop.errors import ConfigurationError, HeavytopError, ShapeError
-from heavytop.system import evaluation
+from heavytop.system.model import QUICK_FROM
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_quick_check_sees_what_the_slow_one_sees(model: ht.Model) -> None:
     bad = {"far": q * 1.001, "nan": np.where(np.arange(model.nq) == 2, np.nan, q), "just off": q + 3e-6}
     fresh = ht.library.load("tricopter-load").derive()
     before = {name: _message(fresh, wrong, v, u) for name, wrong in bad.items()}
-    for _ in range(evaluation.QUICK_FROM + 1):
+    for _ in range(QUICK_FROM + 1):
         fresh.acceleration(q, v, u)
     assert fresh._is_on_manifold(q)
     assert {name: _message(fresh, wrong, v, u) for name, wrong in bad.items()} == before

@@ -2,36 +2,164 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, concatenate, is_symbolic
+from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers
+from heavytop._likeness import Lasting
+from heavytop._pickling import Unchanging
 from heavytop._repr_html import Overview, Shown
-from heavytop.compile import Kernel, export_c
-from heavytop.errors import ModelError, ShapeError
+from heavytop.compile import Kernel, Traced, export_c
+from heavytop.compile.signature import Shape
+from heavytop.coordinates import Product
+from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg
-from heavytop.system.answers import Answers
 from heavytop.system.constraints.assembly import GUESSES, assemble_any
 from heavytop.system.constraints.constraints import check_constraints
-from heavytop.system.constraints.scaling import ASSEMBLED
+from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED
 from heavytop.system.description.array_labels import entries_of, nominal_of
+from heavytop.system.description.description import Description, at_defaults
+from heavytop.system.description.instants import with_time
 from heavytop.system.dynamics import tangent
 from heavytop.system.dynamics.sparse_ldl import independent_rows
 from heavytop.system.dynamics.tangent import MinimalTangent
-from heavytop.system.evaluation import Parameters
+from heavytop.system.expressions import Expressions
 from heavytop.system.overviews import model_overview
-from heavytop.system.validation.functions import check_elements, check_joints
+from heavytop.system.validation.functions import check_elements, check_inertia, check_joints, why_not_finite
+from heavytop.system.validation.physical_parameters import PhysicalConstants
 from heavytop.system.validation.singularities import check_friction
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
     from heavytop.show.inline import InlinePage
 
+Parameters = Mapping[str, Any] | None
+Made = TypeVar("Made")
 
-class Model(Answers, Shown):
+NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "parameter_derivatives", "linearization")
+"""Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
+QUICK_FROM = 8
+"""After so many single configurations their manifold is checked by native code, which must be made first."""
+MANIFOLD_TOLERANCE = 1e-6
+"""Largest violation of phi(q) = 0 by a configuration that a caller gives."""
+
+
+class Momentum(NamedTuple):
+    """Linear momentum (..., 3) in kg m/s and angular momentum (..., 3) in kg m^2/s, in world axes."""
+
+    linear: Floats
+    angular: Floats
+
+
+class Power(NamedTuple):
+    """Power (...) in W: brought in by the inputs, dissipated by what resists, supplied by all other forces, done by drivers.
+
+    The energy of the system changes at the rate ``input + supplied - dissipated + driver``.
+    """
+
+    input: Floats
+    dissipated: Floats
+    supplied: Floats
+    driver: Floats | float = 0.0
+
+
+class ModelFunction:
+    """A function of a model as native code, its parameters bound; made by :meth:`Model.function`.
+
+    A call checks shapes and nothing else: entries that are not finite and configurations off their manifold give results without
+    meaning instead of an error. It may be called from several threads at once.
+
+    Attributes
+    ----------
+    name : of the function.
+    inputs, outputs : name -> trailing shape, in the order of the arguments and of the results.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    >>> acceleration = system.derive().function("acceleration")
+    >>> acceleration.inputs
+    {'q': (1,), 'v': (1,), 'u': (0,)}
+    >>> a = np.empty(1)
+    >>> acceleration(np.array([0.1]), np.array([0.0]), np.zeros(0), out=a) is a
+    True
+    >>> a.round(4)
+    array([-0.9794])
+    """
+
+    def __init__(self, kernel: Kernel, parameters: np.ndarray, has_time: bool = False) -> None:
+        self._kernel = kernel
+        self._parameters = parameters
+        self._has_time = has_time
+        self._single = len(kernel.outputs) == 1
+        self._shapes = tuple(kernel.outputs.values())
+        self._call = kernel.quick(parameters)
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self._kernel.signature.name
+
+    @property
+    def inputs(self) -> dict[str, Shape]:
+        """Trailing shape of each argument."""
+        return {label: shape for label, shape in self._kernel.inputs.items() if label != "p"}
+
+    @property
+    def outputs(self) -> dict[str, Shape]:
+        """Trailing shape of each result."""
+        return dict(self._kernel.outputs)
+
+    def __call__(
+        self, *arguments: Array, out: np.ndarray | Sequence[np.ndarray] | None = None
+    ) -> np.ndarray | tuple[np.ndarray, ...]:
+        """Evaluate: arrays with leading batch axes that broadcast; ``out``: the array, or the arrays, to be filled and returned."""
+        call = self._call
+        if call is not None:  # arrays of one state, exactly as they must be: nothing but native code
+            if self._single:
+                place = np.empty(self._shapes[0]) if out is None else out
+                if call(*arguments, place):
+                    return place  # type: ignore[return-value]
+            elif out is None or type(out) in (tuple, list):
+                places = tuple([np.empty(shape) for shape in self._shapes]) if out is None else tuple(out)
+                if call(*arguments, *places):
+                    return places
+        self._check_count(arguments)
+        if self._single:
+            return self._kernel(*arguments, self._parameters, out=None if out is None else (out,))[0]  # type: ignore[arg-type]
+        if out is not None and not isinstance(out, tuple | list):
+            raise ShapeError(
+                f"out of {self.name} must be a pair or a list of {len(self._shapes)} arrays, got {type(out).__name__}."
+            )
+        return self._kernel(*arguments, self._parameters, out=out)
+
+    def at(
+        self, time: Array, *arguments: Array, out: np.ndarray | Sequence[np.ndarray] | None = None
+    ) -> np.ndarray | tuple[np.ndarray, ...]:
+        """The same at a time (...) in s, for models whose equations depend on it."""
+        if not self._has_time:
+            raise ModelError(f"{self.name} does not depend on the time: nothing in its system does.")
+        self._check_count(arguments)
+        places = (out,) if self._single and out is not None else out
+        results = self._kernel(*arguments, with_time(self._parameters, time), out=places)  # type: ignore[arg-type]
+        return results[0] if self._single else results
+
+    def _check_count(self, arguments: Sequence[Array]) -> None:
+        names = self.inputs
+        if len(arguments) != len(names):
+            raise ShapeError(f"{self.name}({', '.join(names)}) takes {len(names)} arrays, got {len(arguments)}.")
+
+    def __repr__(self) -> str:
+        return f"ModelFunction({self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)})"
+
+
+class Model(Unchanging, Lasting, Shown):
     """Equations of motion ``M a + c + D v + fK + fG = B u`` with ``q' = A(q) v`` and ``phi(q) = 0``.
 
     Every method takes numbers with leading batch axes (they broadcast) or symbols. ``parameters`` maps names to values that
@@ -43,6 +171,32 @@ class Model(Answers, Shown):
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
     parameters : nominal values of the parameters by name, a new dictionary each time.
     """
+
+    def __init__(self, description: Description, native: bool = True) -> None:
+        self.description = description
+        self.expressions = Expressions(description)
+        self.name = description.name
+        self.native = native
+        self._inertia_checked = False
+        self._configurations_seen = 0
+        self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
+        self._companions: dict[Callable[..., Any], Any] = {}
+
+    def companion(self, make: Callable[[Self], Made]) -> Made:
+        """What another layer makes of this model, ``make(model)``: made once, and let go together with the model.
+
+        A dictionary of that layer with weak keys would never let go, because what is made refers to the model.
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia(2.0, moment_at_com=(1, 1, 1)))
+        >>> model = system.derive()
+        >>> model.companion(repr) is model.companion(repr)
+        True
+        """
+        if make not in self._companions:
+            self._companions[make] = make(self)
+        return self._companions[make]
 
     def recipe(self) -> tuple[Any, ...]:
         """The description; the equations are derived from it again, and native code is found in the cache."""
@@ -63,6 +217,299 @@ class Model(Answers, Shown):
         check_elements(self.expressions.dynamics, self.expressions.p)
         if self.description.loops or self.description.constraints:
             check_constraints(self)
+
+    # --- sizes and names --------------------------------------------------------------------------------------------------
+
+    @property
+    def coordinates(self) -> Product:
+        """The product of the joints' coordinate blocks."""
+        return self.expressions.coordinates
+
+    @property
+    def nq(self) -> int:
+        """Number of configuration coordinates."""
+        return self.expressions.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates: the degrees of freedom."""
+        return self.expressions.nv
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs."""
+        return self.expressions.nu
+
+    @property
+    def q_names(self) -> tuple[str, ...]:
+        """Names of the configuration coordinates."""
+        return self.coordinates.q_names
+
+    @cached_property
+    def v_names(self) -> tuple[str, ...]:
+        """Names of the velocity coordinates."""
+        if self.description.basis is not None:
+            return self.description.basis.names
+        if self.description.velocity is not None:
+            return tuple(f"w_{i + 1}" for i in range(self.nv))
+        return self.coordinates.v_names
+
+    @property
+    def u_names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return tuple(self.description.inputs)
+
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown."""
+        return tuple(unit for edge in self.description.joints for unit in edge.joint.q_units)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Unit of each velocity coordinate; empty where unknown, as for those of the user."""
+        if self.description.velocity is not None or self.description.basis is not None:
+            return ("",) * self.nv
+        return tuple(unit for edge in self.description.joints for unit in edge.joint.v_units)
+
+    @property
+    def u_units(self) -> tuple[str, ...]:
+        """Unit of each input; empty where unknown."""
+        joints = {edge.label: edge.joint for edge in self.description.joints}
+        inputs = self.description.inputs.values()
+        return tuple(getattr(element, "unit", lambda joints: "")(joints) for element in inputs)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(p.name for p in self.description.parameters)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Nominal values of the parameters by name: those that hold where a call gives no others.
+
+        >>> import heavytop as ht
+        >>> ht.library.pendulum().derive().parameters["g"]
+        9.81
+        """
+        return dict(zip(self.parameter_names, self._default_parameters.tolist(), strict=True))
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the bodies with inertia."""
+        return tuple(self.description.inertias)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether loops or constraints act that the velocity coordinates do not already satisfy."""
+        return self.expressions.is_constrained
+
+    @property
+    def holonomic_rows(self) -> np.ndarray:
+        """Which rows of :meth:`constraint_jacobian` belong to equations phi(q) = 0: booleans (m,)."""
+        rows = self.expressions.constrained.rows
+        return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
+
+    def neutral(self) -> Floats:
+        """The configuration of no displacement (nq,)."""
+        return self.coordinates.neutral()
+
+    def random(self, rng: Seed = None, shape: int | tuple[int, ...] = ()) -> Floats:
+        """Random configurations (*shape, nq); ``rng`` is a generator or a seed, ``shape`` the batch or its length.
+
+        >>> import heavytop as ht
+        >>> ht.library.quadcopter().derive().random(0, 100).shape
+        (100, 12)
+        """
+        return self.coordinates.random(rng, (shape,) if isinstance(shape, int) else shape)
+
+    # --- evaluation -------------------------------------------------------------------------------------------------------
+
+    def traced(self, name: str) -> Traced:
+        """The traced function behind a method, for back ends and inspection."""
+        if name in NEEDS_INERTIA and not self._inertia_checked:
+            check_inertia(self)
+            self._inertia_checked = True
+        return self.expressions.traced(name)
+
+    def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
+        """The native code behind a method: a kernel that takes plain arrays, checks shapes only, and tells ``stats()``.
+
+        Parameters
+        ----------
+        name : a method ("acceleration", "mass_matrix", ...), "pose:a:b" or "jacobian:a:b".
+        lanes : states evaluated together; None: what suits the processor. Kernels of other lanes may differ by rounding.
+        threads : threads over large batches; None: one per processor.
+        """
+        key = (name, lanes, threads)
+        if key not in self._kernels:
+            fingerprint = self.description.fingerprint
+            if fingerprint is None:
+                self._kernels[key] = Kernel(self.traced(name), lanes, threads)
+            else:
+                self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
+        return self._kernels[key]
+
+    def function(self, name: str, parameters: Parameters = None, threads: int | None = 1) -> ModelFunction:
+        """The function of that name with its parameters bound, for loops, filters and optimisers that call it very often.
+
+        Parameters
+        ----------
+        name : as in :meth:`compiled`.
+        parameters : values that differ from the defaults.
+        threads : threads over large batches; None: one per processor.
+
+        >>> import heavytop as ht
+        >>> model = ht.library.pendulum().derive()
+        >>> energy = model.function("energy")
+        >>> bool(energy(np.array([0.3]), np.array([1.0])) == model.energy([0.3], [1.0]))
+        True
+        """
+        has_time = self.description.time is not None
+        return ModelFunction(self.compiled(name, threads=threads), self.parameter_vector(parameters), has_time)
+
+    def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at the given arrays, natively for numbers; only shapes are checked."""
+        p = self.parameter_vector(parameters) if parameters else self._default_parameters
+        if is_symbolic(*arguments, p) or not self.native:
+            results = self.traced(name)(*arguments, p)
+        else:
+            kernel = self._kernels.get((name, None, 1)) or self.compiled(name)
+            results = kernel(*arguments, p)
+        return results[0] if len(results) == 1 else results
+
+    def _finite(self, name: str, q: Array, *further: Array, parameters: Parameters = None) -> Any:
+        """The function of that name at a checked state (q, v, ...); what is not finite there raises an error that tells why."""
+        results = self.evaluate(name, q, *further, parameters=parameters)
+        for result in results if isinstance(results, tuple) else (results,):
+            if not is_symbolic(result) and not is_finite(result):
+                v = further[0] if further else np.zeros(self.nv)
+                why = why_not_finite(self, q, v, self.parameter_vector(parameters))
+                raise ConfigurationError(f"the {name.replace('_', ' ')} of {self.name!r} is not finite: {why}")
+        return results
+
+    @cached_property
+    def _default_parameters(self) -> Floats:
+        values = self.description.parameter_values()
+        values.setflags(write=False)
+        return values
+
+    def parameter_vector(self, parameters: Parameters = None) -> Floats:
+        """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
+        if not parameters:
+            return self._default_parameters.copy()
+        if not isinstance(parameters, Mapping):
+            raise ModelError(f"parameters of {self.name!r} must be a mapping from names to values, got {parameters!r}.")
+        for name in parameters:
+            if name not in self.parameter_names:
+                raise unknown_name(f"parameter of {self.name!r}", str(name), self.parameter_names)
+        columns = [
+            numbers(parameters.get(p.name, p.value), f"parameter {p.name!r} of {self.name!r}")
+            for p in self.description.parameters
+        ]
+        for p, column in zip(self.description.parameters, columns, strict=True):
+            if not np.all(np.isfinite(column)):
+                raise ShapeError(f"parameter {p.name!r} of {self.name!r} must be finite.")
+        try:
+            values = np.stack(np.broadcast_arrays(*columns), axis=-1)
+        except ValueError:
+            got = ", ".join(f"{p.name} {c.shape}" for p, c in zip(self.description.parameters, columns, strict=True))
+            raise ShapeError(f"the parameters of {self.name!r} do not broadcast: {got}.") from None
+        if not self._physical.names.isdisjoint(parameters):
+            self._physical(values)
+        return values
+
+    @cached_property
+    def _physical(self) -> PhysicalConstants:
+        return PhysicalConstants(self.description)
+
+    def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
+        if is_symbolic(q):
+            return q
+        if not self._is_on_manifold(q):
+            q = self._checked_configuration(q)
+        if closed and self._has_loops:
+            self._check_closed(q, parameters)
+        return q
+
+    @cached_property
+    def _has_loops(self) -> bool:
+        """Whether equations phi(q) = 0 hold beyond those of the coordinates."""
+        return self.is_constrained and bool(np.any(self.holonomic_rows))
+
+    def _is_on_manifold(self, q: Array) -> bool:
+        """Whether this is one configuration, finite and on its manifold, by the quickest test; False: look closer."""
+        if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
+            return False
+        if not self._equations_of_q:
+            return True
+        self._configurations_seen += 1
+        if self._configurations_seen <= QUICK_FROM or not self.native:
+            return False
+        (phi,) = self._manifold(q, self._default_parameters)
+        return phi.dot(phi) <= MANIFOLD_TOLERANCE**2
+
+    @cached_property
+    def _manifold(self) -> Kernel:
+        return self.compiled("constraints")
+
+    @cached_property
+    def _equations_of_q(self) -> int:
+        return len(self.coordinates.constraint_names)
+
+    def _checked_configuration(self, q: Array) -> Floats:
+        q = numbers(q, f"configuration q of {self.name!r}")
+        if q.ndim == 0 or q.shape[-1] != self.nq:
+            hint = f"Its coordinates are {', '.join(self.q_names)}."
+            if q.ndim and q.shape[-1] == self.nv:
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. " + hint
+                )
+            raise wrong_shape(f"configuration q of {self.name!r}", ("...", self.nq), q.shape, hint)
+        return self.coordinates.check(q, f"configuration q of {self.name!r}", MANIFOLD_TOLERANCE)
+
+    def _check_closed(self, q: Floats, parameters: Parameters) -> None:
+        miss = np.max(np.abs(self.evaluate("position_miss", q, parameters=parameters)), initial=0.0)
+        if not miss <= CLOSED:
+            worst = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)))
+            raise ConfigurationError(
+                f"configuration q of {self.name!r} does not close its loops: it violates their constraints by {worst:.3g}, {miss:.3g} of their size "
+                f"(tolerance {CLOSED:g}). Get a consistent start from model.assemble(q)."
+            )
+        self.check_branches(q, parameters)
+
+    def check_branches(self, q: Floats, parameters: Parameters = None) -> None:
+        """Raise a ConfigurationError where a loop closes with a joint turned by half a turn, which its equations cannot tell apart."""
+        if not self.is_constrained or not self.expressions.branch_names:
+            return
+        values = self.evaluate("loop_branches", q, parameters=parameters)
+        wrong = np.argwhere(~(values > 0))
+        if len(wrong):
+            name = self.expressions.branch_names[wrong[0][-1]]
+            raise ConfigurationError(
+                f"loop {name!r} of {self.name!r} is closed upside down: the frames of its joint face each other the wrong way round. Give a "
+                "configuration on the other side, or turn at_a or at_b by half a turn if this is how it is built."
+            )
+
+    def _vector(self, x: Array, size: int, what: str) -> Array:
+        if is_symbolic(x):
+            return x
+        if type(x) is np.ndarray and x.shape == (size,) and x.dtype == np.float64 and is_finite(x):
+            return x
+        x = numbers(x, f"{what} of {self.name!r}")
+        if x.ndim == 0 or x.shape[-1] != size:
+            hint = ""
+            if what.startswith("velocity") and x.ndim and x.shape[-1] == self.nq:
+                hint = (
+                    f"It has nq = {self.nq} configuration coordinates but nv = {self.nv} velocity coordinates. "
+                    "Did you pass the rate of q?"
+                )
+            raise wrong_shape(f"{what} of {self.name!r}", ("...", size), x.shape, hint)
+        if not np.all(np.isfinite(x)):
+            raise ShapeError(f"{what} of {self.name!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
+        return x
+
+    def _inputs(self, u: Array | None) -> Array:
+        return np.zeros(self.nu) if u is None else self._vector(u, self.nu, "input u")
 
     # --- configurations ---------------------------------------------------------------------------------------------------
 
@@ -360,6 +807,146 @@ class Model(Answers, Shown):
         if left_out and self.nu and not is_symbolic(q):
             tangent.tell_motion(self, np.asarray(q), self.parameter_vector(parameters), found[0])
         return found
+
+    # --- frames -----------------------------------------------------------------------------------------------------------
+
+    def pose(self, a: str, b: str, q: Array, parameters: Parameters = None) -> Floats:
+        """G_ab (..., 4, 4): pose of frame b in frame a."""
+        return self.evaluate(f"pose:{a}:{b}", self._configuration(q), parameters=parameters)
+
+    def jacobian(self, a: str, b: str, q: Array, parameters: Parameters = None) -> Floats:
+        """J_ab (..., 6, nv): body twist (linear, angular) of b relative to a is J_ab v."""
+        return self.evaluate(f"jacobian:{a}:{b}", self._configuration(q), parameters=parameters)
+
+    def jacobian_rate(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> Floats:
+        """d/dt(J_ab) (..., 6, nv) along the motion (eq. 3.124c, erratum 0.44)."""
+        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        return self.evaluate(f"jacobian_rate:{a}:{b}", q, v, parameters=parameters)
+
+    def twist(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> Floats:
+        """xi_ab (..., 6): linear and angular velocity of frame b relative to frame a, in axes of b (eq. 3.104)."""
+        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        return self.evaluate(f"twist:{a}:{b}", q, v, parameters=parameters)
+
+    def twist_rate(
+        self, a: str, b: str, q: Array, v: Array, acceleration: Array, parameters: Parameters = None
+    ) -> Floats:
+        """d/dt(xi_ab) = J_ab a + d/dt(J_ab) v (..., 6) for the velocity rates ``acceleration`` (nv,)."""
+        q, v, rates = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._rates(acceleration)
+        return self.evaluate(f"twist_rate:{a}:{b}", q, v, rates, parameters=parameters)
+
+    def _rates(self, a: Array) -> Array:
+        return self._vector(a, self.nv, "acceleration a")
+
+    # --- mass and momentum --------------------------------------------------------------------------------------------------
+
+    @property
+    def mass(self) -> float:
+        """Total mass in kg, with all parameters at their defaults."""
+        total = sum((inertia.mass for inertia in self.description.inertias.values()), np.zeros(()))
+        return float(at_defaults(total, self.description.parameters))
+
+    def center_of_mass(self, q: Array, parameters: Parameters = None) -> Floats:
+        """Centre of mass (..., 3) of all bodies in the world, m."""
+        return self._finite("center_of_mass", self._configuration(q), parameters=parameters)
+
+    def momentum(self, q: Array, v: Array, about: Any = None, parameters: Parameters = None) -> Momentum:
+        """Linear and angular momentum of all bodies in world axes.
+
+        Parameters
+        ----------
+        about : point of the angular momentum: None for the origin of the world, "center_of_mass", or a point (..., 3) in the world.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia(2.0, moment_at_com=(1, 1, 1)))
+        >>> model = system.derive()
+        >>> model.momentum(model.neutral(), [3.0, 0, 0, 0, 0, 0.5]).linear
+        array([6., 0., 0.])
+        """
+        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        linear, angular = self._finite("momentum", q, v, parameters=parameters)
+        if about is None:
+            return Momentum(linear, angular)
+        if isinstance(about, str):
+            if about != "center_of_mass":
+                raise ModelError(f"momentum: about must be None, 'center_of_mass' or a point (..., 3), got {about!r}.")
+            point = self.center_of_mass(q, parameters)
+        else:
+            point = numbers(about, "about")
+            if point.ndim == 0 or point.shape[-1] != 3:
+                raise wrong_shape("about of momentum", ("...", 3), point.shape)
+        return Momentum(linear, angular - np.cross(point, linear))
+
+    # --- energy and power ---------------------------------------------------------------------------------------------------
+
+    def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
+        """T (...,) in J."""
+        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        return self._finite("kinetic_energy", q, v, parameters=parameters)
+
+    def potential_energy(self, q: Array, parameters: Parameters = None) -> Floats:
+        """V (...,) in J: gravity, springs and the user's potentials."""
+        return self._finite("potential_energy", self._configuration(q), parameters=parameters)
+
+    def energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
+        """T + V (...,) in J."""
+        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        return self._finite("energy", q, v, parameters=parameters)
+
+    def acceleration_energy(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
+        """S (...) in J/s^2: half the sum of mass times squared acceleration (eq. 3.113); its gradient by ``a`` is M a + c."""
+        q, v, a = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._rates(a)
+        return self._finite("acceleration_energy", q, v, a, parameters=parameters)
+
+    def power(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Power:
+        """Power of the inputs, of what resists, and of all other forces that are no gradient of an energy."""
+        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        return Power(*self._finite("power", q, v, u, parameters=parameters))
+
+    @property
+    def driver_names(self) -> tuple[str, ...]:
+        """Who moves the system as the time tells: frames that move, constraints that move, ``"potentials"`` that change."""
+        return self.expressions.drivers.names if self.expressions.is_driven else ()
+
+    def driver_power(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> dict[str, Floats]:
+        """Power (...) in W that each driver brings in, from the reactions on it.
+
+        Examples
+        --------
+        A turntable that is sped up; the driver pays for the kinetic energy of the ball in its slot:
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("table", joint=ht.Prescribed(ht.Revolute("z"), lambda t: 0.5 * t * t))
+        >>> system.body("ball", parent="table", joint=ht.Prismatic("x"), inertia=ht.Inertia(2.0))
+        >>> model = system.derive(native=False)
+        >>> model.driver_power([0.5], [0.0], parameters={"time": 3.0})
+        {'table': array(1.5)}
+        """
+        return self._of_drivers("driver_power", self.driver_names, q, v, u, parameters)
+
+    def driver_wrenches(
+        self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
+    ) -> dict[str, Floats]:
+        """Wrench (..., 6) (force, moment) of each driver on the frame that it moves, in the axes and at the origin of that frame."""
+        names = tuple(self.expressions.drivers.frames) if self.expressions.is_driven else ()
+        return self._of_drivers("driver_wrenches", names, q, v, u, parameters)
+
+    def _of_drivers(
+        self, function: str, names: tuple[str, ...], q: Array, v: Array, u: Array | None, parameters: Parameters
+    ) -> dict[str, Floats]:
+        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        if not names:
+            return {}
+        values = self._finite(function, q, v, u, parameters=parameters)
+        return dict(zip(names, values if isinstance(values, tuple) else (values,), strict=True))
+
+    # --- pages, files, equations to read --------------------------------------------------------------------------------
 
     def show(self, path: str | Path | None = None, q: Array | None = None, limits: Any = None) -> Path | InlinePage:
         """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.

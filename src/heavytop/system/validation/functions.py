@@ -15,7 +15,7 @@ from heavytop.system.dynamics.equation_terms import EquationTerms
 
 if TYPE_CHECKING:
     from heavytop.system.description.description import Description
-    from heavytop.system.evaluation import Evaluation
+    from heavytop.system.model import Model
 
 
 VERIFIED = "heavytop.system.forces."
@@ -81,7 +81,7 @@ def _check_time(dynamics: EquationTerms, time: Array) -> None:
             )
 
 
-def check_inertia(model: Evaluation) -> None:
+def check_inertia(model: Model) -> None:
     """Raise a ModelError when some velocity coordinate moves no mass: M singular at several configurations."""
     if model.nv > EXPLICIT_UP_TO:
         _check_inertia_of_many(model)
@@ -106,7 +106,7 @@ def check_inertia(model: Evaluation) -> None:
         )
 
 
-def why_not_finite(model: Evaluation, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
+def why_not_finite(model: Model, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
     """What keeps the equations from having finite numbers at a state (..., nq), (..., nv) with parameters (..., np), in words."""
     expressions = model.expressions
     symbols = {"q": expressions.q, "v": expressions.v, "p": expressions.p}
@@ -127,7 +127,7 @@ def why_not_finite(model: Evaluation, q: np.ndarray, v: np.ndarray, p: np.ndarra
     )
 
 
-def _check_inertia_of_many(model: Evaluation) -> None:
+def _check_inertia_of_many(model: Model) -> None:
     """The same for many velocities: M in numbers, then the pivots of its elimination from the tips.
 
     A pivot is the inertia that a joint moves when all joints behind it are free. One configuration at which none vanishes is enough.
@@ -153,7 +153,7 @@ def _check_inertia_of_many(model: Evaluation) -> None:
     )
 
 
-def _mass_matrix_of_many(model: Evaluation, q: np.ndarray) -> np.ndarray:
+def _mass_matrix_of_many(model: Model, q: np.ndarray) -> np.ndarray:
     """M (nv, nv) at a configuration by composite bodies; columns of it by inverse dynamics, whose program is short, where they do not apply."""
     n, zero, p, dynamics = model.nv, np.zeros(model.nv), model.parameter_vector(), model.expressions.dynamics
     if has_composites(dynamics):
