@@ -1,6 +1,5 @@
 """Numbers that are none: NaN in native code, infinities in decompositions, arguments of a wrong kind."""
 
-import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,9 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop._gate import gated
 from heavytop.compile import Kernel, numpy_function, trace
 from heavytop.errors import ArgumentError, ConfigurationError, HeavytopError, ModelError, ShapeError
-from heavytop.geometry import linalg, so3
+from heavytop.geometry import linalg
 
 SPECIAL = np.array([np.nan, -np.inf, -1.0, -0.0, 0.0, 2.0, np.inf])
 
@@ -110,41 +108,6 @@ def test_a_singular_matrix_has_no_nearest_rotation() -> None:
             block.project(q)
 
 
-def test_huge_dimensions_are_refused_at_once() -> None:
-    for n in (10**9, 10**30, 2.5, True, "three"):
-        with pytest.raises(ModelError, match="must be an integer from 0 to"):
-            ht.coordinates.Vector(n)  # type: ignore[arg-type]
-        for name in ("nq", "nv", "newton_steps"):
-            numbers = {"nq": 2, "nv": 1, "newton_steps": 6, name: n}
-            with pytest.raises(ModelError, match=f"{name} of GeneralCoordinates must be an integer from 0 to"):
-                ht.coordinates.GeneralCoordinates(lambda q: [[-q[1]], [q[0]]], **numbers)  # type: ignore[arg-type]
-
-
-# --- the gate --------------------------------------------------------------------------------------------------------------
-
-
-def test_the_gate_names_the_argument() -> None:
-    with pytest.raises(HeavytopError, match=r"control\.analysis\.linearize: .*must be of class"):
-        ht.control.linearize("no law", np.zeros(3), np.zeros(3))  # type: ignore[arg-type]
-    with pytest.raises(HeavytopError):
-        so3.exp("text")
-    with pytest.raises(ArgumentError, match=r"se3\.random: rng must be of class Generator, got None"):
-        ht.geometry.se3.random(None)
-
-
-def test_the_error_is_also_one_of_the_old_kind() -> None:
-    @gated
-    def lookup(table: dict[str, int]) -> int:
-        return table.attribute  # type: ignore[attr-defined]
-
-    lookup.__wrapped__.__code__ = lookup.__wrapped__.__code__.replace(co_filename=ht.__file__)  # as if it were ours
-    with pytest.raises(ArgumentError) as caught:
-        lookup({})
-    assert isinstance(caught.value, AttributeError)
-    assert isinstance(caught.value, TypeError)
-    assert isinstance(caught.value.__cause__, AttributeError)
-
-
 def test_errors_of_the_users_functions_pass() -> None:
     def law(x: Any) -> Any:
         return {}["missing"]
@@ -154,27 +117,9 @@ def test_errors_of_the_users_functions_pass() -> None:
     assert not isinstance(caught.value, HeavytopError)
 
 
-def test_gated_functions_stay_functions() -> None:
-    assert so3.exp.__doc__
-    assert so3.exp.__module__ == "heavytop.geometry.so3"
-    assert pickle.loads(pickle.dumps(so3.exp)) is so3.exp
-    assert isinstance(ht.Inertia(1.0), ht.Inertia)
-
-
 def test_runs_are_not_walked_through(run: ht.Run) -> None:
     with pytest.raises(TypeError, match="not iterable"):
         list(run)  # type: ignore[call-overload]
-
-
-def test_a_text_of_wrong_parts() -> None:
-    """The text of an object with wrong parts failed inside the errors of others that show it."""
-    vehicle = ht.copters.quadcopter()
-    parts = {name: getattr(vehicle, name) for name in ("model", "prototype", "limits", "airframe", "describe")}
-    wrong = ht.copters.Vehicle(np.zeros(3), **parts)
-    assert repr(wrong) == "<Vehicle whose parts do not fit: 'numpy.ndarray' object has no attribute 'name'>"
-    assert repr(vehicle).startswith("Vehicle('quadcopter'")
-    with pytest.raises(ValueError, match="not a valid Op"):
-        ht.compile.program.Op(wrong)
 
 
 def _massive(moment: bool) -> ht.Model:
