@@ -11,12 +11,12 @@ import scipy.sparse
 
 import heavytop as ht
 from heavytop.ocp.solvers.symbolic import symbolic
+from heavytop.ocp.transcription import Transcription
 from heavytop.plan import Between, Cone, Effort, Gate, Jerk, KeepIn, KeepOut, Own, Point, Speed, Time
 from heavytop.plan.guess import straight
 from heavytop.plan.node_functions import Functions
 from heavytop.plan.problem_builder import describe
 from heavytop.plan.solve import first_variables
-from heavytop.plan.transcription import Transcription
 from heavytop.simulate.integrators.tableaus import RADAU5, RK4, Tableau
 
 DEFAULTS = {

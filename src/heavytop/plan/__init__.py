@@ -7,6 +7,7 @@ import sys
 from inspect import signature
 from types import ModuleType
 
+from heavytop.ocp.problem import State as State
 from heavytop.ocp.solvers.fatrop import Fatrop as Fatrop
 from heavytop.ocp.solvers.ipopt import Ipopt as Ipopt
 from heavytop.ocp.solvers.nlpsol import Nlpsol as Nlpsol
@@ -35,7 +36,6 @@ from heavytop.plan.feasibility.infeasible import InfeasibleError as InfeasibleEr
 from heavytop.plan.guess import Guess as Guess
 from heavytop.plan.keep_out_box import KeepOutBox as KeepOutBox
 from heavytop.plan.problem import Phase as Phase
-from heavytop.plan.problem import State as State
 from heavytop.plan.result import Plan as Plan
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from heavytop.ocp.solvers import Solution
+from heavytop.ocp.transcription import Transcription
 from heavytop.plan.result import Active
-from heavytop.plan.transcription import Transcription
 
 LEAST = 1e-6
 """Multipliers below it are what the barrier of a solver leaves."""

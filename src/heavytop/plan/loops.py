@@ -13,16 +13,15 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, part
 from heavytop.ocp.charts import chart, chart_rate
+from heavytop.ocp.problem import State
 from heavytop.plan.constraints import Constraint
-from heavytop.plan.problem import Problem, State
+from heavytop.plan.problem import Problem
 from heavytop.plan.scene import NodeScene
 from heavytop.system.dynamics.tangent import null_space, sizes
 from heavytop.system.model import Model
 
-NEAR = 0.1
-"""How far (m, rad) places that follow may be from the goal while a plan is looked for; beyond lies another way to close the loops."""
 CLOSE = 1e-3
-"""The same at the end."""
+"""How far (m, rad) places that follow may be from the goal at the end."""
 
 
 def followed(model: Model, goal: State, parameters: Any) -> np.ndarray:

@@ -7,13 +7,13 @@ import numpy as np
 from heavytop._arrays import Array, split, symbol
 from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
 from heavytop.ocp.charts import chart
+from heavytop.ocp.node_blocks import Block
+from heavytop.ocp.transcription import Transcription
 from heavytop.plan.constraints import Constraint, Rest
 from heavytop.plan.costs import Distance, Jerk, RunningCost, Time
 from heavytop.plan.loops import followed_velocities
-from heavytop.plan.node_blocks import Block
 from heavytop.plan.problem import Problem
 from heavytop.plan.scene import NodeScene, node_function
-from heavytop.plan.transcription import Transcription
 from heavytop.simulate.integrators.tableaus import RK4, Tableau
 
 

@@ -12,11 +12,12 @@ from heavytop._arrays import numbers
 from heavytop.errors import PlanError, ShapeError, unknown_name, wrong_shape
 from heavytop.ocp.bounds import Limits, joint_inputs, joint_states
 from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp.problem import Bounds, State
 from heavytop.plan.constraints import Between, Constraint, Gate, Own
 from heavytop.plan.costs import Cost, Distance, Effort, Jerk, OwnCost, Time
 from heavytop.plan.feasibility.reach import check_ends, check_meetings
 from heavytop.plan.loops import closed, followed
-from heavytop.plan.problem import Bounds, Phase, Problem, State
+from heavytop.plan.problem import Phase, Problem
 from heavytop.plan.time_augmented_model import Clocked, takes_time
 from heavytop.system.constraints.scaling import CLOSED
 from heavytop.system.description.joint_limits import JointLimits
@@ -93,9 +94,10 @@ def describe(
         last = None if last is None else State(np.append(last.q, np.nan), last.v)
         follows = None if follows is None else np.insert(follows, model.coordinates.nv, False)
     problem = Problem(
-        subject, p, first, last, parts, _kept_back(bounds, hover, reserve), cost, whole, begin, periodic,
-        inputs == "linear", None if phases is not None or not gates else span(duration), hover, method,
-        follows, _units(model, place, given),
+        model=subject, parameters=p, start=first, goal=last, phases=parts, bounds=_kept_back(bounds, hover, reserve),
+        cost=cost, path=whole, begin=begin, periodic=periodic, linear=inputs == "linear",
+        total=None if phases is not None or not gates else span(duration), hover=hover, method=method, follows=follows,
+        units=_units(model, place, given),
     )  # fmt: skip
     check_ends(problem)
     check_meetings(problem, guessed)

@@ -13,13 +13,13 @@ from heavytop.ocp.charts import chart, is_turn
 from heavytop.ocp.collocation import intervals
 from heavytop.ocp.solvers import Solution, Solver, Status
 from heavytop.ocp.solvers.nonlinear_program import Tell
+from heavytop.ocp.transcription import Transcription
 from heavytop.plan.active import active
 from heavytop.plan.feasibility.infeasible import explain, least_misses, other_closure, singular
 from heavytop.plan.guess import Guess
 from heavytop.plan.node_functions import Functions
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Attempt, Plan
-from heavytop.plan.transcription import Transcription
 from heavytop.plan.violations import between_nodes
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
 

@@ -14,7 +14,7 @@ import numpy as np
 from heavytop.errors import PlanError
 from heavytop.ocp.solvers.nlpsol import ending
 from heavytop.ocp.solvers.nonlinear_program import NonlinearProgram, Solution, Status, Tell
-from heavytop.plan.transcription import Transcription
+from heavytop.ocp.transcription import Transcription
 
 
 class Fatrop:

@@ -9,7 +9,7 @@ import numpy as np
 from heavytop._arrays import symbol
 from heavytop.compile import trace_of
 from heavytop.ocp.charts import chart, place
-from heavytop.plan.transcription import Transcription
+from heavytop.ocp.transcription import Transcription
 
 
 def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:

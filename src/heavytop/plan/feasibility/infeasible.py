@@ -13,8 +13,8 @@ import numpy as np
 
 from heavytop.errors import PlanError
 from heavytop.ocp.solvers import Solution, Solver, Status
+from heavytop.ocp.transcription import Transcription
 from heavytop.plan.loops import CLOSE
-from heavytop.plan.transcription import Transcription
 
 SHOWN, MET = 3, 1e-6
 DRIFT = 10.0

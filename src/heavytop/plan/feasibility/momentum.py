@@ -21,7 +21,8 @@ from numpy.polynomial import Polynomial
 
 from heavytop.errors import PlanError
 from heavytop.geometry import se3
-from heavytop.plan.problem import Problem, State
+from heavytop.ocp.problem import State
+from heavytop.plan.problem import Problem
 from heavytop.system.description.description import at_defaults
 from heavytop.system.description.inputs import JointForce, Thruster, Wrench, unit_axis
 from heavytop.system.description.names import WORLD

@@ -9,12 +9,13 @@ import numpy as np
 from heavytop.coordinates import Pose
 from heavytop.errors import PlanError
 from heavytop.ocp.charts import place
+from heavytop.ocp.problem import State
 from heavytop.plan.constraints import Between, Constraint, Own, Point, Rest
 from heavytop.plan.costs import OwnCost
 from heavytop.plan.feasibility.kinematic_reach import out_of_reach
 from heavytop.plan.feasibility.momentum import check_momentum
 from heavytop.plan.guess import Guess, nearest
-from heavytop.plan.problem import Problem, State
+from heavytop.plan.problem import Problem
 from heavytop.plan.scene import node_function
 
 SAME = 1e-9

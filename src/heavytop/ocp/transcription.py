@@ -15,12 +15,14 @@ from heavytop.compile import Bound
 from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
 from heavytop.ocp.charts import chart
 from heavytop.ocp.collocation import intervals
+from heavytop.ocp.node_blocks import Block
+from heavytop.ocp.problem import OptimalControlProblem
 from heavytop.ocp.shooting import NodeLayout, Trajectory
 from heavytop.ocp.sparsity import interval_patterns
-from heavytop.plan.loops import NEAR
-from heavytop.plan.node_blocks import Block
-from heavytop.plan.problem import Problem
 from heavytop.simulate.integrators.tableaus import Tableau
+
+NEAR = 0.1
+"""How far (m, rad) places that follow may be from the goal while a plan is looked for; beyond lies another way to close the loops."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Transcription:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: OptimalControlProblem,
         centres: np.ndarray,
         tableau: Tableau,
         substeps: int,

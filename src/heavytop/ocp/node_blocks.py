@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from heavytop.ocp.chart_dynamics import Derivatives
-from heavytop.plan.constraints import Constraint
+
+
+class NodeConstraint(Protocol):
+    """A constraint at a node."""
+
+    @property
+    def label(self) -> str: ...
+
+    def violation(self, model: Any, values: np.ndarray) -> np.ndarray:
+        """How far its values are outside its bounds."""
+        ...
 
 
 @dataclass(eq=False)
@@ -27,7 +38,7 @@ class Block:
     own: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    constraints: list[Constraint]
+    constraints: Sequence[NodeConstraint]
     weights: np.ndarray | None = None
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
 
