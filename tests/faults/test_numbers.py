@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from heavytop._gate import gated
 
 import heavytop as ht
 from heavytop.compile import Kernel, numpy_function, trace
