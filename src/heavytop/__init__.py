@@ -22,7 +22,6 @@ from heavytop import geometry as geometry
 from heavytop import system as system
 from heavytop._arrays import matrix as matrix
 from heavytop._arrays import vector as vector
-from heavytop._machine import refuse_unsupported as _refuse_unsupported
 from heavytop._version import __version__ as __version__
 from heavytop.system import Box as Box
 from heavytop.system import Capsule as Capsule
@@ -86,8 +85,6 @@ if TYPE_CHECKING:
     from heavytop.sweep import normal as normal
     from heavytop.sweep import sweep as sweep
     from heavytop.sweep import uniform as uniform
-
-_refuse_unsupported()
 
 _MODULES = {"maneuvers": "heavytop.copters.maneuvers", "conventions": "heavytop.io.conventions"} | {
     layer: f"heavytop.{layer}"

@@ -12,7 +12,7 @@ import pytest
 from processes import GUARD
 
 import heavytop as ht
-from heavytop.compile import Kernel, Program, Stepper, Traced
+from heavytop.compile import Kernel, NativeCodeWarning, Program, Stepper, Traced, trace
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
 from heavytop.compile.jit import Library, Machine, compile_text, external_functions, host
@@ -79,6 +79,19 @@ def law() -> tuple[Traced, list[np.ndarray]]:
     sources["q"][::3] = model.neutral()
     sources["v"][::3] = 0.0
     return traced, [sources[name] for name in traced.inputs]
+
+
+@pytest.mark.parametrize(("name", "value"), [("byteorder", "big"), ("maxsize", 2**31 - 1)])
+def test_functions_are_interpreted_on_unsupported_machines(name, value, monkeypatch: pytest.MonkeyPatch) -> None:
+    square = trace(lambda x: x * x, {"x": (2,)}, name="square")
+    host.cache_clear()
+    monkeypatch.setattr(f"sys.{name}", value)
+    with pytest.warns(NativeCodeWarning, match="64-bit little-endian"):
+        kernel = Kernel(square)
+    monkeypatch.undo()
+    host.cache_clear()
+    assert not kernel.native
+    np.testing.assert_array_equal(kernel([2.0, 3.0])[0], [4.0, 9.0])
 
 
 @pytest.mark.skipif(not has_avx2(), reason="needs a processor with AVX2")

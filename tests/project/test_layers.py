@@ -38,7 +38,6 @@ ORDER = (
         "_repr",
         "_files",
         "_likeness",
-        "_machine",
         "_memory",
         "_names",
         "_repr_html",

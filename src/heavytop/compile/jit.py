@@ -69,8 +69,13 @@ def host() -> Machine:
 
     Raises
     ------
-    CompileError : llvmlite is missing, or it does not support this processor.
+    CompileError : llvmlite is missing, or native code does not support this machine.
     """
+    bits = 64 if sys.maxsize > 2**32 else 32
+    if bits == 32 or sys.byteorder != "little":
+        raise CompileError(
+            f"native code needs a 64-bit little-endian machine; this is {bits}-bit {sys.byteorder}-endian."
+        )
     llvm = _binding()
     try:
         llvm.initialize_native_target()
