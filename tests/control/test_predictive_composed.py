@@ -226,9 +226,9 @@ def test_limits_of_joints_as_a_system_has_them() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"states": {"y": (0, 1)}}, UnknownNameError, "coordinate or velocity"),
-        ({"states": {"x.x": (1, 0)}}, ControlError, "not below"),
-        ({"states": {"x.x": (0, np.nan)}}, ControlError, "not below"),
+        ({"states": {"y": (0, 1)}}, UnknownNameError, r"(in states).*'y'"),
+        ({"states": {"x.x": (1, 0)}}, ControlError, "empty"),
+        ({"states": {"x.x": (0, np.nan)}}, ControlError, "empty"),
         ({"states": {"x.x": 1.0}}, ControlError, "pair"),
         ({"states": [("x.x", (0, 1))]}, ControlError, "map names"),
         ({"states": {"x.v_x": (0, 1)}, "speeds": {"x.v_x": (0, 1)}}, ControlError, "twice"),
@@ -236,7 +236,7 @@ def test_limits_of_joints_as_a_system_has_them() -> None:
         ({"within": Within(lambda q, v: 1.0)}, ControlError, "depends on the state"),
         ({"within": Within(lambda q, v: q[0], 1.0, 0.0)}, ControlError, "not below"),
         ({"limits": {"z": (0, 1)}}, UnknownNameError, "input"),
-        ({"limits": {"x": ht.JointLimits(1.0, 0.0)}}, ControlError, "not below"),
+        ({"limits": {"x": ht.JointLimits(1.0, 0.0)}}, ControlError, "empty"),
         ({"limits": {"z": ht.JointLimits(0.0, 1.0)}}, UnknownNameError, "joint"),
         ({"limits": 3.0}, ControlError, "pair"),
         ({"horizon": 10**6}, ControlError, "2 to 1000"),

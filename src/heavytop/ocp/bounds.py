@@ -1,7 +1,7 @@
-"""What predictive control and regulators shall keep: limits of inputs in all forms that users have, and soft bounds of states.
+"""Limits of inputs and bounds of states: one parser for laws, predictive control and plans.
 
-Inputs are limited by a pair, by :class:`.Limits`, by a mapping from names to pairs, or by the limits of joints that a system or a robot file
-declares (``system.limits``). Bounds of states may become impossible by a disturbance, so they are soft: kept as well as possible.
+Inputs are limited by a pair, by :class:`.Limits`, by a mapping from names to pairs, or by the joint limits of a system or a robot file
+(``system.limits``). A disturbance may make bounds of states impossible, so in predictive control they are soft.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Pair = tuple[np.ndarray, np.ndarray]
 Bounded = Callable[[Array, Array, Array], Array]
 """A function of (q, v, p)."""
 Row = tuple[Bounded, Any, Any, str]
-"""What is bounded, its lower and upper bounds, its label."""
+"""The bounded function, its lower and upper bounds, its label."""
 
 SIDES = 4
-"""Pairs of sides of the pyramid that stands for a cone."""
+"""Pairs of sides of the pyramid that approximates a cone."""
 UPSIDE_DOWN = 1e-3
-"""Where the stereographic image of a tilt ends: 1 + cos(tilt)."""
+"""Least 1 + cos(tilt) of the stereographic image of a tilt."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +82,13 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Within(Unchanging):
-    """A function of the state that shall stay between two bounds, as well as possible.
+    """A function of the state with soft bounds.
 
     Parameters
     ----------
     function : of (q, v) in NumPy notation; a number or (m,). lower, upper : numbers or (m,); infinite: no bound.
-    label : what it is, for messages.
-    of_parameters : the function of (q, v, p) in place of (q, v), where it depends on parameters of the model (nominal ones in ``function``).
+    label : a name for messages.
+    of_parameters : the same function of (q, v, p), if it depends on parameters of the model (nominal ones in ``function``).
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Within(Unchanging):
     function: Callable[[Array, Array], Array]
     lower: Any = -np.inf
     upper: Any = np.inf
-    label: str = "own function"
+    label: str = "user-defined function"
     of_parameters: Bounded | None = None
 
     def __repr__(self) -> str:
@@ -114,8 +114,8 @@ class Within(Unchanging):
     def cone(cls, model: Model, frame: str, angle: float, axis: Any = (0, 0, 1), about: Any = (0, 0, 1)) -> Within:
         """The ``axis`` of a frame stays within ``angle`` (rad, below half a turn) of the direction ``about`` of the world.
 
-        The tilt is bounded by its stereographic image, a vector of the length tan(tilt / 2) that has a slope at no tilt and grows up to half a
-        turn, and the cone by a pyramid of 2 * SIDES sides inside it: 8 % of the angle are given away at the worst.
+        The tilt is bounded by its stereographic image, a vector of length tan(tilt / 2), which is smooth at zero tilt and grows up to half a
+        turn; the cone by an inscribed pyramid of 2 * SIDES sides, which loses at most 8 % of the angle.
         """
         if not 0 < angle < np.pi:
             raise ControlError(f"the angle of a cone must lie between 0 and pi, got {angle!r} rad.")
@@ -173,17 +173,17 @@ def _short(value: Any) -> str:
 
 
 def _pose(model: Model, frame: str) -> Callable[[Array, Array], Array]:
-    traced = model.traced(f"pose:{WORLD}:{frame}")  # an unknown frame is told here
+    traced = model.traced(f"pose:{WORLD}:{frame}")  # raises for an unknown frame
     return lambda q, p: traced.expressions(q, p)[0]
 
 
 @dataclass(frozen=True, eq=False)
 class StateBounds:
-    """All soft bounds of a controller in one function.
+    """All soft bounds of states of a controller in one function.
 
     Attributes
     ----------
-    lower, upper : (m,). labels : what is bounded, for messages.
+    lower, upper : (m,). labels : names for messages.
     """
 
     parts: tuple[tuple[Bounded, int], ...]
@@ -201,51 +201,85 @@ class StateBounds:
         return concatenate(*(np.reshape(function(q, v, p), (size,)) for function, size in self.parts))
 
 
-def input_bounds(model: Model, limits: Any) -> Pair | None:
-    """Lower and upper limits (nu,) of the inputs, checked; None: there are none.
+def input_bounds(model: Model, limits: Any, what: str = "limits", error: type[Exception] = ControlError) -> Pair | None:
+    """Lower and upper limits (nu,) of the inputs, infinite where unlimited; None if there are none.
 
-    ``limits`` : None, a pair, :class:`.Limits`, a mapping from inputs to pairs, or from joints to :class:`.JointLimits`.
+    Parameters
+    ----------
+    limits : None, a pair (lower, upper), :class:`.Limits`, a mapping from inputs to pairs, or from joints to :class:`.JointLimits`.
+    what, error : name of the argument for messages, and the class of errors.
     """
     if limits is None:
         return None
-    if isinstance(limits, Limits):
-        return limits.bounds(model)
-    if not isinstance(limits, Mapping):
+    if isinstance(limits, Mapping):
+        lower, upper = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
+        for name, pair in named_limits(model, limits, model.u_names, what, error).items():
+            k = model.u_names.index(name)
+            lower[k], upper[k] = pair
+        return lower, upper
+    if not isinstance(limits, Limits):
         if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
-            raise ControlError(
-                "limits must be a pair (lower, upper), Limits(lower, upper), a mapping such as {'motor': (-1, 1)}, or the limits of joints "
-                f"(system.limits); got {limits!r}."
+            raise error(
+                f"{what} must be a pair (lower, upper), Limits(lower, upper), a mapping such as {{{model.u_names[0]!r}: (-1, 1)}}, or joint "
+                f"limits (system.limits); got {limits!r}."
             )
-        return Limits(*limits).bounds(model)
-    lower, upper = np.full(model.nu, -np.inf), np.full(model.nu, np.inf)
+        limits = Limits(*limits)
+    return limits.bounds(model)
+
+
+def named_limits(
+    model: Model,
+    limits: Mapping[Any, Any],
+    names: Sequence[str],
+    what: str = "limits",
+    error: type[Exception] = ControlError,
+) -> dict[str, tuple[float, float]]:
+    """Limits by name of an entry, the only parser of such mappings: for laws, predictive control and plans.
+
+    Parameters
+    ----------
+    limits : entry -> pair (lower, upper), or joint -> :class:`.JointLimits`. A joint limit applies to the joint's coordinate, velocity and inputs; an
+        entry given by its own name takes precedence.
+    names : the entries that may be limited, from ``model.u_names``, ``model.v_names`` and ``model.q_names``. Joint limits of others are ignored.
+    what, error : name of the argument for messages, and the class of errors.
+    """
+    expanded: dict[str, tuple[float, float]] = {}
+    direct: dict[str, tuple[float, float]] = {}
     for name, given in limits.items():
         if isinstance(given, JointLimits):
-            for own, pair in joint_inputs(model, name, given).items():
-                k = model.u_names.index(own)
-                lower[k], upper[k] = pair
-        elif name not in model.u_names:
-            raise unknown_name(f"input of {model.name!r} (in limits)", str(name), model.u_names)
+            expanded |= joint_inputs(model, name, given, what)
+            if any(entry not in model.u_names for entry in names):
+                expanded |= joint_states(model, name, given, error)
+        elif name not in names:
+            raise unknown_name(f"{_kinds(model, names)} of {model.name!r} (in {what})", str(name), names)
         else:
-            k = model.u_names.index(name)
-            lower[k], upper[k] = _pair(given, f"limits of input {name!r}", strict=False)
-    return Limits(lower, upper).bounds(model)
+            direct[name] = _pair(given, f"{what} of {name!r}", error)
+    return {name: pair for name, pair in (expanded | direct).items() if name in names}
 
 
-def joint_inputs(model: Model, name: Any, given: JointLimits) -> dict[str, tuple[float, float]]:
+def _kinds(model: Model, names: Sequence[str]) -> str:
+    kinds = {"input": model.u_names, "velocity": model.v_names, "coordinate": model.q_names}
+    present = [kind for kind, entries in kinds.items() if not set(entries).isdisjoint(names)]
+    return " or ".join(filter(None, (", ".join(present[:-1]), present[-1]))) if present else "entry"
+
+
+def joint_inputs(model: Model, name: Any, given: JointLimits, what: str = "limits") -> dict[str, tuple[float, float]]:
     """Limits of the inputs that drive a joint, by their names."""
     joints = [edge.label for edge in model.description.joints]
     if name not in joints:
-        raise unknown_name(f"joint of {model.name!r} (in limits)", str(name), joints)
+        raise unknown_name(f"joint of {model.name!r} (in {what})", str(name), joints)
     pairs: dict[str, tuple[float, float]] = {}
-    for own, element in zip(model.u_names, model.description.inputs.values(), strict=True):
+    for entry, element in zip(model.u_names, model.description.inputs.values(), strict=True):
         if isinstance(element, JointForce) and element.body == name and given.effort is not None:
             most = given.effort / abs(float(element.gear))
-            pairs[own] = -most, most
+            pairs[entry] = -most, most
     return pairs
 
 
-def joint_states(model: Model, name: Any, given: JointLimits) -> dict[str, tuple[float, float]]:
-    """Limits of coordinate and velocity of a joint of the model, by their names; none if it has several coordinates."""
+def joint_states(
+    model: Model, name: Any, given: JointLimits, error: type[Exception] = ControlError
+) -> dict[str, tuple[float, float]]:
+    """Limits of coordinate and velocity of a joint, by their names; empty for a joint with several coordinates."""
     pairs: dict[str, tuple[float, float]] = {}
     q_names = model.q_names[model.coordinates.q_slice(name)]
     if len(q_names) != 1:
@@ -253,54 +287,50 @@ def joint_states(model: Model, name: Any, given: JointLimits) -> dict[str, tuple
     low = -np.inf if given.lower is None else given.lower
     high = np.inf if given.upper is None else given.upper
     if np.isfinite(low) or np.isfinite(high):
-        pairs[q_names[0]] = _pair((low, high), f"limits of {q_names[0]!r}")
+        pairs[q_names[0]] = _pair((low, high), f"limits of {q_names[0]!r}", error)
     if given.velocity is None:
         return pairs
     if model.v_names != model.coordinates.v_names:
-        raise ControlError(
-            f"the velocity of the joint {name!r} is limited, but {model.name!r} has velocity coordinates of its own. Bound these by their "
-            f"names, such as {model.v_names[0]!r}, or give limits of the inputs alone."
+        raise error(
+            f"the velocity of joint {name!r} is limited, but {model.name!r} has its own velocity coordinates. Limit these by their "
+            f"names, such as {model.v_names[0]!r}, or limit inputs only."
         )
     speed = model.v_names[model.coordinates.v_slice(name)][0]
-    pairs[speed] = _pair((-given.velocity, given.velocity), f"limits of {speed!r}")
+    pairs[speed] = _pair((-given.velocity, given.velocity), f"limits of {speed!r}", error)
     return pairs
 
 
-def _pair(given: Any, what: str, strict: bool = True) -> tuple[float, float]:
+def _pair(given: Any, what: str, error: type[Exception]) -> tuple[float, float]:
     if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) != 2:
-        raise ControlError(f"{what} must be a pair (lower, upper), got {given!r}.")
+        raise error(f"{what} must be a pair (lower, upper), got {given!r}.")
     low, high = (float(x) for x in given)
-    if np.isnan(low) or np.isnan(high) or low > high or (strict and low == high):
-        raise ControlError(f"{what}: the lower one {low:g} is not below the upper one {high:g}.")
+    if not low <= high or low == np.inf or high == -np.inf:
+        raise error(f"{what} are empty: lower {low:g}, upper {high:g}.")
     return low, high
 
 
 def state_bounds(model: Model, speeds: Any, states: Any, within: Any, limits: Any) -> StateBounds | None:
-    """The soft bounds of a controller; None: there are none.
+    """The soft bounds of states of a controller; None if there are none.
 
     Parameters
     ----------
     speeds : velocity -> pair. states : coordinate or velocity -> pair. within : :class:`Within`, or several.
-    limits : as given for the inputs; those of joints bound positions and velocities too.
+    limits : those of the inputs; joint limits also bound positions and velocities.
     """
     rows: list[Row] = []
-    named: set[str] = set()
-    for what, given, names in (
-        ("velocity", speeds, model.v_names),
-        ("coordinate or velocity", states, (*model.q_names, *model.v_names)),
-    ):
+    pairs: dict[str, tuple[float, float]] = {}
+    all_names = (*model.q_names, *model.v_names)
+    for what, given, names in (("speeds", speeds, model.v_names), ("states", states, all_names)):
         if given is not None and not isinstance(given, Mapping):
-            raise ControlError(
-                f"bounds of states must map names to pairs, such as {{{names[0]!r}: (-1, 1)}}; got {given!r}."
-            )
-        for name, pair in (given or {}).items():
-            if name not in names:
-                raise unknown_name(f"{what} of {model.name!r}", str(name), names)
-            if name in named:
+            raise ControlError(f"{what} must map names to pairs, such as {{{names[0]!r}: (-1, 1)}}; got {given!r}.")
+        for name, pair in named_limits(model, given or {}, names, what).items():
+            if name in pairs:
                 raise ControlError(f"{name!r} is bounded twice, in speeds and in states. Give one pair.")
-            named.add(name)
-            rows.append((_entry(model, name), *_pair(pair, f"limits of {name!r}"), repr(name)))
-    rows += [row for row in _of_joints(model, limits) if row[3] not in {repr(name) for name in named}]
+            pairs[name] = pair
+    if isinstance(limits, Mapping):
+        joints = {name: given for name, given in limits.items() if isinstance(given, JointLimits)}
+        pairs |= {n: pair for n, pair in named_limits(model, joints, all_names).items() if n not in pairs}
+    rows += [(_entry(model, name), *pair, repr(name)) for name, pair in pairs.items()]
     for item in [within] if isinstance(within, Within) else within or ():
         if not isinstance(item, Within):
             raise ControlError(f"within takes Within(function, lower, upper), got {item!r}.")
@@ -321,16 +351,6 @@ def _entry(model: Model, name: str) -> Bounded:
         return lambda q, v, p: part(q, k, k + 1)
     k = model.v_names.index(name)
     return lambda q, v, p: part(v, k, k + 1)
-
-
-def _of_joints(model: Model, limits: Any) -> list[Row]:
-    rows: list[Row] = []
-    joints = [edge.label for edge in model.description.joints]
-    for name, given in limits.items() if isinstance(limits, Mapping) else ():
-        if isinstance(given, JointLimits) and name in joints:
-            for own, pair in joint_states(model, name, given).items():
-                rows.append((_entry(model, own), *pair, repr(own)))
-    return rows
 
 
 def _together(model: Model, rows: Sequence[Row]) -> StateBounds:
