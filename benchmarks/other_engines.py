@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import mujoco
 import numpy as np
+from heavytop_bench.free_body import QUATERNION_END, UNSTABLE
 
-from heavytop.bench.free_body import QUATERNION_END, UNSTABLE
 from heavytop.geometry.quaternion import rotation_from_quaternion
 
 STEP = 1e-3

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from heavytop_bench.precision import PrecisionPoint, work_precision
 
 import heavytop as ht
 from heavytop.show.plots import COLORS
-from heavytop.simulate.precision import PrecisionPoint, work_precision
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"

@@ -25,6 +25,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "heavytop"
+BENCHMARKS = ROOT / "benchmarks"
+ROOMS = {"functions", "ocp"}
+"""Packages below ``heavytop`` that only other packages import from; like the packages inside packages they have no section."""
 PAGE = ROOT / "docs" / "api.md"
 INTRODUCTION = """# Public names
 
@@ -111,9 +114,10 @@ def exports_of(module: ModuleType) -> list[Export]:
 
 
 def public_modules() -> list[ModuleType]:
-    """heavytop, its packages, and the modules that these offer."""
-    layers = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-    modules = [importlib.import_module(name) for name in ("heavytop", *(f"heavytop.{layer}" for layer in layers))]
+    """Return heavytop, the packages users import from, and the modules that these export."""
+    layers = sorted({path.parent.name for path in PACKAGE.glob("*/__init__.py")} - ROOMS)
+    names = ("heavytop", *(f"heavytop.{layer}" for layer in layers), "heavytop_bench")
+    modules = [importlib.import_module(name) for name in names]
     for module in list(modules):
         values = [getattr(module, name) for name in offered(module)]
         modules += [v for v in values if inspect.ismodule(v) and v.__name__.startswith("heavytop")]
@@ -174,7 +178,7 @@ def faults(modules: list[ModuleType], text: str) -> list[str]:
 
 def main() -> int:
     """Write or check the page."""
-    sys.path.insert(0, str(PACKAGE.parent))
+    sys.path[:0] = [str(PACKAGE.parent), str(BENCHMARKS)]
     text = page(public_modules())
     if "--check" in sys.argv[1:]:
         return int(PAGE.read_text(encoding="utf-8") != text)

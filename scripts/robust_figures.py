@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from heavytop_bench import reality
+from heavytop_bench.hummingbird import courses, level_start
 
 from heavytop import control
-from heavytop.bench import reality
-from heavytop.bench.hummingbird import courses, level_start
 from heavytop.control import Compensated, ForceObserver, Governed, OnPart, Sensed, Sensors, ThrustScale, Windy
 from heavytop.copters import Failover, RotorPlant, agile_law, load, quadcopter, robust_controller
 from heavytop.simulate import simulate

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from heavytop_bench import agreement, forward, machine, peers, plan_peers, registry
+from heavytop_bench.agreement import DisagreementError
+from heavytop_bench.measure import BenchEffort, best_times
+from heavytop_bench.peers.base import AGREE, MotionFound, MotionTrial, Peer, Trial
+from heavytop_bench.peers.mujoco import MuJoCoTree
+from heavytop_bench.peers.pinocchio import PinocchioTree
+from heavytop_bench.report import BenchReport, Ratio
+from heavytop_bench.robots import robots_folder
+from heavytop_bench.states import States
+from heavytop_bench.trees import Tree, chain, panda, tricopter_load
 from typer.testing import CliRunner
 
 import heavytop as ht
 from heavytop import library
-from heavytop.bench import agreement, forward, machine, peers, plan_peers, registry
-from heavytop.bench.agreement import DisagreementError
-from heavytop.bench.measure import BenchEffort, best_times
-from heavytop.bench.peers.base import AGREE, MotionFound, MotionTrial, Peer, Trial
-from heavytop.bench.peers.mujoco import MuJoCoTree
-from heavytop.bench.peers.pinocchio import PinocchioTree
-from heavytop.bench.report import BenchReport, Ratio
-from heavytop.bench.robots import robots_folder
-from heavytop.bench.states import States
-from heavytop.bench.trees import Tree, chain, panda, tricopter_load
 from heavytop.cli import app
+from heavytop.cli.bench import complete_benchmark
 from heavytop.compile.jit import host
 from heavytop.errors import ModelError, UnknownNameError
 from heavytop.plan import Effort
@@ -96,9 +98,7 @@ def test_accelerations_agree_with_peers(tree, engine):
 def test_disagreement_stops_the_benchmark(monkeypatch):
     wrong = PinocchioTree.accelerations
     monkeypatch.setattr(PinocchioTree, "accelerations", lambda self, states: wrong(self, states) * (1 + 1e-8))
-    with pytest.raises(
-        DisagreementError, match=r"pin, tricopter-load: the results differ by 1e-08 .* No time is reported"
-    ):
+    with pytest.raises(DisagreementError, match=r"pin, tricopter-load: .* 1e-08"):
         forward.run(BenchEffort.tiny())
 
 
@@ -121,7 +121,7 @@ class Ours(Peer):
 
 
 @pytest.mark.thorough
-def test_a_peer_of_ones_own_takes_part_where_it_offers_something():
+def test_a_user_defined_peer_takes_part_in_the_benchmarks_it_supports():
     report = forward.run(BenchEffort.tiny(), [Ours()])
     assert report.missing == []
     assert all("ours_ns" in row for row in report.rows)
@@ -143,7 +143,7 @@ def test_a_peer_that_computes_something_else_is_not_timed():
 
 
 def test_only_trees_that_peers_know():
-    with pytest.raises(ModelError, match="is not a joint that benchmarks know"):
+    with pytest.raises(ModelError, match="joint"):
         Tree.of("cart", library.cart_pole())
 
 
@@ -160,7 +160,7 @@ def test_agreement_sees_each_state_and_nan():
     ours = np.array([[1e6, 1.0], [1.0, 1e-3]])
     assert agreement.check("same", ours, ours) == 0
     theirs = ours.copy()
-    theirs[1, 1] += 1e-8  # small beside the first state, not beside its own
+    theirs[1, 1] += 1e-8  # small relative to the first state, not to its own
     with pytest.raises(DisagreementError):
         agreement.check("other", ours, theirs)
     with pytest.raises(DisagreementError, match="nan"):
@@ -216,7 +216,7 @@ def test_command_prints_one_json_object(no_peers):
         check_schema(report)
 
 
-def test_command_lists_and_refuses():
+def test_command_lists_and_rejects():
     runner = CliRunner()
     listed = runner.invoke(app, ["bench", "--list"]).stdout
     assert all(name in listed for name in registry.BENCHMARKS)
@@ -226,6 +226,14 @@ def test_command_lists_and_refuses():
     assert runner.invoke(app, ["bench", "forward", "--seconds", "0"]).exit_code == 2
 
 
+def test_missing_package_is_reported_with_its_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "heavytop_bench", None)
+    result = CliRunner().invoke(app, ["bench", "--list"])
+    assert result.exit_code == 2
+    assert "pip install heavytop" in " ".join(result.output.split())
+    assert complete_benchmark("plan") == []
+
+
 def test_command_text_names_the_machine(no_peers):
     result = CliRunner().invoke(app, ["bench", "threads", "--quick"])
     assert result.exit_code == 0
@@ -233,9 +241,9 @@ def test_command_text_names_the_machine(no_peers):
     assert "two threads / one" in result.stdout
 
 
-def test_a_shared_machine_is_told(monkeypatch, no_peers):
+def test_other_load_is_noted(monkeypatch, no_peers):
     monkeypatch.setattr("os.getloadavg", lambda: (64.0, 1.0, 1.0), raising=False)
-    assert "measured beside other work (load average 64.0" in registry.run("scaling", BenchEffort.tiny()).notes[-1]
+    assert "load average 64.0" in registry.run("scaling", BenchEffort.tiny()).notes[-1]
     monkeypatch.setattr("os.getloadavg", lambda: (0.1, 64.0, 64.0), raising=False)
     assert machine.other_work() == ""
     assert " lanes" in machine.describe()["native"]
@@ -243,11 +251,11 @@ def test_a_shared_machine_is_told(monkeypatch, no_peers):
 
 
 def test_parts_of_a_benchmark_run_alone(no_peers):
-    told: list[str] = []
-    report = registry.run("plan:problems", replace(BenchEffort.tiny(), tell=told.append))
+    lines: list[str] = []
+    report = registry.run("plan:problems", replace(BenchEffort.tiny(), progress=lines.append))
     assert [row["problem"] for row in report.rows] == ["cart-pole: swing-up"]
-    assert len(told) == 1
-    assert told[0].startswith("plan, cart-pole: cost 0.53")
+    assert len(lines) == 1
+    assert lines[0].startswith("plan, cart-pole: cost 0.53")
     with pytest.raises(UnknownNameError, match="part of the benchmark 'plan' 'sped'. Did you mean 'speed'"):
         registry.run_all(["plan:sped"])
     with pytest.raises(UnknownNameError, match="part of the benchmark 'forward'"):
@@ -300,14 +308,14 @@ def test_planners_that_run_in_python_are_not_timed():
     ]
 
 
-def test_planners_that_compute_other_accelerations_are_told():
+def test_planners_with_other_accelerations_are_noted():
     report = planned(OurPlanner(off=1e-6))
     assert report.ratios == []
     assert len(report.rows) == 2
     assert any("planner, cart-pole swing-up: the results differ by 1e-06" in note for note in report.notes)
 
 
-def test_planners_that_are_not_installed_are_told():
+def test_planners_that_are_not_installed_are_noted():
     report = planned(OurPlanner(installed=False))
     assert (report.missing, report.rows) == (["planner"], [])
     assert "heavytop[planners]" in report.notes[0]

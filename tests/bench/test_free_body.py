@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from heavytop.bench import free_body, peers
-from heavytop.bench.free_body import (
+from heavytop_bench import free_body, peers
+from heavytop_bench.free_body import (
     LEVELS,
     OMEGA_END,
     OURS,
@@ -24,9 +23,10 @@ from heavytop.bench.free_body import (
     our_run,
     step_times,
 )
-from heavytop.bench.measure import BenchEffort
-from heavytop.bench.peers import FreeBodyMethod, known
-from heavytop.bench.report import BenchReport
+from heavytop_bench.measure import BenchEffort
+from heavytop_bench.peers import FreeBodyMethod, known
+from heavytop_bench.report import BenchReport
+
 from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.simulate import RKMK45
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_bench import peers, simulate
+from heavytop_bench.agreement import DisagreementError
+from heavytop_bench.measure import BenchEffort
+from heavytop_bench.peers import mujoco
+from heavytop_bench.simulate import STEP, steps_of
 
-from heavytop.bench import peers, simulate
-from heavytop.bench.agreement import DisagreementError
-from heavytop.bench.measure import BenchEffort
-from heavytop.bench.peers import mujoco
-from heavytop.bench.simulate import STEP, steps_of
 from heavytop.copters import quadcopter
 
 

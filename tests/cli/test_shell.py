@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from heavytop import library
 from heavytop.cli import app
+from heavytop.cli.bench import complete_benchmark
 from heavytop.cli.choices import (
-    complete_benchmark,
     complete_integrator,
     complete_law,
     complete_maneuver,

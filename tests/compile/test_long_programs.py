@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from heavytop_bench.trees import chain
 
 from heavytop._arrays import symbol
-from heavytop.bench.trees import chain
 from heavytop.compile import Cache, Kernel, Traced, jit, trace_of
 from heavytop.compile import loader as code
 from heavytop.compile.backends.kernel_loops import kernel_module

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heavytop_bench.laws import hexacopter
 from scipy.linalg import null_space
 
 import heavytop as ht
 from heavytop import System
-from heavytop.bench.laws import hexacopter
 from heavytop.control import (
     ClosedLoop,
     DesiredDamping,

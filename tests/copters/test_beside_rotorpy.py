@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from heavytop.bench import hummingbird
-from heavytop.bench.peers import rotorpy as rotorpy_peer
+from heavytop_bench import hummingbird
+from heavytop_bench.peers import rotorpy as rotorpy_peer
 
 
 @pytest.mark.thorough

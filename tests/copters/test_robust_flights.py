@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heavytop_bench import reality
+from heavytop_bench.geometric import GeometricLaw
+from heavytop_bench.hummingbird import courses
+from heavytop_bench.peers import rotorpy as rotorpy_peer
 
 import heavytop as ht
-from heavytop.bench import reality
-from heavytop.bench.geometric import GeometricLaw
-from heavytop.bench.hummingbird import courses
-from heavytop.bench.peers import rotorpy as rotorpy_peer
 from heavytop.control import Actuated, Delayed, Propellers, Sensors, export_controller, linearize, robust
 from heavytop.control.linear.margins import loop_matrices
 from heavytop.control.references.reference import Reference

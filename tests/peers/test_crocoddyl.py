@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_bench.agreement import DisagreementError
+from heavytop_bench.peers.crocoddyl import PEER
+from heavytop_bench.plan_peers import _agree, arrival, cases
 
-from heavytop.bench.agreement import DisagreementError
-from heavytop.bench.peers.crocoddyl import PEER
-from heavytop.bench.plan_peers import _agree, arrival, cases
 from heavytop.plan import Effort, plan
 
 pytestmark = pytest.mark.peers

@@ -17,7 +17,6 @@ PACKAGE = SOURCE / "heavytop"
 ORDER = (
     {"heavytop", "__main__"},
     {"cli"},
-    {"bench"},
     {"show"},
     {"sweep"},
     {"io"},
@@ -115,6 +114,8 @@ def violations(found: Import) -> Iterator[str]:
         yield f"{where}: star import"
     if found.target.split(".")[0] in TEST_NAMES:
         yield f"{where}: the library must not import its tests"
+    if found.target.split(".")[0] == "heavytop_bench" and not (layer(found.module) == "cli" and found.deferred):
+        yield f"{where}: only functions of the command line may import the benchmarks"
     if found.target.split(".")[0] != "heavytop" or found.target.endswith("*"):
         return
     here, there = layer(found.module), layer(found.target)
@@ -162,6 +163,8 @@ def test_contributors_read_the_same_order() -> None:
         ("from heavytop.geometry import *", "heavytop.system.model", "star import"),
         ("from math import *", "heavytop.system.model", "star import"),
         ("from project import test_layers", "heavytop.system.model", "must not import its tests"),
+        ("import heavytop_bench", "heavytop.plan.plan", "may import the benchmarks"),
+        ("from heavytop_bench import run", "heavytop.cli.bench", "may import the benchmarks"),
         ("from heavytop.magic import x", "heavytop.system.model", "is in no layer"),
         ("from heavytop.show import page", "heavytop.simulate.run", "simulate lies below show"),
         (

@@ -24,7 +24,7 @@ NATIVE = (compiling.Bound, compiling.Kernel, compiling.Packed, compiling.Stepper
 
 @pytest.mark.slow
 def test_every_public_class_travels_or_says_why() -> None:
-    wanted = {cls: path for cls, path in public.public_classes().items() if not path.startswith("heavytop.bench")}
+    wanted = {cls: path for cls, path in public.public_classes().items() if not path.startswith("heavytop_bench")}
     found = public.examples(wanted)
     for value in travellers.travellers().values():
         if type(value) in wanted:
@@ -53,7 +53,7 @@ def _is_base(cls: type, others: object) -> bool:
 
 def elsewhere(sent: dict[str, bytes]) -> dict[str, str]:
     """Digests of pickled objects, made in another process."""
-    paths = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent)])
+    paths = os.pathsep.join(str(p) for p in (HERE.parents[1] / "src", HERE.parents[1] / "benchmarks", HERE.parent))
     done = subprocess.run(
         [sys.executable, "-c", "from sweep import public; public.answer()"],
         input=pickle.dumps(sent),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_bench.trees import chain, panda, tricopter_load
 
 import heavytop as ht
-from heavytop.bench.trees import chain, panda, tricopter_load
 from heavytop.system.dynamics.composite import composite_mass_matrix, has_composites
 
 

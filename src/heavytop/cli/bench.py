@@ -1,13 +1,41 @@
-"""``heavytop bench``: how fast it is here, beside other engines."""
+"""``heavytop bench``: speed on this machine, compared with other engines. The measurements are in the package ``heavytop_bench``."""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import complete_benchmark, print_list
+from heavytop.cli.choices import print_list
 from heavytop.cli.terminal import FAILURE, fail, reported, working
+from heavytop.errors import HeavytopError
+
+
+class BenchMissingError(HeavytopError, ImportError):
+    """The package ``heavytop_bench`` is not installed."""
+
+
+def complete_benchmark(incomplete: str) -> list[str]:
+    """Benchmarks and parts of benchmarks that begin with ``incomplete``."""
+    try:
+        registry = _registry()
+    except BenchMissingError:
+        return []
+    names = [*registry.BENCHMARKS, *(f"{n}:{part}" for n in registry.BENCHMARKS for part in registry.parts(n))]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _registry() -> ModuleType:
+    try:
+        from heavytop_bench import registry
+    except ModuleNotFoundError as error:
+        if error.name != "heavytop_bench":
+            raise
+        raise BenchMissingError(
+            "the package heavytop_bench is not installed: pip install heavytop, or put the folder benchmarks of the source on PYTHONPATH."
+        ) from None
+    return registry
 
 
 @reported
@@ -43,31 +71,34 @@ def bench(
     from dataclasses import replace
     from math import isfinite
 
-    from heavytop.bench import machine
-    from heavytop.bench.measure import BenchEffort
-    from heavytop.bench.registry import BENCHMARKS, parts, run_all, title
+    registry = _registry()
+
+    from heavytop_bench import machine
+    from heavytop_bench.measure import BenchEffort
 
     if list_:
-        listed = {name: title(name) for name in BENCHMARKS}
-        print_list(
-            listed | {f"{name}:{part}": f"a part of {name}" for name in BENCHMARKS for part in parts(name)}, json
-        )
+        listed = {name: registry.title(name) for name in registry.BENCHMARKS}
+        for name in registry.BENCHMARKS:
+            listed |= {f"{name}:{part}": f"a part of {name}" for part in registry.parts(name)}
+        print_list(listed, json)
         return
     if not (isfinite(seconds) and seconds > 0):
         raise fail(f"--seconds must be a positive number, got {seconds:g}.")
     for name in names or ():
-        title(name)  # an unknown name is refused before anything is measured
+        registry.title(name)  # raises on an unknown name before anything is measured
     effort = BenchEffort.tiny() if quick else replace(BenchEffort(), seconds=seconds)
     if json:
         from json import dumps
 
-        with working("measuring") as tell:
-            result = run_all(names or (), replace(effort, tell=tell))
+        with working("measuring") as report_progress:
+            result = registry.run_all(names or (), replace(effort, progress=report_progress))
         typer.echo(dumps(result, indent=1))
     else:
         typer.echo(machine.text(machine.describe()))
-        with working("measuring") as tell:
-            result = run_all(names or (), replace(effort, tell=tell), lambda report: typer.echo(f"\n{report.text()}"))
+        with working("measuring") as report_progress:
+            result = registry.run_all(
+                names or (), replace(effort, progress=report_progress), lambda report: typer.echo(f"\n{report.text()}")
+            )
     ratios = [ratio for part in result["benchmarks"].values() for ratio in part["ratios"].values()]
     if check and any(ratio["met"] is False for ratio in ratios):
         raise typer.Exit(FAILURE)

@@ -99,14 +99,6 @@ def complete_problem(incomplete: str) -> list[str]:
     return [name for name in PROBLEMS if name.startswith(incomplete)]
 
 
-def complete_benchmark(incomplete: str) -> list[str]:
-    """Benchmarks and their parts that begin so."""
-    from heavytop.bench.registry import BENCHMARKS, parts
-
-    names = [*BENCHMARKS, *(f"{name}:{part}" for name in BENCHMARKS for part in parts(name))]
-    return [name for name in names if name.startswith(incomplete)]
-
-
 def check_places(**places: tuple[Path | None, tuple[str, ...]]) -> None:
     """Refuse files in folders that do not exist or with endings that cannot be written, before the work starts.
 
