@@ -75,10 +75,12 @@ def numbers(value: Any, what: str = "a value") -> np.ndarray:
             raise TypeError
         return array.astype(float)
     except (TypeError, ValueError):
-        shown = repr(value)
-        shown = shown if len(shown) < 60 else shown[:57] + "..."
+        from heavytop._format import shortened
+
         hint = " Give the numbers in their order, without names." if isinstance(value, Mapping) else ""
-        raise ShapeError(f"{what} must be real numbers in a regular array, got {shown}.{hint}") from None
+        raise ShapeError(
+            f"{what} must be real numbers in a regular array, got {shortened(repr(value))}.{hint}"
+        ) from None
 
 
 def is_finite(array: np.ndarray) -> bool:

@@ -14,7 +14,7 @@ import sympy
 from compile.chain import chain
 
 from heavytop._arrays import from_sx, to_sx
-from heavytop._names import safe_names
+from heavytop._format import safe_names
 from heavytop.compile import export_c, numpy_function, numpy_source, sympy_expressions, trace
 from heavytop.compile.backends.c99 import allocate, literal
 from heavytop.compile.backends.c_export import FLAGS, measure_cortex_m7

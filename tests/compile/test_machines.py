@@ -16,7 +16,7 @@ from heavytop.compile import Kernel, NativeCodeWarning, Program, Stepper, Traced
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
 from heavytop.compile.jit import Library, Machine, compile_text, external_functions, host
-from heavytop.compile.stepper import _text as driver_text
+from heavytop.compile.stepper import _module_text as driver_text
 from heavytop.control import Limits, energy_law
 from heavytop.copters import quadcopter
 from heavytop.simulate import RKMK4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop._names import safe_names
+from heavytop._format import html_text, latex_text, safe_names
 from heavytop.compile import export_c, numpy_function, numpy_source, trace
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
@@ -68,7 +68,7 @@ def test_numpy_source_takes_any_name(name: str) -> None:
 
 def test_names_stay_distinct() -> None:
     names = ["a b", "a_b", "a-b", "a_b", "a_b_", "a_b_2", "for", "for_"]
-    for target in ("c", "python", "symbol", "file", "latex", "html"):
+    for target in ("c", "python", "symbol", "file"):
         made = safe_names(names, target)
         assert len(set(made)) == len(names), target
         assert safe_names(["x"], target, taken=["x"]) != ["x"]
@@ -78,11 +78,10 @@ def test_names_stay_distinct() -> None:
 
 
 def test_markup_and_paths() -> None:
-    (text,) = safe_names(["<script>alert('x')</script>\0"], "html")
+    text = html_text("<script>alert('x')</script>\0")
     assert "<" not in text
     assert "\0" not in text
-    (text,) = safe_names([r"\input{/etc/passwd}%$"], "latex")
-    assert text == r"\textbackslash{}input\{/etc/passwd\}\%\$"
+    assert latex_text(r"\input{/etc/passwd}%$") == r"\textbackslash{}input\{/etc/passwd\}\%\$"
     for name in ("..", ".", "a/b", "con", "NUL.txt", "", "x" * 500, "a\0b"):
         (text,) = safe_names([name], "file")
         assert Path(text).name == text

@@ -34,11 +34,10 @@ ORDER = (
     {"geometry"},
     {
         "_arrays",
-        "_repr",
+        "_format",
         "_files",
         "_likeness",
         "_memory",
-        "_names",
         "_repr_html",
         "_toml_lines",
         "_pickling",

@@ -151,9 +151,9 @@ def mjcf(tree: Tree) -> str:
         I = link.moment
         moments = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
         return (
-            f'<body name="{link.name}" pos="{_text(link.position)}" quat="{_text(quaternion_from_rotation(link.rotation))}">'
+            f'<body name="{link.name}" pos="{_attribute(link.position)}" quat="{_attribute(quaternion_from_rotation(link.rotation))}">'
             + (joint or f'<joint type="hinge" axis="{axis[link.joint]}"/>')
-            + f'<inertial pos="{_text(link.com)}" mass="{link.mass:.17g}" fullinertia="{_text(moments)}"/>'
+            + f'<inertial pos="{_attribute(link.com)}" mass="{link.mass:.17g}" fullinertia="{_attribute(moments)}"/>'
             + "".join(body(child) for child in children.get(link.name, []))
             + "</body>"
         )
@@ -189,16 +189,16 @@ def _free_body_runs(integrator: str) -> Callable[[FreeBody, float, int], Callabl
     return make
 
 
-def _text(values: Any) -> str:
+def _attribute(values: Any) -> str:
     return " ".join(f"{x:.17g}" for x in np.ravel(values))
 
 
 def vehicle_xml(craft: Vehicle, step: float) -> str:
     """A multicopter with fixed rotors: a free body with a thruster at every rotor, its torque along its axis."""
     inertia = craft.model.description.inertias["hull"]
-    moments = _text(np.diag(np.asarray(inertia.moment_at_com, dtype=float)))
+    moments = _attribute(np.diag(np.asarray(inertia.moment_at_com, dtype=float)))
     rotors = list(enumerate(craft.airframe.rotors))
-    sites = "".join(f'<site name="s{k}" pos="{_text(rotor.at)}"/>' for k, rotor in rotors)
+    sites = "".join(f'<site name="s{k}" pos="{_attribute(rotor.at)}"/>' for k, rotor in rotors)
     motors = "".join(f'<motor site="s{k}" gear="0 0 1 0 0 {rotor.drag_ratio:.17g}"/>' for k, rotor in rotors)
     return (
         f'<mujoco><option timestep="{step}" gravity="0 0 -9.81" integrator="RK4">'

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heavytop._files import NETCDF
-from heavytop._names import safe_name
+from heavytop._format import safe_name
 from heavytop.cli.choices import JSON, check_places, complete_law, complete_maneuver, complete_vehicle, refuse_others
 from heavytop.cli.terminal import FAILURE, console, fail, reported
 

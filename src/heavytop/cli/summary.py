@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from heavytop._format import counted
 from heavytop.equations.symbol_names import SymbolNames, symbol_names
 from heavytop.equations.typeset import unicode_name
 from heavytop.errors import HeavytopError
@@ -42,24 +43,18 @@ def summary(model: Model, target: str, seconds: float) -> RenderableType:
     return Group(*parts)
 
 
-def _counted(n: int, one: str, many: str | None = None) -> str:
-    return f"{n} {one if n == 1 else many or one + 's'}"
-
-
 def _title(model: Model) -> Text:
     d = model.description
     m = len(model.coordinates.constraint_names)
     sizes = [
-        _counted(len(d.inertias), "body", "bodies"),
-        f"{_counted(model.nv, 'degree')} of freedom"
-        if not model.is_constrained
-        else _counted(model.nv, "velocity", "velocities"),
-        _counted(model.nq, "coordinate") + (f" ({_counted(m, 'constraint')} between them)" if m else ""),
+        counted(len(d.inertias), "body"),
+        f"{counted(model.nv, 'degree')} of freedom" if not model.is_constrained else counted(model.nv, "velocity"),
+        counted(model.nq, "coordinate") + (f" ({counted(m, 'constraint')} between them)" if m else ""),
     ]
     counts = {"input": len(d.inputs), "parameter": len(d.parameters), **Counter(e.kind for e in d.elements)}
-    sizes += [_counted(count, word) for word, count in counts.items() if count]
+    sizes += [counted(count, word) for word, count in counts.items() if count]
     if model.is_constrained:
-        sizes.append(_counted(len(model.constraint_names), "loop or constraint", "loops and constraints"))
+        sizes.append(counted(len(model.constraint_names), "loop or constraint", "loops and constraints"))
     return Text.assemble((model.name, "bold"), "\n", ", ".join(sizes))
 
 

@@ -126,7 +126,7 @@ class Kernel(BoundHere, Lasting):
         chunk: int | None = None,
     ) -> None:
         self.threads = threads
-        code = native_code("kernel", lambda count: _text(traced, count, chunk), fingerprint, lanes, cache)
+        code = native_code("kernel", lambda count: _module_text(traced, count, chunk), fingerprint, lanes, cache)
         self._interpreted: Traced | None = traced if code is None else None
         self._adopt(traced.signature, code)
 
@@ -366,7 +366,7 @@ class Packed(BoundHere):
         return tuple(o.transpose(0, 2, 1).reshape(-1, o.shape[1]) for o in self.outputs)
 
 
-def _text(traced: Traced, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
+def _module_text(traced: Traced, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
     program = Program.from_traced(traced)
     module = kernel_module(program, Lanes(lanes), fma=host().fma, chunk=chunk)
     meta = {

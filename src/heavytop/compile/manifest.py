@@ -29,14 +29,14 @@ def sizes_digest(meta: dict[str, Any]) -> bytes:
         numbers: dict[str, Any] = {name: _count(meta[name]) for name in _NUMBERS if name in meta}
         if "signature" in meta:
             described = meta["signature"]
-            _text(described["name"])
+            _name(described["name"])
             for group in ("inputs", "outputs"):
                 numbers[group] = list(_sizes(described[group]).values())
         if "layout" in meta:
             described = meta["layout"]
             sizes = _sizes(described["shapes"])
             numbers["buffers"] = list(sizes.values())
-            numbers["groups"] = [[sizes[_text(name)] for name in described[group]] for group in _GROUPS]
+            numbers["groups"] = [[sizes[_name(name)] for name in described[group]] for group in _GROUPS]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"unexpected metadata: {error!r}") from None
     return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).digest()
@@ -109,7 +109,7 @@ def _whole_macho(data: bytes) -> bool:
 
 
 def _sizes(pairs: Any) -> dict[str, int]:
-    return {_text(name): prod(_count(n) for n in shape) for name, shape in pairs}
+    return {_name(name): prod(_count(n) for n in shape) for name, shape in pairs}
 
 
 def _count(value: Any) -> int:
@@ -118,7 +118,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _text(value: Any) -> str:
+def _name(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"unexpected metadata: {value!r} is not a name")
     return value

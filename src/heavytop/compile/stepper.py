@@ -107,7 +107,7 @@ class Stepper(BoundHere):
         chunk: int | None = None,
     ) -> None:
         self.threads = threads
-        code = native_code("stepper", lambda count: _text(schedule, count, chunk), fingerprint, lanes, cache)
+        code = native_code("stepper", lambda count: _module_text(schedule, count, chunk), fingerprint, lanes, cache)
         self._interpreted: Schedule | None = schedule if code is None else None
         self._adopt(schedule.layout, code)
 
@@ -403,7 +403,7 @@ def _interpret(schedule: Schedule, job: _Job) -> None:
         job.state[name] = buffers[name]
 
 
-def _text(schedule: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
+def _module_text(schedule: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
     module = driver_module(schedule, Lanes(lanes), fma=host().fma, flush=host().x86, chunk=chunk)
     meta = {
         "layout": schedule.layout.describe(),

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, is_symbolic, shape, symbol, to_sx
+from heavytop._format import safe_name
 from heavytop._likeness import Lasting
-from heavytop._names import safe_name
 from heavytop.compile.signature import Shape, Signature
 from heavytop.errors import HeavytopError, ModelError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._repr import Brief, counted
+from heavytop._format import Brief, counted
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import so3
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._format import format_vector
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.vehicle import wrench_matrix
 from heavytop.errors import ModelError
@@ -54,7 +55,7 @@ def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0
         return
     spins = {sign: [k for k, r in enumerate(rotors, 1) if r.drag_ratio * sign > 0] for sign in (1, -1)}
     told = ", ".join(
-        f"the torque of {_listed(spins[sign])} is {word}"
+        f"the torque of {_rotor_numbers(spins[sign])} is {word}"
         for sign, word in ((1, "positive"), (-1, "negative"))
         if spins[sign]
     )
@@ -74,10 +75,8 @@ def _why_not(rotors: Sequence[Rotor], com: Any, weight: float) -> str:
     whole = float(np.sum(np.maximum(high * W[2], low * W[2])))
     if whole < weight:
         return f"{told} Give them more thrust."
-    listed = "; ".join(f"rotor {k} at {_point(rotor.at)}" for k, rotor in enumerate(rotors, 1))
-    return (
-        f"{told} Unbalanced they could lift {whole:.4g} N. Check places and the centre of mass {_point(com)}: {listed}."
-    )
+    listed = "; ".join(f"rotor {k} at {format_vector(rotor.at)}" for k, rotor in enumerate(rotors, 1))
+    return f"{told} Unbalanced they could lift {whole:.4g} N. Check places and the centre of mass {format_vector(com)}: {listed}."
 
 
 def _is_easy(W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float, margin: float) -> bool:
@@ -104,7 +103,7 @@ def _better(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> 
             found.append((_turning(W, low, high, weight), chosen))
         best, chosen = max(found, default=(0.0, ()))
         if best > margin:
-            return f"Change the sign of {_listed([k + 1 for k in chosen])}: then they can."
+            return f"Change the sign of {_rotor_numbers([k + 1 for k in chosen])}: then they can."
     more = _turning(_about(rotors, com), low, 1.5 * high, weight)
     if more > margin:
         return "Carrying it leaves them no thrust to turn it with: give them more thrust."
@@ -159,9 +158,5 @@ def reach(
     return float(-found.fun) * float(sizes[DIRECTIONS[name]]) if found.status == 0 else None
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _rotor_numbers(numbers: Sequence[int]) -> str:
     return f"rotor{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
-
-
-def _point(x: Any) -> str:
-    return f"({', '.join(f'{value:.4g}' for value in np.asarray(x, dtype=float))})"

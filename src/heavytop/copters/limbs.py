@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.control.laws.prototype import DesiredDamping, DesiredInertia, Prototype
 from heavytop.copters.vehicle import GRAVITY
 from heavytop.errors import ModelError, wrong_shape

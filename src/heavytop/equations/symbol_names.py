@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from heavytop._names import safe_names
+from heavytop._format import safe_names
 from heavytop.coordinates import Circle
 from heavytop.system.description.description import Parameter
 from heavytop.system.model import Model

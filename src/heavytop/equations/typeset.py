@@ -9,7 +9,7 @@ from numbers import Integral
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from heavytop._names import safe_name
+from heavytop._format import latex_text
 from heavytop.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def latex_name(name: str) -> str:
 
 
 def _latex_word(word: str) -> str:
-    safe = safe_name(word, "latex")
+    safe = latex_text(word)
     return safe if len(word) == 1 or word.isdigit() or re.fullmatch(r"[xyz]+|[a-z]\d+", word) else f"\\mathrm{{{safe}}}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from heavytop._files import typed_errors, write_whole
-from heavytop._names import safe_name
+from heavytop._format import safe_name
 from heavytop.errors import HeavytopError
 from heavytop.io.import_report import TransferReport
 from heavytop.system.description.shapes import Mesh

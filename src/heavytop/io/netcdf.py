@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from heavytop._files import NETCDF, check_ending, whole_file
+from heavytop._format import printable
 from heavytop._memory import available_memory
 from heavytop.errors import FileFormatError
 from heavytop.io.checksum import check_seal, seal
@@ -58,22 +59,22 @@ def to_xarray(run: Run) -> xarray.Dataset:
         coords["power"] = ("power", np.array(["input", "dissipated", "driver"][: run.work.shape[-1]]))
         data["work"] = (["time", *batch, "power"], run.work, {"units": "J"})
     for label, values in run.driver_power.items():
-        data[_variable("driver", label)] = (["time", *batch], values, {"units": "W", "long_name": _text(label)})
+        data[_variable("driver", label)] = (["time", *batch], values, {"units": "W", "long_name": printable(label)})
     for label, values in run.channels.items():
         axes = [_variable(f"axis{k}", label) for k in range(values.ndim - 1 - len(batch))]
         if values.size or not axes:
-            data[_variable("channel", label)] = (["time", *batch, *axes], values, {"long_name": _text(label)})
+            data[_variable("channel", label)] = (["time", *batch, *axes], values, {"long_name": printable(label)})
     for label, invariant in run.invariants.items():
-        attributes = {"units": invariant.unit, "long_name": _text(label), "reference": invariant.reference}
+        attributes = {"units": invariant.unit, "long_name": printable(label), "reference": invariant.reference}
         data[f"invariant_{label.replace(' ', '_')}"] = (["time", *batch], invariant.values, attributes)
     for label, value in run.parameters.items():
         own = np.asarray(value)
-        data[_variable("parameter", label)] = (batch[len(batch) - own.ndim :], own, {"long_name": _text(label)})
+        data[_variable("parameter", label)] = (batch[len(batch) - own.ndim :], own, {"long_name": printable(label)})
     codes = np.array([endings.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
     data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in endings]})
     data["end_time"] = (batch, _reshape([o.time for o in run.outcomes.reshape(-1)], run.batch), {"units": "s"})
     data["metadata"] = ((), np.array(_metadata(run), dtype=object))  # an attribute must not exceed 64 kB
-    return xarray.Dataset(data, coords, {"title": _text(f"{run.name}, {run.integrator}")})
+    return xarray.Dataset(data, coords, {"title": printable(f"{run.name}, {run.integrator}")})
 
 
 def _variable(kind: str, label: str) -> str:
@@ -81,11 +82,6 @@ def _variable(kind: str, label: str) -> str:
     return f"{kind}_" + "".join(
         c if c.isprintable() and c not in "/%" else quote(c, "", errors="surrogatepass") for c in label
     )
-
-
-def _text(label: str) -> str:
-    """A text as HDF5 can store it."""
-    return "".join(c for c in label if c.isprintable())
 
 
 def _reshape(values: list[float], batch: tuple[int, ...]) -> np.ndarray:

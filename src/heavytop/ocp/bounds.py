@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, part, shape, symbol
+from heavytop._format import format_vector
 from heavytop._pickling import Unchanging
 from heavytop.compile import on_symbols
 from heavytop.errors import ControlError, ShapeError, unknown_name, wrong_shape
@@ -130,7 +131,7 @@ class Within(Unchanging):
             return np.matvec(sides, pointing) / np.maximum(1.0 + np.vecdot(wanted, pointing), UPSIDE_DOWN)
 
         most = float(np.cos(np.pi / (2 * SIDES)) * np.tan(0.5 * angle))
-        return cls._of_frame(model, tilt, -most, most, f"{frame!r} within {angle:g} rad of {_short(about)}")
+        return cls._of_frame(model, tilt, -most, most, f"{frame!r} within {angle:g} rad of {format_vector(about, 6)}")
 
     @classmethod
     def half_space(cls, model: Model, frame: str, normal: Any, distance: float, offset: Any = (0, 0, 0)) -> Within:
@@ -144,7 +145,7 @@ class Within(Unchanging):
             G = pose(q, p)
             return np.vecdot(n, G[:3, 3] + np.matvec(G[:3, :3], at))
 
-        label = f"{frame!r} above {distance:g} m along {_short(normal)}"
+        label = f"{frame!r} above {distance:g} m along {format_vector(normal, 6)}"
         return cls._of_frame(model, height, float(distance), np.inf, label)
 
     @classmethod
@@ -166,10 +167,6 @@ def _direction(value: Any, what: str) -> np.ndarray:
     if not length > 0:
         raise ControlError(f"{what} must have a length, got {array.tolist()}.")
     return array / length
-
-
-def _short(value: Any) -> str:
-    return f"({', '.join(f'{float(x):g}' for x in value)})"
 
 
 def _pose(model: Model, frame: str) -> Callable[[Array, Array], Array]:

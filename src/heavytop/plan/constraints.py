@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose, vector
+from heavytop._format import Brief, format_vector
 from heavytop._pickling import Unchanging
-from heavytop._repr import Brief
 from heavytop.compile import on_symbols
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.geometry import so3
@@ -113,7 +113,7 @@ class Point(Constraint):
 
     @property
     def label(self) -> str:
-        return f"point of {self.frame!r} at {_short(self.at)}"
+        return f"point of {self.frame!r} at {format_vector(self.at)}"
 
     @property
     def kind(self) -> str:
@@ -151,7 +151,7 @@ class Gate(Point):
 
     @property
     def label(self) -> str:
-        return f"gate of {self.frame!r} at {_short(self.at)}"
+        return f"gate of {self.frame!r} at {format_vector(self.at)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,7 +222,7 @@ class KeepOut(Constraint):
 
     @property
     def label(self) -> str:
-        return f"{self.frame!r} out of the sphere at {_short(self.center)}"
+        return f"{self.frame!r} out of the sphere at {format_vector(self.center)}"
 
     @property
     def kind(self) -> str:
@@ -273,7 +273,7 @@ class KeepIn(Constraint):
 
     @property
     def label(self) -> str:
-        return f"{self.frame!r} in the box from {_short(self.lower)} to {_short(self.upper)}"
+        return f"{self.frame!r} in the box from {format_vector(self.lower)} to {format_vector(self.upper)}"
 
     @property
     def kind(self) -> str:
@@ -317,7 +317,7 @@ class HalfSpace(Constraint):
 
     @property
     def label(self) -> str:
-        return f"{self.frame!r} beyond the plane {_short(self.normal)} . r = {self.distance:g}"
+        return f"{self.frame!r} beyond the plane {format_vector(self.normal)} . r = {self.distance:g}"
 
     @property
     def kind(self) -> str:
@@ -520,7 +520,3 @@ class Rest(Constraint):
 def _distance(values: np.ndarray, radius: float) -> np.ndarray:
     """The distance d from values (d^2 / r - r) / 2."""
     return np.sqrt(np.maximum(radius * (2.0 * values + radius), 0.0))
-
-
-def _short(values: Any) -> str:
-    return "(" + ", ".join(f"{x:.4g}" for x in values) + ")"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, vector
+from heavytop._format import format_vector
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.scene import NodeScene, check_frame
@@ -50,7 +51,7 @@ class KeepOutBox(Constraint):
 
     @property
     def label(self) -> str:
-        low, high = (f"({', '.join(f'{x:g}' for x in side)})" for side in (self.lower, self.upper))
+        low, high = (format_vector(side, 6) for side in (self.lower, self.upper))
         return f"{self.frame!r} out of the box from {low} to {high}"
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._format import format_vector
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.flight import ROBUST, Flight
 from heavytop.show.airframes import airframe, link, rotor, slung_load
@@ -63,7 +64,7 @@ def _spoken(name: str) -> str:
 
 
 def _wind(wind: Any) -> str:
-    return f"({', '.join(f'{x:g}' for x in wind)})" if isinstance(wind, tuple) else f"{wind:g}"
+    return format_vector(wind, 6) if isinstance(wind, tuple) else f"{wind:g}"
 
 
 def _subtitle(flight: Flight) -> str:

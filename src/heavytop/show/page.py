@@ -11,7 +11,7 @@ from string import Template
 
 from heavytop._files import check_ending as _check_ending
 from heavytop._files import write_whole
-from heavytop._names import safe_name
+from heavytop._format import html_text
 from heavytop._version import __version__
 from heavytop.errors import FileFormatError
 from heavytop.show.pack import pack_report
@@ -73,7 +73,7 @@ def page(report: Report) -> str:
     document["version"] = __version__
     document["sliders"] = report.sliders
     return Template(_asset("page.html")).substitute(
-        title=safe_name(report.title, "html"),
+        title=html_text(report.title),
         style=_asset("page.css"),
         script="\n".join(_asset(name) for name in SCRIPTS),
         document=_json_in_html(document),

@@ -139,7 +139,7 @@ class _Trajectory:
         yield from self._attitudes()
         yield from self._grouped(
             [
-                (_short(n, run.v_names, self.model.coordinates.names), unit, self.v[:, k], run.v[..., k])
+                (_coordinate_label(n, run.v_names, self.model.coordinates.names), unit, self.v[:, k], run.v[..., k])
                 for k, (n, unit) in enumerate(zip(run.v_names, run.v_units, strict=True))
             ],
             "Velocities",
@@ -175,7 +175,7 @@ class _Trajectory:
                 continue
             for k in range(where.start, where.stop):
                 if run.q_units[k] != "1":
-                    name = _short(run.q_names[k], run.q_names, self.model.coordinates.names)
+                    name = _coordinate_label(run.q_names[k], run.q_names, self.model.coordinates.names)
                     curves.append((name, run.q_units[k], self.q[:, k], run.q[..., k]))
         return curves
 
@@ -286,7 +286,7 @@ class _Trajectory:
         return _capped(rows)
 
 
-def _short(name: str, names: Sequence[str], labels: Sequence[str] | None) -> str:
+def _coordinate_label(name: str, names: Sequence[str], labels: Sequence[str] | None) -> str:
     """Only the component if all belong to one joint, only the joint if it has one component; joints have the names ``labels``."""
     joint, component = _split_name(name, labels or ())
     joints = [_split_name(n, labels or ())[0] for n in names]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._files import typed_errors, write_whole
-from heavytop._names import safe_name
+from heavytop._format import html_text, safe_name
 from heavytop._version import __version__
 from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
@@ -56,24 +56,20 @@ def page(result: Result, links: dict[tuple[int, ...], str] | None = None) -> str
     sizes = " × ".join(f"{result.data.sizes[d]} {d}" for d in result.dims)
     ended = ", ".join(f"{n:,} {name}" for name, n in counts.items())
     parts = [
-        f"<h1>{_html(_title(result))}</h1><p class='sub'>{result.points:,} points: {_html(sizes)}. {_html(ended)}.</p>"
+        f"<h1>{html_text(_title(result))}</h1><p class='sub'>{result.points:,} points: {html_text(sizes)}. {html_text(ended)}.</p>"
     ]
     for heading, images in _sections(result):
-        shown = "".join(f"<img alt='{_html(text)}' src='data:image/png;base64,{image}'>" for text, image in images)
+        shown = "".join(f"<img alt='{html_text(text)}' src='data:image/png;base64,{image}'>" for text, image in images)
         if shown:
-            parts.append(f"<h2>{_html(heading)}</h2>{shown}")
+            parts.append(f"<h2>{html_text(heading)}</h2>{shown}")
     parts += [_causes(result), _points(result, links or {}), _numbers(result)]
     parts.append(
-        f"<details><summary>The study</summary><pre>{_html(str(result.data.attrs.get('study', '')))}</pre></details>"
+        f"<details><summary>The study</summary><pre>{html_text(str(result.data.attrs.get('study', '')))}</pre></details>"
     )
     body = "\n".join(part for part in parts if part)
-    name = _html(_title(result))
+    name = html_text(_title(result))
     head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{name}</title><style>{STYLE}</style>"
     return f"<!doctype html>\n<html lang='en'><head>{head}</head><body>{body}<p class='sub'>heavytop {__version__}</p></body></html>"
-
-
-def _html(text: str) -> str:
-    return safe_name(text, "html")
 
 
 def _title(result: Result) -> str:
@@ -159,7 +155,7 @@ def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | Non
     with np.errstate(invalid="ignore"):
         mean = total / np.where(count, count, np.nan)
     panels = (
-        [(mean[..., k], f"{split} = {_short(_ticks(data, split)[k])}") for k in range(data.sizes[split])]
+        [(mean[..., k], f"{split} = {_cell_text(_ticks(data, split)[k])}") for k in range(data.sizes[split])]
         if split
         else [(mean, "")]
     )
@@ -207,7 +203,7 @@ def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
         bars = np.maximum([share - low, high - share], 0.0)
         axis.errorbar(at, share, yerr=bars, fmt="o-" if numbers else "o", capsize=3, color=SERIES_LIGHT[k % 8])
         if not numbers:
-            axis.set_xticks(at, [_short(x) for x in labels])
+            axis.set_xticks(at, [_cell_text(x) for x in labels])
             axis.margins(x=0.3)
         axis.set(xlabel=_label(data, dim), ylabel=f"share of {name}", ylim=(-0.03, 1.03))
         axis.grid(alpha=0.3)
@@ -278,7 +274,7 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
         if name in texts:
             for place, text in enumerate(texts[name]) if len(texts[name]) <= MOST_MAPS else ():
                 height = place / max(len(texts[name]) - 1, 1) if len(texts[name]) > 1 else 0.5
-                axis.text(k, 1.06 * height - 0.03, _short(text), ha="center", fontsize=7)
+                axis.text(k, 1.06 * height - 0.03, _cell_text(text), ha="center", fontsize=7)
         elif len(finite):
             axis.text(k, 1.03, f"{finite.max():.3g}", ha="center", fontsize=7)
             axis.text(k, -0.07, f"{finite.min():.3g}", ha="center", fontsize=7)
@@ -287,7 +283,9 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
 
 
 def _causes(result: Result) -> str:
-    rows = "".join(f"<tr><td>{n:,}</td><td>{_html(text)}</td></tr>" for text, n in list(result.causes().items())[:10])
+    rows = "".join(
+        f"<tr><td>{n:,}</td><td>{html_text(text)}</td></tr>" for text, n in list(result.causes().items())[:10]
+    )
     return f"<h2>Why runs ended early</h2><div class='scroll'><table>{rows}</table></div>" if rows else ""
 
 
@@ -323,15 +321,15 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
     rows, plain = [], all(d.isidentifier() for d in result.dims)
     for place, why in worth_a_look(result).items():
         chosen = ", ".join(
-            f"{f'{d}=' if plain else f'{d!r}: '}{_short(_ticks(result.data, d)[i], quote=True)}"
+            f"{f'{d}=' if plain else f'{d!r}: '}{_cell_text(_ticks(result.data, d)[i], quote=True)}"
             for d, i in zip(result.dims, place, strict=True)
         )
         point = result.data.isel(dict(zip(result.dims, place, strict=True)))
         cells = "".join(f"<td>{_cell(point[n].values, point['outcome'].values)}</td>" for n in names)
-        link = f"<a href='{_html(links[place])}'>3-D page</a>" if place in links else ""
-        call = _html(f"result.rerun({chosen})" if plain else f"result.rerun(**{{{chosen}}})")
-        rows.append(f"<tr><td>{_html(why)}</td>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
-    head = "".join(f"<th>{_html(_label(result.data, n))}</th>" for n in names)
+        link = f"<a href='{html_text(links[place])}'>3-D page</a>" if place in links else ""
+        call = html_text(f"result.rerun({chosen})" if plain else f"result.rerun(**{{{chosen}}})")
+        rows.append(f"<tr><td>{html_text(why)}</td>{cells}<td><code>{call}</code></td><td>{link}</td></tr>")
+    head = "".join(f"<th>{html_text(_label(result.data, n))}</th>" for n in names)
     note = (
         "<p class='sub'>A point is run again with the same bits: <code>result.rerun(...)</code> gives the run, "
         '<code>.show("run.html")</code> its 3-D page.</p>'
@@ -351,17 +349,17 @@ def _numbers(result: Result) -> str:
         frame = frame.to_dataframe().reset_index()
         frame["outcome"] = ["open" if code < 0 else OUTCOMES[code] for code in frame["outcome"]]
         content = base64.b64encode(frame.to_csv(index=False).encode("utf-8")).decode("ascii")
-        name = _html(safe_name(_title(result), "file"))
+        name = html_text(safe_name(_title(result), "file"))
         note = f"<a download='{name}.csv' href='data:text/csv;base64,{content}'>All points as CSV</a>. {note}"
     return f"<h2>Numbers</h2><p>{note}</p>"
 
 
 def _cell(value: np.ndarray, outcome: np.ndarray) -> str:
     """A measure of a point; an integer that is not there is shown as floats are."""
-    return "nan" if value.dtype.kind in "iu" and not valid(value, outcome) else _short(value[()])
+    return "nan" if value.dtype.kind in "iu" and not valid(value, outcome) else _cell_text(value[()])
 
 
-def _short(value: Any, quote: bool = False) -> str:
+def _cell_text(value: Any, quote: bool = False) -> str:
     if isinstance(value, float | np.floating):
         return f"{float(value)!r}" if quote else f"{value:.4g}"
     if isinstance(value, bool | np.bool_):

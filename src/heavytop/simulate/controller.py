@@ -44,9 +44,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from heavytop._arrays import Array
+from heavytop._format import Brief
 from heavytop._likeness import Same, likeness
 from heavytop._pickling import Unchanging
-from heavytop._repr import Brief
 from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError, unknown_name

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, to_sx
+from heavytop._format import Brief
 from heavytop._pickling import Unchanging
-from heavytop._repr import Brief
 from heavytop.compile import Traced, on_symbols, trace
 from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._repr import counted
+from heavytop._format import counted
 from heavytop.simulate.dynamics import Dynamics
 
 if TYPE_CHECKING:

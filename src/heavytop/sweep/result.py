@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._repr_html import Overview, Shown, listed
+from heavytop._format import listed
+from heavytop._repr_html import Overview, Shown
 from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.integrity import check_store

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import is_symbolic
-from heavytop._repr_html import Overview, listed, matrix_latex
+from heavytop._format import brief, format_vector, listed
+from heavytop._repr_html import Overview, matrix_latex
 
 if TYPE_CHECKING:
     from heavytop.system.description.moments import Moments
@@ -30,7 +31,7 @@ def system_overview(system: System) -> Overview:
         ("time", ["moves frames or changes forces"] * len(system._clock.parameters)),
     )
     rows += [(what, listed(names)) for what, names in more if names]
-    gravity = "symbolic" if is_symbolic(system.gravity) else f"({', '.join(f'{x:g}' for x in system.gravity)}) m/s²"
+    gravity = "symbolic" if is_symbolic(system.gravity) else f"{format_vector(system.gravity, 6)} m/s²"
     return Overview(f"System {system.name}", (*rows, ("gravity", gravity)))
 
 
@@ -66,10 +67,4 @@ def texts_of(moments: Moments) -> tuple[str, str, str]:
         return str(total), str(center), str(moment)
     diagonal = np.diagonal(moment)
     shown = diagonal if np.array_equal(moment, np.diag(diagonal)) else moment
-    return f"{float(total):.6g}", _short(center), _short(shown)
-
-
-def _short(values: np.ndarray) -> str:
-    if values.ndim == 1:
-        return f"({', '.join(f'{x:.6g}' for x in values)})"
-    return f"({', '.join(_short(row) for row in values)})"
+    return f"{float(total):.6g}", brief(center), brief(shown)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
+from heavytop._format import counted
 from heavytop._pickling import Portable
-from heavytop._repr import counted
 from heavytop._repr_html import Overview, Shown
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.description.clock import Clock

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from heavytop._names import safe_names
+from heavytop._format import safe_names
 from heavytop.compile.program import Op, Program
 from heavytop.compile.signature import Signature
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop._files import typed_errors, write_set
-from heavytop._names import safe_name, safe_names
+from heavytop._format import safe_name, safe_names
 from heavytop.compile.backends.c99 import Precision, allocate, c_function, literal, parameter_names, prototype
 from heavytop.compile.program import Program
 from heavytop.compile.trace import Traced

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from heavytop._names import safe_name, safe_names
+from heavytop._format import safe_name, safe_names
 from heavytop.compile.program import Op, Program
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, Seed, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
-from heavytop._repr import counted
+from heavytop._format import counted
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.law import Law
 from heavytop.control.laws.tracking import Tracking

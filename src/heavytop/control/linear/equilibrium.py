@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats
-from heavytop._repr import brief, counted
+from heavytop._format import brief, counted
 from heavytop.errors import ControlError, unknown_name
 from heavytop.ocp.bounds import Limits
 

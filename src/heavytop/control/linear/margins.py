@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Numbers
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.control.linear.analysis import linearize, random_states, region_of_attraction
 from heavytop.control.linear.lqr import LinearQuadratic
 from heavytop.control.references.reference import Reference

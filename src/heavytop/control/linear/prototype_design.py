@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Floats
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.control.linear.deviations import moments_of
 from heavytop.control.linear.rest_loop import RestLoop, ahead, check_steady, numeric, ordered
 from heavytop.errors import ControlError, unknown_name

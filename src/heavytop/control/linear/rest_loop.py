@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Floats, is_symbolic, to_sx
+from heavytop._format import format_vector
 from heavytop.control.linear.deviations import Deviations, deviations
 from heavytop.control.linear.sample_configurations import sample_configurations
 from heavytop.errors import ControlError, HeavytopError, wrong_shape
@@ -121,7 +122,7 @@ class RestLoop:
             A, B = tangent.linearization(plain, place, rest, u, None, minimal)
             _, by_q, by_v, by_u = tangent.acceleration_derivatives(plain, place, rest, u, None, minimal)
         except HeavytopError as error:
-            raise ControlError(f"{model.name!r} cannot be linearised at {_short(place)}: {error}") from None
+            raise ControlError(f"{model.name!r} cannot be linearised at q = {format_vector(place)}: {error}") from None
         velocity = np.concatenate([minimal.K, minimal.N], axis=-1)
         displacement = np.concatenate([minimal.D, np.zeros((minimal.D.shape[0], minimal.N.shape[1]))], axis=-1)
         rows = model.traced("joint_rows")(place, p)[0]
@@ -301,9 +302,11 @@ def holding_inputs(model: Model, q: Floats, v: Floats | None = None) -> Floats:
         worst = int(np.argmax(np.abs(left)))
         what = f"{left[worst]:.4g} are left along {model.v_names[worst]!r}"
         if moves:
-            raise ControlError(f"no inputs keep the velocity of {model.name!r} at {_short(q)} constant: {what}.")
+            raise ControlError(
+                f"no inputs keep the velocity of {model.name!r} at q = {format_vector(q)} constant: {what}."
+            )
         raise ControlError(
-            f"{model.name!r} is not in balance at rest at {_short(q)}: no inputs hold it, {what}. Give a configuration of balance: "
+            f"{model.name!r} is not in balance at rest at q = {format_vector(q)}: no inputs hold it, {what}. Give a configuration of balance: "
             "heavytop.control.equilibrium(model, guess) finds one."
         )
     if moves and model.is_constrained:
@@ -330,8 +333,3 @@ def numeric(model: Model, matrix: Any) -> Floats:
 def ordered(values: np.ndarray) -> np.ndarray:
     """Slowest first."""
     return values[np.lexsort((np.imag(values), np.round(-np.real(values), 9)))]
-
-
-def _short(q: Floats) -> str:
-    shown = ", ".join(f"{x:.4g}" for x in q[:8])
-    return f"q = ({shown}{', ...' if len(q) > 8 else ''})"

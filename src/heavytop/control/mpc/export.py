@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._files import typed_errors, write_set
-from heavytop._names import safe_name
+from heavytop._format import safe_name
 from heavytop.compile.backends.c99 import literal
 from heavytop.control.mpc import c_program as mpc_c
 from heavytop.control.mpc import guards

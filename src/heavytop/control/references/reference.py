@@ -25,8 +25,8 @@ from heavytop._arrays import (
     symbol,
     transpose,
 )
+from heavytop._format import counted
 from heavytop._pickling import Unchanging
-from heavytop._repr import counted
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.laws.law_checks import need_timeless
 from heavytop.coordinates import Pose

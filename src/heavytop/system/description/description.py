@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, Floats, is_symbolic
-from heavytop._repr import Brief, counted
+from heavytop._format import Brief, counted
 from heavytop.system.description.graph import Edge, FrameGraph
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.joint_limits import JointLimits

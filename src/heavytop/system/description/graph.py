@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.errors import ModelError, unknown_name
 from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Joint

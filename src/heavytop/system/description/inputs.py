@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.errors import HeavytopError, ModelError, wrong_shape
 from heavytop.geometry import se3, so3
 from heavytop.system.description.names import WORLD

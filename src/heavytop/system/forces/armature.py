@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, block, from_columns, shape, transpose
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.description.inputs import unit_axis

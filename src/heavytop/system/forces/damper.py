@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.system.description.moments import Damping
 from heavytop.system.forces.base import Line, PairElement
 

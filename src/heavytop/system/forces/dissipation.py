@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from heavytop._arrays import Array
+from heavytop._format import Brief
 from heavytop._pickling import Unchanging
-from heavytop._repr import Brief
 from heavytop.system.forces.base import CoordinateElement
 
 

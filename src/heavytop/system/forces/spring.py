@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from heavytop._arrays import Array
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.geometry import wrenches
 from heavytop.system.description.moments import Stiffness
 from heavytop.system.forces.base import Line, PairElement

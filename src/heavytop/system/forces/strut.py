@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, transpose
-from heavytop._repr import Brief
+from heavytop._format import Brief
 from heavytop.geometry import se3
 from heavytop.system.forces.base import Line, PairElement, Pull
 

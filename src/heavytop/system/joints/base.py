@@ -11,8 +11,8 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, shape, submatrix, symbol, to_sx
+from heavytop._format import brief
 from heavytop._pickling import Unchanging
-from heavytop._repr import brief
 from heavytop.compile.trace import NOT_MATH, on_symbols, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name

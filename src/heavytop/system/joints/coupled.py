@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic
-from heavytop._repr import brief
+from heavytop._format import brief
 from heavytop.coordinates import Angle, Coordinates, Vector
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint

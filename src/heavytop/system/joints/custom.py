@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Unpack
 
 from heavytop._arrays import Array, as_array
-from heavytop._repr import brief
+from heavytop._format import brief
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, shape
-from heavytop._repr import brief
+from heavytop._format import brief
 from heavytop.compile.trace import NOT_MATH, on_symbols
 from heavytop.coordinates import Coordinates, Vector
 from heavytop.errors import ModelError

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from heavytop._arrays import Array, Floats, components, concatenate, from_columns, scale, shape, vector
-from heavytop._repr import brief
+from heavytop._format import brief
 from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3

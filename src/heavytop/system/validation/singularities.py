@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heavytop._format import format_vector
 from heavytop.errors import ConfigurationError
 from heavytop.system.dynamics.sparse_ldl import row_scales
 
@@ -72,8 +73,8 @@ def check_start(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> 
     freedom, at_rest = model.degrees_of_freedom(place, own), bool(np.broadcast_to(resting, wrong.shape)[first])
     why = "at rest nothing tells which one it takes" if at_rest else "this velocity lies along none of them"
     raise ConfigurationError(
-        f"the start{where} of {model.name!r} is a singular configuration, q = {_short(place)}: its loops and constraints leave {freedom} degrees "
-        f"of freedom there, branches of motion meet, and {why}. Start a little off it (model.assemble(q, v) from a guess that is bent), or "
+        f"the start{where} of {model.name!r} is a singular configuration, q = {format_vector(place)}: its loops and constraints leave {freedom} "
+        f"degrees of freedom there, branches of motion meet, and {why}. Start a little off it (model.assemble(q, v) from a guess that is bent), or "
         "with a velocity along one branch (that of a run which passes through)."
     )
 
@@ -100,8 +101,3 @@ def _undetermined(model: Model, missed: np.ndarray, size: np.ndarray) -> np.ndar
         allowed = MISSED * np.max(size[..., rows], axis=-1) + floor
         wrong |= ~(np.max(np.abs(missed[..., rows]), axis=-1) <= allowed)
     return wrong
-
-
-def _short(q: np.ndarray) -> str:
-    shown = ", ".join(f"{x:.4g}" for x in q[:8])
-    return f"({shown}{', ...' if len(q) > 8 else ''})"
