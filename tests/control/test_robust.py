@@ -59,9 +59,9 @@ def hold(vehicle: Any, *wraps: Any) -> Any:
     return controller.with_reference(vehicle.model.neutral())
 
 
-def watch(record: Any) -> Any:
-    """Hovering inputs, and a channel of what the controller sees."""
-    return ht.Feedback(record, ("q", "v"))
+def watch(record: Any, *signals: str) -> Any:
+    """Feedback with hovering inputs and a channel for the state and signals it sees."""
+    return ht.Feedback(record, ("q", "v", *signals))
 
 
 # --- sensors ----------------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def watch(record: Any) -> Any:
 def test_an_accelerometer_feels_thrust_and_not_gravity() -> None:
     model = quadcopter().model
     thrusts = np.array([2.0, 2.3, 2.1, 2.2])
-    probe = watch(lambda q, v: {"u": thrusts + 0 * v[:4], "felt": v[6:9]})
+    probe = watch(lambda q, v, felt: {"u": thrusts + 0 * v[:4], "felt": felt}, "accelerometer")
     run = ht.simulate(
         model,
         (model.random(3), 0.3 * np.arange(6.0)),
@@ -88,7 +88,11 @@ def test_an_accelerometer_feels_thrust_and_not_gravity() -> None:
 def test_sensors_are_late_noisy_and_biased_as_told() -> None:
     vehicle = craft()
     plant, model = RotorPlant(vehicle), vehicle.model
-    probe = watch(lambda q, v: {"u": 0.9 + 0 * v[:4], "seen": np.concatenate([q[:3], v])})
+    probe = watch(
+        lambda q, *seen: {"u": 0.9 + 0 * seen[0][:4], "seen": np.concatenate([q[:3], *seen])},
+        "accelerometer",
+        "rotor_speeds",
+    )
     delays = np.array([0.0, 0.01, 0.03])
     start = plant.start(np.tile(model.neutral(), (3, 1)), np.tile([1.0, -2.0, 0.5, 0.1, 0.2, 0.3], (3, 1)))
     run = ht.simulate(plant, start, 0.2, STEP, control=Sensed(probe, model, Sensors().late(delays)))
@@ -152,9 +156,7 @@ def test_a_constant_moment_is_found_and_answered() -> None:
 
     class Pushed(control.Wrapper):
         def plant(self, model: Any) -> Any:
-            from heavytop.control.laws.wrapper import PartialPlant
-
-            return PartialPlant.with_inputs(model, model.u_names[:4])
+            return control.PartialPlant.with_inputs(model, model.u_names[:4])
 
         def acted(self, at: Any, u: Any) -> Any:
             return ht.vector(*(u[i] for i in range(4)), 1.0)
@@ -284,7 +286,7 @@ def test_the_governor_passes_small_errors_and_limits_large_ones() -> None:
     model = vehicle.model
     inner = law(vehicle)
     governed = Governed(OnPart(inner, model), model, distance=0.5, velocity=1.0, speed=4.0)
-    traced = governed.composed(control.MeasuredPlant.of(model))
+    traced = governed.composed(control.PartialPlant.of(model))
     q_R, rest, p = model.neutral(), np.zeros(6), model.parameter_vector()
 
     def u(r: Any, v: Any) -> np.ndarray:

@@ -28,11 +28,13 @@ from heavytop.control.laws.prototype import DesiredInertia as DesiredInertia
 from heavytop.control.laws.prototype import Prototype as Prototype
 from heavytop.control.laws.prototype import lateral_lever as lateral_lever
 from heavytop.control.laws.prototype import poles_of as poles_of
+from heavytop.control.laws.signals import Signals as Signals
 from heavytop.control.laws.tilting_law import TiltingLaw as TiltingLaw
 from heavytop.control.laws.tracking import Tracking as Tracking
 from heavytop.control.laws.tracking_laws import body_law as body_law
 from heavytop.control.laws.tracking_laws import energy_law as energy_law
 from heavytop.control.laws.tracking_laws import particle_law as particle_law
+from heavytop.control.laws.wrapper import PartialPlant as PartialPlant
 from heavytop.control.laws.wrapper import Seen as Seen
 from heavytop.control.laws.wrapper import Wrapper as Wrapper
 from heavytop.control.limits.thrust_sector import Sector as Sector
@@ -62,8 +64,6 @@ from heavytop.control.observers.disturbance_observers import MomentObserver as M
 from heavytop.control.observers.disturbance_observers import ThrustScale as ThrustScale
 from heavytop.control.observers.hull import Hull as Hull
 from heavytop.control.observers.identification import Identified as Identified
-from heavytop.control.observers.measured_plant import Informed as Informed
-from heavytop.control.observers.measured_plant import MeasuredPlant as MeasuredPlant
 from heavytop.control.observers.measurements import Delayed as Delayed
 from heavytop.control.observers.measurements import Noisy as Noisy
 from heavytop.control.observers.measurements import OnPart as OnPart

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop._arrays import Array, split, symbol
+from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
+from heavytop.control.laws.wrapper import PartialPlant
 from heavytop.control.linear.lqr import LinearQuadratic
-from heavytop.control.observers.measured_plant import MeasuredPlant
 from heavytop.control.observers.sensors import Sensed
 from heavytop.errors import ControlError
 from heavytop.system.description.array_labels import entries_of, nominal_of
@@ -31,9 +33,9 @@ def export_controller(
 ) -> list[Path]:
     """Write a law with its wrappers as C99, with a test of its own; simulated sensors stay behind.
 
-    The function takes q, v, q_R, v_R, a_R, p and the memory z, and gives u, the memory z_next of the next sample and the channels. Behind
-    the velocities v holds what is measured, in the order of ``MeasuredPlant.told``: accelerometer, rotor speeds. The memory starts with
-    ``initial_state()``, which the test has as its first vector.
+    The function takes q, v, q_R, v_R, a_R, p and the memory z, and gives u, the memory z_next of the next sample and the channels. The measured
+    signals follow the velocities in v: accelerometer, rotor speeds. The memory starts with ``initial_state()``, which the test has as its first
+    vector.
 
     Parameters
     ----------
@@ -63,23 +65,17 @@ def export_controller(
             "a flight controller gets its reference from outside: export the controller before it has one."
         )
     model = controller.law.model
-    plant = MeasuredPlant.of(model)
-    inside = controller
+    plant, inside = PartialPlant.of(model), controller
     if isinstance(controller, Sensed):
-        told = {
-            n: 3 if n == "accelerometer" else model.nu
-            for n in controller.names
-            if n in ("accelerometer", "rotor_speeds")
-        }
-        plant, inside = plant.telling(**told), controller.controller
+        plant, inside = plant.providing(**controller.provides), controller.controller
     sampled = inside.sampled(period)
-    traced = sampled.composed(plant)
+    traced = _with_signals_in_v(sampled.composed(plant), plant)
     rng, count = np.random.default_rng(0), VECTORS
     z = np.broadcast_to(sampled.initial_state(), (count, sampled.state_size)).copy()
     z[1:] *= 1 + 0.01 * rng.standard_normal(z[1:].shape)
     values = {
         "q": model.random(rng, (count,)),
-        "v": 1.0 + rng.standard_normal((count, plant.nv)),
+        "v": 1.0 + rng.standard_normal((count, plant.nv + sum(dict(plant.signals).values()))),
         "q_R": model.random(rng, (count,)),
         "v_R": rng.standard_normal((count, model.nv)),
         "a_R": rng.standard_normal((count, model.nv)),
@@ -91,9 +87,25 @@ def export_controller(
     used = [*traced.inputs, *traced.outputs]
     entries = entries_of(model, used)
     if "v" in entries:
-        measured = (f"{what}_{i}" for what, _, size in plant.told for i in range(size))
+        measured = (f"{what}_{i}" for what, size in plant.signals for i in range(size))
         entries["v"] = (*entries["v"], *measured)
     return export_c(
         folder, {name: traced}, precision=precision, name=name, vectors={name: vectors}, footprint=footprint, entries=entries,
         nominal=nominal_of(model, used),
     )  # fmt: skip
+
+
+def _with_signals_in_v(traced: Traced, plant: PartialPlant) -> Traced:
+    """The function with the signals of the plant as further entries of v."""
+    if not plant.signals:
+        return traced
+    names, sizes = zip(("v", plant.nv), *plant.signals, strict=True)
+    symbols: dict[str, Array] = {}
+    for name, shape in traced.inputs.items():
+        if name in names:
+            symbols.setdefault("v", symbol("v", sum(sizes)))
+        else:
+            symbols[name] = symbol(name, *shape)
+    given = symbols | (dict(zip(names, split(symbols["v"], sizes), strict=True)) if "v" in symbols else {})
+    outputs = traced.expressions(*(given[name] for name in traced.inputs))
+    return trace_of(traced.name, symbols, dict(zip(traced.outputs, outputs, strict=True)))

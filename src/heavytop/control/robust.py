@@ -12,10 +12,10 @@ from heavytop.control.actuators.lag_inverse import LagInverse
 from heavytop.control.disturbances.air_drag import AirDrag
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law import FeedbackLaw
+from heavytop.control.laws.wrapper import Wrapper
 from heavytop.control.observers.compensation import Compensated
 from heavytop.control.observers.disturbance_observers import ForceObserver, MomentObserver, ThrustScale
 from heavytop.control.observers.identification import Identified
-from heavytop.control.observers.measured_plant import Informed
 from heavytop.control.observers.measurements import OnPart
 from heavytop.control.observers.prediction import Predicted
 from heavytop.control.observers.sensors import Sensed, Sensors
@@ -31,7 +31,7 @@ LONGEST = 0.04
 
 
 def robust(
-    law: FeedbackLaw | Informed,
+    law: FeedbackLaw | Wrapper,
     sensors: Sensors | None = None,
     actuators: Propellers | None = None,
     *,
@@ -71,7 +71,7 @@ def robust(
     True
     """
     model, measured = law.law.model, () if sensors is None else sensors.names
-    heart = law if isinstance(law, Informed) else OnPart(law, model)
+    heart = law if isinstance(law, Wrapper) else OnPart(law, model)
     controller: Any = Compensated(heart, model, drag, actuators)
     if governor and getattr(law.law, "prototype", None) is not None:
         controller = Governed(controller, model)

@@ -11,7 +11,7 @@ from heavytop.control.disturbances.air_drag import AirDrag
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law import FeedbackLaw
 from heavytop.control.laws.prototype import Prototype, poles_of
-from heavytop.control.observers.measured_plant import Informed
+from heavytop.control.laws.wrapper import Wrapper
 from heavytop.control.observers.sensors import Sensor, Sensors
 from heavytop.control.robust import robust
 from heavytop.copters.propulsion import typical_propulsion
@@ -79,7 +79,7 @@ def robust_controller(
     vehicle: Vehicle,
     sensors: Sensors | None = None,
     *,
-    law: FeedbackLaw | Informed | None = None,
+    law: FeedbackLaw | Wrapper | None = None,
     drag: bool = True,
     delay: float | None = None,
     identify: bool | None = None,

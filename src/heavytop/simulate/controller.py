@@ -208,7 +208,7 @@ class Feedback(Brief, Unchanging):
         """The function with the sizes of the model."""
         shapes = argument_shapes(model, self.signal_size, self.state_size)
         if unknown := [name for name in self.arguments if name not in shapes]:
-            raise unknown_name("argument of Feedback", str(unknown[0]), ARGUMENTS)
+            raise unknown_name("argument of Feedback", str(unknown[0]), tuple(shapes))
         wanted = {name: shapes[name] for name in self.arguments}
 
         def outputs(*values: Array) -> Mapping[str, Array]:
@@ -233,6 +233,7 @@ def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, 
         "signal": (signal_size,),
         "p": (len(model.parameter_names),),
         "z": (state_size,),
+        **{name: (size,) for name, size in getattr(model, "signals", ())},
     }
 
 

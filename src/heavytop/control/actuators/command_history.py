@@ -10,9 +10,8 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, part
 from heavytop.control.actuators.lag import Propellers
-from heavytop.control.laws.wrapper import Seen
+from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
-from heavytop.control.observers.measured_plant import Informed, knows, reading
 from heavytop.system.model import Model
 
 UNIT = 0.005
@@ -30,7 +29,7 @@ def remembered_samples(longest: float, period: float) -> int:
     return step * ceil(longest / (step * period) - 1e-6) + 1
 
 
-class CommandMemory(Informed):
+class CommandMemory(Wrapper):
     """Tells ``commands``: the levels that were asked of the actuators 1, 2, ... samples ago, newest first.
 
     Parameters
@@ -69,7 +68,7 @@ class CommandMemory(Informed):
         return self.count * self.model.nu
 
     @property
-    def adds(self) -> Mapping[str, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def provides(self) -> Mapping[str, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The commands."""
         return {"commands": self.own_state_size}
 
@@ -77,7 +76,7 @@ class CommandMemory(Informed):
         """Those of hovering."""
         return np.tile(hover_levels(self.hull, self.actuators), self.count)
 
-    def tells(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """The commands."""
         return {"commands": at.z}
 
@@ -96,12 +95,12 @@ def hover_levels(hull: Hull, actuators: Propellers) -> np.ndarray:
 
 def timing(at: Seen, name: str, default: float) -> Array:
     """What is known of the delay or the lag (s): the identified value, or the given one."""
-    return reading(at, name, "a predictor")[0] if knows(at, name) else default
+    return at.signals[name][0] if name in at.signals else default
 
 
 def sent(at: Seen, nu: int, samples_ago: int) -> Array:
     """The levels (nu,) that were asked for so many samples ago, 1 for the newest; the oldest known where it is longer ago."""
-    commands = reading(at, "commands", "a predictor")
+    commands = at.signals["commands"]
     last = commands.shape[-1] // nu
     k = min(samples_ago, last) - 1
     return part(commands, k * nu, (k + 1) * nu)
@@ -109,7 +108,7 @@ def sent(at: Seen, nu: int, samples_ago: int) -> Array:
 
 def sent_before(at: Seen, nu: int, delay: Array) -> Array:
     """The levels (nu,) that acted during the last sample before a measurement that is ``delay`` s old."""
-    step, commands = units(at.period), reading(at, "commands", "a predictor")
+    step, commands = units(at.period), at.signals["commands"]
     if isinstance(delay, float):
         return sent(at, nu, round(delay / (step * at.period)) * step + 1)
     deepest = (commands.shape[-1] // nu - 1) // step
@@ -119,7 +118,7 @@ def sent_before(at: Seen, nu: int, delay: Array) -> Array:
     return found
 
 
-class RotorState(Informed):
+class RotorState(Wrapper):
     """Tells ``levels``, the state of the actuators at the time of the measurement, and ``thrusts``, their mean over the sample before it.
 
     A model of the actuators, driven by the commands, corrected by the measured speeds where there are any.
@@ -144,17 +143,17 @@ class RotorState(Informed):
         super().__init__(controller)
         self.model, self.actuators, self.delay, self.trust = model, actuators, float(delay), trust
         self.hull = Hull.of(model)
-        self.adds = {"levels": model.nu, "thrusts": model.nu}
+        self.provides = {"levels": model.nu, "thrusts": model.nu}
         self.own_state_size = model.nu + 1
 
     def first(self) -> np.ndarray:
         """Hovering, and a mark of the start."""
         return np.append(hover_levels(self.hull, self.actuators), 0.0)
 
-    def tells(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """Levels now, mean thrusts before."""
-        if "told" in at.shared:
-            return at.shared["told"]
+        if "state" in at.shared:
+            return at.shared["state"]
         nu, act = self.model.nu, self.actuators
         lag = timing(at, "lag", float(np.mean(act.time_constant)))
         before, target = part(at.z, 0, nu), sent_before(at, nu, timing(at, "delay", self.delay))
@@ -162,15 +161,15 @@ class RotorState(Informed):
         modelled = target + (before - target) * np.exp(-ratio)
         thrusts = act.mean(before, target, ratio)
         levels = modelled
-        if knows(at, "rotor_speeds"):
-            measured = reading(at, "rotor_speeds", "the state of the rotors")
+        if "rotor_speeds" in at.signals:
+            measured = at.signals["rotor_speeds"]
             levels = np.where(at.z[nu] > 0.5, modelled + self.trust * (measured - modelled), measured)
             # what the measurement corrects at the end is half true of the mean
             thrusts = thrusts + 0.5 * (act.output(levels) - act.output(modelled))
         thrusts = np.where(at.z[nu] > 0.5, thrusts, act.output(levels))
-        at.shared["told"] = {"levels": levels, "thrusts": thrusts}
-        return at.shared["told"]
+        at.shared["state"] = {"levels": levels, "thrusts": thrusts}
+        return at.shared["state"]
 
     def following(self, at: Seen, u: Array) -> Array:
         """The levels."""
-        return concatenate(self.tells(at)["levels"], np.ones(1))
+        return concatenate(self.seen(at)["levels"], np.ones(1))

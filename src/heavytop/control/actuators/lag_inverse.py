@@ -9,11 +9,10 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.control.actuators.command_history import timing
 from heavytop.control.actuators.lag import Propellers
-from heavytop.control.laws.wrapper import Seen
-from heavytop.control.observers.measured_plant import Informed, reading
+from heavytop.control.laws.wrapper import Seen, Wrapper
 
 
-class LagInverse(Informed):
+class LagInverse(Wrapper):
     """A controller whose actuators follow as if their time constant were ``time``.
 
     From the level n now, the command c with n + (c - n)(1 - e^(-h/tau)) = n + (n_d - n)(1 - e^(-h/time)) over a sample h.
@@ -42,7 +41,7 @@ class LagInverse(Informed):
     def acted(self, at: Seen, u: Array) -> Array:
         """The command."""
         act = self.actuators
-        now, wanted = reading(at, "levels", "LagInverse"), act.target(u)
+        now, wanted = at.signals["levels"], act.target(u)
         lag = timing(at, "lag", float(np.mean(act.time_constant)))
         left = np.minimum(lag, self.time)
         gain = (1 - np.exp(-at.period / left)) / (1 - np.exp(-at.period / lag))

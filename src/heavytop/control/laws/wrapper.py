@@ -7,7 +7,7 @@ by side, signals side by side, sampling, references, the parts of the plant that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from heavytop._arrays import Array, Numbers, concatenate, shape, split, symbol
 from heavytop._pickling import Unchanging
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import REFERENCE, BaseController
+from heavytop.control.laws.signals import Signals, signal_sizes
 from heavytop.errors import ControlError, unknown_name
 from heavytop.simulate import complete
 from heavytop.simulate.controller import ARGUMENTS, MEMORY_OUTPUTS
@@ -42,13 +43,24 @@ class Sizes(Protocol):
 
 @dataclass(frozen=True)
 class PartialPlant:
-    """The plant as the controller inside a wrapper sees it."""
+    """The plant as the controller inside a wrapper sees it.
+
+    Attributes
+    ----------
+    signals : names and sizes of the signals that are known besides the state, see :mod:`.signals`.
+
+    Examples
+    --------
+    >>> PartialPlant("quad", 12, 6, ("u",), ()).providing(accelerometer=3).signals
+    (('accelerometer', 3),)
+    """
 
     name: str
     nq: int
     nv: int
     u_names: tuple[str, ...]
     parameter_names: tuple[str, ...]
+    signals: tuple[tuple[str, int], ...] = ()
 
     @property
     def nu(self) -> int:
@@ -56,9 +68,19 @@ class PartialPlant:
         return len(self.u_names)
 
     @classmethod
+    def of(cls, model: Sizes) -> PartialPlant:
+        """The sizes of a model, or the partial plant itself."""
+        return model if isinstance(model, cls) else cls.with_inputs(model, model.u_names)
+
+    @classmethod
     def with_inputs(cls, model: Sizes, u_names: Sequence[str]) -> PartialPlant:
         """The plant with these inputs only."""
-        return cls(model.name, model.nq, model.nv, tuple(u_names), tuple(model.parameter_names))
+        signals = tuple(signal_sizes(model).items())
+        return cls(model.name, model.nq, model.nv, tuple(u_names), tuple(model.parameter_names), signals)
+
+    def providing(self, **sizes: int) -> PartialPlant:
+        """The plant with further signals by name."""
+        return replace(self, signals=tuple((dict(self.signals) | sizes).items()))
 
 
 class Seen(Unchanging):
@@ -68,19 +90,21 @@ class Seen(Unchanging):
     ----------
     t (), q (nq,), v (nv,), p (np,) : time, state and parameters of the plant.
     reference : (q_R, v_R, a_R), as long as it is not given.
+    signals : :class:`.Signals` that sensors and observers further out report.
     signal, z : the wrapper's own part of the signal and of the memory.
     model : the plant. asked : names of what the inner controller takes. shared : what a wrapper keeps between its methods.
 
     Examples
     --------
     >>> sorted(name for name in vars(Seen) if not name.startswith("_"))
-    ['inner', 'p', 'period', 'q', 'reference', 'signal', 'symbols', 't', 'v', 'whole', 'z']
+    ['inner', 'p', 'period', 'q', 'reference', 'signal', 'signals', 'symbols', 't', 'v', 'whole', 'z']
     """
 
     def __init__(self, model: Sizes, own: Wrapper, inner: Traced) -> None:
         self.model, self._own, self._inner = model, own, own.controller
         self._sizes: dict[str, int | None] = {"t": None, "q": model.nq, "v": model.nv}
         self._sizes |= {"signal": own.signal_size, "p": len(model.parameter_names), "z": own.state_size}
+        self._sizes |= signal_sizes(model)
         if own.needs_reference:  # reference and parameters are still those of the law's own model
             self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
         self.asked = tuple(inner.inputs)
@@ -119,6 +143,11 @@ class Seen(Unchanging):
         return self.whole("p")
 
     @property
+    def signals(self) -> Signals:
+        """Reports of sensors and observers by name."""
+        return Signals(signal_sizes(self.model), self.whole, type(self._own).__name__)
+
+    @property
     def reference(self) -> tuple[Array, Array, Array]:
         """q_R, v_R, a_R."""
         if not self._own.needs_reference:
@@ -140,6 +169,8 @@ class Seen(Unchanging):
 
     def inner(self, name: str) -> Array:
         """An argument as the inner controller gets it unless the wrapper changes it."""
+        if name not in self._sizes:
+            return self.signals[name]
         if name == "signal":
             return self._parts("signal", self._inner.signal_size, self._own.own_signal_size)[0]
         if name == "z":
@@ -151,7 +182,7 @@ class Seen(Unchanging):
 
     def symbols(self) -> dict[str, Array]:
         """The arguments that were asked for, in the order of the protocol."""
-        order = ("t", "q", "v", *REFERENCE, "signal", "p", "z")
+        order = ("t", "q", "v", *signal_sizes(self.model), *REFERENCE, "signal", "p", "z")
         return {name: self._made[name] for name in order if name in self._made and self._sizes[name] != 0}
 
 
@@ -162,7 +193,8 @@ class Wrapper(BaseController):
 
     ============================ ==========================================================================================
     :meth:`plant`                the plant for which the inner controller is made; default: the same
-    :meth:`seen`                 arguments of the inner controller that differ, by name (q, v, p, t, q_R, v_R, a_R)
+    :meth:`seen`                 arguments of the inner controller that differ, by name (q, v, p, t, q_R, v_R, a_R, signals)
+    ``provides``                 signals that the wrapper reports to those inside, name -> size; their values come from :meth:`seen`
     :meth:`acted`                the inputs of the plant from those the inner controller wants
     :meth:`channels`             what else shall be recorded
     ``own_state_size``           length of an own memory, with :meth:`first` (its start) and :meth:`following` or :meth:`rate`
@@ -200,10 +232,11 @@ class Wrapper(BaseController):
 
     own_state_size: int = 0
     own_signal_size: int = 0
+    provides: Mapping[str, int] = {}
 
     def plant(self, model: Any) -> Any:
         """What the inner controller is made for, from the plant for which this one is made."""
-        return model
+        return PartialPlant.of(model).providing(**self.provides) if self.provides else model
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
         """What the inner controller is given instead of what is there."""
@@ -289,7 +322,7 @@ class Wrapper(BaseController):
         inner = controller.composed(subject) if isinstance(controller, BaseController) else controller.traced(subject)
         self._check_inner(inner, subject)
         at = Seen(model, self, inner)
-        changed = self._changed(at, inner)
+        changed = self._changed(at, inner, signal_sizes(subject))
         given = [changed[name] if name in changed else at.inner(name) for name in inner.inputs]
         values = dict(zip(inner.outputs, inner.expressions(*given), strict=True))
         wanted = values.pop("u")
@@ -299,7 +332,7 @@ class Wrapper(BaseController):
             outputs[_free(name, outputs)] = value
         return trace_of(type(self).__name__, at.symbols(), outputs)
 
-    def _changed(self, at: Seen, inner: Traced) -> Mapping[str, Array]:
+    def _changed(self, at: Seen, inner: Traced, signals: Mapping[str, int]) -> Mapping[str, Array]:
         """What the inner controller sees otherwise, each with a name and a size that it knows."""
         own = type(self)
         if not self.own_state_size and (own.rate is not Wrapper.rate or own.following is not Wrapper.following):
@@ -311,9 +344,10 @@ class Wrapper(BaseController):
             raise ControlError(
                 f"seen(at) of {own.__name__} must return a mapping such as {{'v': at.z}}, got {changed!r}."
             )
+        known = (*ARGUMENTS, *REFERENCE, *signals)
         for name, value in changed.items():
-            if name not in (*ARGUMENTS, *REFERENCE):
-                raise unknown_name(f"argument (in seen of {own.__name__})", name, (*ARGUMENTS, *REFERENCE))
+            if name not in known:
+                raise unknown_name(f"argument (in seen of {own.__name__})", name, known)
             if name in inner.inputs and shape(value) != inner.inputs[name]:
                 raise ControlError(
                     f"seen(at) of {own.__name__} must give {name!r} the shape {inner.inputs[name]}, got {shape(value)}."
@@ -346,9 +380,10 @@ class Wrapper(BaseController):
                 f"{type(self).__name__} for {subject.name!r} needs a controller whose first output is 'u' of shape ({subject.nu},); "
                 f"{self.controller!r} gives {first[0]!r} of shape {first[1]}."
             )
+        known = (*ARGUMENTS, *signal_sizes(subject))
         for name in inner.inputs:
-            if name not in (*ARGUMENTS, *REFERENCE):
-                raise ControlError(f"a controller may take {', '.join(ARGUMENTS)}; {self.controller!r} takes {name!r}.")
+            if name not in (*known, *REFERENCE):
+                raise ControlError(f"a controller may take {', '.join(known)}; {self.controller!r} takes {name!r}.")
 
 
 def _free(name: str, taken: Mapping[str, Array]) -> str:

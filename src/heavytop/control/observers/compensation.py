@@ -14,9 +14,8 @@ import numpy as np
 from heavytop._arrays import Array, transpose, vector
 from heavytop.control.actuators.lag import Propellers
 from heavytop.control.disturbances.air_drag import AirDrag, leaned
-from heavytop.control.laws.wrapper import Seen
+from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion
-from heavytop.control.observers.measured_plant import Informed, knows, reading, state_of
 from heavytop.control.references.drag_reference import DragReference, reference_speeds
 from heavytop.control.references.reference import Reference
 from heavytop.system.model import Model
@@ -25,7 +24,7 @@ LIGHTEST = 2.0
 """Specific thrust (m/s^2) that is left when a disturbance lifts the vehicle: its axis stays upwards."""
 
 
-class Compensated(Informed):
+class Compensated(Wrapper):
     """A law that is told what disturbs the vehicle, whatever the observers around it tell: force, moment, scale of the thrust; and drag.
 
     Parameters
@@ -58,34 +57,34 @@ class Compensated(Informed):
 
     def disturbance(self, at: Seen, motion: HullMotion, wanted: HullMotion, specific: Array) -> Array:
         """Acceleration (3,) in world axes that the thrust must make up for beyond what the reference knows."""
-        d = reading(at, "force", "Compensated") if knows(at, "force") else np.zeros(3)
-        if self.drag is not None and knows(at, "levels"):
-            here = self.drag.acceleration(self.hull, motion, reading(at, "levels", "Compensated"))
+        d = at.signals.get("force", np.zeros(3))
+        if self.drag is not None and "levels" in at.signals:
+            here = self.drag.acceleration(self.hull, motion, at.signals["levels"])
             speeds = reference_speeds(self.hull, self.actuators, specific)
             there = self.drag.acceleration(self.hull, wanted, speeds)
             d = d + np.matvec(motion.R, here) - np.matvec(wanted.R, there)
         lift = np.minimum(d[2], -self.hull.gravity[2] - LIGHTEST)
         return vector(d[0], d[1], lift)
 
-    def changes(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """The reference that answers the disturbance."""
         hull = self.hull
-        motion = hull.motion(*state_of(at, self.model.nv))
+        motion = hull.motion(at.q, at.v)
         wanted, acceleration, turn = hull.reference(*at.reference)
         specific = acceleration - hull.gravity
         d = self.disturbance(at, motion, wanted, specific)
         R = leaned(wanted.R, specific - d)
-        if knows(at, "moment"):
-            extra = reading(at, "moment", "Compensated")
+        if "moment" in at.signals:
+            extra = at.signals["moment"]
             turn = turn - np.matvec(transpose(R), np.matvec(motion.R, extra))
         q, v, a = hull.coordinates(HullMotion(wanted.r, R, wanted.velocity, wanted.omega), acceleration - d, turn)
         return {"q_R": q, "v_R": v, "a_R": a}
 
     def acted(self, at: Seen, u: Array) -> Array:
         """The mean thrust divided by its scale; differences, which turn the vehicle, stay."""
-        if not knows(at, "thrust_scale"):
+        if "thrust_scale" not in at.signals:
             return u
-        scale, nu = reading(at, "thrust_scale", "Compensated")[0], self.model.nu
+        scale, nu = at.signals["thrust_scale"][0], self.model.nu
         # rotors that shall stand still stand still: the others share what is missing
         turns = [np.where(u[k] > 0, 1.0, 0.0) for k in range(nu)]
         total, count = sum((u[k] for k in range(nu)), start=0.0), sum(turns, start=0.0)

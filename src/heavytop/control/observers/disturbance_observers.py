@@ -9,14 +9,13 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, transpose, vector
 from heavytop.control.disturbances.air_drag import AirDrag
-from heavytop.control.laws.wrapper import Seen
-from heavytop.control.observers.hull import Hull, HullMotion
-from heavytop.control.observers.measured_plant import Informed, knows, limited, reading, state_of, within
+from heavytop.control.laws.wrapper import Seen, Wrapper
+from heavytop.control.observers.hull import Hull, HullMotion, limited, within
 from heavytop.geometry import so3
 from heavytop.system.model import Model
 
 
-class _Observer(Informed):
+class _Observer(Wrapper):
     """What the observers share: the motion of the hull and the thrusts that acted on it during the last sample."""
 
     def __init__(self, controller: Any, model: Model) -> None:
@@ -24,7 +23,7 @@ class _Observer(Informed):
         self.model, self.hull = model, Hull.of(model)
 
     def _motion(self, at: Seen) -> HullMotion:
-        return self.hull.motion(*state_of(at, self.model.nv))
+        return self.hull.motion(at.q, at.v)
 
     def _middle(self, at: Seen, motion: HullMotion) -> Array:
         """Rotation in the middle of the last sample."""
@@ -32,19 +31,18 @@ class _Observer(Informed):
 
     def _thrusts(self, at: Seen) -> Array:
         """Mean thrusts (nu,) over the last sample: those of the rotors, or the inputs as they were wanted."""
-        return reading(at, "thrusts", type(self).__name__) if knows(at, "thrusts") else part(at.z, 0, self.model.nu)
+        return at.signals.get("thrusts", part(at.z, 0, self.model.nu))
 
     def _felt(self, at: Seen, motion: HullMotion, before: Array, started: Array, drag: AirDrag | None) -> Array:
         """Specific force (3,) in body axes, less what drag is known: by the accelerometer, or from the velocity of the sample before."""
-        if knows(at, "accelerometer"):
-            felt = reading(at, "accelerometer", type(self).__name__)
+        if "accelerometer" in at.signals:
+            felt = at.signals["accelerometer"]
         else:
             rate = (motion.velocity - before) / at.period - self.hull.gravity
             felt = started * np.matvec(transpose(self._middle(at, motion)), rate)
         if drag is None:
             return felt
-        levels = reading(at, "levels", type(self).__name__)
-        return felt - drag.acceleration(self.hull, motion, levels)
+        return felt - drag.acceleration(self.hull, motion, at.signals["levels"])
 
 
 class ThrustScale(_Observer):
@@ -62,11 +60,11 @@ class ThrustScale(_Observer):
     --------
     >>> import heavytop as ht
     >>> from heavytop.copters import quadcopter
-    >>> ThrustScale(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).adds
+    >>> ThrustScale(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).provides
     {'thrust_scale': 1}
     """
 
-    adds: Mapping[str, int] = {"thrust_scale": 1}
+    provides: Mapping[str, int] = {"thrust_scale": 1}
 
     def __init__(
         self,
@@ -98,7 +96,7 @@ class ThrustScale(_Observer):
         old = part(at.z, nu + 4, nu + 6)
         return old + share * (vector(np.vecdot(felt, assumed), np.vecdot(assumed, assumed)) - old)
 
-    def tells(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """The scale."""
         sums = self._sums(at)
         return {"thrust_scale": vector(within(sums[0] / np.maximum(sums[1], 1.0), self.lowest, self.highest))}
@@ -109,7 +107,7 @@ class ThrustScale(_Observer):
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
         """The scale."""
-        return {"thrust_scale": self.tells(at)["thrust_scale"]}
+        return {"thrust_scale": self.seen(at)["thrust_scale"]}
 
 
 class ForceObserver(_Observer):
@@ -125,11 +123,11 @@ class ForceObserver(_Observer):
     --------
     >>> import heavytop as ht
     >>> from heavytop.copters import quadcopter
-    >>> ForceObserver(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).adds
+    >>> ForceObserver(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).provides
     {'force': 3}
     """
 
-    adds: Mapping[str, int] = {"force": 3}
+    provides: Mapping[str, int] = {"force": 3}
 
     def __init__(
         self, controller: Any, model: Model, time: float = 0.03, largest: float = 8.0, drag: AirDrag | None = None
@@ -146,13 +144,13 @@ class ForceObserver(_Observer):
         felt = self._felt(at, motion, before, started, self.drag)
         valid = started * np.where(np.vecdot(felt, felt) > 0, 1.0, 0.0)
         force, _ = self.hull.forces(self._thrusts(at))
-        scale = reading(at, "thrust_scale", "ForceObserver")[0] if knows(at, "thrust_scale") else 1.0
+        scale = at.signals["thrust_scale"][0] if "thrust_scale" in at.signals else 1.0
         raw = np.matvec(self._middle(at, motion), felt - scale * force / self.hull.mass)
         share = valid * (1 - float(np.exp(-at.period / self.time)))
         at.shared["force"] = limited(old + share * (raw - old), self.largest)
         return at.shared["force"]
 
-    def tells(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """The disturbance."""
         return {"force": self._force(at)}
 
@@ -178,11 +176,11 @@ class MomentObserver(_Observer):
     --------
     >>> import heavytop as ht
     >>> from heavytop.copters import quadcopter
-    >>> MomentObserver(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).adds
+    >>> MomentObserver(ht.Feedback(lambda v: v[:4], ("v",)), quadcopter().model).provides
     {'moment': 3}
     """
 
-    adds: Mapping[str, int] = {"moment": 3}
+    provides: Mapping[str, int] = {"moment": 3}
 
     def __init__(self, controller: Any, model: Model, time: float = 0.03, largest: float = 60.0) -> None:
         super().__init__(controller, model)
@@ -202,7 +200,7 @@ class MomentObserver(_Observer):
         at.shared["moment"] = within(old + share * (raw - old), -self.largest, self.largest)
         return at.shared["moment"]
 
-    def tells(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """The disturbance."""
         return {"moment": self._moment(at)}
 

@@ -128,3 +128,14 @@ class Hull:
     def angular_acceleration(self, omega: Array, moment: Array) -> Array:
         """Theta^-1 (moment - omega x Theta omega)."""
         return np.matvec(np.linalg.inv(self.moment), moment - np.cross(omega, np.matvec(self.moment, omega)))
+
+
+def limited(x: Array, largest: float | Array) -> Array:
+    """A vector (3,) shortened to a length."""
+    length = np.sqrt(np.vecdot(x, x) + 1e-18)
+    return np.minimum(1.0, largest / length) * x
+
+
+def within(x: Array, low: float | np.ndarray, high: float | np.ndarray) -> Array:
+    """Numbers kept between two others."""
+    return np.minimum(np.maximum(x, low), high)

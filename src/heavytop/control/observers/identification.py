@@ -15,9 +15,8 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, part, vector
 from heavytop.control.actuators.command_history import hover_levels, remembered_samples, sent, units
 from heavytop.control.actuators.lag import Propellers
-from heavytop.control.laws.wrapper import Seen
+from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
-from heavytop.control.observers.measured_plant import Informed, reading
 from heavytop.system.model import Model
 
 LAGS = (0.004, 0.008, 0.015, 0.025, 0.04, 0.06, 0.09)
@@ -26,7 +25,7 @@ FOLLOWING = 0.02
 """Share of its error by which a model is drawn to the measurement at every sample."""
 
 
-class Identified(Informed):
+class Identified(Wrapper):
     """Tells ``delay`` and ``lag`` (s) to those inside, found from measured rotor speeds and the commands that were sent.
 
     Parameters
@@ -44,7 +43,7 @@ class Identified(Informed):
     [(0, 0.004), (0, 0.008)]
     """
 
-    adds: Mapping[str, int] = {"delay": 1, "lag": 1}
+    provides: Mapping[str, int] = {"delay": 1, "lag": 1}
 
     def __init__(
         self,
@@ -101,7 +100,7 @@ class Identified(Informed):
         if "models" in at.shared:
             return at.shared["models"]
         nu, pairs = self.model.nu, self.pairs
-        measured = reading(at, "rotor_speeds", "the identification of delay and lag")
+        measured = at.signals["rotor_speeds"]
         kept = float(np.exp(-at.period / self.memory))
         levels, errors = [], []
         for k, (delay, lag) in enumerate(pairs):
@@ -113,7 +112,7 @@ class Identified(Informed):
         at.shared["models"] = (levels, errors)
         return levels, errors
 
-    def tells(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """The pair with the least error."""
         _, errors = self._models(at)
         best, delay, lag = errors[0], self.pairs[0][0] * at.period + 0 * errors[0], self.pairs[0][1] + 0 * errors[0]
@@ -130,8 +129,8 @@ class Identified(Informed):
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
         """What is identified."""
-        told = self.tells(at)
-        return {"identified_delay": told["delay"], "identified_lag": told["lag"]}
+        found = self.seen(at)
+        return {"identified_delay": found["delay"], "identified_lag": found["lag"]}
 
 
 def _without_the_worst(squares: Array, count: int) -> Array:

@@ -11,9 +11,8 @@ from heavytop._arrays import Array
 from heavytop.control.actuators.command_history import sent, timing, units
 from heavytop.control.actuators.lag import Propellers
 from heavytop.control.disturbances.air_drag import AirDrag
-from heavytop.control.laws.wrapper import Seen
+from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion
-from heavytop.control.observers.measured_plant import Informed, knows, reading, state_of
 from heavytop.geometry import so3
 from heavytop.system.model import Model
 
@@ -26,7 +25,7 @@ class _Known(NamedTuple):
     scale: Array
 
 
-class Predicted(Informed):
+class Predicted(Wrapper):
     """A controller that sees the state as it will be: now, and ``ahead`` s later, when its command acts in the mean.
 
     Over the delay the model is driven by the commands that were sent, with the disturbances that observers tell; the reference is looked at
@@ -81,20 +80,20 @@ class Predicted(Informed):
         if "predicted" in at.shared:
             return at.shared["predicted"]
         nu, act, step = self.model.nu, self.actuators, units(at.period)
-        motion, levels = self.hull.motion(*state_of(at, self.model.nv)), reading(at, "levels", "Predicted")
+        motion, levels = self.hull.motion(at.q, at.v), at.signals["levels"]
         force = self.hull.gravity
-        if knows(at, "force"):
-            force = force + reading(at, "force", "Predicted")
+        if "force" in at.signals:
+            force = force + at.signals["force"]
         if self.drag is not None:  # changes little during the delay
             force = force + np.matvec(motion.R, self.drag.acceleration(self.hull, motion, levels))
         known = _Known(
             force,
-            reading(at, "moment", "Predicted") if knows(at, "moment") else np.zeros(3),
-            reading(at, "thrust_scale", "Predicted")[0] if knows(at, "thrust_scale") else 1.0,
+            at.signals.get("moment", np.zeros(3)),
+            at.signals["thrust_scale"][0] if "thrust_scale" in at.signals else 1.0,
         )
         lag, delay = timing(at, "lag", float(np.mean(act.time_constant))), timing(at, "delay", self.delay)
         unit = step * at.period
-        deepest = (reading(at, "commands", "Predicted").shape[-1] // nu - 1) // step
+        deepest = (at.signals["commands"].shape[-1] // nu - 1) // step
         fixed = isinstance(delay, float)
         if fixed:
             deepest = min(deepest, round(delay / unit))
@@ -126,15 +125,12 @@ class Predicted(Informed):
         velocity = m.velocity + h * a
         return HullMotion(m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(turn), velocity, m.omega + h * spin)
 
-    def tells(self, at: Seen) -> Mapping[str, Array]:
-        """The levels now."""
-        return {"levels": self._predicted(at)[1]}
-
-    def changes(self, at: Seen) -> Mapping[str, Array]:
-        """The state when the command acts."""
-        q, v, _ = self.hull.coordinates(self._predicted(at)[0])
-        changed = {"q": q, "v": v}
-        if self.needs_reference and knows(at, "lag") and self.ahead is None:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
+        """The state when the command acts, and the levels now."""
+        motion, levels = self._predicted(at)
+        q, v, _ = self.hull.coordinates(motion)
+        changed = {"q": q, "v": v, "levels": levels}
+        if self.needs_reference and "lag" in at.signals and self.ahead is None:
             changed |= self._moved_reference(at)
         return changed
 

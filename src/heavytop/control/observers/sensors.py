@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, flatten_columns, part, split, transpose, unflatten_columns
-from heavytop.control.laws.wrapper import Seen
+from heavytop.control.laws.wrapper import PartialPlant, Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion
-from heavytop.control.observers.measured_plant import Informed, MeasuredPlant
 from heavytop.control.observers.measurements import Stream
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
@@ -101,7 +100,7 @@ SIZES = {"position": 3, "attitude": 3, "velocity": 3, "gyro": 3, "accelerometer"
 """Noise of an attitude is a rotation vector."""
 
 
-class Sensed(Informed):
+class Sensed(Wrapper):
     """A controller that sees a vehicle through its sensors: late, noisy and biased, but more than the state.
 
     Inside, ``accelerometer`` and ``rotor_speeds`` are known beside the measured state. For sampled control.
@@ -117,7 +116,7 @@ class Sensed(Informed):
     >>> import heavytop as ht
     >>> from heavytop.copters import quadcopter
     >>> model = quadcopter().model
-    >>> watch = ht.Feedback(lambda v: {"u": 0 * v[:4], "felt": v[6:9]}, ("v",))
+    >>> watch = ht.Feedback(lambda v, accelerometer: {"u": 0 * v[:4], "felt": accelerometer}, ("v", "accelerometer"))
     >>> sensed = Sensed(watch, model, Sensors(rotor_speeds=None))
     >>> run = ht.simulate(model, (model.neutral(), np.zeros(6)), 0.1, 0.01, control=sensed)
     >>> float(np.abs(run.channels["felt"][-1]).max().round(9))  # free fall
@@ -138,6 +137,11 @@ class Sensed(Informed):
     def names(self) -> tuple[str, ...]:
         """Of the sensors."""
         return self.sensors.names
+
+    @property
+    def provides(self) -> Mapping[str, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Sizes of the measured signals."""
+        return {name: self._noise_size(name) for name in self.names if name in ("accelerometer", "rotor_speeds")}
 
     def _noise_size(self, name: str) -> int:
         return SIZES.get(name, self.model.nu)
@@ -197,7 +201,7 @@ class Sensed(Informed):
                 parts.append(np.zeros(count))
         return concatenate(*parts)
 
-    def plant(self, model: Any) -> MeasuredPlant:
+    def plant(self, model: Any) -> PartialPlant:
         """The vehicle with what its sensors tell beside the state."""
         own = self.model
         if model.nq < own.nq or model.nv < own.nv:
@@ -208,8 +212,8 @@ class Sensed(Informed):
             raise ControlError(
                 f"{model.name!r} has no rotors whose speeds could be measured: fly a RotorPlant, or give Sensors(rotor_speeds=None)."
             )
-        bare = MeasuredPlant(model.name, own.nq, own.nv, tuple(model.u_names), tuple(model.parameter_names))
-        return bare.telling(**{n: self._noise_size(n) for n in self.names if n in ("accelerometer", "rotor_speeds")})
+        sizes = tuple(self.provides.items())
+        return PartialPlant(model.name, own.nq, own.nv, tuple(model.u_names), tuple(model.parameter_names), sizes)
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:
         """Noise and bias (n, *members, size) at the times."""
@@ -274,19 +278,12 @@ class Sensed(Informed):
             place += self._ring_size(names, samples)
         return values
 
-    def changes(self, at: Seen) -> Mapping[str, Array]:
-        """The measured state."""
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """The measured state, accelerometer and rotor speeds."""
         got = self._arrived(at)
         R = unflatten_columns(got["attitude"], 3)
         q, v, _ = self.hull.coordinates(HullMotion(got["position"], R, got["velocity"], got["gyro"]))
-        return {"q": q, "v": v}
-
-    def seen(self, at: Seen) -> dict[str, Array]:
-        """The measured state, then what is measured beside it."""
-        got, changed = self._arrived(at), dict(self.changes(at))
-        more = [got[n] for n in self.names if n in ("accelerometer", "rotor_speeds")]
-        changed["v"] = concatenate(changed["v"], *more) if more else changed["v"]
-        return changed
+        return {"q": q, "v": v} | {name: got[name] for name in self.provides}
 
     def following(self, at: Seen, u: Array) -> Array:
         """The velocity of now, and what is on its way one sample later."""

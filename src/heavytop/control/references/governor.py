@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.control.laws.wrapper import Seen
-from heavytop.control.observers.hull import Hull, HullMotion
-from heavytop.control.observers.measured_plant import Informed, limited, state_of
+from heavytop.control.laws.wrapper import Seen, Wrapper
+from heavytop.control.observers.hull import Hull, HullMotion, limited
 from heavytop.errors import ControlError
 from heavytop.system.model import Model
 
@@ -18,7 +17,7 @@ GENTLE = 12.0
 """Acceleration (m/s^2) that an error of position, or one of velocity, may ask for."""
 
 
-class Governed(Informed):
+class Governed(Wrapper):
     """A law whose reference never is farther away than it can answer.
 
     The law sees a reference at most ``distance`` from the vehicle, in the direction of the true one, that moves towards it with up to
@@ -57,10 +56,10 @@ class Governed(Informed):
         if not (self.distance > 0 and self.velocity > 0 and self.speed > 0 and self.homing > 0):
             raise ControlError("distance, velocity, speed and homing of a governor must be positive.")
 
-    def changes(self, at: Seen) -> Mapping[str, Array]:
+    def seen(self, at: Seen) -> Mapping[str, Array]:
         """The governed reference."""
         hull = self.hull
-        motion = hull.motion(*state_of(at, self.model.nv))
+        motion = hull.motion(at.q, at.v)
         wanted, acceleration, turn = hull.reference(*at.reference)
         off = wanted.r - motion.r
         far = np.sqrt(np.vecdot(off, off) + 1e-18)

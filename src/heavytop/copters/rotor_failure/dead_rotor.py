@@ -19,8 +19,7 @@ import numpy as np
 from heavytop._arrays import Array, transpose, vector
 from heavytop.compile import Traced
 from heavytop.control.laws.law import FeedbackLaw, trace_inputs
-from heavytop.control.observers.hull import UP, Hull
-from heavytop.control.observers.measured_plant import limited, within
+from heavytop.control.observers.hull import UP, Hull, limited, within
 from heavytop.errors import ControlError
 
 if TYPE_CHECKING:

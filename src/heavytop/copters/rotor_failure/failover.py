@@ -8,9 +8,8 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
 from heavytop.control.actuators.command_history import hover_levels, timing
-from heavytop.control.laws.wrapper import Seen
+from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
-from heavytop.control.observers.measured_plant import Informed, reading, state_of
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.copters.rotor_failure.dead_rotor import dead_rotor_law
 
@@ -25,7 +24,7 @@ LATCHED = 1e3
 """Suspicion that never ends."""
 
 
-class Failover(Informed):
+class Failover(Wrapper):
     """A law that changes to the one for a dead rotor as soon as the speed of a rotor stays away. It never changes back.
 
     It stands where the law stands: ``robust_controller(vehicle, law=Failover(OnPart(law, vehicle.model), vehicle))``. Needs measured rotor
@@ -59,7 +58,7 @@ class Failover(Informed):
         """Seconds of suspicion of every rotor."""
         if "suspicion" in at.shared:
             return at.shared["suspicion"]
-        nu, speed = self.vehicle.model.nu, reading(at, "rotor_speeds", "Failover")
+        nu, speed = self.vehicle.model.nu, at.signals["rotor_speeds"]
         hover, lag = hover_levels(self.hull, self.actuators), float(np.mean(self.actuators.time_constant))
         patience = DWELL + timing(at, "delay", 0.0) + 0.5 * timing(at, "lag", lag)
         before = [at.z[nu + k] for k in range(nu)]
@@ -88,10 +87,9 @@ class Failover(Informed):
     def acted(self, at: Seen, u: Array) -> Array:
         """The inputs of the law that holds."""
         dead = self.dead(at)
-        q, v = state_of(at, self.vehicle.model.nv)
         p = self.vehicle.model.parameter_vector()
         for k, law in enumerate(self.laws):
-            u = np.where(dead[k] > 0.5, law.traced_law.expressions(q, v, *at.reference, p)[0], u)
+            u = np.where(dead[k] > 0.5, law.traced_law.expressions(at.q, at.v, *at.reference, p)[0], u)
         return u
 
     def following(self, at: Seen, u: Array) -> Array:
