@@ -11,10 +11,10 @@ import pytest
 from processes import finish, shell, start
 
 import heavytop as ht
+from heavytop._checksum import seal
 from heavytop._files import sweep_leftovers, whole_file, write_set, write_whole
 from heavytop.compile import export_c, trace
 from heavytop.errors import FileFormatError
-from heavytop.io.checksum import seal
 
 OLD = {"a.h": "old", "a.c": "old", "Makefile": "old"}
 NEW = {"a.h": "new", "a.c": "new", "Makefile": "new"}

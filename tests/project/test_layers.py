@@ -34,6 +34,7 @@ ORDER = (
     {"geometry"},
     {
         "_arrays",
+        "_checksum",
         "_format",
         "_files",
         "_likeness",

@@ -21,10 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from heavytop._checksum import seal, unsealed
 from heavytop._files import sweep_leftovers, whole_file
 from heavytop.errors import FileFormatError
 
-_MAGIC = b"HTOPOBJ2"
+_MAGIC = b"HTOPOBJ3"
 _SUFFIX = ".htobj"
 DEFAULT_LIMIT = 512 * 2**20
 """Total size of the cache in bytes at which the entries unused for longest are removed."""
@@ -208,20 +209,20 @@ def _warn_foreign(path: str, why: str) -> None:
 
 def _encode(key: str, meta: dict[str, Any], data: bytes) -> bytes:
     header = json.dumps({"key": key, "meta": meta, "bytes": len(data)}).encode()
-    body = len(header).to_bytes(8, "little") + header + data
-    return _MAGIC + hashlib.sha256(body).digest() + body
+    content = _MAGIC + len(header).to_bytes(8, "little") + header + data
+    return content + seal(content)
 
 
-def _decode(key: str, content: bytes) -> Entry | None:
+def _decode(key: str, file: bytes) -> Entry | None:
     """The entry, or None for anything that :func:`_encode` does not write."""
-    start = len(_MAGIC)
-    body = content[start + 32 :]
-    if content[:start] != _MAGIC or len(body) < 8 or hashlib.sha256(body).digest() != content[start : start + 32]:
+    content = unsealed(file)
+    if content is None or not content.startswith(_MAGIC):
         return None
-    stop = 8 + int.from_bytes(body[:8], "little")
+    start = len(_MAGIC) + 8
+    stop = start + int.from_bytes(content[len(_MAGIC) : start], "little")
     try:
-        header = json.loads(body[8:stop])
-        meta, data = header["meta"], body[stop:]
+        header = json.loads(content[start:stop])
+        meta, data = header["meta"], content[stop:]
         fits = header["key"] == key and isinstance(meta, dict) and header["bytes"] == len(data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

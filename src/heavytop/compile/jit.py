@@ -309,13 +309,6 @@ class Library:
             raise CompileError(f"the object code has no function {name!r}.")
         return address
 
-    def constant(self, name: str, size: int) -> bytes:
-        """Bytes of an exported constant."""
-        address = self._engine.get_global_value_address(name) if _is_symbol(name) else 0
-        if not address:
-            raise CompileError(f"the object code has no constant {name!r}.")
-        return ctypes.string_at(address, size)
-
     def function(self, name: str) -> Any:
         """The function ``void name(void *args)``; Python's lock is released while it runs."""
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address(name))

@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 import numpy as np
 
+from heavytop._checksum import check_sealed_file, seal
 from heavytop._files import NETCDF, check_ending, whole_file
 from heavytop._format import printable
 from heavytop._memory import available_memory
 from heavytop.errors import FileFormatError
-from heavytop.io.checksum import check_seal, seal
 
 if TYPE_CHECKING:
     import xarray
@@ -179,7 +179,7 @@ def load_run(path: str | Path, *, checked: bool = True) -> Run:
     source = _existing(path)
     try:
         if checked:
-            check_seal(source)
+            check_sealed_file(source, "Run.load(path, checked=False) reads it without the check, if you trust it.")
         _check_sizes(source)
         with xarray.open_dataset(source, engine="h5netcdf", decode_cf=False) as opened:
             data = opened.load()
