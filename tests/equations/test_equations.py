@@ -1,4 +1,4 @@
-"""Equations to read: equal to the numbers of the model, and as short as a textbook prints them."""
+"""Readable equations: equal to the numbers of the model, and as short as a textbook prints them."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def assert_equal(model: ht.Model, equations: Equations, seed: int = 0, complete:
     dissipated = resisting - expected["D"] @ v
     expected["f"] = (model.applied_force(q, v, parameters=values) - dissipated)[:, None]
     for name, value in expected.items():
-        beside = resisting if name == "f" else value
-        scale = max(1e-3, np.max(np.abs(value), initial=0.0), np.max(np.abs(beside), initial=0.0))
+        reference = resisting if name == "f" else value
+        scale = max(1e-3, np.max(np.abs(value), initial=0.0), np.max(np.abs(reference), initial=0.0))
         np.testing.assert_allclose(got[name], value, rtol=0, atol=1e-12 * scale, err_msg=name)
     if model.is_constrained:
         Phi = model.evaluate("constraint_jacobian", q, parameters=values)
@@ -111,7 +111,7 @@ def test_every_coordinate_block(joint: str) -> None:
     assert_equal(model, model.equations())
 
 
-def test_functions_of_the_user() -> None:
+def test_user_defined_functions() -> None:
     system = ht.System(name="custom")
     k = system.parameter("k", 2.0)
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
@@ -361,7 +361,7 @@ def test_latex() -> None:
     assert "u &= " in parts[0]
 
 
-def test_a_parameter_named_like_a_matrix_is_told_apart() -> None:
+def test_a_parameter_named_like_a_matrix_is_renamed() -> None:
     system = ht.System(name="cart")
     M, q = system.parameter("M", 1.0), system.parameter("q", 2.0)
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(M))

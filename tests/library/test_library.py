@@ -10,17 +10,9 @@ import pytest
 
 from heavytop import library
 from heavytop.errors import ModelError, UnknownNameError
-from heavytop.library import mechanisms
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAMES = [name.replace(":N", ":4") for name in library.names()]
-
-
-STARTS = {
-    "andrews": mechanisms.andrews_start,
-    "four-bars:4": mechanisms.four_bars_start,
-    "bricard": lambda model: model.assemble(),
-}
 
 
 def golden(name: str) -> dict:
@@ -29,12 +21,13 @@ def golden(name: str) -> dict:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_power_balance(name: str) -> None:
-    """The energy changes by what inputs bring in and dampers take out."""
+    """The energy rate equals the input power minus the dissipated power."""
     model = library.load(name).derive(native=False)
     rng = np.random.default_rng(3)
     q, v, u = model.random(rng), rng.standard_normal(model.nv), rng.standard_normal(model.nu)
     if model.is_constrained:
-        q, v = model.assemble(STARTS[name](model)[0] if name in STARTS else q, v)
+        start = model.assemble() if name == "bricard" else library.start(name, model)
+        q, v = model.assemble(q if start is None else start[0], v)
     a = model.acceleration(q, v, u)
     h = 2e-5
     times = h * np.array([-2.0, -1.0, 1.0, 2.0])
@@ -112,7 +105,7 @@ def test_chain_hangs_at_rest() -> None:
     assert model.nv == 6
 
 
-def test_each_call_gives_a_fresh_system() -> None:
+def test_each_call_returns_a_new_system() -> None:
     assert library.load("furuta") is not library.load("furuta")
 
 
@@ -124,17 +117,17 @@ def test_spellings(name: str) -> None:
 def test_unknown_name_lists_the_names() -> None:
     with pytest.raises(UnknownNameError) as error:
         library.load("furta")
-    assert "unknown built-in system 'furta'. Did you mean 'furuta'?" in str(error.value)
+    assert "'furuta'" in str(error.value)
     assert all(name in str(error.value) for name in library.names())
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("chain:0", "1 to 1000, got 0"),
-        ("chain:x", "chain:N needs a whole number, such as chain:20, got 'chain:x'"),
-        ("chain:", "chain:N needs a whole number"),
-        ("furuta:3", "'furuta' takes no number, got 'furuta:3'; only chain, random-chain, four-bars do"),
+        ("chain:0", "1 to 1000 links, got 0"),
+        ("chain:x", "chain:20, got 'chain:x'"),
+        ("chain:", "chain:20"),
+        ("furuta:3", "furuta.*random-chain"),
     ],
 )
 def test_bad_numbers(name: str, message: str) -> None:

@@ -651,7 +651,7 @@ def test_all_formalisms_give_the_same_acceleration(system) -> None:
 
 
 def test_the_commutation_coefficients_matter() -> None:
-    """Euler-Lagrange without gamma is wrong by more than its forces: the agreement above is no accident."""
+    """Euler-Lagrange without gamma is wrong by more than its forces: the agreement above is not a coincidence."""
     theta = np.diag([1.0, 2.0, 3.0])
     c = Rotation()
     omega = np.array([1.0, 1.0, 1.0])

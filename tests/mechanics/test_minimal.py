@@ -228,7 +228,7 @@ def test_the_singularity_is_one_of_coordinates_not_of_the_formalism() -> None:
 
 
 def test_a_matrix_that_vanishes_as_a_whole_is_singular() -> None:
-    """A 1 x 1 matrix always has condition number 1: its size around q tells."""
+    """A 1 x 1 matrix always has condition number 1: only its norm around q shows the singularity."""
     shrinking = minimal.MinimalModel(1, lambda q, qd: 0.5 * np.cos(q[0]) ** 2 * qd[0] ** 2)
     with pytest.raises(ConfigurationError, match="mass matrix"):
         shrinking.acceleration([np.pi / 2], [0.1], [1.0])
@@ -237,7 +237,7 @@ def test_a_matrix_that_vanishes_as_a_whole_is_singular() -> None:
     rest = ([0.0], [0.0], [0.0])
     with pytest.raises(ConfigurationError, match="input matrix"):
         blind.computed_torque(([np.pi / 2], [0.0]), rest, stiffness=np.eye(1), damping=np.eye(1))
-    tiny = minimal.MinimalModel(1, lambda q, qd: 0.5e-30 * qd[0] ** 2)  # small everywhere is no singularity
+    tiny = minimal.MinimalModel(1, lambda q, qd: 0.5e-30 * qd[0] ** 2)  # small everywhere is not singular
     assert tiny.acceleration([1.0], [0.0], [1e-30]) == pytest.approx([1.0])
 
 

@@ -290,7 +290,7 @@ def test_rotary_pendulum_states_of_the_reference(golden) -> None:
 
 
 def test_rotary_pendulum_matrix_from_frames() -> None:
-    """B of (80) to (86) is what differentiation of the frames gives (erratum 4.8)."""
+    """B of (80) to (86) agrees with the differentiated frames (erratum 4.8)."""
     p = RotaryPendulum()
 
     def frames(q):

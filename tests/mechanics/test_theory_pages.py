@@ -1,4 +1,4 @@
-"""The theory pages: their programs run, their pictures exist, their table is what the formalisms give."""
+"""The theory pages: their programs run, their pictures exist, their table agrees with the formalisms."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_mixed_row_and_column_constraints_lose_rank() -> None:
 
 
 def test_nonholonomic_velocities_refuse_commutation_coefficients() -> None:
-    """Euler-Lagrange on the constrained velocities of a skate would be wrong; it is refused, not computed."""
+    """Euler-Lagrange on the constrained velocities of a skate would be wrong, so it raises."""
 
     def skate(q):
         return matrix([[np.cos(q[2]), 0.0], [np.sin(q[2]), 0.0], [0.0, 1.0]])

@@ -1,4 +1,4 @@
-"""Every tutorial runs as it stands, cell by cell, and its notebook holds the same cells with pictures."""
+"""Every tutorial runs unchanged, cell by cell, and its notebook holds the same cells with pictures."""
 
 from __future__ import annotations
 

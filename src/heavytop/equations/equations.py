@@ -1,4 +1,4 @@
-"""The equations of motion to read: SymPy matrices, text and LaTeX."""
+"""The equations of motion as readable SymPy matrices, text and LaTeX."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f", "Phi")
 
 
+def _quantity(name: str, doc: str) -> property:
+    return property(lambda self: self._complete[name], doc=doc)
+
+
 class Equations(Unchanging):
     """The equations ``M a + c + D v + fK + fG = B u + f`` with ``q' = A v`` and ``phi(q) = 0``.
 
-    Loops and velocity constraints that the velocity coordinates do not satisfy by themselves add ``Phi^T lam`` on the right-hand side
-    and demand ``Phi v + b = 0``.
+    Loops and velocity constraints that the velocity coordinates do not satisfy identically add ``Phi^T lam`` to the right-hand side
+    and require ``Phi v + b = 0``.
 
     Entries are simplified with trigonometric identities and with the constraints of the coordinates, and collected by
     velocities. The expressions of large systems share named subexpressions (:attr:`definitions`) in text and LaTeX.
@@ -39,8 +43,8 @@ class Equations(Unchanging):
     Attributes
     ----------
     q, v, u, p : SymPy columns of coordinates, velocities, inputs and parameters.
-    M, c, D, fK, fG, B, A, f, Phi, phi : SymPy matrices and columns, without named subexpressions. ``f`` holds the forces that functions
-        of the user add to the right-hand side: ``force(q, v)`` and dissipation that is not quadratic in v.
+    M, c, D, fK, fG, B, A, f, Phi, phi : SymPy matrices and columns, without named subexpressions. ``f`` contains the
+        user-defined forces on the right-hand side: ``force(q, v)`` and dissipation that is not quadratic in v.
 
     Examples
     --------
@@ -59,7 +63,7 @@ class Equations(Unchanging):
 
         if model.expressions.has_moving_rates:
             raise ModelError(
-                f"the equations of {model.name!r} cannot be written as q' = A v: the time drives q' by itself. Use relative velocities of its joints."
+                f"the equations of {model.name!r} cannot be written as q' = A v: q' depends on the time explicitly. Use relative joint velocities."
             )
         self.model = model
         self.name = model.name
@@ -76,20 +80,8 @@ class Equations(Unchanging):
     @cached_property
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Shape of each quantity."""
-        nq, nv, nu = self.model.nq, self.model.nv, self.model.nu
-        column = (nv, 1)
-        rows = self._values["Phi"].shape[0]
-        return {
-            "M": (nv, nv),
-            "c": column,
-            "D": (nv, nv),
-            "fK": column,
-            "fG": column,
-            "B": (nv, nu),
-            "A": (nq, nv),
-            "f": column,
-            "Phi": (rows, nv),
-        }
+        shapes = {name: (*value.shape, 1)[:2] for name, value in self._values.items()}
+        return {**shapes, "B": (self.model.nv, self.model.nu), "Phi": (shapes["Phi"][0], self.model.nv)}
 
     @cached_property
     def _values(self) -> dict[str, Any]:
@@ -110,7 +102,7 @@ class Equations(Unchanging):
 
     @cached_property
     def instructions(self) -> int:
-        """Number of scalar operations of all quantities together, before any simplification."""
+        """Number of scalar operations of all quantities before simplification."""
         return self._program.operations
 
     @cached_property
@@ -154,55 +146,18 @@ class Equations(Unchanging):
 
     # --- quantities -----------------------------------------------------------------------------------------------------------
 
-    @property
-    def M(self) -> Any:
-        """Mass matrix (nv, nv)."""
-        return self._complete["M"]
-
-    @property
-    def c(self) -> Any:
-        """Coriolis and gyroscopic forces (nv, 1)."""
-        return self._complete["c"]
-
-    @property
-    def D(self) -> Any:
-        """Damping matrix (nv, nv)."""
-        return self._complete["D"]
-
-    @property
-    def fK(self) -> Any:
-        """Forces of springs and potentials (nv, 1)."""
-        return self._complete["fK"]
-
-    @property
-    def fG(self) -> Any:
-        """Forces of gravity (nv, 1), on the left-hand side."""
-        return self._complete["fG"]
-
-    @property
-    def B(self) -> Any:
-        """Input matrix (nv, nu)."""
-        return self._complete["B"]
-
-    @property
-    def A(self) -> Any:
-        """Kinematics matrix (nq, nv): q' = A v."""
-        return self._complete["A"]
-
-    @property
-    def f(self) -> Any:
-        """The user's forces (nv, 1), on the right-hand side."""
-        return self._complete["f"]
-
-    @property
-    def Phi(self) -> Any:
-        """Rows (m, nv) of loops and constraints: Phi v + b = 0, with reactions Phi^T lam on the right-hand side."""
-        return self._complete["Phi"]
-
-    @property
-    def phi(self) -> Any:
-        """Constraints of the coordinates (m, 1), zero on the manifold."""
-        return self._complete["phi"]
+    M = _quantity("M", "Mass matrix (nv, nv).")
+    c = _quantity("c", "Coriolis and gyroscopic forces (nv, 1).")
+    D = _quantity("D", "Damping matrix (nv, nv).")
+    fK = _quantity("fK", "Forces of springs and potentials (nv, 1).")
+    fG = _quantity("fG", "Forces of gravity (nv, 1), on the left-hand side.")
+    B = _quantity("B", "Input matrix (nv, nu).")
+    A = _quantity("A", "Kinematics matrix (nq, nv): q' = A v.")
+    f = _quantity("f", "User-defined forces (nv, 1), on the right-hand side.")
+    Phi = _quantity(
+        "Phi", "Rows (m, nv) of loops and constraints: Phi v + b = 0, with reactions Phi^T lam on the right-hand side."
+    )
+    phi = _quantity("phi", "Constraints of the coordinates (m, 1), zero on the manifold.")
 
     # --- output -----------------------------------------------------------------------------------------------------------------
 
@@ -223,7 +178,7 @@ class Equations(Unchanging):
         return aligned(line for part in latex_parts(self) for line in part)
 
     def latex_parts(self) -> list[str]:
-        """The same in several environments, which may stand on several pages: the form, rates, definitions, then one per quantity."""
+        """The same in several environments, so that page breaks are possible: the form, rates, definitions, then one per quantity."""
         from heavytop.equations.typeset import aligned, latex_parts
 
         return [aligned(part) for part in latex_parts(self)]

@@ -1,4 +1,4 @@
-"""Polynomials in named quantities that simplify themselves by trigonometry and by the constraints of the coordinates.
+"""Polynomials in named quantities, simplified by trigonometry and by the constraints of the coordinates.
 
 The entries of equations of motion are polynomials in velocities, parameters, coordinates, sines and cosines. A polynomial is
 a dictionary from monomials to numbers; a monomial is a sorted tuple of (generator, exponent). :class:`Ring` owns the
@@ -18,12 +18,12 @@ from typing import Any
 Monomial = tuple[tuple[int, int], ...]
 Poly = dict[Monomial, float]
 Angle = tuple[tuple[int, int], ...]
-"""A whole linear combination of generators: ((generator, factor), ...), the first factor positive."""
+"""An integer linear combination of generators: ((generator, factor), ...), the first factor positive."""
 
 DUST = 1e-14
 """A sum this much smaller than its summands is rounding."""
 SMALLEST = 1e-15
-"""A constant smaller than this, and a term this much smaller than the largest one beside it, is rounding."""
+"""A constant smaller than this, or a term smaller than this relative to the largest one, is rounding."""
 ONE: Monomial = ()
 
 PARAMETER, COORDINATE, VELOCITY = 0, 1, 2
@@ -32,7 +32,7 @@ PARAMETER, COORDINATE, VELOCITY = 0, 1, 2
 
 @dataclass(frozen=True)
 class Generator:
-    """A quantity that polynomials are made of: ``expression`` is its SymPy form."""
+    """A variable of the polynomials; ``expression`` is its SymPy form."""
 
     expression: Any
     level: int
@@ -53,7 +53,7 @@ def add(a: Poly, b: Poly, factor: float = 1.0) -> Poly:
 
 
 def accumulate(total: Poly, mono: Monomial, value: float) -> None:
-    """Add ``value`` to one coefficient, in place; what cancels up to rounding disappears."""
+    """Add ``value`` to one coefficient, in place; a sum that cancels up to rounding is removed."""
     old = total.get(mono)
     if old is None:
         total[mono] = value
@@ -99,7 +99,7 @@ def multiply(a: Poly, b: Poly) -> Poly:
 
 
 def without_dust(poly: Poly) -> Poly:
-    """The polynomial without the terms that rounding left."""
+    """The polynomial without terms due to rounding."""
     least = SMALLEST * max(map(abs, poly.values()), default=0.0)
     return {mono: k for mono, k in poly.items() if abs(k) > least}
 
@@ -120,7 +120,7 @@ class Ring:
     # --- generators -----------------------------------------------------------------------------------------------------------
 
     def generator(self, expression: Any, level: int, trig: tuple[str, Angle] | None = None) -> int:
-        """Number of the generator with that SymPy expression, made when new."""
+        """Number of the generator with that SymPy expression, which is added if it is new."""
         number = self._known.get(expression)
         if number is None:
             number = self._known[expression] = len(self.generators)
@@ -136,7 +136,7 @@ class Ring:
         return max((self.generators[g].level for mono in poly for g, _ in mono), default=PARAMETER)
 
     def sine(self, function: str, angle: Angle) -> tuple[int, float]:
-        """The generator sin or cos of an angle, and the sign that goes with it."""
+        """The generator sin or cos of an angle, and its sign."""
         sign = 1.0
         if angle[0][1] < 0:
             angle, sign = tuple((g, -k) for g, k in angle), -1.0 if function == "sin" else 1.0
@@ -157,7 +157,7 @@ class Ring:
         return self._known[key], sign
 
     def angle_of(self, poly: Poly) -> Angle | None:
-        """The polynomial as a whole linear combination of coordinates, or None."""
+        """The polynomial as an integer linear combination of coordinates, or None."""
         parts = []
         for mono, k in poly.items():
             if len(mono) != 1 or mono[0][1] != 1 or k != int(k) or self.generators[mono[0][0]].trig:
@@ -166,7 +166,7 @@ class Ring:
         return tuple(sorted(parts)) or None
 
     def relate(self, relation: Iterable[tuple[Monomial, float]]) -> None:
-        """Declare sum_i k_i m_i = 0; used where it shortens. Terms are products of at most two generators."""
+        """Declare sum_i k_i m_i = 0, used where it shortens a polynomial. Terms are products of at most two generators."""
         terms = tuple(relation)
         if any(sum(e for _, e in mono) > 2 or any(e < 0 for _, e in mono) for mono, _ in terms):
             return
@@ -178,7 +178,7 @@ class Ring:
     # --- simplification ---------------------------------------------------------------------------------------------------------
 
     def reduce(self, poly: Poly, limit: int = 400) -> Poly:
-        """An equal polynomial with fewer terms, where the rules find one; longer ones than ``limit`` are returned as they are."""
+        """An equal polynomial with fewer terms if the rules find one; one longer than ``limit`` is returned unchanged."""
         if not 1 < len(poly) <= limit:
             return poly
         poly = dict(poly)
@@ -201,7 +201,7 @@ class Ring:
         return False
 
     def _pairs(self, mono: Monomial) -> Iterator[Monomial]:
-        """The products of two generators with rules that divide a monomial."""
+        """The products of two generators that divide a monomial and have rules."""
         active = [(g, e) for g, e in mono if e > 0 and g in self._active]
         for g, e in active:
             if e > 1:
@@ -280,7 +280,7 @@ class Ring:
 
 
 def accumulate_close(total: Poly, mono: Monomial, value: float) -> None:
-    """Like :func:`accumulate`, but what agrees to twelve digits cancels."""
+    """Like :func:`accumulate`, but values that agree to twelve digits cancel."""
     old = total.get(mono, 0.0)
     if old and _close(old, -value):
         del total[mono]

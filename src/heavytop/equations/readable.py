@@ -1,7 +1,7 @@
 """From a traced program to short SymPy expressions.
 
-The program is evaluated on polynomials (:mod:`heavytop.equations.polynomial`), which simplify as they grow. An entry whose
-polynomial stays short is written out; in a longer one the subexpressions get names ``x0, x1, ...``, as in a program.
+The program is evaluated on polynomials (:mod:`heavytop.equations.polynomial`), which are simplified at each step. An entry with a
+short polynomial is written out; a longer one uses named subexpressions ``x0, x1, ...``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from heavytop.equations.polynomial import ONE, Poly, Ring
 from heavytop.equations.short_form import Collector
 
 LONGEST = 400
-"""Terms of the longest polynomial tried without names for subexpressions."""
+"""Largest number of terms of a polynomial without named subexpressions."""
 WORK = 60_000
-"""Products of terms spent on that; large systems exhaust it at once and are written with names."""
+"""Limit of products of terms for that; large systems exceed it and use named subexpressions."""
 SHORT = 24
-"""Terms of the longest entry that is shown without names for subexpressions."""
+"""Largest number of terms of an entry without named subexpressions."""
 NAMED_ABOVE = 8
-"""Terms above which a subexpression gets a name."""
+"""Number of terms above which a subexpression is named."""
 
 
 class TooLong(Exception):
@@ -33,10 +33,7 @@ class TooLong(Exception):
 
 @dataclass
 class ProgramEvaluator:
-    """Evaluates a program on polynomials, instruction by instruction, as far as outputs need it.
-
-    ``inputs`` holds a polynomial for each scalar of each input.
-    """
+    """Evaluates a program on polynomials, on demand; ``inputs`` has a polynomial for each scalar of each input."""
 
     program: Program
     inputs: Sequence[Sequence[Poly]]
@@ -45,7 +42,7 @@ class ProgramEvaluator:
     values: dict[int, Poly | None] = field(default_factory=dict)
 
     def value(self, number: int) -> Poly | None:
-        """The polynomial of one value, or None when it is too long."""
+        """The polynomial of one value, or None if it is too long."""
         stack = [number]
         while stack:
             k = stack[-1]
@@ -77,7 +74,6 @@ class ProgramEvaluator:
         return self.operate(op, [operand for operand in operands if operand is not None])
 
     def operate(self, op: Op, x: list[Poly]) -> Poly:
-        """Apply one operation."""
         if op is Op.ADD:
             return self.sum(x[0], x[1], 1.0)
         if op is Op.SUB:
@@ -111,7 +107,6 @@ class ProgramEvaluator:
         return self.fit(self.ring.reduce(polynomial.multiply(a, b), 60))
 
     def fit(self, poly: Poly) -> Poly:
-        """The polynomial if it is short enough."""
         if len(poly) > LONGEST:
             raise TooLong
         return poly
@@ -119,13 +114,13 @@ class ProgramEvaluator:
     work: int = 0
 
     def spend(self, work: int) -> None:
-        """Count work; raise TooLong when the budget is used up."""
+        """Count work; raise TooLong beyond the limit."""
         self.work += work
         if self.work > WORK:
             raise TooLong
 
     def reciprocal(self, poly: Poly) -> Poly:
-        """1 / poly: a monomial, or a generator of its own."""
+        """1 / poly: a monomial, or a new generator."""
         poly = self.ring.reduce(poly)
         if len(poly) == 1:
             ((mono, k),) = poly.items()
@@ -133,7 +128,7 @@ class ProgramEvaluator:
         return self.ring.variable(1 / self.collector.expression(poly), self.ring.level(poly))
 
     def function(self, op: Op, x: list[Poly]) -> Poly:
-        """Any other operation: a generator of its own."""
+        """Any other operation: a new generator."""
         arguments = [self.collector.expression(self.ring.reduce(poly)) for poly in x]
         expression = apply(op, arguments)
         if expression.is_Number:
@@ -142,7 +137,7 @@ class ProgramEvaluator:
 
 
 class NamingEvaluator(ProgramEvaluator):
-    """An evaluator that names long subexpressions instead of giving up."""
+    """An evaluator that names long subexpressions instead of failing."""
 
     def __init__(
         self, program: Program, inputs: Sequence[Sequence[Poly]], ring: Ring, collector: Collector, names: Names
@@ -179,7 +174,7 @@ class Names:
         self._known: dict[frozenset[tuple[Any, float]], Poly] = {}
 
     def name(self, poly: Poly) -> Poly:
-        """A polynomial of one term that stands for ``poly``."""
+        """A polynomial of one term, a symbol defined as ``poly``."""
         poly = polynomial.without_dust(poly)
         if len(poly) <= 1:
             return poly
@@ -195,7 +190,7 @@ class Names:
         return self._known[key]
 
     def definitions(self, outputs: list[list[Any]]) -> list[tuple[Any, Any]]:
-        """Symbol and expression of those that the outputs use, directly or not."""
+        """Symbol and expression of those that the outputs use, directly or indirectly."""
         used = set().union(*(expression.free_symbols for output in outputs for expression in output))
         kept = []
         for symbol, poly in reversed(self.polynomials):
@@ -218,11 +213,7 @@ class Readable:
         meaning: dict[Any, Any] = {}
         for symbol, expression in self.definitions:
             meaning[symbol] = expression.xreplace(meaning)
-        return (
-            [[expression.xreplace(meaning) for expression in output] for output in self.outputs]
-            if meaning
-            else self.outputs
-        )
+        return [[expression.xreplace(meaning) for expression in output] for output in self.outputs]
 
 
 def readable(
@@ -236,7 +227,7 @@ def readable(
     Parameters
     ----------
     inputs : SymPy symbol and level of each scalar of each input.
-    constraints : a program of the first input whose outputs are zero; they serve to simplify and are appended as last output.
+    constraints : a program of the first input whose outputs are zero; they are used to simplify and are appended as the last output.
     rotations : indices of the nine entries, column by column, of each rotation matrix in the first input.
     """
     ring = Ring()

@@ -1,4 +1,4 @@
-"""Write a polynomial as a short SymPy expression: common factors out, collected by velocities, then by coordinates."""
+"""Polynomials as short SymPy expressions: common factors first, then collected by velocities and by coordinates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from heavytop.equations.polynomial import PARAMETER, VELOCITY, Monomial, Poly, Ring, inverse, times
 
 FACTOR_UP_TO = 14
-"""Terms of the longest polynomial that is also factorised."""
+"""Largest number of terms of a polynomial that is also factorised."""
 
 
 @cache
@@ -36,7 +36,7 @@ def number(value: float) -> Any:
 
 
 def _simple_fraction(value: float) -> Fraction | None:
-    """The fraction with a denominator of twos and threes up to 64 that the number stands for, if there is one."""
+    """The fraction equal to the number with a denominator of twos and threes up to 64, or None."""
     for denominator in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64):
         numerator = round(value * denominator)
         if abs(numerator) <= 10**6 and abs(value * denominator - numerator) <= 4e-15 * abs(numerator):
@@ -59,7 +59,7 @@ class Collector:
         return sympy.Mul(*(self.ring.generators[g].expression ** e for g, e in mono))
 
     def plain(self, poly: Poly) -> Any:
-        """The sum of the terms, with common factors out."""
+        """Common factors times the sum of the remaining terms."""
         import sympy
 
         factor, common, poly = self._content(poly)
@@ -67,7 +67,7 @@ class Collector:
         return number(factor) * self.monomial(common) * total
 
     def expression(self, poly: Poly) -> Any:
-        """The collected form: common factors out, by velocities, by coordinates, by parameters."""
+        """The form collected by velocities, by coordinates and by parameters, with common factors first."""
         return self._collect(poly, VELOCITY)
 
     def _collect(self, poly: Poly, level: int) -> Any:
@@ -86,11 +86,11 @@ class Collector:
             groups = self._groups(poly, level)
         if level == PARAMETER:
             return outside * self._nested(poly)
-        alike: dict[Any, list[tuple[Monomial, Poly]]] = {}
+        similar: dict[Any, list[tuple[Monomial, Poly]]] = {}
         for mono, part in groups.items():
-            alike.setdefault(_shape(part), []).append((mono, part))
+            similar.setdefault(_shape(part), []).append((mono, part))
         terms = []
-        for members in alike.values():
+        for members in similar.values():
             part = members[0][1]
             if len(members) == 1 or len(part) == 1:
                 terms += [self.monomial(mono) * self._collect(part, level - 1) for mono, part in members]
@@ -110,7 +110,7 @@ class Collector:
         return groups
 
     def _nested(self, poly: Poly) -> Any:
-        """Factor out the most frequent generator again and again."""
+        """Factor out the most frequent generator, recursively."""
         import sympy
 
         counts = Counter(g for mono in poly for g, e in mono if e > 0)
@@ -159,13 +159,13 @@ def _factorised(expression: Any) -> Any:
 
 
 def _shape(poly: Poly) -> frozenset[tuple[Monomial, float]]:
-    """What polynomials that are multiples of each other have in common."""
+    """A key that is equal for polynomials that are multiples of each other."""
     lead = poly[min(poly)]
     return frozenset((m, float(f"{k / lead:.12g}")) for m, k in poly.items())
 
 
 def _common_number(poly: Poly) -> float:
-    """A number to take out of all terms: it leaves simple numbers, and a positive one in most of the terms or in the first."""
+    """A factor of all terms that leaves simple numbers, most of them or the first one positive."""
     values = list(poly.values())
     negative = sum(v < 0 for v in values)
     flip = 2 * negative > len(values) or (2 * negative == len(values) and poly[min(poly)] < 0)

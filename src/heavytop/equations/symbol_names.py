@@ -1,8 +1,8 @@
-"""Short names of coordinates, velocities, inputs and parameters for reading.
+"""Short, readable names of coordinates, velocities, inputs and parameters.
 
 A joint ``theta`` with one coordinate gives ``theta`` and ``thetadot`` (which SymPy prints with a dot), on the circle
 ``c_theta`` and ``s_theta``. The components of larger joints keep their names (``R_xx``, ``omega_x``) as long as these are unique
-in the system; otherwise the joint goes in between: ``omega_load_x``.
+in the system; otherwise the name of the joint is inserted: ``omega_load_x``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from heavytop.system.description.description import Parameter
 from heavytop.system.model import Model
 
 RESERVED = frozenset(("M", "B", "D", "c", "f", "fK", "fG", "Phi", "phi", "q", "v"))
-"""What the equations call their matrices and vectors: a parameter or joint of that name is written with an ending."""
+"""Names of matrices and vectors in the equations; a parameter or joint of that name gets a suffix."""
 ROTATION = tuple(f"R_{row}{col}" for col in "xyz" for row in "xyz")
 
 
@@ -59,7 +59,7 @@ def component(path: str) -> str:
 
 
 def within(name: str, joint: str) -> str:
-    """The name of a component with the joint in it.
+    """The name of a component with the name of the joint inserted.
 
     >>> within("omega_x", "load"), within("x", "hull")
     ('omega_load_x', 'x_hull')
@@ -100,7 +100,7 @@ def symbol_names(model: Model) -> SymbolNames:
 
 
 def _letter(parameter: Parameter, taken: set[str]) -> str:
-    """The name of a parameter; the time is t where nothing else is."""
+    """The name of a parameter; the time is t unless that name is taken."""
     return "t" if parameter.is_time and "t" not in taken else parameter.name
 
 

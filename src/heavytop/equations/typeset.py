@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from numbers import Integral
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
 
 FULL_MATRIX_UP_TO = 36
-"""Entries of the largest matrix that LaTeX shows as a matrix; larger ones are listed entry by entry."""
+"""Largest number of entries of a matrix that LaTeX shows as a matrix; larger ones are listed by entry."""
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 LETTERS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
@@ -45,7 +44,7 @@ def _greek_letters() -> dict[str, str]:
 
 
 def unicode_name(name: str) -> str:
-    """A symbol's name for a terminal: Greek letters, small digits, for rates a dot above a letter or a prime after a word.
+    """A symbol's name for a terminal: Greek letters, subscript digits, for rates a dot above a letter or a prime after a word.
 
     >>> unicode_name("theta_1"), unicode_name("omega_load_x"), unicode_name("x12"), unicode_name("crankdot_2")
     ('θ₁', 'ω_load_x', 'x₁₂', "crank₂'")
@@ -173,8 +172,8 @@ def rates(equations: Equations) -> list[tuple[Any, Any]]:
 
 def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
     """One line per entry that is not zero."""
-    if isinstance(width, bool) or not isinstance(width, Integral) or width < 1:  # textwrap does not end for NaN
-        raise ArgumentError(f"width of the text must be a whole number of characters, at least 1, got {width!r}.")
+    if not width >= 1:  # textwrap does not terminate for NaN
+        raise ArgumentError(f"width of the text must be at least 1 character, got {width!r}.")
     compact = equations.compact
     present = occurring(equations)
     shown = lambda x: line(x, unicode)  # noqa: E731
@@ -192,7 +191,7 @@ def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
             paragraph(label, f"({', '.join(shown(s) for s in column)})")
     turning = rates(equations)
     if turning:
-        lines += ["", "  rates q' = A v of the coordinates whose rate is no velocity coordinate:"]
+        lines += ["", "  rates q' = A v of the coordinates whose rate is not a velocity coordinate:"]
         for symbol, rate in turning:
             paragraph(f"{shown(symbol)}'", shown(rate))
     if equations.definitions:
@@ -214,7 +213,7 @@ def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
 
 
 def latex_parts(equations: Equations) -> list[list[str]]:
-    """Lines of LaTeX in parts: the form with what q, v, u are, rates, definitions, then each quantity that occurs."""
+    """Lines of LaTeX in parts: the form with q, v, u, then rates, definitions and each quantity that occurs."""
     import sympy
 
     symbols = [*equations.q, *equations.v, *equations.u, *equations.p, *(s for s, _ in equations.definitions)]

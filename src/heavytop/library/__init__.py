@@ -1,4 +1,4 @@
-"""Built-in systems, each a function that returns a fresh :class:`heavytop.System`; :func:`load` finds them by name.
+"""Built-in systems: functions that return a new :class:`heavytop.System` each; :func:`load` finds them by name.
 
 >>> load("chain:4").name
 'chain of 4'
@@ -30,10 +30,10 @@ from heavytop.library.nonholonomic import snakeboard as snakeboard
 from heavytop.library.pendulums import cart_pole as cart_pole
 from heavytop.library.pendulums import chain as chain
 from heavytop.library.pendulums import double_pendulum as double_pendulum
+from heavytop.library.pendulums import free_body as free_body
 from heavytop.library.pendulums import furuta as furuta
+from heavytop.library.pendulums import heavy_top as heavy_top
 from heavytop.library.pendulums import pendulum as pendulum
-from heavytop.library.tops import free_body as free_body
-from heavytop.library.tops import heavy_top as heavy_top
 from heavytop.library.trees import bare_tricopter_load as bare_tricopter_load
 from heavytop.library.trees import panda as panda
 from heavytop.library.trees import random_chain as random_chain
@@ -75,7 +75,7 @@ _STEPS = {"andrews": 1e-5, "governor": 2e-4}
 
 
 def step(name: str) -> float:
-    """A step size in s that suits a built-in system: 1 ms, less where it is stiff or fast.
+    """A suitable step size in s for a built-in system: 1 ms, or less if it is stiff or fast.
 
     >>> step("governor"), step("pendulum")
     (0.0002, 0.001)
@@ -95,7 +95,7 @@ def start(name: str, model: Model) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows; ``chain:N`` stands for a chain of N links.
+    """Names for :func:`load`; ``chain:N`` denotes a chain of N links.
 
     >>> "furuta" in names()
     True
@@ -104,7 +104,7 @@ def names() -> tuple[str, ...]:
 
 
 def summaries() -> dict[str, str]:
-    """What each built-in system is, in a line.
+    """A one-line description of each built-in system.
 
     >>> summaries()["pendulum"]
     'A point mass m on a rod of length l without mass'
@@ -115,9 +115,11 @@ def summaries() -> dict[str, str]:
 
 
 def load(name: str) -> System:
-    """The built-in system of that name; underscores may stand for hyphens, ``chain:20`` is a chain of 20 links.
+    """Return the built-in system of that name; underscores count as hyphens, ``chain:20`` is a chain of 20 links.
 
-    Raises an UnknownNameError that lists the names.
+    Raises
+    ------
+    UnknownNameError : no built-in system has the name; the message lists them.
 
     >>> load("heavy-top").name
     'heavy top'

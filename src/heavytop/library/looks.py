@@ -1,4 +1,4 @@
-"""Shapes of systems whose inertias alone do not tell what they are: arms of robots, copters with tilting rotors."""
+"""Visual shapes of robot arms and of copters with tilting rotors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHITE, GREY, DARK, ACCENT = "#e8eaed", "#8a9099", "#2b2f36", "#d2691e"
 
 
 def bar(system: System, body: str, start: np.ndarray, end: np.ndarray, radius: float, color: str) -> None:
-    """A capsule between two points (3,) of a body; nothing if they coincide."""
+    """Add a capsule between two points (3,) of a body, unless they coincide."""
     along = np.asarray(end, dtype=float) - start
     length = float(np.linalg.norm(along))
     if length > 0.0:
@@ -23,7 +23,7 @@ def bar(system: System, body: str, start: np.ndarray, end: np.ndarray, radius: f
 
 
 def look_like_an_arm(system: System, names: Sequence[str], positions: Sequence[np.ndarray], radius: float) -> None:
-    """A drum around the z axis of every hinge and a bar to the next one; ``positions`` (3,) are those of the hinges in their parents."""
+    """Add a drum around the z axis of every hinge and a bar to the next one; ``positions`` (3,) of the hinges in their parents."""
     bar(system, "world", np.zeros(3), positions[0], 1.1 * radius, DARK)
     ends = [*positions[1:], np.array([0.0, 0.0, 2.0 * radius])]
     for name, end in zip(names, ends, strict=True):
@@ -32,9 +32,9 @@ def look_like_an_arm(system: System, names: Sequence[str], positions: Sequence[n
 
 
 def look_like_a_tricopter(system: System, arms: Sequence[str], roots: Sequence[np.ndarray], height: float) -> None:
-    """A hull with spokes to the ``roots`` (3,) of the arms, on each a motor and a propeller at ``height``.
+    """Add a hull with spokes to the ``roots`` (3,) of the arms, each with a motor and a propeller at ``height``.
 
-    Bodies are "hull", ``arms`` and the propellers behind them ("propeller" and the last letter of the arm).
+    The bodies are "hull", ``arms`` and the propellers ("propeller" and the last letter of the arm).
     """
     system.shape("hull", Cylinder(0.3 * float(np.linalg.norm(roots[0])), 0.04), color=DARK)
     for arm, root in zip(arms, roots, strict=True):

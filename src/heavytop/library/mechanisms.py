@@ -1,6 +1,6 @@
 """Mechanisms with closed loops: the rigid-body benchmark problems of the IFToMM technical committee for multibody dynamics.
 
-Each function returns a fresh :class:`~heavytop.system.System`; ``*_start`` gives the published initial configuration and velocity.
+Each function returns a new :class:`~heavytop.system.System`; ``*_start`` returns the published initial configuration and velocity.
 """
 
 from __future__ import annotations

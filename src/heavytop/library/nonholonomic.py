@@ -1,7 +1,7 @@
 """Systems with velocity constraints: skates, rolling bodies, vehicles.
 
-Each returns a fresh :class:`~heavytop.system.System`. With ``minimal=True`` it comes with minimal velocity coordinates, so that the
-constraints hold exactly; otherwise they are enforced by multipliers.
+Each function returns a new :class:`~heavytop.system.System`. With ``minimal=True`` it has minimal velocity coordinates, so that the
+constraints hold exactly; otherwise multipliers enforce them.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def chaplygin_sleigh(minimal: bool = True) -> System:
 def rolling_disc(radius: float = 0.5, mass: float = 1.0, minimal: bool = True) -> System:
     """A thin disc that rolls upright or tilted on a level plane without slipping.
 
-    Its axis is y of its own frame, so it stands upright in the neutral configuration. Minimal velocities: its angular velocity in body
-    axes. Flat on the plane the point of contact is not defined.
+    Its axis is y of its frame, so it is upright in the neutral configuration. Minimal velocities: its angular velocity in body axes.
+    The point of contact is undefined when the disc lies flat.
 
     >>> rolling_disc().derive(native=False)
     Model('rolling-disc': nq=12, nv=3, nu=0, bodies=1)
@@ -171,8 +171,8 @@ def car(wheelbase: float = 2.5, minimal: bool = True) -> System:
 def snakeboard(minimal: bool = False) -> System:
     """The snakeboard: a board with steerable wheel sets at both ends and a rotor on top, moved by shifting angular momentum.
 
-    Inputs: rotor torque, front and back steering torque. The two wheel sets are steered alike or not; at straight wheels the constraint
-    rows lose rank, so multipliers are the default.
+    Inputs: rotor torque, front and back steering torque. The two wheel sets are steered independently. The constraints lose rank
+    when the wheels are straight, so multipliers are the default.
 
     >>> snakeboard().derive(native=False)
     Model('snakeboard': nq=6, nv=6, nu=3, bodies=4)
@@ -211,5 +211,5 @@ def _sideways(heading: Array, x_rate: Array, y_rate: Array) -> Array:
 
 
 def _rotation(q: Array) -> Array:
-    """Rotation matrix of a free body with matrix attitude that comes first in q."""
+    """Rotation matrix of a free body with matrix attitude, the first body in q."""
     return unflatten_columns(part(q, 3, 12), 3)

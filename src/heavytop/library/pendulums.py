@@ -1,4 +1,4 @@
-"""Pendulums: simple, double, on a cart, on a turning arm, and chains of them."""
+"""Pendulums (simple, double, on a cart, on a turning arm, chains) and single bodies that rotate in space."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import numpy as np
 
 from heavytop.errors import ModelError
 from heavytop.library.looks import ACCENT, DARK, GREY, bar
-from heavytop.system import Cylinder, Inertia, JointForce, Prismatic, Revolute, System
+from heavytop.system import Cylinder, Free, Inertia, JointForce, Prismatic, Revolute, Spherical, System
 
 LONGEST = 1000
-"""Links of a chain: more would take minutes to derive."""
+"""Largest number of links of a chain: more would take minutes to derive."""
+
+
+def check_links(n: int) -> None:
+    """Raise a ModelError if a chain cannot have ``n`` links."""
+    if not 1 <= n <= LONGEST:
+        raise ModelError(f"a chain needs 1 to {LONGEST} links, got {n!r}.")
 
 
 def pendulum() -> System:
@@ -79,11 +85,8 @@ def furuta() -> System:
         "J_r3": 0.00099829,
         "J_p1": 0.0011998,
         "J_p2": 0.0012,
-        "J_p3": 4e-05,
-        "B_r": 0.0024,
-        "B_p": 0.0024,
-        "g": 9.81,
     }
+    values |= {"J_p3": 4e-05, "B_r": 0.0024, "B_p": 0.0024, "g": 9.81}
     L_r, L_p, m_r, m_p, J_r3, J_p1, J_p2, J_p3, B_r, B_p, g = (system.parameter(*pair) for pair in values.items())
     system.gravity = (0.0, 0.0, -g)
     # the moments 0.0002 and 0.0011 of the arm about its other axes do no work
@@ -102,19 +105,48 @@ def furuta() -> System:
 
 
 def chain(n: int = 5) -> System:
-    """A chain of ``n`` equal slender rods of 1 kg and 1 m, hinged about the y and x axes by turns; each angle is relative.
+    """A chain of ``n`` equal slender rods of 1 kg and 1 m, hinged alternately about the y and x axes; each angle is relative.
 
     Examples
     --------
     >>> chain(3).derive()
     Model('chain of 3': nq=3, nv=3, nu=0, bodies=3)
     """
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LONGEST:
-        raise ModelError(f"a chain needs a whole number of links, 1 to {LONGEST}, got {n!r}.")
+    check_links(n)
     system = System(name=f"chain of {n}")
     rod = Inertia(1.0, com=(0.0, 0.0, -0.5), moment_at_com=(1 / 12, 1 / 12, 0.0005))
     for k in range(n):
         parent, at = ("world", None) if k == 0 else (f"link{k}", np.array([0.0, 0.0, -1.0]))
         system.body(f"link{k + 1}", inertia=rod)
         system.connect(parent, f"link{k + 1}", Revolute("yx"[k % 2]), at=at, name=f"theta_{k + 1}")
+    return system
+
+
+def heavy_top() -> System:
+    """The top of Bruels, Cardona and Arnold: fixed at the origin, centre of mass at (0, 1, 0) in the body, gravity along -z.
+
+    Its benchmark starts at R = I with the angular velocity (0, 150, -4.61538) rad/s.
+
+    >>> heavy_top().derive(native=False)
+    Model('heavy top': nq=9, nv=3, nu=0, bodies=1)
+    """
+    system = System(name="heavy top")
+    values = {"m": 15.0, "l": 1.0, "J_1": 0.234375, "J_2": 0.46875, "J_3": 0.234375, "g": 9.81}
+    m, l, J_1, J_2, J_3, g = (system.parameter(*pair) for pair in values.items())
+    system.gravity = (0.0, 0.0, -g)
+    system.body("top", joint=Spherical(), inertia=Inertia(m, com=(0.0, l, 0.0), moment_at_com=(J_1, J_2, J_3)))
+    return system
+
+
+def free_body() -> System:
+    """A rigid body in free fall: position and rotation matrix, velocities in body axes, frame in the centre of mass.
+
+    >>> free_body().derive().equations().c[3]
+    -omega_y*omega_z*(J_2 - J_3)
+    """
+    system = System(name="free body")
+    values = {"m": 1.0, "J_1": 0.012, "J_2": 0.013, "J_3": 0.021, "g": 9.81}
+    m, J_1, J_2, J_3, g = (system.parameter(*pair) for pair in values.items())
+    system.gravity = (0.0, 0.0, -g)
+    system.body("body", joint=Free(), inertia=Inertia(m, moment_at_com=(J_1, J_2, J_3)))
     return system

@@ -1,4 +1,4 @@
-"""Trees of bodies without springs and dampers, a motor in every hinge: what any engine can hold, so benchmarks compare on them."""
+"""Trees of bodies without springs and dampers, with a motor in every hinge: any engine can represent them, so benchmarks use them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.library.looks import look_like_a_tricopter, look_like_an_arm
+from heavytop.library.pendulums import check_links
 from heavytop.system import Free, Inertia, JointForce, Revolute, Spherical, System
-
-LONGEST = 1000
-"""Links of a chain: more would take minutes to derive."""
 
 
 def _with_motors(system: System, *hinges: str) -> System:
-    """A motor in each of the hinges, after all bodies."""
     for name in hinges:
         system.input(f"motor_{name}", JointForce(name))
     return system
@@ -75,15 +71,14 @@ def panda() -> System:
 
 
 def random_chain(n: int = 5) -> System:
-    """``n`` links with random inertias and a motor in every hinge; the axis turns by a quarter from one hinge to the next.
+    """``n`` links with random inertias and a motor in every hinge; consecutive axes are perpendicular.
 
     Examples
     --------
     >>> random_chain(3).derive()
     Model('random chain of 3': nq=3, nv=3, nu=3, bodies=3)
     """
-    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= LONGEST:
-        raise ModelError(f"a chain needs a whole number of links, 1 to {LONGEST}, got {n!r}.")
+    check_links(n)
     rng = np.random.default_rng(n)
     quarter = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
     system = System(name=f"random chain of {n}")

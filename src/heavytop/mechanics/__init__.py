@@ -1,6 +1,6 @@
-"""The formalisms of mechanics, each its own module, for any coordinates and energies written in NumPy notation.
+"""The formalisms of mechanics, one module each, for any coordinates and energies written in NumPy notation.
 
-Each traces the given functions once and returns a function of (q, v, t) that gives accelerations. They agree (docs/theory).
+Each traces the given functions once and returns a function of (q, v, t) for the accelerations. They agree (docs/theory).
 """
 
 from heavytop.mechanics import action as action

@@ -13,7 +13,7 @@ from heavytop._arrays import Array, as_array
 from heavytop.coordinates import Coordinates
 from heavytop.errors import wrong_shape
 from heavytop.mechanics import euler_lagrange
-from heavytop.mechanics.functions import Evaluator, Function, along, applied, gradient, scalar, shapes, timed
+from heavytop.mechanics.functions import Evaluator, Function, along, applied, gradient, scalar_function, shapes
 
 
 class Nodes(NamedTuple):
@@ -38,9 +38,12 @@ def gauss_nodes(start: float, stop: float, intervals: int = 20, order: int = 8) 
 
 def action(coordinates: Coordinates, lagrangian: Function, nodes: Nodes, q: Array, v: Array) -> float:
     """``J = int L(q, v, t) dt`` (eq. 2.26)."""
-    energy = timed(lagrangian, 2, "a Lagrangian")
-    value = Evaluator(lambda q, v, t: scalar(energy(q, v, t), "a Lagrangian")[0], shapes(coordinates, "q v t"), "L")
-    return float(np.sum(nodes.weights * value(q, v, nodes.t)))
+    return float(np.sum(nodes.weights * _evaluator(coordinates, lagrangian)(q, v, nodes.t)))
+
+
+def _evaluator(coordinates: Coordinates, lagrangian: Function) -> Evaluator:
+    energy = scalar_function(lagrangian, 2, "a Lagrangian")
+    return Evaluator(lambda q, v, t: energy(q, v, t)[0], shapes(coordinates, "q v t"), "L")
 
 
 class Curve(NamedTuple):
@@ -51,7 +54,7 @@ class Curve(NamedTuple):
 
 
 def varied_curve(coordinates: Coordinates, q: Array, v: Array, h: Array, h_rate: Array, eps: float) -> Curve:
-    """The neighbouring curve ``q + eps A(q) h`` and its velocity ``Y(q) q'`` (eqs 2.27, 2.28), right to first order in eps.
+    """The neighbouring curve ``q + eps A(q) h`` and its velocity ``Y(q) q'`` (eqs 2.27, 2.28), correct to first order in eps.
 
     ``h`` (m, nv) are the variation coordinates, zero at both ends, ``h_rate`` their time derivative.
     """
@@ -83,10 +86,10 @@ def first_variation(
 
     The last term is the virtual work of the forces; its sign is that of erratum 0.23: ``delta T + delta' W``.
     """
-    energy, applied_force = timed(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
+    energy, applied_force = scalar_function(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
 
     def integrand(q: Array, v: Array, h: Array, h_rate: Array, t: Array) -> Array:
-        value = scalar(energy(q, v, t), "a Lagrangian")
+        value = energy(q, v, t)
         slope = gradient(value, q) @ as_array(coordinates.kinematics_matrix(q))
         gamma = coordinates.commutation(q)
         turning = np.stack([np.vecdot(v, np.matvec(gamma[i], h)) for i in range(coordinates.nv)])  # gamma^i_kj v^k h^j
@@ -122,9 +125,7 @@ def discrete_action(coordinates: Coordinates, lagrangian: Function, t: Array, q:
     t, q = np.asarray(t, dtype=float), np.asarray(q, dtype=float)
     if q.ndim < 2 or q.shape[-2:] != (len(t), coordinates.nq):
         raise wrong_shape("the points q of a discrete action", ("...", len(t), coordinates.nq), q.shape)
-    energy = timed(lagrangian, 2, "a Lagrangian")
-    value = Evaluator(lambda q, v, t: scalar(energy(q, v, t), "a Lagrangian")[0], shapes(coordinates, "q v t"), "L")
-    step = np.diff(t)
+    value, step = _evaluator(coordinates, lagrangian), np.diff(t)
     delta = coordinates.difference(q[..., :-1, :], q[..., 1:, :])
     middle = coordinates.retract(q[..., :-1, :], 0.5 * delta)
     return np.sum(step * value(middle, delta / step[:, None], t[:-1] + 0.5 * step), axis=-1)

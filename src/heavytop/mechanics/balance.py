@@ -10,7 +10,7 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.coordinates import Coordinates
-from heavytop.mechanics.functions import Evaluator, Function, applied, scalar, shapes, time_derivative, timed
+from heavytop.mechanics.functions import Evaluator, Function, applied, scalar_function, shapes, time_derivative
 from heavytop.mechanics.particles import ParticleSystem
 
 
@@ -31,37 +31,31 @@ def hamiltonian_rate(
     coordinates: Coordinates, lagrangian: Function, force: Function | None = None, dissipation: Function | None = None
 ) -> Evaluator:
     """``H' = v . (f^E - f^D) - dL/dt`` on motions, a function of (q, v, t) (eqs 2.39, 3.47)."""
-    energy, total = timed(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
+    energy, total = scalar_function(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
 
     def rate(q: Array, v: Array, t: Array) -> Array:
-        explicit = time_derivative(scalar(energy(q, v, t), "a Lagrangian"), t)[0]
-        return np.vecdot(v, total(q, v, t)) - explicit
+        return np.vecdot(v, total(q, v, t)) - time_derivative(energy(q, v, t), t)[0]
 
     return Evaluator(rate, shapes(coordinates, "q v t"), "hamiltonian_rate")
 
 
 def kinetic_rate(system: ParticleSystem) -> Evaluator:
     """``T' = v . f^M + sum_p m_p <dr_p/dt, r_p''>`` as a function of (q, v, a, t) (eq. 3.41)."""
-    c = system.coordinates
 
     def rate(q: Array, v: Array, a: Array, t: Array) -> Array:
-        inertia = np.vecdot(v, system.inertia_force(q, v, a, t))
-        return inertia + np.sum(
-            system.weighted(system.explicit_velocity(q, t)) * system.acceleration_of_particles(q, v, a, t)
-        )
+        explicit = system.weighted(system.explicit_velocity(q, t)) * system.acceleration_of_particles(q, v, a, t)
+        return np.vecdot(v, system.inertia_force(q, v, a, t)) + np.sum(explicit)
 
-    return Evaluator(rate, shapes(c, "q v a t"), "kinetic_rate")
+    return Evaluator(rate, shapes(system.coordinates, "q v a t"), "kinetic_rate")
 
 
 def potential_rate(system: ParticleSystem) -> Evaluator:
     """``V' = v . f^V + dV/dt`` as a function of (q, v, t) (eq. 3.42)."""
-    c = system.coordinates
 
     def rate(q: Array, v: Array, t: Array) -> Array:
-        explicit = time_derivative(scalar(system.potential_energy(q, t), "a potential energy"), t)[0]
-        return np.vecdot(v, system.potential_force(q, t)) + explicit
+        return np.vecdot(v, system.potential_force(q, t)) + time_derivative(system.potential_energy(q, t), t)
 
-    return Evaluator(rate, shapes(c, "q v t"), "potential_rate")
+    return Evaluator(rate, shapes(system.coordinates, "q v t"), "potential_rate")
 
 
 def energy_rate(system: ParticleSystem) -> Evaluator:

@@ -17,26 +17,31 @@ from heavytop.mechanics.functions import (
     Acceleration,
     Evaluator,
     Function,
+    acceleration_of,
     along,
     applied,
     gradient,
     gyroscopic,
-    scalar,
+    scalar_function,
     shapes,
+    slope,
     time_derivative,
     timed,
 )
 
 
-def _split(coordinates: Coordinates, energy: Function, q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-    """``(M, h)`` with the left-hand side of (2.31b) equal to ``M a + h``."""
-    value = scalar(energy(q, v, t), "a Lagrangian")
-    momentum = gradient(value, v)
-    mass = jacobian(momentum, v)
-    # d/dt dL/dv at a = 0
-    drift = along(momentum, q, coordinates.rate(q, v)) + time_derivative(momentum, t)
-    slope = np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
-    return mass, drift + gyroscopic(coordinates, q, v, momentum) - slope
+def _inertia(coordinates: Coordinates, lagrangian: Function) -> Function:
+    """``(M, h)`` as a function of (q, v, t), with the left-hand side of (2.31b) equal to ``M a + h``."""
+    energy = scalar_function(lagrangian, 2, "a Lagrangian")
+
+    def split(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+        value = energy(q, v, t)
+        momentum = gradient(value, v)
+        # d/dt dL/dv at a = 0
+        drift = along(momentum, q, coordinates.rate(q, v)) + time_derivative(momentum, t)
+        return jacobian(momentum, v), drift + gyroscopic(coordinates, q, v, momentum) - slope(coordinates, value, q)
+
+    return split
 
 
 def residual(
@@ -60,10 +65,10 @@ def residual(
     >>> euler(Rotation().neutral(), [1.0, 1.0, 1.0], [0.0, 0.0, 0.0])
     array([ 1., -2.,  1.])
     """
-    energy, applied_force = timed(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
+    inertia, applied_force = _inertia(coordinates, lagrangian), applied(coordinates, force, dissipation)
 
     def expression(q: Array, v: Array, a: Array, t: Array) -> Array:
-        mass, rest = _split(coordinates, energy, q, v, t)
+        mass, rest = inertia(q, v, t)
         return np.matvec(mass, a) + rest - applied_force(q, v, t)
 
     return Evaluator(expression, shapes(coordinates, "q v a t"), "euler_lagrange")
@@ -81,13 +86,8 @@ def acceleration(
     >>> pendulum([0.0, 1.0], [3.0])
     array([-9.81])
     """
-    energy, applied_force = timed(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
-
-    def system(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-        mass, rest = _split(coordinates, energy, q, v, t)
-        return mass, applied_force(q, v, t) - rest
-
-    return Acceleration(system, shapes(coordinates, "q v t"), "euler_lagrange")
+    inertia = _inertia(coordinates, lagrangian)
+    return acceleration_of("euler_lagrange", coordinates, inertia, None, force, dissipation)
 
 
 def quadratic_lagrangian(metric: Function, linear: Function | None = None, rest: Function | None = None) -> Function:
@@ -113,11 +113,10 @@ def quadratic_acceleration(
     ``M_ij a^j + (d_k M_ij + gamma^l_ij M_lk - d_i M_kj / 2) v^j v^k
     + (dM_ij/dt + d_j b_i - d_i b_j + gamma^k_ij b_k) v^j + db_i/dt - d_i c = f_i``.
     """
-    applied_force = applied(coordinates, force, dissipation)
-    m, b, c = timed(metric, 1, "a metric"), timed(linear, 1, "a linear term"), timed(rest, 1, "a scalar term")
-    n = coordinates.nv
+    m, b = timed(metric, 1, "a metric"), timed(linear, 1, "a linear term")
+    c, n = scalar_function(rest, 1, "a scalar term"), coordinates.nv
 
-    def system(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+    def inertia(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
         kinematics = as_array(coordinates.kinematics_matrix(q))
         directions = [column(kinematics, i) for i in range(n)]
         mass, b_vector = as_array(m(q, t)), as_array(b(q, t)) + np.zeros(n)
@@ -127,9 +126,9 @@ def quadratic_acceleration(
         quadratic = np.matvec(along(mass, q, coordinates.rate(q, v)), v)
         half = [0.5 * np.vecdot(v, np.matvec(slopes[i], v)) for i in range(n)]
         linear_terms = np.matvec(time_derivative(mass, t) + b_slopes - transpose(b_slopes), v)
-        c_slope = np.matvec(transpose(kinematics), gradient(scalar(c(q, t), "a scalar term"), q))
+        c_slope = np.matvec(transpose(kinematics), gradient(c(q, t), q))
         turning = gyroscopic(coordinates, q, v, np.matvec(mass, v) + b_vector)
         total = quadratic - np.stack(half) + turning + linear_terms + time_derivative(b_vector, t) - c_slope
-        return mass, applied_force(q, v, t) - total
+        return mass, total
 
-    return Acceleration(system, shapes(coordinates, "q v t"), "quadratic_lagrangian")
+    return acceleration_of("quadratic_lagrangian", coordinates, inertia, None, force, dissipation)

@@ -1,8 +1,8 @@
-"""What the formalisms share: energies as Python functions, traced once, differentiated exactly, evaluated often.
+"""Common parts of the formalisms: energies as Python functions, traced once and differentiated exactly.
 
-Energies, forces and positions are written in NumPy notation. They may take the time as their last argument or leave it out. A
-formalism traces them once and returns an :class:`Evaluator`: a function of numbers with leading batch axes, or of symbols, so that
-it can itself be handed to another formalism.
+Energies, forces and positions are written in NumPy notation, with or without the time as their last argument. A formalism traces
+them once and returns an :class:`Evaluator`: a function of numbers with leading batch axes, or of symbols, so that another
+formalism can use it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, directional, is_symbolic, jacobian, to_sx
+from heavytop._arrays import Array, as_array, directional, is_symbolic, jacobian, to_sx, transpose
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ModelError
@@ -25,9 +25,9 @@ TIME = "t"
 
 
 class Evaluator:
-    """A traced function of named arrays; the last argument is the time and may be left out (zero).
+    """A traced function of named arrays; the last argument is the time and may be omitted (zero).
 
-    Numbers may carry leading batch axes, which broadcast. Symbols in give symbols out.
+    Numbers may have leading batch axes, which broadcast. Symbolic arguments give symbolic results.
 
     Examples
     --------
@@ -46,15 +46,12 @@ class Evaluator:
         """Names and trailing shapes of the arguments."""
         return self.traced.inputs
 
-    def _with_time(self, arguments: tuple[Array, ...]) -> tuple[Array, ...]:
+    def __call__(self, *arguments: Array) -> Any:
+        """Return one array, or a tuple of arrays if the function has several outputs."""
         names = list(self.inputs)
         if len(arguments) == len(names) - 1 and names[-1] == TIME:
-            return (*arguments, 0.0)
-        return arguments
-
-    def __call__(self, *arguments: Array) -> Any:
-        """One array, or a tuple of arrays when the function has several outputs."""
-        results = self.traced(*self._with_time(arguments))
+            arguments = (*arguments, 0.0)
+        results = self.traced(*arguments)
         return results[0] if len(results) == 1 else results
 
     def __repr__(self) -> str:
@@ -64,7 +61,7 @@ class Evaluator:
 class Acceleration(Evaluator):
     """The solution ``a`` of ``M a = f``; the traced function returns ``(M, f)``.
 
-    The linear system is solved with numbers where numbers come in, so that large systems need no symbolic elimination.
+    With numbers the linear system is solved numerically, so that large systems need no symbolic elimination.
     """
 
     def system(self, *arguments: Array) -> tuple[Array, Array]:
@@ -100,7 +97,7 @@ def solve(matrix: Array, right: Array, what: str = "the matrix") -> Array:
 
 
 def timed(function: Function | None, count: int, what: str) -> Function:
-    """The function with the time as an extra last argument, whether or not it wants it; None gives zero.
+    """The function with the time as additional last argument, which is dropped if the function does not take it; None gives zero.
 
     Arguments with defaults do not count, so ``lambda q, v, m=2.0: ...`` is a function of two arguments.
     """
@@ -140,19 +137,27 @@ def shapes(coordinates: Coordinates, names: str) -> dict[str, tuple[int, ...]]:
 # --- derivatives of symbols -----------------------------------------------------------------------------------------------------
 
 
-def scalar(value: Any, what: str) -> Array:
-    """A scalar as a vector of one entry, ready for differentiation."""
-    array = as_array(value)
-    if tuple(array.shape) not in ((), (1,)):
-        raise ModelError(f"{what} must be a scalar, got an array of shape {tuple(array.shape)}.")
-    return np.reshape(array, (1,))
+def scalar_function(function: Function | None, count: int, what: str) -> Function:
+    """:func:`timed`, with the scalar value as a vector of one entry, ready for differentiation."""
+    value = timed(function, count, what)
+
+    def scalar(*arguments: Array) -> Array:
+        array = as_array(value(*arguments))
+        if tuple(array.shape) not in ((), (1,)):
+            raise ModelError(f"{what} must be a scalar, got an array of shape {tuple(array.shape)}.")
+        return np.reshape(array, (1,))
+
+    return scalar
 
 
 def gradient(value: Array, variables: Array) -> Array:
     """``d value / d variables`` (n,) of a symbolic scalar of shape () or (1,)."""
-    return jacobian(np.reshape(value, (1,)) if is_symbolic(value) else np.reshape(as_array(value), (1,)), variables)[
-        0, :
-    ]
+    return jacobian(np.reshape(as_array(value), (1,)), variables)[0, :]
+
+
+def slope(coordinates: Coordinates, value: Array, q: Array) -> Array:
+    """The directional derivatives ``d_i value`` (nv,) of a symbolic scalar (eq. 2.13)."""
+    return np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
 
 
 def time_derivative(value: Array, t: Array) -> Array:
@@ -168,7 +173,7 @@ def along(value: Array, variables: Array, direction: Array) -> Array:
 
 
 def vector_of(value: Any, size: int, what: str) -> Array:
-    """A vector of ``size`` entries; a number zero stands for the zero vector."""
+    """A vector of ``size`` entries; the number zero denotes the zero vector."""
     array = as_array(value)
     if not is_symbolic(array) and array.shape == () and array == 0:
         return np.zeros(size)
@@ -180,15 +185,42 @@ def vector_of(value: Any, size: int, what: str) -> Array:
 def applied(coordinates: Coordinates, force: Function | None, dissipation: Function | None) -> Function:
     """The generalised force ``f^E - f^D`` of (q, v, t), with ``f^D = dR/dv`` of a dissipation function (erratum 0.25)."""
     external = timed(force, 2, "a force")
-    rayleigh = timed(dissipation, 2, "a dissipation function")
+    rayleigh = scalar_function(dissipation, 2, "a dissipation function")
 
     def total(q: Array, v: Array, t: Array) -> Array:
         given = vector_of(external(q, v, t), coordinates.nv, "a generalised force")
         if dissipation is None:
             return given
-        return given - gradient(scalar(rayleigh(q, v, t), "a dissipation function"), v)
+        return given - gradient(rayleigh(q, v, t), v)
 
     return total
+
+
+def potential_force(coordinates: Coordinates, potential: Function | None) -> Function:
+    """``f^V_i = d_i V`` as a symbolic function of (q, t) (erratum 0.25)."""
+    energy = scalar_function(potential, 1, "a potential energy")
+    return lambda q, t: slope(coordinates, energy(q, t), q)
+
+
+def acceleration_of(
+    name: str,
+    coordinates: Coordinates,
+    inertia: Callable[[Array, Array, Array], tuple[Array, Array]],
+    potential: Function | None,
+    force: Function | None,
+    dissipation: Function | None,
+) -> Acceleration:
+    """The acceleration ``a(q, v, t)`` of ``M a + h + d_i V + dR/dv = f^E``; ``inertia(q, v, t)`` returns ``(M, h)``."""
+    derivative, applied_force = potential_force(coordinates, potential), applied(coordinates, force, dissipation)
+
+    def system(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+        mass, rest = inertia(q, v, t)
+        total = applied_force(q, v, t)
+        if potential is not None:
+            total = total - derivative(q, t)
+        return mass, total - rest
+
+    return Acceleration(system, shapes(coordinates, "q v t"), name)
 
 
 def gyroscopic(coordinates: Coordinates, q: Array, v: Array, momentum: Array) -> Array:

@@ -5,7 +5,7 @@ Among all accelerations that the constraints allow, the true one is nearest to t
     minimise G = 1/2 |a - a_free|_M^2     subject to     C a = d.
 
 The same least squares in generalised accelerations needs no constraints (eq. 3.24), and with inputs instead of constraints it
-picks the realizable acceleration next to a desired one (section 1.3). Numbers only.
+selects the realizable acceleration closest to a desired one (section 1.3). Numbers only.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def particle_acceleration(system: ParticleSystem, q: Array, v: Array, t: float =
 
 
 class Realizable(NamedTuple):
-    """Inputs (..., nu), the acceleration (..., nv) they cause, and what is missing to the desired one (..., nv)."""
+    """Inputs (..., nu), the acceleration (..., nv) they cause, and its difference from the desired one (..., nv)."""
 
     inputs: np.ndarray
     acceleration: np.ndarray

@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, jacobian, substitute, symbol, transpose
+from heavytop._arrays import Array, jacobian, substitute, symbol
 from heavytop.coordinates import Coordinates
 from heavytop.mechanics.functions import (
     Acceleration,
     Evaluator,
     Function,
-    applied,
+    acceleration_of,
     gradient,
-    scalar,
+    scalar_function,
     shapes,
-    timed,
 )
-
-
-def potential_force(coordinates: Coordinates, potential: Function | None) -> Function:
-    """``f^V_i = d_i V`` as a symbolic function of (q, t) (erratum 0.25)."""
-    energy = timed(potential, 1, "a potential energy")
-
-    def slope(q: Array, t: Array) -> Array:
-        value = scalar(energy(q, t), "a potential energy")
-        return np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
-
-    return slope
 
 
 def inertia_force(coordinates: Coordinates, acceleration_energy: Function) -> Evaluator:
@@ -47,12 +35,8 @@ def inertia_force(coordinates: Coordinates, acceleration_energy: Function) -> Ev
     >>> inertia_force(Vector(1), lambda q, v, a: 0.5 * a[0] ** 2)([0.0], [0.0], [3.0])
     array([3.])
     """
-    energy = timed(acceleration_energy, 3, "an acceleration energy")
-
-    def force(q: Array, v: Array, a: Array, t: Array) -> Array:
-        return gradient(scalar(energy(q, v, a, t), "an acceleration energy"), a)
-
-    return Evaluator(force, shapes(coordinates, "q v a t"), "gibbs_appell")
+    energy = scalar_function(acceleration_energy, 3, "an acceleration energy")
+    return Evaluator(lambda q, v, a, t: gradient(energy(q, v, a, t), a), shapes(coordinates, "q v a t"), "gibbs_appell")
 
 
 def acceleration(
@@ -71,14 +55,11 @@ def acceleration(
     >>> circle([0.0, 1.0], [3.0])
     array([-9.81])
     """
-    inertia = inertia_force(coordinates, acceleration_energy)
-    slope, applied_force = potential_force(coordinates, potential), applied(coordinates, force, dissipation)
-    n = coordinates.nv
+    gradient_of_energy, n = inertia_force(coordinates, acceleration_energy), coordinates.nv
 
-    def system(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+    def inertia(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
         a = symbol("a", n)
-        f = inertia(q, v, a, t)
-        mass = substitute(jacobian(f, a), a, np.zeros(n))  # S is quadratic in a
-        return mass, applied_force(q, v, t) - slope(q, t) - substitute(f, a, np.zeros(n))
+        f = gradient_of_energy(q, v, a, t)
+        return substitute(jacobian(f, a), a, np.zeros(n)), substitute(f, a, np.zeros(n))  # S is quadratic in a
 
-    return Acceleration(system, shapes(coordinates, "q v t"), "gibbs_appell")
+    return acceleration_of("gibbs_appell", coordinates, inertia, potential, force, dissipation)

@@ -25,22 +25,23 @@ from heavytop.mechanics.functions import (
     gradient,
     gyroscopic,
     is_constant_in,
-    scalar,
+    scalar_function,
     shapes,
+    slope,
     solve,
     time_derivative,
     timed,
 )
 
 MAX_ITERATIONS = 50
-"""Newton steps after which the inversion of the momentum counts as failed."""
+"""Newton steps after which the inversion of the momentum fails."""
 
 
 class Legendre:
     """The Legendre transform ``H(q, p, t) = p . v - L(q, v, t)`` at ``p = dL/dv`` (eqs 2.34, 2.35).
 
-    A function like any energy, so it can be transformed again: the transformation is its own inverse. It takes numbers for any
-    smooth convex L (Newton's method) and symbols where L is quadratic in v (one exact step).
+    It can be transformed again like any energy: the transformation is its own inverse. It takes numbers for any smooth convex L
+    (Newton's method) and symbols if L is quadratic in v (one exact step).
 
     Examples
     --------
@@ -49,7 +50,7 @@ class Legendre:
     >>> float(H(np.zeros(1), np.array([3.0])))
     2.25
 
-    Twice is the function itself, also where the momentum is not linear in the velocity:
+    Two transformations return the function itself, also if the momentum is not linear in the velocity:
 
     >>> twice = Legendre(Vector(1), Legendre(Vector(1), lambda q, v: np.cosh(v[0])))
     >>> float(twice(np.zeros(1), np.array([1.0])) - np.cosh(1.0)) < 1e-14
@@ -66,14 +67,14 @@ class Legendre:
             self._symbolic_ok = False
             self._derivatives = energy._transformed_derivatives
             return
-        function = timed(energy, 2, "a function to transform")
+        function = scalar_function(energy, 2, "a function to transform")
 
         def derivatives(q: Array, v: Array, t: Array) -> tuple[Array, Array, Array]:
-            value = scalar(function(q, v, t), "a function to transform")
-            slope = gradient(value, v)
-            curvature = jacobian(slope, v)
+            value = function(q, v, t)
+            momentum = gradient(value, v)
+            curvature = jacobian(momentum, v)
             self._symbolic_ok = is_constant_in(curvature, v)
-            return value[0], slope, curvature
+            return value[0], momentum, curvature
 
         self._derivatives = Evaluator(derivatives, shapes(coordinates, "q v t"), "legendre")
 
@@ -97,15 +98,15 @@ class Legendre:
         """
         if is_symbolic(q, p, t):
             if not self._symbolic_ok:
-                raise ModelError("the momentum is not linear in the velocity, so it can be inverted with numbers only.")
+                raise ModelError("the momentum is not linear in the velocity: pass numbers, not symbols.")
             zero = np.zeros(self.coordinates.nv)
             _, offset, mass = self._derivatives(q, zero, t)
             return solve(mass, p - offset)
         p = np.asarray(p, dtype=float)
         v = np.zeros(p.shape) if guess is None else np.asarray(guess, dtype=float) + np.zeros(p.shape)
         for _ in range(MAX_ITERATIONS):
-            value, slope, mass = self._derivatives(q, v, t)
-            step = solve(mass, p - slope, "the second derivative of the Lagrangian")
+            value, reached, mass = self._derivatives(q, v, t)
+            step = solve(mass, p - reached, "the second derivative of the Lagrangian")
             # p . v - L is concave: shorten the step until it does not decrease
             size = np.ones(np.shape(value))
             objective = np.vecdot(p, v) - value
@@ -121,7 +122,7 @@ class Legendre:
             if np.all(np.abs(step) <= 1e-14 * (1 + np.abs(v))) or self._symbolic_ok:
                 return v
         raise ConfigurationError(
-            f"the momentum could not be inverted within {MAX_ITERATIONS} Newton steps: no velocity has it, or a guess is needed."
+            f"the momentum could not be inverted within {MAX_ITERATIONS} Newton steps: no velocity has it, or it needs a closer guess."
         )
 
     def __call__(self, q: Array, p: Array, t: Array = 0.0) -> Array:
@@ -132,12 +133,8 @@ class Legendre:
 
 def momentum(coordinates: Coordinates, lagrangian: Function) -> Evaluator:
     """The generalised momentum ``p = dL/dv`` as a function of (q, v, t) (eq. 2.34)."""
-    energy = timed(lagrangian, 2, "a Lagrangian")
-
-    def expression(q: Array, v: Array, t: Array) -> Array:
-        return gradient(scalar(energy(q, v, t), "a Lagrangian"), v)
-
-    return Evaluator(expression, shapes(coordinates, "q v t"), "momentum")
+    energy = scalar_function(lagrangian, 2, "a Lagrangian")
+    return Evaluator(lambda q, v, t: gradient(energy(q, v, t), v), shapes(coordinates, "q v t"), "momentum")
 
 
 def energy_of(coordinates: Coordinates, lagrangian: Function) -> Evaluator:
@@ -149,10 +146,10 @@ def energy_of(coordinates: Coordinates, lagrangian: Function) -> Evaluator:
     >>> float(energy_of(Vector(1), lambda q, v: v[0] ** 2 - q[0])([1.0], [3.0]))
     10.0
     """
-    energy = timed(lagrangian, 2, "a Lagrangian")
+    energy = scalar_function(lagrangian, 2, "a Lagrangian")
 
     def expression(q: Array, v: Array, t: Array) -> Array:
-        value = scalar(energy(q, v, t), "a Lagrangian")
+        value = energy(q, v, t)
         return np.vecdot(gradient(value, v), v) - value[0]
 
     return Evaluator(expression, shapes(coordinates, "q v t"), "hamiltonian")
@@ -186,13 +183,12 @@ def equations(coordinates: Coordinates, hamiltonian: Function, force: Function |
     >>> oscillator([1.0], [2.0])
     HamiltonRates(q=array([2.]), p=array([-1.]))
     """
-    energy, applied_force = timed(hamiltonian, 2, "a Hamiltonian"), applied(coordinates, force, None)
+    energy, applied_force = scalar_function(hamiltonian, 2, "a Hamiltonian"), applied(coordinates, force, None)
 
     def expression(q: Array, p: Array, t: Array) -> tuple[Array, Array]:
-        value = scalar(energy(q, p, t), "a Hamiltonian")
+        value = energy(q, p, t)
         v = gradient(value, p)
-        slope = np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
-        rate = applied_force(q, v, t) - gyroscopic(coordinates, q, v, p) - slope
+        rate = applied_force(q, v, t) - gyroscopic(coordinates, q, v, p) - slope(coordinates, value, q)
         return coordinates.rate(q, v), rate
 
     return CanonicalEquations(expression, shapes(coordinates, "q p t"), "hamilton")
@@ -204,16 +200,16 @@ class LagrangianFlow:
     def __init__(
         self, coordinates: Coordinates, lagrangian: Function, force: Function | None, dissipation: Function | None
     ) -> None:
-        energy, applied_force = timed(lagrangian, 2, "a Lagrangian"), applied(coordinates, force, dissipation)
+        energy = scalar_function(lagrangian, 2, "a Lagrangian")
+        applied_force = applied(coordinates, force, dissipation)
         self.transform = Legendre(coordinates, lagrangian)
 
         def rates(q: Array, v: Array, p: Array, t: Array) -> tuple[Array, Array]:
-            value = scalar(energy(q, v, t), "a Lagrangian")
-            slope = np.matvec(transpose(as_array(coordinates.kinematics_matrix(q))), gradient(value, q))
-            return coordinates.rate(q, v), applied_force(q, v, t) - gyroscopic(coordinates, q, v, p) + slope
+            applied_part = applied_force(q, v, t) - gyroscopic(coordinates, q, v, p)
+            return coordinates.rate(q, v), applied_part + slope(coordinates, energy(q, v, t), q)
 
         def change(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-            p = gradient(scalar(energy(q, v, t), "a Lagrangian"), v)
+            p = gradient(energy(q, v, t), v)
             return jacobian(p, v), along(p, q, coordinates.rate(q, v)) + time_derivative(p, t)
 
         self._rates = Evaluator(rates, shapes(coordinates, "q v p t"), "hamilton")
@@ -254,14 +250,14 @@ def quadratic_equations(
 
     ``p_i' + (gamma^k_il M^lj p_k + d_i M^kj (p_k - b_k) / 2 - M^kj d_i b_k) (p_j - b_j) - d_i c = 0``.
     """
-    m, b, c = timed(metric, 1, "a metric"), timed(linear, 1, "a linear term"), timed(rest, 1, "a scalar term")
-    n = coordinates.nv
+    m, b = timed(metric, 1, "a metric"), timed(linear, 1, "a linear term")
+    c, n = scalar_function(rest, 1, "a scalar term"), coordinates.nv
 
     def expression(q: Array, p: Array, t: Array) -> tuple[Array, Array]:
         kinematics = as_array(coordinates.kinematics_matrix(q))
         mass, b_vector = as_array(m(q, t)), as_array(b(q, t)) + np.zeros(n)
         v = np.linalg.solve(mass, p - b_vector)  # M^jk (p_k - b_k)
-        c_slope = np.matvec(transpose(kinematics), gradient(scalar(c(q, t), "a scalar term"), q))
+        c_slope = np.matvec(transpose(kinematics), gradient(c(q, t), q))
         turning = gyroscopic(coordinates, q, v, p)
         rate = []
         for i in range(n):

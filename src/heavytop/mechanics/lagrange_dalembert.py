@@ -2,8 +2,8 @@
 
     sum_p <delta r_p, F_p^A - m_p r_p''> = 0      for every admissible delta r_p = d_i r_p h^i
 
-Kane's projection, the Newton-Euler equations of bodies and the principle of virtual power are the same statement with other carriers:
-give any "carrier" accelerations, masses and forces with their Jacobian and project.
+Kane's projection, the Newton-Euler equations of bodies and the principle of virtual power are the same statement for other carriers of
+mass: project the accelerations, masses and forces of any of them with their Jacobian.
 """
 
 from __future__ import annotations

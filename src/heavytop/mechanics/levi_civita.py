@@ -2,7 +2,7 @@
 
     M_ij a^j + Gamma_ijk v^j v^k + d_i V + dR/dv^i = f_i
 
-with the Levi-Civita connection of the metric M in any, also nonholonomic, velocities (eq. 3.35). For rates of minimal coordinates
+with the Levi-Civita connection of the metric M in any velocities, also nonholonomic ones (eq. 3.35). For rates of minimal coordinates
 Gamma are the Christoffel symbols (eq. 3.36).
 """
 
@@ -18,13 +18,11 @@ from heavytop.mechanics.functions import (
     Acceleration,
     Evaluator,
     Function,
-    applied,
+    acceleration_of,
     gradient,
-    scalar,
+    scalar_function,
     shapes,
-    timed,
 )
-from heavytop.mechanics.gibbs_appell import potential_force
 
 
 def _quadratic_force(coordinates: Coordinates, metric: Function, q: Array, v: Array) -> tuple[Array, Array]:
@@ -51,12 +49,10 @@ def connection(coordinates: Coordinates, metric: Function, q: Array) -> Array | 
 
 
 def bias(coordinates: Coordinates, metric: Function) -> Evaluator:
-    """``Gamma_ijk v^j v^k`` (nv,) as a function of (q, v, t): what motion adds to ``M a``."""
-
-    def force(q: Array, v: Array, t: Array) -> Array:
-        return _quadratic_force(coordinates, metric, q, v)[1]
-
-    return Evaluator(force, shapes(coordinates, "q v t"), "levi_civita")
+    """The velocity-dependent inertia force ``Gamma_ijk v^j v^k`` (nv,) as a function of (q, v, t)."""
+    return Evaluator(
+        lambda q, v, t: _quadratic_force(coordinates, metric, q, v)[1], shapes(coordinates, "q v t"), "levi_civita"
+    )
 
 
 def acceleration(
@@ -75,23 +71,19 @@ def acceleration(
     >>> free(Rotation().neutral(), [1.0, 1.0, 1.0])
     array([-1.        ,  1.        , -0.33333333])
     """
-    slope, applied_force = potential_force(coordinates, potential), applied(coordinates, force, dissipation)
 
-    def system(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
-        mass, quadratic = _quadratic_force(coordinates, metric, q, v)
-        return mass, applied_force(q, v, t) - slope(q, t) - quadratic
+    def inertia(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
+        return _quadratic_force(coordinates, metric, q, v)
 
-    return Acceleration(system, shapes(coordinates, "q v t"), "levi_civita")
+    return acceleration_of("levi_civita", coordinates, inertia, potential, force, dissipation)
 
 
 def metric_of(coordinates: Coordinates, kinetic: Function) -> Function:
-    """The metric ``M(q) = d^2 T / dv dv`` of a kinetic energy ``T(q, v)`` that is quadratic in v, to use with :func:`acceleration`."""
-    energy = timed(kinetic, 2, "a kinetic energy")
-
-    def hessian(q: Array, v: Array, t: Array) -> Array:
-        return jacobian(gradient(scalar(energy(q, v, t), "a kinetic energy"), v), v)
-
-    evaluator = Evaluator(hessian, shapes(coordinates, "q v t"), "metric")
+    """The metric ``M(q) = d^2 T / dv dv`` of a kinetic energy ``T(q, v)`` quadratic in v, for :func:`acceleration`."""
+    energy = scalar_function(kinetic, 2, "a kinetic energy")
+    evaluator = Evaluator(
+        lambda q, v, t: jacobian(gradient(energy(q, v, t), v), v), shapes(coordinates, "q v t"), "metric"
+    )
 
     def metric(q: Array) -> Array:
         zero = np.zeros(coordinates.nv)

@@ -2,7 +2,7 @@
 
     M(q) q'' + b(q, q') = B(q) u                                                   (eq. 1.3)
 
-This is the textbook way. It works where minimal coordinates exist globally and fails for rotations: :func:`euler_angle_body` has
+This is the textbook method. It works where minimal coordinates exist globally and fails for rotations: :func:`euler_angle_body` has
 ``det M = Theta_x Theta_y Theta_z cos(pitch)^2``. Everything else in this package avoids that.
 """
 
@@ -21,7 +21,7 @@ MAX_CONDITION = 1e10
 """Above this condition number a matrix counts as singular."""
 
 NEARBY = 0.1
-"""Relative distance at which the usual size of a matrix is looked up."""
+"""Relative distance at which the typical norm of a matrix is evaluated."""
 
 
 class MinimalModel:
@@ -109,9 +109,9 @@ class MinimalModel:
         return solve(self._regular(b, self.input_matrix, q, "the input matrix B(q)"), force)
 
     def _regular(self, matrix: Array, function: Function, q: Array, what: str) -> Array:
-        """The matrix at ``q``, if it is regular beside its own size and beside the size it has around ``q``.
+        """The matrix at ``q`` if it is regular relative to its norm at and around ``q``.
 
-        A matrix that vanishes as a whole has condition number 1; its size nearby tells that it is singular.
+        A matrix that vanishes entirely has condition number 1; only its norm nearby shows that it is singular.
         """
         if is_symbolic(matrix):
             return matrix

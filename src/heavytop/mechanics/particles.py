@@ -1,14 +1,14 @@
 """Systems of particles whose positions ``r_p(q, t)`` follow from coordinates (thesis, sections 3.1 and 3.2, eqs 3.1 to 3.47).
 
 Masses, gravity, springs to the ground and between particles, viscous friction in a moving fluid, external forces, explicit time.
-Every quantity is a function of (q, v, a, t) for numbers or symbols, so each formalism can take it as it is.
+Every quantity is a function of (q, v, a, t) for numbers or symbols, so that each formalism can use it directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,29 @@ from heavytop.mechanics.functions import (
     Function,
     along,
     gradient,
-    scalar,
     shapes,
+    slope,
     time_derivative,
     timed,
 )
+
+
+def _evaluator(names: str) -> Callable[[Function], cached_property[Evaluator]]:
+    """Decorator: a method as an :class:`Evaluator` of the named arguments, traced when it is first used."""
+
+    def decorate(method: Function) -> cached_property[Evaluator]:
+        def make(system: ParticleSystem) -> Evaluator:
+            return Evaluator(partial(method, system), shapes(system.coordinates, names), method.__name__)
+
+        make.__doc__ = method.__doc__
+        return cached_property(make)
+
+    return decorate
+
+
+def _at(value: Any, t: Array) -> Array:
+    """A vector, or a function of the time that gives one, at the time ``t``."""
+    return as_array(value(t) if callable(value) else value)
 
 
 @dataclass(frozen=True)
@@ -111,9 +129,6 @@ class ParticleSystem(Unchanging):
         """``m_p x_p`` for vectors (n, 3)."""
         return self.masses[:, None] * vectors
 
-    def _evaluator(self, function: Function, names: str, name: str) -> Evaluator:
-        return Evaluator(function, shapes(self.coordinates, names), name)
-
     def _table(self, value: Any, what: str) -> Array:
         """A list of vectors or an array as (n, 3)."""
         if isinstance(value, (list, tuple)):
@@ -123,199 +138,145 @@ class ParticleSystem(Unchanging):
             raise wrong_shape(what, (self.count, 3), tuple(array.shape))
         return array
 
+    def _projected(self, vectors: Array, q: Array, t: Array) -> Array:
+        """``sum_p <d_i r_p, x_p>`` (nv,) of vectors (n, 3)."""
+        return np.matvec(transpose(self.jacobian(q, t)), np.reshape(vectors, (3 * self.count,)))
+
     # --- kinematics (eqs 3.13 to 3.17) ----------------------------------------------------------------------------------------
 
-    @cached_property
-    def position(self) -> Evaluator:
+    @_evaluator("q t")
+    def position(self, q: Array, t: Array) -> Array:
         """``r_p`` (n, 3) at (q, t)."""
         given = timed(self.positions, 1, "the positions of a particle system")
-        return self._evaluator(lambda q, t: self._table(given(q, t), "positions of particles"), "q t", "position")
+        return self._table(given(q, t), "positions of particles")
 
-    @cached_property
-    def jacobian(self) -> Evaluator:
+    @_evaluator("q t")
+    def jacobian(self, q: Array, t: Array) -> Array:
         """``d_i r_p`` as (3 n, nv) at (q, t): rows particle by particle."""
+        flat = np.reshape(self.position(q, t), (3 * self.count,))
+        return jacobian(flat, q) @ as_array(self.coordinates.kinematics_matrix(q))
 
-        def derivative(q: Array, t: Array) -> Array:
-            flat = np.reshape(self.position(q, t), (3 * self.count,))
-            return jacobian(flat, q) @ as_array(self.coordinates.kinematics_matrix(q))
-
-        return self._evaluator(derivative, "q t", "particle_jacobian")
-
-    @cached_property
-    def explicit_velocity(self) -> Evaluator:
+    @_evaluator("q t")
+    def explicit_velocity(self, q: Array, t: Array) -> Array:
         """``dr_p/dt`` (n, 3) at (q, t): the motion of the constraints."""
-        return self._evaluator(lambda q, t: time_derivative(self.position(q, t), t), "q t", "explicit_velocity")
+        return time_derivative(self.position(q, t), t)
 
-    @cached_property
-    def velocity_of_particles(self) -> Evaluator:
+    @_evaluator("q v t")
+    def velocity_of_particles(self, q: Array, v: Array, t: Array) -> Array:
         """``r_p' = d_i r_p v^i + dr_p/dt`` (n, 3) at (q, v, t) (eq. 3.15a)."""
+        r = self.position(q, t)
+        return along(r, q, self.coordinates.rate(q, v)) + time_derivative(r, t)
 
-        def velocity(q: Array, v: Array, t: Array) -> Array:
-            r = self.position(q, t)
-            return along(r, q, self.coordinates.rate(q, v)) + time_derivative(r, t)
-
-        return self._evaluator(velocity, "q v t", "particle_velocity")
-
-    @cached_property
-    def acceleration_of_particles(self) -> Evaluator:
+    @_evaluator("q v a t")
+    def acceleration_of_particles(self, q: Array, v: Array, a: Array, t: Array) -> Array:
         """``r_p''`` (n, 3) at (q, v, a, t) (eq. 3.15b)."""
-
-        def acceleration(q: Array, v: Array, a: Array, t: Array) -> Array:
-            velocity = self.velocity_of_particles(q, v, t)
-            moved = along(velocity, q, self.coordinates.rate(q, v)) + along(velocity, v, a)
-            return moved + time_derivative(velocity, t)
-
-        return self._evaluator(acceleration, "q v a t", "particle_acceleration")
+        velocity = self.velocity_of_particles(q, v, t)
+        moved = along(velocity, q, self.coordinates.rate(q, v)) + along(velocity, v, a)
+        return moved + time_derivative(velocity, t)
 
     # --- energies --------------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def kinetic_energy(self) -> Evaluator:
+    @_evaluator("q v t")
+    def kinetic_energy(self, q: Array, v: Array, t: Array) -> Array:
         """``T = 1/2 sum m |r'|^2`` in J at (q, v, t) (eq. 3.26)."""
+        velocity = self.velocity_of_particles(q, v, t)
+        return 0.5 * np.sum(self.weighted(velocity) * velocity)
 
-        def energy(q: Array, v: Array, t: Array) -> Array:
-            velocity = self.velocity_of_particles(q, v, t)
-            return 0.5 * np.sum(self.weighted(velocity) * velocity)
-
-        return self._evaluator(energy, "q v t", "kinetic_energy")
-
-    @cached_property
-    def acceleration_energy(self) -> Evaluator:
+    @_evaluator("q v a t")
+    def acceleration_energy(self, q: Array, v: Array, a: Array, t: Array) -> Array:
         """``S = 1/2 sum m |r''|^2`` at (q, v, a, t) (eq. 3.30)."""
-
-        def energy(q: Array, v: Array, a: Array, t: Array) -> Array:
-            acceleration = self.acceleration_of_particles(q, v, a, t)
-            return 0.5 * np.sum(self.weighted(acceleration) * acceleration)
-
-        return self._evaluator(energy, "q v a t", "acceleration_energy")
+        acceleration = self.acceleration_of_particles(q, v, a, t)
+        return 0.5 * np.sum(self.weighted(acceleration) * acceleration)
 
     def _anchor(self, spring: ParticleSpring, r: Array, t: Array) -> Array:
         if isinstance(spring.anchor, (int, np.integer)):
             return r[int(spring.anchor), :]
-        return as_array(spring.anchor(t)) if callable(spring.anchor) else as_array(spring.anchor)
+        return _at(spring.anchor, t)
 
-    @cached_property
-    def potential_energy(self) -> Evaluator:
+    @_evaluator("q t")
+    def potential_energy(self, q: Array, t: Array) -> Array:
         """``V`` in J at (q, t): gravity ``-sum m <r, a_G>`` (eq. 3.37) and springs ``1/2 k |r_p - r_q|^2`` (eqs 3.38, 3.39)."""
+        r = self.position(q, t)
+        total = -np.sum(self.weighted(self.gravity + 0 * r) * r)
+        for spring in self.springs:
+            stretch = r[spring.first, :] - self._anchor(spring, r, t)
+            total = total + 0.5 * spring.k * np.vecdot(stretch, stretch)
+        return total
 
-        def energy(q: Array, t: Array) -> Array:
-            r = self.position(q, t)
-            total = -np.sum(self.weighted(self.gravity + 0 * r) * r)
-            for spring in self.springs:
-                stretch = r[spring.first, :] - self._anchor(spring, r, t)
-                total = total + 0.5 * spring.k * np.vecdot(stretch, stretch)
-            return total
-
-        return self._evaluator(energy, "q t", "potential_energy")
-
-    @cached_property
-    def dissipation(self) -> Evaluator:
+    @_evaluator("q v t")
+    def dissipation(self, q: Array, v: Array, t: Array) -> Array:
         """``R = 1/2 sum d |r' - v_D|^2`` in W at (q, v, t) (eq. 3.40)."""
+        velocity = self.velocity_of_particles(q, v, t)
+        total: Array = 0.0
+        for drag in self.drags:
+            slip = velocity[drag.particle, :] - _at(drag.fluid, t)
+            total = total + 0.5 * drag.d * np.vecdot(slip, slip)
+        return total
 
-        def rayleigh(q: Array, v: Array, t: Array) -> Array:
-            velocity = self.velocity_of_particles(q, v, t)
-            total: Array = 0.0
-            for drag in self.drags:
-                slip = velocity[drag.particle, :] - as_array(drag.fluid(t) if callable(drag.fluid) else drag.fluid)
-                total = total + 0.5 * drag.d * np.vecdot(slip, slip)
-            return total
-
-        return self._evaluator(rayleigh, "q v t", "dissipation")
-
-    @cached_property
-    def lagrangian(self) -> Evaluator:
+    @_evaluator("q v t")
+    def lagrangian(self, q: Array, v: Array, t: Array) -> Array:
         """``L = T - V`` at (q, v, t)."""
-        return self._evaluator(
-            lambda q, v, t: self.kinetic_energy(q, v, t) - self.potential_energy(q, t), "q v t", "lagrangian"
-        )
+        return self.kinetic_energy(q, v, t) - self.potential_energy(q, t)
 
     # --- forces ----------------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def applied_forces(self) -> Evaluator:
+    def _external(self, q: Array, v: Array, t: Array) -> Array:
+        """The external forces (n, 3)."""
+        if self.force is None:
+            return np.zeros((self.count, 3))
+        return self._table(timed(self.force, 2, "the external force")(q, v, t), "external forces")
+
+    @_evaluator("q v t")
+    def applied_forces(self, q: Array, v: Array, t: Array) -> Array:
         """The forces ``F_p^A`` (n, 3) on the free particles at (q, v, t): gravity, springs, friction, external (eq. 3.1)."""
-        external = timed(self.force, 2, "the external force")
+        r, velocity = self.position(q, t), self.velocity_of_particles(q, v, t)
+        rows = [self.masses[p] * self.gravity for p in range(self.count)]
+        for spring in self.springs:
+            pull = spring.k * (self._anchor(spring, r, t) - r[spring.first, :])
+            rows[spring.first] = rows[spring.first] + pull
+            if isinstance(spring.anchor, (int, np.integer)):
+                rows[int(spring.anchor)] = rows[int(spring.anchor)] - pull
+        for drag in self.drags:
+            rows[drag.particle] = rows[drag.particle] - drag.d * (velocity[drag.particle, :] - _at(drag.fluid, t))
+        return np.stack(rows, axis=0) + self._external(q, v, t)
 
-        def forces(q: Array, v: Array, t: Array) -> Array:
-            r, velocity = self.position(q, t), self.velocity_of_particles(q, v, t)
-            rows = [self.masses[p] * self.gravity for p in range(self.count)]
-            for spring in self.springs:
-                pull = spring.k * (self._anchor(spring, r, t) - r[spring.first, :])
-                rows[spring.first] = rows[spring.first] + pull
-                if isinstance(spring.anchor, (int, np.integer)):
-                    rows[int(spring.anchor)] = rows[int(spring.anchor)] - pull
-            for drag in self.drags:
-                fluid = as_array(drag.fluid(t) if callable(drag.fluid) else drag.fluid)
-                rows[drag.particle] = rows[drag.particle] - drag.d * (velocity[drag.particle, :] - fluid)
-            total = np.stack(rows, axis=0)
-            return total if self.force is None else total + self._table(external(q, v, t), "external forces")
-
-        return self._evaluator(forces, "q v t", "applied_forces")
-
-    @cached_property
-    def generalised_force(self) -> Evaluator:
+    @_evaluator("q v t")
+    def generalised_force(self, q: Array, v: Array, t: Array) -> Array:
         """``f^E_i = sum <d_i r_p, F_p>`` (nv,) of the external forces at (q, v, t)."""
-        external = timed(self.force, 2, "the external force")
+        return self._projected(self._external(q, v, t), q, t)
 
-        def force(q: Array, v: Array, t: Array) -> Array:
-            if self.force is None:
-                return np.zeros(self.coordinates.nv)
-            table = self._table(external(q, v, t), "external forces")
-            return np.matvec(transpose(self.jacobian(q, t)), np.reshape(table, (3 * self.count,)))
-
-        return self._evaluator(force, "q v t", "generalised_force")
-
-    @cached_property
-    def potential_force(self) -> Evaluator:
+    @_evaluator("q t")
+    def potential_force(self, q: Array, t: Array) -> Array:
         """``f^V_i = d_i V`` (nv,) at (q, t)."""
+        return slope(self.coordinates, self.potential_energy(q, t), q)
 
-        def force(q: Array, t: Array) -> Array:
-            slope = gradient(scalar(self.potential_energy(q, t), "a potential energy"), q)
-            return np.matvec(transpose(as_array(self.coordinates.kinematics_matrix(q))), slope)
-
-        return self._evaluator(force, "q t", "potential_force")
-
-    @cached_property
-    def dissipation_force(self) -> Evaluator:
+    @_evaluator("q v t")
+    def dissipation_force(self, q: Array, v: Array, t: Array) -> Array:
         """``f^D = dR/dv`` (nv,) at (q, v, t)."""
-        return self._evaluator(lambda q, v, t: gradient(self.dissipation(q, v, t), v), "q v t", "dissipation_force")
+        return gradient(self.dissipation(q, v, t), v)
 
-    @cached_property
-    def inertia_force(self) -> Evaluator:
+    @_evaluator("q v a t")
+    def inertia_force(self, q: Array, v: Array, a: Array, t: Array) -> Array:
         """``f^M_i = sum m <d_i r_p, r_p''>`` (nv,) at (q, v, a, t) (eq. 3.20, erratum 0.24)."""
+        return self._projected(self.weighted(self.acceleration_of_particles(q, v, a, t)), q, t)
 
-        def force(q: Array, v: Array, a: Array, t: Array) -> Array:
-            weighted = self.weighted(self.acceleration_of_particles(q, v, a, t))
-            return np.matvec(transpose(self.jacobian(q, t)), np.reshape(weighted, (3 * self.count,)))
-
-        return self._evaluator(force, "q v a t", "inertia_force")
-
-    @cached_property
-    def mass_matrix(self) -> Evaluator:
+    @_evaluator("q t")
+    def mass_matrix(self, q: Array, t: Array) -> Array:
         """``M_ij = sum m <d_i r_p, d_j r_p>`` (nv, nv) at (q, t) (eq. 3.21)."""
+        j = self.jacobian(q, t)
+        return transpose(j) @ (np.repeat(self.masses, 3)[:, None] * j)
 
-        def mass(q: Array, t: Array) -> Array:
-            j = self.jacobian(q, t)
-            return transpose(j) @ (np.repeat(self.masses, 3)[:, None] * j)
-
-        return self._evaluator(mass, "q t", "mass_matrix")
-
-    @cached_property
-    def connection(self) -> Evaluator:
+    @_evaluator("q t")
+    def connection(self, q: Array, t: Array) -> Array:
         """``Gamma_ijk = sum m <d_i r_p, d_k d_j r_p>`` as (nv, nv * nv), entry [i, j * nv + k], at (q, t) (eq. 3.32)."""
-        n = self.coordinates.nv
-
-        def coefficients(q: Array, t: Array) -> Array:
-            j = self.jacobian(q, t)
-            kinematics = as_array(self.coordinates.kinematics_matrix(q))
-            weighted = np.repeat(self.masses, 3)[:, None] * j
-            # columns of d_j r, then their directional derivatives d_k
-            second = [
-                jacobian(j[:, i], q) @ kinematics if is_symbolic(j) else np.zeros((3 * self.count, n)) for i in range(n)
-            ]
-            return transpose(weighted) @ np.concatenate(second, axis=1)
-
-        return self._evaluator(coefficients, "q t", "particle_connection")
+        n, j = self.coordinates.nv, self.jacobian(q, t)
+        kinematics = as_array(self.coordinates.kinematics_matrix(q))
+        weighted = np.repeat(self.masses, 3)[:, None] * j
+        # columns of d_j r, then their directional derivatives d_k
+        second = [
+            jacobian(j[:, i], q) @ kinematics if is_symbolic(j) else np.zeros((3 * self.count, n)) for i in range(n)
+        ]
+        return transpose(weighted) @ np.concatenate(second, axis=1)
 
     @cached_property
     def acceleration(self) -> Acceleration:
@@ -324,8 +285,7 @@ class ParticleSystem(Unchanging):
         def system(q: Array, v: Array, t: Array) -> tuple[Array, Array]:
             zero = np.zeros(self.coordinates.nv)
             free = self.applied_forces(q, v, t) - self.weighted(self.acceleration_of_particles(q, v, zero, t))
-            projected = np.matvec(transpose(self.jacobian(q, t)), np.reshape(free, (3 * self.count,)))
-            return self.mass_matrix(q, t), projected
+            return self.mass_matrix(q, t), self._projected(free, q, t)
 
         return Acceleration(system, shapes(self.coordinates, "q v t"), "particles")
 

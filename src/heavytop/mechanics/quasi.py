@@ -1,8 +1,8 @@
-"""Velocity coordinates of the user's own making: ``q' = A(q) v`` with any matrix, also of nonholonomic systems.
+"""User-defined velocity coordinates: ``q' = A(q) v`` with any matrix, also for nonholonomic systems.
 
-Gibbs-Appell, d'Alembert and the moving frame method need no more than ``A``. Euler-Lagrange, Hamilton and Levi-Civita also need the
-commutation coefficients, which exist only when ``v`` describes every motion of ``q`` (``complete``): nonholonomic constraints may
-not be put into the Lagrangian before it is differentiated.
+Gibbs-Appell, d'Alembert and the moving frame method need only ``A``. Euler-Lagrange, Hamilton and Levi-Civita also need the
+commutation coefficients, which exist only when ``v`` describes every motion of ``q`` (``complete``): nonholonomic constraints
+must not be inserted into the Lagrangian before it is differentiated.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class QuasiCoordinates(Coordinates):
         raise ModelError(f"{self!r} has no manifold, so it has no random configurations.")
 
     def retract(self, q: Array, delta: Array) -> Array:
-        """A step along ``A(q) delta``, right to first order."""
+        """A step along ``A(q) delta``, correct to first order."""
         return q + np.matvec(self.kinematics_matrix(q), delta)
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        """``Y(q0) (q1 - q0)``, right to first order."""
+        """``Y(q0) (q1 - q0)``, correct to first order."""
         return np.matvec(self.left_inverse(q0), q1 - q0)

@@ -1,6 +1,6 @@
 """Rayleigh dissipation with moving fluid (thesis, eqs 3.40 and 3.76 to 3.79, errata 0.25, 0.29).
 
-``R = 1/2 sum_p d_p |r_p' - v_p^D|^2 >= 0`` in W; its force ``f^D = dR/dv`` stands on the left-hand side. For a fluid at rest the
+``R = 1/2 sum_p d_p |r_p' - v_p^D|^2 >= 0`` in W; its force ``f^D = dR/dv`` is on the left-hand side. For a fluid at rest the
 dissipated power is ``2 R``.
 """
 
@@ -14,7 +14,7 @@ from heavytop._arrays import Array, concatenate, transpose
 from heavytop.coordinates import Coordinates
 from heavytop.errors import wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.mechanics.functions import Evaluator, Function, gradient, scalar, shapes, timed
+from heavytop.mechanics.functions import Evaluator, Function, gradient, scalar_function, shapes
 
 
 def dissipation_force(coordinates: Coordinates, dissipation: Function) -> Evaluator:
@@ -27,12 +27,8 @@ def dissipation_force(coordinates: Coordinates, dissipation: Function) -> Evalua
     >>> dissipation_force(Vector(1), lambda q, v: 0.5 * 3.0 * (v[0] - wind) ** 2)([0.0], [5.0])
     array([9.])
     """
-    rayleigh = timed(dissipation, 2, "a dissipation function")
-
-    def force(q: Array, v: Array, t: Array) -> Array:
-        return gradient(scalar(rayleigh(q, v, t), "a dissipation function"), v)
-
-    return Evaluator(force, shapes(coordinates, "q v t"), "rayleigh")
+    rayleigh = scalar_function(dissipation, 2, "a dissipation function")
+    return Evaluator(lambda q, v, t: gradient(rayleigh(q, v, t), v), shapes(coordinates, "q v t"), "rayleigh")
 
 
 class BodyDamping(NamedTuple):

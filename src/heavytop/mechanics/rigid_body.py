@@ -51,7 +51,7 @@ def body_inertia(mass: float, inertia: Array) -> np.ndarray:
     Raises
     ------
     ModelError
-        No distribution of mass has these values.
+        No mass distribution has these values.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def gravity_force_from_moments(mass: Array, pose: Array, gravity: Array) -> Arra
 
 
 class Springs(NamedTuple):
-    """What any set of springs to the ground amounts to: ``k, h, p, P`` and a constant energy (eqs 3.64 to 3.66)."""
+    """The resultant of any set of springs to the ground: ``k, h, p, P`` and a constant energy (eqs 3.64 to 3.66)."""
 
     stiffness: float
     center: np.ndarray
@@ -297,9 +297,4 @@ def acceleration(
         total = total - stiffness_force(stiffness, pose, np.eye(4) if rest is None else rest)
     if force is not None:
         total = total + force
-    return solve(mass + 0 * _outer_zero(total), total, "the inertia of the body")
-
-
-def _outer_zero(x: Array) -> Array:
-    """A zero with the batch axes of ``x`` that broadcasts against matrices."""
-    return 0.0 if len(x.shape) == 1 else np.zeros((*x.shape[:-1], 1, 1))
+    return solve(mass, total, "the inertia of the body")

@@ -127,7 +127,7 @@ def _coordinate_system(mass: Array, q: Array, qd: Array, loads: Loads) -> tuple[
     q, qd = as_array(q), as_array(qd)
     forward, backward = rate_matrix(q), rate_matrix_rate(qd)
     u, swapped = np.matvec(forward, qd), np.matvec(backward, q)
-    # the linear velocity is no quadratic form in q: its rows of Q' vanish
+    # the linear velocity is not a quadratic form in q: its rows of Q' vanish
     change = np.matvec(transpose(forward), np.matvec(mass, np.matvec(backward, qd)))
     change = change + np.matvec(transpose(backward), np.matvec(mass, u - swapped))
     return transpose(forward) @ mass @ forward, coordinate_force(q, loads) - change

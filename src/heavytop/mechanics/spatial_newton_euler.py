@@ -162,7 +162,7 @@ class Link(Unchanging):
     def _joint(self) -> Evaluator:
         coordinates, placement = self.coordinates, self.placement
         if coordinates is None or placement is None:
-            raise ModelError("a joint with one screw has no coordinates of its own.")
+            raise ModelError("a joint with one screw has no coordinates.")
 
         def motion(q: Array, v: Array) -> tuple[Array, Array, Array]:
             pose, A = as_array(placement(q)), as_array(coordinates.kinematics_matrix(q))
