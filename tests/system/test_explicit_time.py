@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from typing import Any
 
@@ -366,16 +367,96 @@ def test_time_in_functions_is_found_when_they_are_called() -> None:
         np.testing.assert_allclose(model.acceleration([0.0], [0.0], parameters={"time": T}), [np.sin(T)])
 
 
+def rod() -> ht.System:
+    system = ht.System(name="rod")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    system.input("motor", ht.JointForce("rod"))
+    return system
+
+
+@pytest.mark.parametrize(
+    "inspected", [inspect.getmembers, lambda s: hasattr(s, "time"), lambda s: copy.copy(s).time, lambda s: s.time + 1.0]
+)
+def test_inspecting_a_system_changes_nothing(inspected: Any) -> None:
+    untouched, system = rod().derive(native=False), rod()
+    inspected(system)
+    model = system.derive(native=False)
+    assert model.parameter_names == ()
+    assert model.description.fingerprint == untouched.description.fingerprint
+
+
+def test_predictive_control_of_an_inspected_system() -> None:
+    system = rod()
+    inspect.getmembers(system)
+    ht.control.mpc(system.derive(), [0.0], horizon=3)
+
+
+class _Spin(ht.JointElement):
+    """A user-defined element whose method, not its attributes, holds the time."""
+
+    def __init__(self, system: ht.System) -> None:
+        self.joint, self.system = "rod", system
+
+    def force(self, q: Any, w: Any) -> Any:
+        return ht.vector(np.sin(self.system.time) * q[0])
+
+
+class _Push:
+    """A user-defined input."""
+
+    def __init__(self, system: ht.System) -> None:
+        self.system = system
+
+    def actions(self, kinematics: Any) -> Any:
+        return ht.JointForce("rod", gear=np.cos(self.system.time)).actions(kinematics)
+
+
+USES: dict[str, Any] = {
+    "gravity": lambda s: setattr(s, "gravity", ht.vector(0.0, 0.0, -np.cos(s.time))),
+    "potential": lambda s: s.potential(lambda q: q[0] * np.sin(s.time)),
+    "dissipation": lambda s: s.dissipation(lambda q, v: v[0] ** 2 * np.exp(s.time)),
+    "spring": lambda s: s.joint_spring("rod", stiffness=2.0 + np.sin(s.time)),
+    "input": lambda s: s.input("gear", ht.JointForce("rod", gear=2.0 + np.sin(s.time))),
+    "constraint": lambda s: s.constrain(lambda q: q[0] - np.sin(s.time)),
+    "velocity constraint": lambda s: s.constrain(lambda q, v: v[0] - np.sin(s.time)),
+    "work": lambda s: s.constrain(lambda q, v: v[0], work=lambda q, v: ht.vector(np.sin(s.time))),
+    "element": lambda s: s.add(_Spin(s)),
+    "user-defined input": lambda s: s.input("push", _Push(s)),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_the_time_is_a_parameter_wherever_it_is_used(use: Any) -> None:
+    system = rod()
+    use(system)
+    assert system.describe().time is not None
+    twin = copy.copy(system)
+    assert system.derive(native=False).parameter_names == twin.derive(native=False).parameter_names == ("time",)
+
+
+def test_velocities_and_bases_that_use_the_time() -> None:
+    system = rod()
+    assert system.derive(lambda q, v: v * (2.0 + np.sin(system.time)), native=False).parameter_names == ("time",)
+    assert system.derive(native=False).parameter_names == ()
+    system.basis(lambda q, w: w * (2.0 + np.sin(system.time)), names=("w",))
+    assert system.derive(native=False).parameter_names == ("time",)
+
+
+def test_a_parameter_called_time_is_not_the_time() -> None:
+    system = rod()
+    system.joint_spring("rod", stiffness=system.parameter("time", 3.0))
+    inspect.getmembers(system)
+    assert system.derive(native=False).parameters == {"time": 3.0}
+
+
 def test_functions_take_the_time() -> None:
     model = moved_pivot().derive()
     acceleration, arguments = model.function("acceleration"), (np.array([0.1]), np.array([0.2]), np.zeros(0))
     times = np.array([0.0, 0.3, T])
     expected = model.acceleration([0.1], [0.2], parameters={"time": times})
     np.testing.assert_allclose(acceleration.at(times, *arguments), expected, rtol=1e-14)
-    rod = ht.System()
-    rod.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
     with pytest.raises(ModelError, match="does not depend on the time"):
-        rod.derive().function("acceleration").at(1.0, *arguments)
+        rod().derive().function("acceleration").at(1.0, *arguments)
 
 
 def test_equations_are_printed_with_t() -> None:
@@ -460,12 +541,10 @@ def test_bad_descriptions_are_refused() -> None:
         ht.Prescribed(ht.Fixed(), lambda t: t)
     with pytest.raises(ModelError, match="cannot close a loop"):
         system.loop("world", "world", ht.Prescribed(ht.Prismatic("x"), lambda t: t))
-    with pytest.raises(ModelError, match="taken"):
-        system.parameter("time", 1.0)
-    named = ht.System()
+    named = moved_pivot()
     named.parameter("time", 1.0)
-    with pytest.raises(ModelError, match="of its own called 'time'"):
-        _ = named.time
+    with pytest.raises(ModelError, match="a parameter called 'time'"):
+        named.derive(native=False)
     with pytest.raises(ModelError, match="no Coriolis matrix"):
         crane().derive(native=False).coriolis_matrix([0.1], [0.2])
 

@@ -17,7 +17,7 @@ from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.simulate.recently_used import Recent
 from heavytop.simulate.velocity_map import is_identity
-from heavytop.system.description.instants import with_time
+from heavytop.system.dynamics.rheonomic import with_time
 
 if TYPE_CHECKING:
     from heavytop.system import Model

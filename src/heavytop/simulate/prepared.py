@@ -33,7 +33,7 @@ from heavytop.simulate.run import Run
 from heavytop.simulate.run_builder import make_run
 from heavytop.simulate.run_compilation import Native, native
 from heavytop.system.constraints.scaling import CLOSED
-from heavytop.system.description.instants import with_time
+from heavytop.system.dynamics.rheonomic import with_time
 from heavytop.system.description.names import TIME
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None

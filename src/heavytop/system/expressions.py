@@ -17,8 +17,8 @@ from heavytop.system.description.description import Description
 from heavytop.system.description.names import WORLD
 from heavytop.system.dynamics import articulated, internal_dynamics, tangent
 from heavytop.system.dynamics.derivatives import acceleration_derivatives, linearization, parameter_derivatives
-from heavytop.system.dynamics.drivers import Drivers
 from heavytop.system.dynamics.equation_terms import EquationTerms
+from heavytop.system.dynamics.rheonomic import Drivers
 from heavytop.system.dynamics.solve import solve_definite
 from heavytop.system.kinematics.connection import commutation, connection, stacked_first, stacked_last
 from heavytop.system.kinematics.kinematics import Kinematics, Motion

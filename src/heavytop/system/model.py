@@ -23,8 +23,8 @@ from heavytop.system.constraints.constraints import check_constraints
 from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED
 from heavytop.system.description.array_labels import entries_of, nominal_of
 from heavytop.system.description.description import Description, at_defaults
-from heavytop.system.description.instants import with_time
 from heavytop.system.dynamics import tangent
+from heavytop.system.dynamics.rheonomic import with_time
 from heavytop.system.dynamics.sparse_ldl import independent_rows
 from heavytop.system.dynamics.tangent import MinimalTangent
 from heavytop.system.expressions import Expressions
@@ -805,7 +805,7 @@ class Model(Unchanging, Lasting, Shown):
         else:
             found = self._finite("linearization", q, v, self._inputs(u), parameters=parameters)
         if left_out and self.nu and not is_symbolic(q):
-            tangent.tell_motion(self, np.asarray(q), self.parameter_vector(parameters), found[0])
+            tangent.warn_if_not_at_rest(self, np.asarray(q), self.parameter_vector(parameters), found[0])
         return found
 
     # --- frames -----------------------------------------------------------------------------------------------------------

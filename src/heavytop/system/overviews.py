@@ -9,6 +9,7 @@ import numpy as np
 from heavytop._arrays import is_symbolic
 from heavytop._format import brief, format_vector, listed
 from heavytop._repr_html import Overview, matrix_latex
+from heavytop.errors import HeavytopError
 
 if TYPE_CHECKING:
     from heavytop.system.description.moments import Moments
@@ -28,11 +29,18 @@ def system_overview(system: System) -> Overview:
         ("force elements", [type(element).__name__ for element in system._elements]),
         ("inputs", list(system._inputs)),
         ("parameters", [f"{p.name} = {p.value:.6g}" for p in system._parameters.values()]),
-        ("time", ["moves frames or changes forces"] * len(system._clock.parameters)),
+        ("time", ["moves frames or changes forces"] * _depends_on_time(system)),
     )
     rows += [(what, listed(names)) for what, names in more if names]
     gravity = "symbolic" if is_symbolic(system.gravity) else f"{format_vector(system.gravity, 6)} m/s²"
     return Overview(f"System {system.name}", (*rows, ("gravity", gravity)))
+
+
+def _depends_on_time(system: System) -> bool:
+    try:
+        return system.describe().time is not None
+    except HeavytopError:  # the description is not complete yet
+        return False
 
 
 def model_overview(model: Model) -> Overview:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, as_array, is_symbolic, symbol
+from heavytop._arrays import Array, Floats, as_array, depends_on, is_symbolic, symbol
 from heavytop._format import counted
 from heavytop._pickling import Portable
 from heavytop._repr_html import Overview, Shown
-from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.system.description.clock import Clock
+from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.description.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.description.graph import Edge, FrameGraph
 from heavytop.system.description.inputs import Input
@@ -24,6 +24,7 @@ from heavytop.system.description.names import GRAVITY, TIME, WORLD, check_frame_
 from heavytop.system.description.placement import check_pose, placement
 from heavytop.system.description.shapes import PlacedShape, Shape, color_of
 from heavytop.system.description.user_functions import argument_count, user_function
+from heavytop.system.dynamics.rheonomic import depends_on_time
 from heavytop.system.forces import (
     Damper,
     Dissipation,
@@ -67,7 +68,7 @@ class System(ActingInJoints, Portable, Shown):
             raise ModelError(f"the name of a system must be text, got {name!r}.")
         self.name = name
         self._parameters: dict[str, Parameter] = {}
-        self._clock = Clock()
+        self._time = Parameter(TIME, symbol("t"), 0.0, is_time=True)
         self._frames: list[str] = [WORLD]
         self._edges: list[Edge] = []
         self._inertias: dict[str, Inertia] = {}
@@ -196,8 +197,8 @@ class System(ActingInJoints, Portable, Shown):
             raise ModelError(
                 f"joint name {label!r} is taken. Give the joint another name: system.connect(..., name=...)."
             )
-        placed, joint = joint.prescribed(self._pose(at, f"at of joint {label!r}"), lambda: self.time)
-        if self._clock.moves(placed):
+        placed, joint = joint.prescribed(self._pose(at, f"at of joint {label!r}"), self.time)
+        if depends_on(placed, self.time):
             placed = self._pose(placed, f"motion of joint {label!r}")
             if not joint.is_fixed:  # the anchor is a frame of its own, so that joints never move by themselves
                 anchor = f"{label} anchor"
@@ -210,7 +211,7 @@ class System(ActingInJoints, Portable, Shown):
 
     def _pose(self, at: Array, where: str) -> Array:
         value = placement(at, where)
-        check_pose(where, lambda instant: self._at_defaults(value, where, instant), self._clock.moves(value))
+        check_pose(where, lambda instant: self._at_defaults(value, where, instant), depends_on(value, self.time))
         return value
 
     # --- force elements ---------------------------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ class System(ActingInJoints, Portable, Shown):
         """
         where = f"strut between {a!r} and {b!r}"
         points = [as_array(at_a), as_array(at_b)]
-        if any(map(self._clock.moves, points)):
+        if any(depends_on(point, self.time) for point in points):
             raise ModelError(
                 f"the points of {where} must not depend on the time, since its damper would not see them move. Let it hold a frame that moves: "
                 "system.frame(name, body, at) with an at that depends on system.time."
@@ -415,13 +416,7 @@ class System(ActingInJoints, Portable, Shown):
         >>> system.derive(native=False).acceleration([0.1], [0.0], parameters={"time": np.pi / 40}).round(6)
         array([3.013971])
         """
-        if TIME in self._parameters:
-            raise ModelError(f"{self.name!r} has a parameter of its own called {TIME!r}. Give that one another name.")
-        return self._clock.time
-
-    @property
-    def _all_parameters(self) -> tuple[Parameter, ...]:
-        return (*self._parameters.values(), *self._clock.parameters)
+        return self._time.symbol
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -438,7 +433,7 @@ class System(ActingInJoints, Portable, Shown):
     def parameter(self, name: str, value: float) -> Array:
         """Declare a named number; the result can stand wherever a number can and stays an input of compiled code."""
         check_name(name, "a parameter")
-        if name in (p.name for p in self._all_parameters):
+        if name in self._parameters:
             raise ModelError(f"the parameter name {name!r} is taken: parameter names must be unique.")
         number = np.asarray(value, dtype=float)
         if number.shape != () or not np.isfinite(number):
@@ -448,7 +443,7 @@ class System(ActingInJoints, Portable, Shown):
 
     def _at_defaults(self, value: Array, where: str, instant: float = 0.0) -> Floats:
         try:
-            return at_defaults(value, self._all_parameters, instant)
+            return at_defaults(value, (*self._parameters.values(), self._time), instant)
         except ValueError as error:
             raise ModelError(f"{where} uses symbols that are not parameters of {self.name!r}: {error}.") from None
 
@@ -478,14 +473,14 @@ class System(ActingInJoints, Portable, Shown):
             if placed.body not in self._frames:
                 raise unknown_name("body or frame (with a shape)", placed.body, self._frames)
         graph = FrameGraph(tuple(self._frames), tuple(self._edges))
-        return Description(
+        description = Description(
             name=self.name,
             gravity=self._gravity,
             graph=graph,
             inertias=dict(self._inertias),
             elements=tuple(self._elements),
             inputs=dict(self._inputs),
-            parameters=self._all_parameters,
+            parameters=tuple(self._parameters.values()),
             velocity=velocity,
             loops=tuple(self._loops),
             constraints=tuple(self._constraints),
@@ -493,6 +488,13 @@ class System(ActingInJoints, Portable, Shown):
             shapes=tuple(self._shapes),
             limits=dict(self.limits),
         )
+        if not depends_on_time(description, self.time):
+            return description
+        if TIME in self._parameters:
+            raise ModelError(
+                f"{self.name!r} depends on system.time and has a parameter called {TIME!r}. Rename the parameter."
+            )
+        return replace(description, parameters=(*description.parameters, self._time))
 
     def derive(
         self, velocity: Callable[[Array, Array], Array] | Mapping[str, str] | None = None, native: bool = True
@@ -508,21 +510,16 @@ class System(ActingInJoints, Portable, Shown):
         """
         from heavytop.system.model import Model
 
+        described = self
         if isinstance(velocity, Mapping):
-            return self._with_velocity_frames(velocity).derive(native=native)
+            described, velocity = self._with_velocity_frames(velocity), None
         if velocity is not None and not callable(velocity):
             raise ModelError(
                 "velocity must be a function of (q, v), or map joint names to 'absolute' or 'relative', such as "
                 f"{{'load': 'absolute'}}, got {velocity!r}."
             )
-        model, timeless = Model(self.describe(velocity), native), not self._clock.parameters
-        try:
-            model.check()
-        except HeavytopError:
-            if not timeless or not self._clock.parameters:
-                raise
-        if timeless and self._clock.parameters:  # a function asked for the time when it was called just now
-            return self.derive(velocity, native)
+        model = Model(described.describe(velocity), native)
+        model.check()
         return model
 
     def _with_velocity_frames(self, frames: Mapping[str, str]) -> System:

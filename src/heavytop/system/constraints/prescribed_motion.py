@@ -20,7 +20,7 @@ from heavytop._arrays import concatenate, depends_on, directional, shape
 from heavytop.compile import Traced, trace_of
 from heavytop.errors import SimulationError
 from heavytop.system.constraints.constraints import as_symbols
-from heavytop.system.description.instants import with_time
+from heavytop.system.dynamics.rheonomic import with_time
 from heavytop.system.kinematics.kinematics import ONE, Motion
 
 if TYPE_CHECKING:

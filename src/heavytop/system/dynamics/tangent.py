@@ -50,7 +50,7 @@ class NotAtRestWarning(UserWarning):
     """
 
 
-def tell_motion(model: Model, q: np.ndarray, p: np.ndarray, A: np.ndarray) -> None:
+def warn_if_not_at_rest(model: Model, q: np.ndarray, p: np.ndarray, A: np.ndarray) -> None:
     """Warn if the model, with the slopes A (..., nx, nx), does not stay at rest in q (..., nq) without inputs; of a batch the first is looked at."""
     if not A.size:
         return
@@ -62,7 +62,7 @@ def tell_motion(model: Model, q: np.ndarray, p: np.ndarray, A: np.ndarray) -> No
             f"linearize took no inputs for {model.name!r}, which does not stay at q without: {model.v_names[k]!r} changes by {a[k]:.3g} per "
             "second. About a rest that inputs hold give them, u=control.equilibrium(model, q).u; u=np.zeros(model.nu) means none.",
             NotAtRestWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self, Unpack
@@ -129,8 +129,8 @@ class Joint(Unchanging, ABC):
             entries = casadi.substitute(entries, parameter, float(rng.uniform(0.5, 1.5)))
         return np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(value.shape)
 
-    def prescribed(self, at: Array, time: Callable[[], Array]) -> tuple[Array, Joint]:
-        """The placement ``at`` with the motion that is given by ``time()``, and the joint that is left: itself if nothing is given."""
+    def prescribed(self, at: Array, time: Array) -> tuple[Array, Joint]:
+        """The placement ``at`` including a prescribed motion in ``time``, and the remaining joint: itself unless its motion is prescribed."""
         return at, self
 
     def follow(self, q: Array, v: Array) -> tuple[Array, Array]:

@@ -63,8 +63,8 @@ class Prescribed(Joint):
     def coordinates(self) -> Coordinates:
         return self._coordinates
 
-    def prescribed(self, at: Array, time: Callable[[], Array]) -> tuple[Array, Joint]:
-        given = on_symbols(self.motion, "motion of a prescribed joint")(time())
+    def prescribed(self, at: Array, time: Array) -> tuple[Array, Joint]:
+        given = on_symbols(self.motion, "motion of a prescribed joint")(time)
         size = self.joint.coordinates.nq
         value = as_array(given) if given is not None else np.zeros((0, 0))
         if size == 1 and shape(value) == ():

@@ -1,20 +1,21 @@
-"""Drivers: whoever moves frames, constraints and potentials as the time tells, and the power that this takes.
+"""Explicit time: whether a description depends on it, and the drivers that move frames, constraints and potentials.
 
-A driver k adds to the twist of each body what does not depend on the velocity coordinates, xi = J v + sum_k D_k xi_k, where xi_k (6,) is the
-twist that it gives to its frame. Its wrench W_k on that frame follows from the principle of virtual power for a virtual twist of the frame
-at fixed velocity coordinates:
+A driver k adds to the twist of each body a part that does not depend on the velocity coordinates, xi = J v + sum_k D_k xi_k, where xi_k (6,) is
+the twist of its frame. Its wrench W_k on that frame follows from the principle of virtual power for a virtual twist of the frame at fixed velocity
+coordinates:
 
     W_k = sum_b D_k^T (M_b xi' - ad(xi)^T M_b xi) + D_k^T (gradient of V) - D_k^T (all other forces) - (H D_k)^T lam,     P_k = W_k . xi_k.
 
-A constraint that moves, Phi v + b = 0, does the power -b . lam; a potential that depends on the time by itself the power dV/dt. With the powers
-of all other forces, each with the whole velocity of what it acts on, these make up the rate of the energy T + V.
+A moving constraint, Phi v + b = 0, does the power -b . lam; a potential that depends on time explicitly does the power dV/dt. Together with the
+powers of all other forces, each with the full velocity at its point of action, these make up the rate of the energy T + V.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,10 +31,17 @@ from heavytop._arrays import (
     to_sx,
     transpose,
 )
+from heavytop.compile import on_symbols
+from heavytop.coordinates import Product
+from heavytop.errors import HeavytopError
 from heavytop.geometry import wrenches
 from heavytop.system.constraints.constraints import as_symbols, at_rest, loop_motion
+from heavytop.system.description.description import Description
 from heavytop.system.description.inputs import BodyWrench
+from heavytop.system.description.moments import Moments
 from heavytop.system.description.names import WORLD
+from heavytop.system.forces.terms import ElementTerms
+from heavytop.system.joints import Joint
 from heavytop.system.kinematics.kinematics import ONE, Kinematics, Motion
 
 if TYPE_CHECKING:
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
 POTENTIALS, BASIS = "potentials", "basis"
 """Names of the drivers of potentials and of a basis with a drift."""
 GIVEN, LOST, SUPPLIED, STORED, HELD = "input", "dissipated", "supplied", "stored", "held"
-"""Kinds of forces that a driver works against; what is held are reactions of constraints."""
+"""Kinds of forces that a driver works against; HELD are the reactions of constraints."""
 
 
 class Drivers:
@@ -280,3 +288,87 @@ class Drivers:
 def _is_there(value: Array) -> bool:
     """Whether a vector is not zero by its structure."""
     return bool(np.any(value)) if not is_symbolic(value) else not to_sx(value).is_zero()
+
+
+# --- dependence on time ---------------------------------------------------------------------------------------------------
+
+
+def with_time(p: np.ndarray, t: Any) -> np.ndarray:
+    """Parameters (..., np) with the last one, the time, set to ``t`` (...); both broadcast.
+
+    >>> with_time(np.array([3.0, 0.0]), [0.5, 1.0])
+    array([[3. , 0.5],
+           [3. , 1. ]])
+    """
+    times = np.asarray(t, dtype=float)
+    result = np.broadcast_to(p, (*np.broadcast_shapes(p.shape[:-1], times.shape), p.shape[-1])).copy()
+    result[..., -1] = times
+    return result
+
+
+def depends_on_time(description: Description, time: Array) -> bool:
+    """Whether any expression, user function or user-defined part of a description depends on the symbol ``time``."""
+    if any(depends_on(value, time) for value in _expressions(description)):
+        return True
+    return any(depends_on(value, time) for value in _user_results(description))
+
+
+def _expressions(value: Any) -> Iterator[Array]:
+    """All symbolic constants below a value; functions and user-defined classes are not searched."""
+    if is_symbolic(value):
+        yield value
+    elif isinstance(value, Joint):
+        yield from _expressions(value.describe())
+    elif isinstance(value, Moments):
+        yield from _expressions((value.total, value.center, value.moment_at_center))
+    elif isinstance(value, Mapping):
+        yield from _expressions(tuple(value.values()))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _expressions(item)
+    elif is_dataclass(value) and _is_built_in(value):
+        yield from _expressions([getattr(value, field.name) for field in fields(value)])
+
+
+def _user_results(d: Description) -> Iterator[Array]:
+    """Results of user functions and user-defined parts on symbols; what fails here is reported by the checks of a model."""
+    q, v = (symbol(name, sum(getattr(e.joint.coordinates, f"n{name}") for e in d.joints)) for name in "qv")
+    for joint in (item.joint for item in (*d.graph.edges, *d.loops)):
+        if joint.describe() is None:
+            yield from _results(joint.pose, symbol("q", joint.coordinates.nq))
+    for loop in d.loops:
+        yield from _results(loop.friction, symbol("twist", 6))
+    for constraint in d.constraints:
+        yield from _results(constraint.function, *((q,) if constraint.holonomic else (q, v)))
+        yield from _results(constraint.work, q, v)
+        yield from _results(constraint.friction, q, v)
+    yield from _results(d.velocity, q, v)
+    if d.basis is not None:
+        yield from _results(d.basis.function, q, symbol("w", len(d.basis.names)))
+    for element in d.elements:
+        if hasattr(element, "function"):  # a potential, dissipation or force given by a function
+            yield from _results(element.function, *((q,) if element.gives("energy") else (q, v)))
+    elements, inputs = ([x for x in both if not _is_built_in(x)] for both in (d.elements, d.inputs.values()))
+    if elements or inputs:
+        yield from _results(lambda: _values_at_ports(d, q, v, elements, inputs))
+
+
+def _results(function: Callable[..., Any] | None, *arguments: Array) -> Iterator[Array]:
+    if function is None:
+        return
+    try:
+        yield from _expressions(on_symbols(function, "a user function")(*arguments))
+    except HeavytopError:
+        return
+
+
+def _values_at_ports(d: Description, q: Array, v: Array, elements: list[Any], inputs: list[Any]) -> list[Array]:
+    coordinates = Product([e.joint.coordinates for e in d.joints], names=[e.label for e in d.joints])
+    kinematics = Kinematics(coordinates, d.graph.edges, d.graph.spanning_tree(), q, v)
+    values = [value for element in elements for _, value in ElementTerms(element, kinematics).checked_pieces()]
+    actions = [action for element in inputs for action in element.actions(kinematics)]
+    return values + [action.wrench if isinstance(action, BodyWrench) else action.force for action in actions]
+
+
+def _is_built_in(value: Any) -> bool:
+    return type(value).__module__.startswith("heavytop.")
