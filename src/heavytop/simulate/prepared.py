@@ -33,8 +33,8 @@ from heavytop.simulate.run import Run
 from heavytop.simulate.run_builder import make_run
 from heavytop.simulate.run_compilation import Native, native
 from heavytop.system.constraints.scaling import CLOSED
-from heavytop.system.dynamics.rheonomic import with_time
 from heavytop.system.description.names import TIME
+from heavytop.system.dynamics.rheonomic import with_time
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
