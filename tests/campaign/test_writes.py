@@ -44,8 +44,8 @@ if kind == "plan":
     found = ht.plan.problems.swing_up_cart_pole(steps=10).plan(tolerance=0.1)
     plans = [found, replace(found, cost=found.cost + 1.0)]
 if kind == "predictive":  # traced and sampled once: what is tried is the writing
-    from heavytop.compile import export
-    from heavytop.control import mpc_export
+    from heavytop.compile.backends import c_export as export
+    from heavytop.control.mpc import export as mpc_export
     system.input("motor", ht.JointForce("rod"))
     ahead = [ht.control.mpc(system.derive(), horizon=3, limits=(-bound, bound)) for bound in (1.0, 2.0)]
     texts, rows, current = {}, {}, [0]

@@ -1,6 +1,5 @@
 """The disk cache: hits, fingerprints, damage, concurrency, limits."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from processes import GUARD
 
+from heavytop._files import whole_file
 from heavytop.compile import Cache, Kernel, cache_folder, trace
 
 SCRIPT = """
@@ -158,16 +158,19 @@ def test_least_recently_used_goes_first(tmp_path):
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path):
     cache = Cache(tmp_path)
-    left, lives = tmp_path / ".a.part", tmp_path / ".b.part"
-    left.write_bytes(b"half")
-    with open(lives, "wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # as the process does that writes it
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with whole_file(tmp_path / "a.htobj", "") as own:
+        left = own.with_name(own.name.replace(f"-{os.getpid()}-", f"-{process.pid}-"))
+        left.write_bytes(b"half")
+        cache.put("k", {}, b"")
+        assert left.exists()  # its writer lives
+        process.kill()
+        process.communicate()
         cache.put("k", {}, b"")
         assert not left.exists()
-        assert lives.exists()
-        assert cache.clear() == 1
-    left.write_bytes(b"half")
-    assert cache.clear() == 2
+        assert own.exists()
+        left.write_bytes(b"half")
+        assert cache.clear() == 2
 
 
 def test_killed_while_writing(tmp_path):
