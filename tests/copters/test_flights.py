@@ -20,7 +20,7 @@ from heavytop.copters import (
     tricopter_with_load_full,
 )
 from heavytop.copters.catalogue import names
-from heavytop.copters.flight_errors import angle_between
+from heavytop.copters.flight import angle_between
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.copters.robust_controller import agile_law
 from heavytop.copters.rotor_failure.remaining import remaining

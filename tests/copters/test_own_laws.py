@@ -1,4 +1,4 @@
-"""Flights with a controller of the user in place of a name."""
+"""Flights with a user-defined controller instead of a name."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_predictive_control_flies(craft) -> None:
     assert flight.position_error[-1] < 0.02
 
 
-def test_what_is_no_law(craft) -> None:
+def test_invalid_laws_raise(craft) -> None:
     with pytest.raises(UnknownNameError, match="unknown law 'enrgy'"):
         fly(craft, "hover", "enrgy")
     with pytest.raises(ControlError, match="law must be a controller"):
         fly(craft, "hover", 3)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ControlError, match="what the function law makes"):
+    with pytest.raises(ControlError, match="function law"):
         fly(craft, "hover", lambda v: 3)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ControlError, match="brings its own integral action"):
+    with pytest.raises(ControlError, match="integral="):
         fly(craft, "hover", craft.law(), integral=True)

@@ -22,6 +22,7 @@ from heavytop.control.references.reference import Reference
 from heavytop.copters import (
     agile_law,
     bicopter,
+    catalogue,
     dead_rotor_law,
     fly,
     hexacopter,
@@ -134,7 +135,7 @@ def test_gains_of_a_dead_rotor_hold_the_axis() -> None:
 
 
 def test_sensors_in_a_file() -> None:
-    text = Path(reality.__file__).parents[1].joinpath("copters/catalogue/hummingbird.toml").read_text(encoding="utf-8")
+    text = Path(catalogue.__file__).with_name("hummingbird.toml").read_text(encoding="utf-8")
     sensors = read_airframe(text).sensors
     assert sensors is not None
     assert sensors.accelerometer is not None

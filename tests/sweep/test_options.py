@@ -127,7 +127,7 @@ def test_seeds_of_flights_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_options_of_flights_are_those_of_fly_but_for_what_the_page_says() -> None:
     parameters = inspect.signature(copters.fly).parameters
-    assert set(parameters) - set(flights.SETTINGS) == {"vehicle", "start", "tell"}
+    assert set(parameters) - set(flights.SETTINGS) == {"vehicle", "start", "report"}
     assert set(flights.SETTINGS) - set(parameters) == {"lag", "record_every", "integrator"}
     others = {n for n in parameters if n in flights.SETTINGS and flights.SETTINGS[n] != parameters[n].default}
     assert others == {"maneuver", "step"}

@@ -87,9 +87,9 @@ def complete_maneuver(incomplete: str) -> list[str]:
 
 def complete_law(incomplete: str) -> list[str]:
     """Laws of flights that begin so."""
-    from heavytop.copters.flight import LAWS, ROBUST
+    from heavytop.copters.composition import LAW_NAMES
 
-    return [name for name in (*LAWS, ROBUST) if name.startswith(incomplete)]
+    return [name for name in LAW_NAMES if name.startswith(incomplete)]
 
 
 def complete_problem(incomplete: str) -> list[str]:

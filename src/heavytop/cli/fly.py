@@ -130,7 +130,7 @@ def fly(
             seed=seed,
             rotors=rotors,
             delay=delay,
-            tell=tell,
+            report=tell,
         )
         tell("writing the page")
         from heavytop.show.flight import write_flight
@@ -157,8 +157,8 @@ def fly(
 
 def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
     """Refuse a file that is no airframe, a law or a maneuver that does not exist, before a vehicle is derived."""
-    from heavytop.copters.flight import LAWS, ROBUST
-    from heavytop.copters.maneuvers import _known
+    from heavytop.copters.composition import LAW_NAMES
+    from heavytop.copters.maneuvers import listed_name
     from heavytop.errors import unknown_name
 
     if not vehicle.lower().endswith(".toml") and (Path(vehicle).suffix or Path(vehicle).name != vehicle):
@@ -166,10 +166,10 @@ def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
             f"a vehicle is a name (heavytop fly --list) or an airframe in a TOML file, got {vehicle!r}. Robots and systems of your own "
             "move with heavytop simulate."
         )
-    if law not in (*LAWS, ROBUST):
-        raise unknown_name("law", law, (*LAWS, ROBUST))
+    if law not in LAW_NAMES:
+        raise unknown_name("law", law, LAW_NAMES)
     if maneuver is not None and not maneuver.lower().endswith(".toml"):
-        _known(maneuver)
+        listed_name(maneuver)
     elif maneuver is not None and not Path(maneuver).is_file():
         raise fail(f"the file {maneuver!r} does not exist.")
 

@@ -91,7 +91,7 @@ from heavytop.control.references.tree_reference import tree_reference as tree_re
 from heavytop.control.references.virtual_vehicle import VirtualVehicle as VirtualVehicle
 from heavytop.control.references.virtual_vehicle import recorded_reference as recorded_reference
 from heavytop.control.references.virtual_vehicle import virtual_reference as virtual_reference
-from heavytop.control.robust import robust as robust
+from heavytop.control.robust_wrappers import robust as robust
 from heavytop.ocp.bounds import Limits as Limits
 from heavytop.ocp.bounds import Within as Within
 from heavytop.simulate import Controller as Controller

@@ -1,27 +1,194 @@
-"""How a flight is put together: the law, the plant, and everything that stands between them.
+"""The composition of a flight: plant, start and controller of every law, for single flights and for sweeps.
 
-From the law outwards: integral action, the reference, the drives of a detailed plant, sensors with noise and delay, rotors, wind.
-:func:`.fly` and sweeps over flights both compose by what is written here.
+From the law outwards: integral action or observers, the reference, the drives of a detailed plant, sensors with noise and delay, rotors, wind.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.integral import Integral
-from heavytop.control.laws.law import FeedbackLaw
+from heavytop.control.observers.sensors import Sensed
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver
+from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robust_controller
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
-from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import ControlError
-from heavytop.simulate import Controller
+from heavytop.copters.vehicle import LAWS, Vehicle
+from heavytop.errors import ControlError, unknown_name
+from heavytop.simulate import Controller, Run, simulate
 from heavytop.system.model import Model
 
 INTEGRAL_SHARE = 0.6
 """Gain of the integral action per stiffness of the prototype, 1/s."""
+ROBUST = "robust"
+"""Name of the law with the observers, prediction and governor of :func:`.robust_controller`."""
+LAW_NAMES = (*LAWS, ROBUST)
+ROBUST_PERIOD = 5e-3
+"""Shortest sample period (s) of the robust controller."""
+State = tuple[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """A flight before it is flown.
+
+    Parameters
+    ----------
+    vehicle, maneuver : the vehicle and its reference.
+    law : "energy", "particle", "body", "robust", or a controller; one without a reference follows the maneuver.
+    conditions : disturbances and sensors.
+    limits : whether a named law keeps the limits of the vehicle's inputs.
+    integral : integral action of a named law; None: in wind or with a payload. The robust law has observers instead.
+    rotors : whether rotor speeds lag behind their commands, with drag.
+    step : of the integration, and of the samples of every law but the robust one, s. until : end, s; None: that of the maneuver.
+
+    Examples
+    --------
+    >>> from heavytop.copters import maneuvers, quadcopter
+    >>> quad = quadcopter()
+    >>> flight = Composition(quad, maneuvers.hover(quad, duration=1.0), "robust", Conditions(wind=4.0))
+    >>> flight.plant.u_names[4:], flight.timing
+    (('wind_x', 'wind_y', 'wind_z'), (0.001, 0.005))
+    """
+
+    vehicle: Vehicle
+    maneuver: Maneuver
+    law: str | BaseController = "energy"
+    conditions: Conditions = field(default_factory=Conditions)
+    limits: bool = True
+    integral: bool | None = None
+    rotors: bool = False
+    step: float = 1e-3
+    until: float | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.law, str) and self.law not in LAW_NAMES:
+            raise unknown_name("law", self.law, LAW_NAMES)
+        if self.integral and not isinstance(self.law, str):
+            raise ControlError("your controller has its own integral action: omit integral=.")
+        if self.integral and self.robust:
+            raise ControlError(
+                "the robust controller estimates disturbances by observers and has no integral action: omit integral=."
+            )
+        if self.vehicle.limbs and (self.robust or self.rotors):
+            what = "the robust controller" if self.robust else "rotors=True"
+            how = "a named law" if self.robust else "rotors=False"
+            raise ControlError(
+                f"{self.vehicle.name!r} has limbs, but {what} requires a hull without moving parts. Fly it with {how}."
+            )
+
+    @property
+    def robust(self) -> bool:
+        """Whether the law is the robust one."""
+        return self.law == ROBUST
+
+    @property
+    def law_name(self) -> str:
+        """Name of the law for reports."""
+        if isinstance(self.law, str):
+            return self.law
+        return str(getattr(self.law.law, "kind", type(self.law.law).__name__))
+
+    @property
+    def limited(self) -> bool:
+        """Whether the law limits the inputs."""
+        if isinstance(self.law, str):
+            return self.limits and self.vehicle.limits is not None
+        return getattr(self.law.law, "limits", None) is not None
+
+    @property
+    def integrating(self) -> bool:
+        """Whether the law has an integral action that the composition adds."""
+        if self.robust or not isinstance(self.law, str):
+            return False
+        return self.conditions.needs_integral if self.integral is None else self.integral
+
+    @property
+    def end(self) -> float:
+        """Duration of the flight, s."""
+        return self.maneuver.horizon if self.until is None else self.until
+
+    @property
+    def period(self) -> float:
+        """Sample period of the controller before it is fitted to the duration, s."""
+        return max(self.step, ROBUST_PERIOD) if self.robust else self.step
+
+    @property
+    def timing(self) -> tuple[float, float | None]:
+        """Step of the integration and sample period (None: the step), s. A longer period and its step are fitted to the duration."""
+        if not self.robust:
+            return self.step, None
+        step, period = self.step, self.period
+        if self.end > 0 and step > 0:
+            period = self.end / max(1, round(self.end / period))
+            step = period / max(1, round(period / step))
+        return step, period
+
+    @cached_property
+    def plant(self) -> Model | RotorPlant:
+        """The system that flies: the vehicle with payload, wind inputs and, with ``rotors``, rotor speeds."""
+        if self._has_rotor_plant:
+            system = self.conditions.system(self.vehicle)
+            return RotorPlant(self.vehicle, system=system, wind=bool(self.conditions.wind))
+        return self.conditions.plant(self.vehicle)
+
+    @property
+    def _has_rotor_plant(self) -> bool:
+        return self.rotors and self.vehicle.full is None  # a detailed plant has its own rotors
+
+    @cached_property
+    def feedback(self) -> BaseController:
+        """The law by itself, before it has its reference; the robust one with its observers and sensors."""
+        if not isinstance(self.law, str):
+            return self.law
+        if not self.robust:
+            integral = integral_action(self.vehicle) if self.integrating else ()
+            return self.vehicle.law(self.law, self.limits, integral)
+        if self.conditions.delay:
+            self.conditions.delay_samples(self.period)
+        sensors = self.conditions.sensors_in_flight(self.vehicle.sensors or TYPICAL_SENSORS)
+        law = agile_law(self.vehicle, limits=self.limits)
+        return robust_controller(self.vehicle, sensors, law=law, rotors=self.rotors)
+
+    def tracking(self, feedback: BaseController | None = None) -> BaseController:
+        """The law on the maneuver; an added integral action is sampled with the step. ``feedback`` : an equal law that is shared."""
+        law = self.feedback if feedback is None else feedback
+        if not law.needs_reference:
+            return law
+        return law.with_reference(self.maneuver, sample_time=self.step if self.integrating else None)
+
+    def start(self, state: State | None = None) -> State:
+        """State of the plant from one (..., nq), (..., nv) of the vehicle, by default that of the maneuver; rotors and drives as in hovering."""
+        q, v = self.maneuver.start if state is None else state
+        if self._has_rotor_plant:
+            return self.plant.start(q, v)  # pyright: ignore[reportAttributeAccessIssue]
+        return (q, v) if self.vehicle.full is None else self.vehicle.full.start(q, v)
+
+    def controller(self, start: State, tracking: BaseController | None = None) -> Controller:
+        """The controller of the plant. ``start`` : of the plant, seen first by a delayed law; ``tracking`` : the law on the maneuver."""
+        vehicle, conditions = self.vehicle, self.conditions
+        controller: Any = self.tracking() if tracking is None else tracking
+        if vehicle.full is not None:
+            controller = vehicle.full.controller(controller)
+        if not self.robust:
+            seen = vehicle.plant
+            first = (start[0][..., : seen.nq], start[1][..., : seen.nv])
+            inner, controller = controller, conditions.with_sensors(controller, seen, first, self.step)
+            # a controller with its own sensors may measure the rotors too
+            if self._has_rotor_plant and not (controller is inner and has_sensors(inner)):
+                controller = OnRotors(controller, vehicle)
+        return conditions.with_wind(controller)
+
+    def run(self, state: State | None = None) -> Run:
+        """Simulate the flight from a state of the vehicle."""
+        start, (step, period) = self.start(state), self.timing
+        return simulate(
+            self.plant, start, self.end, step, control=self.controller(start), control_step=period, progress=False
+        )
 
 
 def integral_action(vehicle: Vehicle) -> Integral:
@@ -30,53 +197,20 @@ def integral_action(vehicle: Vehicle) -> Integral:
     return Integral("hull", gain=INTEGRAL_SHARE * float(stiffness[0]), limit=3.0)
 
 
-def law_of(vehicle: Vehicle, kind: str, limits: bool, integral: bool) -> FeedbackLaw:
-    """The law of a vehicle, with the vehicle's limits and with integral action if they are wanted."""
-    return vehicle.law(kind, limits, integral_action(vehicle) if integral else ())
+def has_sensors(controller: Any) -> bool:
+    """Whether sensors are among the wrappers of a controller."""
+    while controller is not None and not isinstance(controller, Sensed):
+        controller = getattr(controller, "controller", None)
+    return controller is not None
 
 
-def along(controller: BaseController, maneuver: Maneuver, step: float, integral: bool) -> BaseController:
-    """A controller that follows a maneuver; what is integrated is sampled with the ``step`` (s) of the flight."""
-    return controller.with_reference(maneuver, sample_time=step if integral else None)
-
-
-def plant_of(vehicle: Vehicle, conditions: Conditions, rotors: bool) -> Model | RotorPlant:
-    """What flies under these conditions; with ``rotors`` their speeds lag, unless a detailed plant has its own.
-
-    Raises
-    ------
-    ControlError
-        The vehicle has limbs, which a plant with rotors would leave limp.
-    """
-    if rotors and vehicle.limbs:
-        raise ControlError(
-            f"{vehicle.name!r} has limbs: rotors=True is made for a hull without moving parts. Fly it with rotors=False."
-        )
-    if rotors and vehicle.full is None:
-        return RotorPlant(vehicle, system=conditions.system(vehicle), wind=bool(conditions.wind))
-    return conditions.plant(vehicle)
-
-
-@dataclass(frozen=True, eq=False)
-class Composition:
-    """A vehicle in its plant under conditions: where the plant starts, and the controller as the plant meets it."""
-
-    vehicle: Vehicle
-    conditions: Conditions
-    plant: Any
-
-    def start(self, state: tuple[Any, Any]) -> tuple[Any, Any]:
-        """State of the plant from one of the vehicle, (..., nq) and (..., nv); its rotors and drives begin as in hovering."""
-        if isinstance(self.plant, RotorPlant):
-            return self.plant.start(*state)
-        return state if self.vehicle.full is None else self.vehicle.full.start(*state)
-
-    def controller(self, tracking: Any, start: tuple[Any, Any], step: float) -> Controller:
-        """The whole controller around one that knows the reference; ``start`` of the plant is what it sees first, ``step`` its sample period."""
-        controller = tracking if self.vehicle.full is None else self.vehicle.full.controller(tracking)
-        rotors, seen = isinstance(self.plant, RotorPlant), self.vehicle.plant
-        first = (start[0][..., : seen.nq], start[1][..., : seen.nv]) if rotors else start
-        controller = self.conditions.measured(controller, seen, first, step)
-        if rotors:
-            controller = OnRotors(controller, self.vehicle)
-        return self.conditions.blown(controller)
+def as_law(law: str | BaseController | Callable[[Vehicle], BaseController], vehicle: Vehicle) -> str | BaseController:
+    """The name of a law, a controller, or the controller that a function returns for the vehicle."""
+    if isinstance(law, str | BaseController):
+        return law
+    made = law(vehicle) if callable(law) else law
+    if isinstance(made, BaseController):
+        return made
+    what = "law" if made is law else "the result of the function law"
+    names = ", ".join(map(repr, LAW_NAMES))
+    raise ControlError(f"{what} must be a controller of heavytop.control, or one of the names {names}; got {made!r}.")

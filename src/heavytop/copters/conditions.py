@@ -85,9 +85,10 @@ class Conditions:
         """Whether nothing disturbs the flight."""
         return not (self.wind or self.noise or self.payload or self.delay or self.sensors is not None)
 
-    def asks_for_integral(self, integral: bool | None) -> bool:
-        """Whether a law flies with integral action: as told, else where something pushes all the time."""
-        return bool(self.wind or self.payload) if integral is None else bool(integral)
+    @property
+    def needs_integral(self) -> bool:
+        """Whether a law needs integral action, because a force acts all the time."""
+        return bool(self.wind or self.payload)
 
     def system(self, vehicle: Vehicle) -> System:
         """The vehicle as it flies: with its payload."""
@@ -120,17 +121,17 @@ class Conditions:
         speed = np.where(slides, SPEED_NOISE, RATE_NOISE)
         return self.noise * place, self.noise * speed
 
-    def measured(self, controller: Controller, model: Model, start: tuple[Any, Any], step: float) -> Controller:
+    def with_sensors(self, controller: Controller, model: Model, start: tuple[Any, Any], step: float) -> Controller:
         """The controller that sees the state of ``model`` noisy and late; ``start`` is what it sees first, ``step`` its sample period."""
         if self.sensors is not None:
-            return self._sensed(controller, model, step, self.seen_by(self.sensors))
+            return self._sensed(controller, model, step, self.sensors_in_flight(self.sensors))
         if self.noise:
             controller = Noisy(controller, model, *self.deviations(model), seed=self.seed + 1)
         if not self.delay:
             return controller
-        return Delayed(controller, self.samples_late(step), start)
+        return Delayed(controller, self.delay_samples(step), start)
 
-    def seen_by(self, sensors: Sensors) -> Sensors:
+    def sensors_in_flight(self, sensors: Sensors) -> Sensors:
         """These sensors with the noise and the delay of the flight."""
         sensors = replace(sensors.scaled(self.noise), seed=self.seed + 1)
         return sensors.late(self.delay) if self.delay else sensors
@@ -138,7 +139,7 @@ class Conditions:
     def _sensed(self, controller: Any, model: Model, step: float, sensors: Sensors) -> Controller:
         """The controller behind the sensors of its vehicle; a bare law looks neither at the accelerometer nor at speeds of rotors."""
         if self.delay:
-            self.samples_late(step)
+            self.delay_samples(step)
         seen = replace(sensors, accelerometer=None, rotor_speeds=None)
         if not any(np.any([s.noise, s.bias, np.max(s.delay)]) for s in (getattr(seen, name) for name in seen.names)):
             return controller
@@ -150,7 +151,7 @@ class Conditions:
                 "[sensors] out of its file, or replace(vehicle, sensors=None)."
             ) from error
 
-    def samples_late(self, period: float) -> int:
+    def delay_samples(self, period: float) -> int:
         """The delay in samples.
 
         Raises
@@ -169,7 +170,7 @@ class Conditions:
             )
         return samples
 
-    def blown(self, controller: Controller) -> Controller:
+    def with_wind(self, controller: Controller) -> Controller:
         """The controller in a plant that feels wind."""
         return Windy(controller, Breeze(self.wind, self.seed)) if self.wind else controller
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,15 @@ from heavytop._repr_html import Overview, Shown
 from heavytop.control.laws.base import BaseController
 from heavytop.control.limits.thrust_sector import TiltLimits
 from heavytop.control.linear.margins import Margins
-from heavytop.control.observers.sensors import Sensed
-from heavytop.control.robust import robust
-from heavytop.copters.composition import Composition, along, law_of, plant_of
+from heavytop.copters.composition import ROBUST, Composition, as_law, has_sensors
 from heavytop.copters.conditions import Conditions
-from heavytop.copters.flight_errors import angle_between, distance_between, flown_poses
 from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robust_controller
+from heavytop.copters.robust_controller import agile_law
 from heavytop.copters.rotor_plant import RotorPlant
-from heavytop.copters.vehicle import LAWS, Vehicle
-from heavytop.errors import ControlError, HeavytopError, unknown_name
-from heavytop.simulate import Run, simulate
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import HeavytopError
+from heavytop.geometry import se3, so3
+from heavytop.simulate import Run
 from heavytop.simulate.outcome import Ending, Outcome
 
 if TYPE_CHECKING:
@@ -35,10 +33,6 @@ LOST = 5.0
 """Distance (m) from the reference at the end of a flight beyond which it has failed."""
 TUMBLE_TIME, TUMBLE_RATE = 0.5, 15.0
 """A vehicle that turns faster than this (rad/s) beyond its reference, or is on its back, for so long (s) at the end tumbles."""
-ROBUST_PERIOD = 5e-3
-"""Sample period (s) of the robust controller."""
-ROBUST = "robust"
-"""Name of the law that is flown with everything of :func:`.control.robust`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,6 +62,13 @@ class Flight(Shown, Unchanging):
     integral: bool
     conditions: Conditions = field(default_factory=Conditions)
     rotors: bool = False
+
+    @classmethod
+    def of(cls, flown: Composition, run: Run) -> Flight:
+        """The flight of a composition."""
+        return cls(
+            flown.vehicle, flown.maneuver, run, flown.law_name, flown.limited, flown.integrating, flown.conditions, flown.rotors
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Flight({self.vehicle.name!r}: {self.maneuver.name}, {self.law} law, {self.outcome})"
@@ -160,7 +161,11 @@ class Flight(Shown, Unchanging):
     @cached_property
     def margins(self) -> Margins | None:
         """Margins of the law at rest, before anything is wrapped around it; None where it cannot be linearised."""
-        law = agile_law(self.vehicle) if self.law == ROBUST else self.vehicle.law(self.law, self.limits)
+        law = (
+            agile_law(self.vehicle, limits=self.limits)
+            if self.law == ROBUST
+            else self.vehicle.law(self.law, self.limits)
+        )
         try:
             return law.margins()
         except HeavytopError:
@@ -227,6 +232,34 @@ def rms(x: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(x))))
 
 
+def flown_poses(vehicle: Vehicle, run: Run, body: str = "hull") -> np.ndarray:
+    """(n, *batch, 4, 4) poses of a body in a run; NaN where the run has no finite configuration."""
+    plant = vehicle.plant
+    q = run.q[..., : plant.nq]
+    gone = np.asarray(~np.isfinite(q).all(axis=-1))
+    pose = plant.pose("world", body, np.where(gone[..., None], plant.neutral(), q))
+    return np.where(gone[..., None, None], np.nan, pose)
+
+
+def desired_poses(vehicle: Vehicle, maneuver: Maneuver, run: Run, body: str = "hull") -> np.ndarray:
+    """(n, *ones, 4, 4) poses of a body on the reference at the times of a run, with an axis of one for each of its batch."""
+    pose = vehicle.model.pose("world", body, maneuver(run.t)[0])
+    return pose.reshape(len(pose), *(1,) * len(run.batch), 4, 4)
+
+
+def distance_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Distance (...) of the origins of pose a (..., 4, 4) and pose b, m."""
+    return np.linalg.norm(a[..., :3, 3] - b[..., :3, 3], axis=-1)
+
+
+def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Rotation angle (...) from pose a (..., 4, 4) to pose b, rad."""
+    R = np.swapaxes(se3.rotation(a), -1, -2) @ se3.rotation(b)
+    sine = 0.5 * np.linalg.norm(so3.vee2(R), axis=-1)
+    cosine = 0.5 * (np.trace(R, axis1=-2, axis2=-1) - 1.0)
+    return np.arctan2(sine, cosine)
+
+
 def fly(
     vehicle: Vehicle,
     maneuver: Maneuver | str = "looping",
@@ -243,27 +276,27 @@ def fly(
     start: Any = None,
     step: float = 1e-3,
     until: float | None = None,
-    tell: Callable[[str], None] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Flight:
     """Fly a maneuver.
 
     Parameters
     ----------
-    vehicle : what flies. maneuver : what it shall do, or its name.
+    vehicle : the vehicle. maneuver : its reference, or the name of one.
     law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
-        noise and delay are then those of its sensors. Or a controller of yours: a law, a wrapped one, a regulator or predictive control,
-        or a function that makes one for the vehicle. It brings its own limits and integrals; one that lacks a reference follows the maneuver.
-    limits : whether the inputs keep the vehicle's limits; with ``rotors`` those of the propellers are there in any case.
-    wind, noise, payload, seed : disturbances, see :class:`.Conditions`. The sensors that a vehicle's description tells are always there; ``noise``
-        scales them (default 1). Without such, ``noise`` (default 0) is that of motion capture.
-    integral : integral action of the law; None: where wind or payload ask for it. The robust controller has observers instead.
-    delay : age of what the law sees, s, in place of the delays of the vehicle's own sensors; a multiple of its sample period (``step``; 5 ms for
+        noise and delay are then those of its sensors. Or your controller: a law, a wrapped one, a regulator or predictive control,
+        or a function that returns one for the vehicle. It has its own limits and integrals; one without a reference follows the maneuver.
+    limits : whether the inputs keep the vehicle's limits; with ``rotors`` those of the propellers always act.
+    wind, noise, payload, seed : disturbances, see :class:`.Conditions`. Sensors specified in a vehicle's description always act; ``noise``
+        scales them (default 1). Otherwise ``noise`` (default 0) is that of motion capture.
+    integral : integral action of the law; None: in wind or with a payload. The robust controller has observers instead.
+    delay : age of the measurements, s, instead of the delays of the vehicle's own sensors; a multiple of the sample period (``step``; 5 ms for
         the robust controller).
     rotors : fly with rotor speeds (and tilts) that lag behind and with the drag of rotors and frame, which the law does not know; typical
         ones for a vehicle without ``propulsion`` data.
-    start : (q, v); default: where the maneuver starts.
+    start : (q, v); default: the start of the maneuver.
     step : of the integration and of the sampled law, s. until : end, s.
-    tell : is called with a word on what is done next.
+    report : called with a text at the beginning of each stage.
 
     Examples
     --------
@@ -272,92 +305,17 @@ def fly(
     >>> flight.position_error.max() < 0.01
     np.True_
     """
-    say = tell or (lambda _: None)
-    own = None if isinstance(law, str) else _own(vehicle, law)
-    name = str(law) if own is None else str(getattr(own.law, "kind", type(own.law).__name__))
-    if own is None and law not in (*LAWS, ROBUST):
-        raise unknown_name("law", str(law), (*LAWS, ROBUST))
-    conditions = Conditions.of(vehicle, wind, noise, payload, seed, delay)
-    if _senses(own):  # it has its sensors already
-        conditions = replace(conditions, sensors=None, noise=noise or 0.0)
-    if isinstance(maneuver, str):
-        say(f"planning {maneuver}")
-        maneuver = make(maneuver, vehicle)
-    if vehicle.limbs and own is None and law == ROBUST:
-        raise ControlError(
-            f"{vehicle.name!r} has limbs: the robust controller is made for a hull without moving parts. Fly it with a law."
-        )
-    if own is not None and integral:
-        raise ControlError("a controller of yours brings its own integral action: leave integral= out.")
-    if own is None and law == ROBUST:
-        if integral:
-            raise ControlError(
-                "the robust controller estimates disturbances by observers and has no integral action: leave integral= out."
-            )
-        flown = _fly_robustly(
-            vehicle if limits else replace(vehicle, limits=None), maneuver, conditions, rotors, start, step, until, say
-        )
-        return replace(flown, vehicle=vehicle)
-    acting = own is None and conditions.asks_for_integral(integral)
-    plant = plant_of(vehicle, conditions, rotors)
-    say(f"deriving the {name} law")
-    tracking = law_of(vehicle, name, limits, acting) if own is None else own
-    if tracking.needs_reference:
-        tracking = along(tracking, maneuver, step, acting)
-    limited = limits and vehicle.limits is not None if own is None else getattr(own.law, "limits", None) is not None
-    composed = Composition(vehicle, conditions, plant)
-    begin = composed.start(maneuver.start if start is None else start)
-    controller = composed.controller(tracking, begin, step)
-    say("compiling and flying")
-    run = simulate(plant, begin, maneuver.horizon if until is None else until, step, control=controller, progress=False)
-    return Flight(vehicle, maneuver, run, name, limited, acting, conditions, rotors)
-
-
-def _own(vehicle: Vehicle, given: Any) -> BaseController:
-    """The controller that a user gave, or that a function of theirs makes for the vehicle."""
-    made = given if isinstance(given, BaseController) or not callable(given) else given(vehicle)
-    if isinstance(made, BaseController):
-        return made
-    what = "law" if made is given else "what the function law makes"
-    raise ControlError(
-        f"{what} must be a controller of heavytop.control, or one of the names {', '.join(map(repr, (*LAWS, ROBUST)))}; got {made!r}."
-    )
-
-
-def _senses(controller: Any) -> bool:
-    """Whether sensors are among the wrappers of a controller."""
-    while controller is not None and not isinstance(controller, Sensed):
-        controller = getattr(controller, "controller", None)
-    return controller is not None
-
-
-def _fly_robustly(
-    vehicle: Vehicle,
-    maneuver: Maneuver,
-    conditions: Conditions,
-    rotors: bool,
-    start: Any,
-    step: float,
-    until: float | None,
-    say: Callable[[str], None],
-) -> Flight:
-    """With the sensors of the vehicle, or typical ones; without rotors their speeds are not measured and the inputs act at once."""
-    say("composing the robust controller")
-    sensors = conditions.seen_by(vehicle.sensors or TYPICAL_SENSORS)
-    plant = plant_of(vehicle, conditions, rotors)
-    begin = Composition(vehicle, conditions, plant).start(maneuver.start if start is None else start)
-    if rotors:
-        controller = robust_controller(vehicle, sensors)
+    report = report or (lambda _: None)
+    law = as_law(law, vehicle)
+    if has_sensors(law):
+        conditions = Conditions(wind, noise or 0.0, payload, seed, delay)
     else:
-        controller = robust(agile_law(vehicle), replace(sensors, rotor_speeds=None))
-    flown = conditions.blown(controller.with_reference(maneuver))
-    say("compiling and flying")
-    end = maneuver.horizon if until is None else until
-    period = max(step, ROBUST_PERIOD)
-    if conditions.delay:
-        conditions.samples_late(period)
-    if end > 0 and step > 0:  # both are fitted to the duration
-        period = end / max(1, round(end / period))
-        step = period / max(1, round(period / step))
-    run = simulate(plant, begin, end, step, control=flown, control_step=period, progress=False)
-    return Flight(vehicle, maneuver, run, ROBUST, vehicle.limits is not None, False, conditions, rotors)
+        conditions = Conditions.of(vehicle, wind, noise, payload, seed, delay)
+    if isinstance(maneuver, str):
+        report(f"planning {maneuver}")
+        maneuver = make(maneuver, vehicle)
+    composition = Composition(vehicle, maneuver, law, conditions, limits, integral, rotors, step, until)
+    report(f"deriving the {composition.law_name} law")
+    composition.tracking()
+    report("compiling and flying")
+    return Flight.of(composition, composition.run(start))

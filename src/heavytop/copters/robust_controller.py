@@ -13,7 +13,7 @@ from heavytop.control.laws.law import FeedbackLaw
 from heavytop.control.laws.prototype import Prototype, poles_of
 from heavytop.control.laws.wrapper import Wrapper
 from heavytop.control.observers.sensors import Sensor, Sensors
-from heavytop.control.robust import robust
+from heavytop.control.robust_wrappers import robust
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ControlError
 from heavytop.system.description.names import GRAVITY
@@ -51,7 +51,9 @@ def agile_prototype(
     return Prototype.from_poles(lateral, (-position, -position), poles_of(YAW, 0.9), spread=spread, gravity=gravity)
 
 
-def agile_law(vehicle: Vehicle, position: float = POSITION, attitude: float = ATTITUDE) -> FeedbackLaw:
+def agile_law(
+    vehicle: Vehicle, position: float = POSITION, attitude: float = ATTITUDE, *, limits: bool = True
+) -> FeedbackLaw:
     """The energy-based law of a vehicle with these poles, torques before thrust at the limits.
 
     Examples
@@ -60,10 +62,9 @@ def agile_law(vehicle: Vehicle, position: float = POSITION, attitude: float = AT
     >>> agile_law(quadcopter()).kind
     'energy'
     """
-    limits = vehicle.limits
-    bounds = None if limits is None else replace(limits, torque_priority=TORQUE_PRIORITY, inertia=None)
+    bounds = vehicle.limits and replace(vehicle.limits, torque_priority=TORQUE_PRIORITY, inertia=None)
     prototype = agile_prototype(position, attitude, gravity=vehicle.weight / vehicle.mass or GRAVITY)
-    return replace(vehicle, prototype=prototype, limits=bounds).law()
+    return vehicle.law("energy", (bounds or False) if limits else False, prototype=prototype)
 
 
 def known_drag(vehicle: Vehicle) -> AirDrag | None:
@@ -84,14 +85,16 @@ def robust_controller(
     delay: float | None = None,
     identify: bool | None = None,
     members: int | tuple[int, ...] = (),
+    rotors: bool = True,
 ) -> BaseController:
     """``control.robust`` with the law, the actuators and the drag of a vehicle.
 
     Parameters
     ----------
-    vehicle : with fixed rotors on one hull. sensors : default: those of the vehicle, else perfect ones.
+    vehicle : a single hull. sensors : default: those of the vehicle, else perfect ones.
     law : default: :func:`agile_law`; also a :class:`.Failover` around it. drag : whether the drag of the description is known to the controller.
     delay, identify, members : see :func:`.control.robust`.
+    rotors : whether the plant has fixed rotors that lag; otherwise the inputs act immediately, without drag, and rotor speeds are not measured.
 
     Examples
     --------
@@ -99,6 +102,9 @@ def robust_controller(
     >>> robust_controller(load("hummingbird")).needs_reference
     True
     """
+    sensors, law = sensors or vehicle.sensors or Sensors(), agile_law(vehicle) if law is None else law
+    if not rotors:
+        return robust(law, replace(sensors, rotor_speeds=None), delay=delay, identify=identify, members=members)
     if any(rotor.tilt is not None for rotor in vehicle.airframe.rotors):
         raise ControlError(
             f"{vehicle.name!r} has tilting rotors: the robust controller knows rotor speeds and predicts thrusts of fixed rotors, one input each, "
@@ -106,8 +112,8 @@ def robust_controller(
         )
     actuators = (vehicle.propulsion or typical_propulsion(vehicle)).actuators
     return robust(
-        agile_law(vehicle) if law is None else law,
-        sensors or vehicle.sensors or Sensors(),
+        law,
+        sensors,
         actuators,
         drag=known_drag(vehicle) if drag else None,
         delay=delay,

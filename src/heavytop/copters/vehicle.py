@@ -116,17 +116,27 @@ class Vehicle(Unchanging, Shown):
         return int(rank) == 6
 
     def law(
-        self, kind: str = "energy", limits: bool = True, integral: Integral | Sequence[Integral] = ()
+        self,
+        kind: str = "energy",
+        limits: bool | Limits = True,
+        integral: Integral | Sequence[Integral] = (),
+        prototype: Prototype | None = None,
     ) -> FeedbackLaw:
-        """The tracking law of a kind ("energy", "particle", "body"), with the vehicle's limits or without."""
+        """The tracking law of a kind ("energy", "particle", "body").
+
+        Parameters
+        ----------
+        limits : whether with the vehicle's limits, or other limits. prototype : default: that of the vehicle.
+        """
         if kind not in LAWS:
             raise unknown_name("law", kind, LAWS)
-        bounds = self.limits if limits else None
+        bounds = limits if isinstance(limits, Limits) else self.limits if limits else None
+        prototype = prototype or self.prototype
         if self.virtual is None:
-            return LAWS[kind](self.model, self.prototype, bounds, integral)
+            return LAWS[kind](self.model, prototype, bounds, integral)
         from heavytop.copters.redundant_allocation import RedundantLaw
 
-        return RedundantLaw(self, LAWS[kind](self.virtual, self.prototype, None, integral), bounds)
+        return RedundantLaw(self, LAWS[kind](self.virtual, prototype, None, integral), bounds)
 
 
 def weight_of(model: Model) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 
 from heavytop._format import format_vector
 from heavytop.copters.airframe import Rotor
-from heavytop.copters.flight import ROBUST, Flight
+from heavytop.copters.composition import ROBUST
+from heavytop.copters.flight import Flight
 from heavytop.show.airframes import airframe, link, rotor, slung_load
 from heavytop.show.meshes import Surface, box, cone, cylinder, hull, tube
 from heavytop.show.page import write_page

@@ -17,8 +17,9 @@ from heavytop.ocp.inverse_inputs import needed_inputs
 class FlightLoop:
     """The controller of a flight before its start is known: a delay begins with what is seen there."""
 
-    def __init__(self, composed: Composition, tracking: Any, settings: Mapping[str, Any], start: Any) -> None:
-        self.composed, self.tracking, self.start, self.settings = composed, tracking, start, dict(settings)
+    def __init__(self, composed: Composition, tracking: Any, settings: Mapping[str, Any]) -> None:
+        self.composed, self.tracking, self.settings = composed, tracking, dict(settings)
+        self.start = composed.maneuver.start
         self.vehicle, self.conditions = composed.vehicle, composed.conditions
         self.memo: dict[Any, Any] = {}
         self._made: Any = None
@@ -32,7 +33,7 @@ class FlightLoop:
             low, high = self._bounds()
             propellers = Propellers(float(self.settings["lag"]), lowest=low, highest=high)
             tracking = Lagging(tracking, propellers, self._hover(), sample_time=step)
-        self._made = self.composed.controller(tracking, start, step)
+        self._made = self.composed.controller(start, tracking)
         return self._made
 
     def _bounds(self) -> tuple[float, float]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from heavytop.copters import catalogue
-from heavytop.copters.composition import Composition, along, law_of, plant_of
+from heavytop.copters.composition import ROBUST, Composition
 from heavytop.copters.conditions import Conditions
-from heavytop.copters.flight import ROBUST, Flight
+from heavytop.copters.flight import Flight
 from heavytop.copters.maneuvers import make
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, SweepError, unknown_name
@@ -137,23 +137,20 @@ class FlightCases(ModelCases):
         payload, delay = float(settings["payload"]), float(settings["delay"])
         noise = None if settings["noise"] is None else float(settings["noise"])
         conditions = Conditions.of(vehicle, settings["wind"], noise, payload, int(settings["seed"]), delay)
-        step, acting = float(settings["step"]), conditions.asks_for_integral(settings["integral"])
-        limits, rotors = bool(settings["limits"]), bool(settings["rotors"])
+        step, limits, rotors = float(settings["step"]), bool(settings["limits"]), bool(settings["rotors"])
+        until = None if settings["until"] is None else float(settings["until"])
         if settings["lag"] and (rotors or vehicle.full is not None):
             raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
-        made = self._shared(
-            "law", (id(vehicle), law, limits, acting), lambda: law_of(vehicle, law, limits, integral=acting)
-        )
-        plant: Any = self._shared(
-            "plant",
-            (id(vehicle), payload, bool(conditions.wind), rotors),
-            lambda: plant_of(vehicle, conditions, rotors),
-        )
-        composed, tracking = Composition(vehicle, conditions, plant), along(made, maneuver, step, integral=acting)
+        composed = Composition(
+            vehicle, maneuver, law, conditions, limits, settings["integral"], rotors, step, until
+        )  # fmt: skip
+        made = self._shared("law", (id(vehicle), law, limits, composed.integrating), lambda: composed.feedback)
+        key = (id(vehicle), payload, bool(conditions.wind), rotors)
+        plant: Any = self._shared("plant", key, lambda: composed.plant)
         return {
             "model": plant,
-            "control": FlightLoop(composed, tracking, settings, maneuver.start),
-            "until": float(maneuver.horizon if settings["until"] is None else settings["until"]),
+            "control": FlightLoop(composed, composed.tracking(made), settings),
+            "until": float(composed.end),
             "step": step,
             "integrator": settings["integrator"],
             "flown": (vehicle, maneuver),
@@ -197,19 +194,7 @@ class FlightCases(ModelCases):
         plan = self._plan(next(groups(values, self.apart))[0])
         padded = {n: np.concatenate([v, v]) for n, v in values.items()}
         flown = self._runner(plan, padded, 2, int(plan.get("record_every", 1)))()
-        loop = plan["control"]
-        s = loop.settings
-        limited = bool(s["limits"]) and flown.vehicle.limits is not None
-        return Flight(
-            flown.vehicle,
-            flown.maneuver,
-            first_of(flown.run),
-            str(s["law"]),
-            limited,
-            loop.conditions.asks_for_integral(s["integral"]),
-            loop.conditions,
-            bool(s["rotors"]),
-        )
+        return Flight.of(plan["control"].composed, first_of(flown.run))
 
 
 def _not_in_batches() -> SweepError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.copters.flight_errors import angle_between, desired_poses, distance_between, flown_poses
+from heavytop.copters.flight import angle_between, desired_poses, distance_between, flown_poses
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.vehicle import Vehicle
 from heavytop.simulate import Run

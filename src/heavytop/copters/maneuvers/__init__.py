@@ -78,10 +78,10 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _known(name: str) -> str:
+def listed_name(name: str) -> str:
     """The name of a maneuver as it is listed; underscores may stand for hyphens.
 
-    >>> _known("Hover_Roll")
+    >>> listed_name("Hover_Roll")
     'hover-roll'
     """
     key = name.strip().lower().replace("_", "-")
@@ -97,7 +97,7 @@ def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
     >>> make("hover", quadcopter(), duration=2.0).duration
     2.0
     """
-    key = _known(name)
+    key = listed_name(name)
     if key not in suited(vehicle):
         raise ControlError(f"{vehicle.name!r} cannot fly {key!r}. It can fly: {', '.join(suited(vehicle))}.")
     return MANEUVERS[key](vehicle, **options)

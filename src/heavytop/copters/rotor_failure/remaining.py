@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -119,4 +119,4 @@ def without_rotors(vehicle: Vehicle, *dead: int) -> FeedbackLaw:
     lower[list(dead)] = 0.0
     upper[list(dead)] = 1e-9
     priority = limits.torque_priority if limits else 100.0
-    return replace(vehicle, limits=Limits(lower, upper, priority)).law()
+    return vehicle.law(limits=Limits(lower, upper, priority))
