@@ -9,6 +9,8 @@ is written with NumPy and these helpers, so the same line computes a number, tra
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
 from itertools import accumulate, pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -63,6 +65,41 @@ def as_array(value: Any, what: str = "a value") -> Array:
     if isinstance(value, (list, tuple)) and _holds_symbols(value):
         return np.stack([as_array(item, what) for item in value], axis=0)
     return numbers(value, what).copy()
+
+
+def constant(value: Any, what: str = "a value") -> Array:
+    """As :func:`as_array`, but read-only: a constant of a description, which nobody can change after equations were derived from it.
+
+    >>> constant((1, 2, 3))[0] = 5.0
+    Traceback (most recent call last):
+    ValueError: assignment destination is read-only
+    """
+    array = as_array(value, what)
+    if is_symbolic(array):
+        return _read_only_symbols()(array) if hasattr(array, "to_casadi") else array
+    array.setflags(write=False)
+    return array
+
+
+@cache
+def _read_only_symbols() -> type:
+    import casadi
+
+    class ReadOnlySymbols(casadi.ArrayInterfaceSX):
+        """Expressions whose entries cannot be replaced; results computed from them are ordinary arrays."""
+
+        def __setitem__(self, index: Any, value: Any) -> None:
+            raise ValueError("assignment destination is read-only")
+
+    return ReadOnlySymbols
+
+
+def freeze_fields(instance: Any) -> None:
+    """Replace the arrays, symbols and lists in the fields of a frozen dataclass by constants."""
+    for item in fields(instance):
+        value = getattr(instance, item.name)
+        if isinstance(value, np.ndarray | list) or is_symbolic(value):
+            object.__setattr__(instance, item.name, constant(value, item.name))
 
 
 def numbers(value: Any, what: str = "a value") -> np.ndarray:

@@ -119,6 +119,64 @@ def test_a_reused_buffer_does_not_change_what_was_described():
     assert columns[0, 1] == 2 * columns[0, 0] != 0
 
 
+def held_arrays():
+    """Everything that a user can reach of a description: name -> array."""
+    system = ht.System(name="held", gravity=(0.0, 0.0, -9.81))
+    length = system.parameter("length", 1.0)
+    inertia = ht.Inertia(1.0, com=ht.vector(length, 0.0, 0.0), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("arm", at=(0.1, 0, 0), joint=ht.Revolute((0, 1, 1), stiffness=np.ones(1)), inertia=inertia)
+    system.body("tip", parent="arm", at=ht.vector(length, 0.0, 0.0), joint=ht.Spherical(), inertia=ht.Inertia(1.0))
+    system.shape("arm", ht.Box((1, 1, 1)), at=(1, 0, 0))
+    system.strut("world", "tip", at_a=(0, 0, 1), stiffness=2.0)
+    system.spring("world", "tip", ht.Stiffness(2.0, (0, 0, 1)), rest=(0, 0, 1))
+    system.input("fan", ht.Thruster("tip", at=(0, 0, 1), axis=(1, 0, 0)))
+    system.input("push", ht.Wrench("tip", force=(0, 0, 1)))
+    system.loop("world", "tip", ht.Spherical(), at_a=(1.1, 0, 0))
+    d = system.describe()
+    arm, tip = d.graph.edges
+    spring, strut, stiffness = d.elements
+    fan, push = d.inputs.values()
+    return {
+        "gravity": system.gravity,
+        "center of mass": inertia.com,
+        "moment": inertia.moment_at_com,
+        "at": arm.at,
+        "symbolic at": tip.at,
+        "axis": arm.joint.axis,
+        "part of a joint": arm.joint.parts["stiffness"],
+        "joint spring": spring.stiffness,
+        "end of a strut": strut.at_a,
+        "stiffness": stiffness.stiffness.center,
+        "rest": stiffness.rest,
+        "point of attack": fan.at,
+        "axis of an input": fan.axis,
+        "force": push.force,
+        "loop": d.loops[0].at_a,
+        "shape": d.shapes[0].at,
+    }
+
+
+HELD = held_arrays()
+
+
+@pytest.mark.parametrize("array", HELD.values(), ids=HELD)
+def test_arrays_of_a_description_are_read_only(array):
+    """They were shared with the derived model, whose results, and those of the cache on disk, then became wrong."""
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1.0
+
+
+def test_gravity_is_replaced_as_a_whole():
+    system = ht.System(name="pendulum")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    earth = system.derive()
+    with pytest.raises(ValueError, match="read-only"):
+        system.gravity[2] = -1.62
+    system.gravity = (0, 0, -1.62)
+    moon = system.derive()
+    np.testing.assert_allclose([m.acceleration([np.pi / 2], [0.0])[0] for m in (earth, moon)], [-9.81, -1.62])
+
+
 def test_functions_of_the_math_module_are_refused():
     def built(add):
         system = ht.System(name="rod")

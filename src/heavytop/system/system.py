@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, as_array, depends_on, is_symbolic, symbol
+from heavytop._arrays import Array, Floats, as_array, constant, depends_on, is_symbolic, symbol
 from heavytop._format import counted
 from heavytop._pickling import Portable
 from heavytop._repr_html import Overview, Shown
@@ -104,7 +104,7 @@ class System(ActingInJoints, Portable, Shown):
 
     @gravity.setter
     def gravity(self, value: Array) -> None:
-        gravity = as_array(value, f"gravity of {self.name!r}")
+        gravity = constant(value, f"gravity of {self.name!r}")
         if gravity.shape != (3,):
             raise wrong_shape(f"gravity of {self.name!r}", (3,), gravity.shape)
         if not is_symbolic(gravity) and not np.all(np.isfinite(gravity)):
@@ -223,7 +223,7 @@ class System(ActingInJoints, Portable, Shown):
                 f"system.add takes a force element, an object of a class derived from ht.PairElement or ht.JointElement, got {element!r}."
             )
         element.check_pieces()
-        self._elements.append(element.with_own_arrays())
+        self._elements.append(element)
 
     def spring(self, a: str, b: str, stiffness: Stiffness | SpringSet, rest: Array | None = None) -> None:
         """Add a spring of body b relative to body a.

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, freeze_fields
 from heavytop._format import Brief
 from heavytop.errors import ModelError, unknown_name
 from heavytop.system.description.names import WORLD
@@ -23,6 +23,9 @@ class Edge(Brief):
     joint: Joint
     label: str
     """Name of the joint: that of the body it was declared with."""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, transpose
+from heavytop._arrays import Array, as_array, concatenate, constant, transpose
 from heavytop._format import Brief
 from heavytop.errors import HeavytopError, ModelError, wrong_shape
 from heavytop.geometry import se3, so3
@@ -20,20 +20,19 @@ if TYPE_CHECKING:
     from heavytop.system.kinematics.kinematics import Kinematics
 
 
-def _own(element: Any, *names: str) -> None:
-    """Keep copies of the user's arrays, so that a reused buffer does not change the element."""
+def _freeze_vectors(element: Any, *names: str) -> None:
     for name in names:
         value = getattr(element, name)
         if not isinstance(value, str):
-            object.__setattr__(element, name, as_array(value))
+            object.__setattr__(element, name, constant(value))
 
 
 def unit_axis(axis: Any, where: str) -> Array:
     """A unit vector from "x", "-y", ... or from three numbers; errors say ``where`` the axis belongs."""
     if isinstance(axis, str) and axis.startswith("-"):
-        return -unit_axis(axis[1:], where)
+        return constant(-unit_axis(axis[1:], where))
     try:
-        return so3.unit_axis(axis)
+        return constant(so3.unit_axis(axis))
     except HeavytopError as error:
         raise type(error)(f"{where}: {error}") from None
 
@@ -110,7 +109,7 @@ class Thruster(Brief):
     drag_ratio: Any = 0.0
 
     def __post_init__(self) -> None:
-        _own(self, "at", "axis")
+        _freeze_vectors(self, "at", "axis")
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         direction, point = unit_axis(self.axis, f"thruster on {self.body!r}"), as_array(self.at)
@@ -181,7 +180,7 @@ class Wrench(Brief):
     relative_to: str = WORLD
 
     def __post_init__(self) -> None:
-        _own(self, "force", "moment")
+        _freeze_vectors(self, "force", "moment")
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
         force, moment = as_array(self.force), as_array(self.moment)

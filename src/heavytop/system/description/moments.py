@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, as_array, block, is_symbolic, matrix, transpose
+from heavytop._arrays import Array, Floats, as_array, block, constant, is_symbolic, matrix, transpose
 from heavytop._repr_html import Overview, Shown
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import polar, se3, so3
@@ -63,9 +63,8 @@ class Moments(Shown):
                 raise ShapeError(f"{label} of {kind} must be finite, got {value.tolist()}.")
         if not is_symbolic(moment):
             _check_symmetric(moment, f"{moment_name} of {kind}")
-        object.__setattr__(self, "total", total)
-        object.__setattr__(self, "center", center)
-        object.__setattr__(self, "moment_at_center", moment)
+        for label, value in zip(("total", "center", "moment_at_center"), (total, center, moment), strict=True):
+            object.__setattr__(self, label, constant(value))
         if not is_symbolic(total, center, moment):
             self.check_physical(self.moments, kind)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, as_array
+from heavytop._arrays import Array, Floats, as_array, constant
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import linalg, se3
 
@@ -17,13 +17,13 @@ INSTANTS = (0.0, 0.37, 2.9)
 def placement(at: Array, where: str) -> Array:
     """A pose (4, 4) from a position (3,), a pose, or None for the frame itself."""
     if at is None:
-        return np.eye(4)
+        return constant(np.eye(4))
     value = as_array(at)
     if value.shape == (3,):
         value = se3.pose(np.eye(3), value)
     if value.shape != (4, 4):
         raise wrong_shape(where, (3,), value.shape, "Give a position (3,) or a pose (4, 4).")
-    return value
+    return constant(value)
 
 
 def check_pose(where: str, at_time: Callable[[float], Floats], moves: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Floats
+from heavytop._arrays import Floats, constant, freeze_fields
 from heavytop.errors import FileFormatError, ModelError, ShapeError
 from heavytop.geometry import so3
 
@@ -200,7 +200,7 @@ class Mesh:
             raise FileFormatError(f"mesh {self.path!r} holds no triangles, or numbers that are not finite.")
         if np.prod(self.scale) < 0:
             faces = faces[:, ::-1]
-        return vertices * self.scale, faces
+        return constant(vertices * self.scale), faces
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         vertices, faces = self.triangles
@@ -272,6 +272,9 @@ class PlacedShape:
     shape: Any
     at: Floats
     color: tuple[float, float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self)
 
 
 def color_of(color: Any) -> tuple[float, float, float, float] | None:

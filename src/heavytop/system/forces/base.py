@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from heavytop._arrays import Array, as_array
+from heavytop._arrays import Array, freeze_fields
 from heavytop.errors import ModelError, unknown_name
 from heavytop.system.description.names import WORLD
 
@@ -72,6 +70,10 @@ class ForceElement(ABC):
     False
     """
 
+    def __post_init__(self) -> None:
+        if type(self).__module__.startswith("heavytop."):  # those of the library are frozen dataclasses
+            freeze_fields(self)
+
     @property
     def kind(self) -> str:
         """What the element is called in messages and summaries: the words of its class name."""
@@ -106,16 +108,6 @@ class ForceElement(ABC):
     def resolved(self, port: Port) -> ForceElement:
         """The element with everything filled in that depends on where it acts; called once before all methods below."""
         return self
-
-    def with_own_arrays(self) -> ForceElement:
-        """The element with copies of the arrays and lists in its fields, so that a reused buffer does not change a built-in one.
-
-        One of a class of the user is itself.
-        """
-        if not is_dataclass(self) or not type(self).__module__.startswith("heavytop."):
-            return self
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        return replace(self, **{k: as_array(x) for k, x in given.items() if isinstance(x, np.ndarray | list)})
 
     def lines(self) -> tuple[Line, ...]:
         """Lines to draw."""

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, is_symbolic
+from heavytop._arrays import Array, constant, is_symbolic
 from heavytop._format import brief
 from heavytop.coordinates import Angle, Coordinates, Vector
 from heavytop.errors import ModelError
@@ -54,7 +54,7 @@ class Coupled(Joint):
         self.joint, self.source = joint, source
         self.parts = checked_parts("Coupled", {**joint.parts, **parts})
         self.kind, self.follows = joint.kind, source
-        self.ratio, self.offset = as_array(ratio), as_array(offset)
+        self.ratio, self.offset = constant(ratio), constant(offset)
         for label, value in (("ratio", self.ratio), ("offset", self.offset)):
             if value.shape != () or not (is_symbolic(value) or np.isfinite(value)):
                 raise ModelError(f"Coupled joint: {label} must be one finite number, got {value!r}.")

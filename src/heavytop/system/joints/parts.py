@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, constant
 from heavytop.errors import ModelError, unknown_name
 
 
@@ -34,14 +34,13 @@ def checked_parts(joint: str, parts: Mapping[str, Any]) -> dict[str, Any]:
     for name in parts:
         if name not in JointParts.__annotations__:
             raise unknown_name(f"keyword of {joint}", name, JointParts.__annotations__)
-    kept = {name: _own(value) for name, value in parts.items() if value is not None}
+    kept = {name: _frozen(value) for name, value in parts.items() if value is not None}
     if "rest" in kept and "stiffness" not in kept:
         raise ModelError(f"{joint} joint: rest= belongs to a spring; give stiffness= too.")
     return kept
 
 
-def _own(value: Any) -> Any:
-    """Numbers that the caller cannot change afterwards."""
+def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _own(item) for name, item in value.items()}
-    return np.array(value) if isinstance(value, np.ndarray) else tuple(value) if isinstance(value, list) else value
+        return {name: _frozen(item) for name, item in value.items()}
+    return constant(value) if isinstance(value, np.ndarray) else tuple(value) if isinstance(value, list) else value

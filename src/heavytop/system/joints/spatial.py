@@ -7,7 +7,7 @@ from typing import Literal, Unpack
 
 import numpy as np
 
-from heavytop._arrays import Array, block, components, concatenate, matrix, transpose, vector
+from heavytop._arrays import Array, block, components, concatenate, constant, matrix, transpose, vector
 from heavytop.coordinates import (
     Angle,
     Coordinates,
@@ -26,7 +26,7 @@ from heavytop.system.joints.closure import aligned, same_sense, upright
 from heavytop.system.joints.parts import JointParts, checked_parts
 
 AttitudeName = Literal["matrix", "quaternion", "euler"]
-UNIT_Z = np.array([0.0, 0.0, 1.0])
+UNIT_Z = constant((0.0, 0.0, 1.0))
 ATTITUDES = {"matrix": Rotation, "quaternion": Quaternion, "euler": EulerAngles}
 
 
