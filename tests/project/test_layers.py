@@ -42,6 +42,7 @@ ORDER = (
         "_repr_html",
         "_toml_lines",
         "_pickling",
+        "_progress",
         "_version",
         "errors",
     },

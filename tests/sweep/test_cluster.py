@@ -1,4 +1,4 @@
-"""Workers that do not come and chunks that hang, with a scheduler that is only played: no process is started."""
+"""Workers that never join and chunks that hang, with a fake scheduler: no process is started."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import pytest
 from sweep import studies
 
 from heavytop.errors import SweepError
-from heavytop.sweep import NoWorkersWarning, cluster
-from heavytop.sweep import dask_client as connection
-from heavytop.sweep.progress import Bar
+from heavytop.sweep import NoWorkersWarning, cluster, dask_client
+from heavytop.sweep.engine import Tally
 
 
 class PlayedCluster:
@@ -41,30 +40,27 @@ class PlayedCluster:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "LONGEST_START", 0.01)
-    monkeypatch.setattr(connection, "STARTING", 0.001)
+    monkeypatch.setattr(dask_client, "LONGEST_START", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_sweep_begins_with_the_workers_that_are_there() -> None:
     played = PlayedCluster(4, 3)
-    with pytest.warns(
-        NoWorkersWarning, match=r"3 of 4 workers have started within 0.01 s: the sweep begins with these"
-    ):
-        connection._Nurse(played).wait()
+    with pytest.warns(NoWorkersWarning, match=r"3 of 4 workers"):
+        dask_client._LocalWorkers(played).wait(0.001)
     assert played.looks
 
 
 @pytest.mark.usefixtures("quick")
 def test_without_any_worker_the_wait_ends() -> None:
-    with pytest.raises(SweepError, match="the workers cannot be started: none of 4 began to work"):
-        connection._Nurse(PlayedCluster(4, 0)).wait()
+    with pytest.raises(SweepError, match="none of 4"):
+        dask_client._LocalWorkers(PlayedCluster(4, 0)).wait(0.001)
 
 
 def test_all_workers_are_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        connection._Nurse(PlayedCluster(2, 2)).wait()
+        dask_client._LocalWorkers(PlayedCluster(2, 2)).wait()
 
 
 class PlayedClient:
@@ -90,34 +86,33 @@ class PlayedClient:
         self.restarted += workers
 
 
-def test_what_waits_behind_a_hanging_chunk_is_not_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_behind_a_hanging_one_are_not_counted_as_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     study, client = studies.squares(), PlayedClient()
-    given_up: list[int] = []
-    regions = {k: study.chunks.region(k) for k in range(6)}
+    kept: list[int] = []
     made = cluster.Cluster(
-        client, study, Path("none"), 1, 5.0, Bar(10, 0, False), lambda *_: None, lambda k, _: given_up.append(k)
+        client, study, study.chunks, Path("none"), 1, 5.0, lambda k, *_: kept.append(k), Tally(10, 0, False)
     )
-    made._hand_out(iter(regions), regions)
-    assert [f.index for f in made.flying.values()] == list(range(6))
+    made._submit(iter(range(6)))
+    assert [task.index for task in made.running.values()] == list(range(6))
     later = time.monotonic() + 6.0
     monkeypatch.setattr(cluster.time, "monotonic", lambda: later)
-    made._look_after(regions)
+    made._restart_hanging()
     assert client.restarted == ["a", "b"]
-    assert sorted((index, attempts) for index, attempts, _ in made.waiting) == [(0, 1), (1, 1), (2, 0), (3, 0), (4, 0)]
-    assert [f.index for f in made.flying.values()] == [5]
-    assert not given_up
+    assert sorted((task.index, task.attempts) for task in made.waiting) == [(0, 1), (1, 1), (2, 0), (3, 0), (4, 0)]
+    assert [task.index for task in made.running.values()] == [5]
+    assert not kept
 
 
 @pytest.mark.parametrize("kind", ["asyncio", "futures", "connection"])
-def test_a_scheduler_that_is_gone_is_told_with_what_to_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dask tells it by one of two classes called CancelledError, as the moment has it."""
+def test_a_lost_scheduler_is_reported_with_what_to_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask raises one of two classes called CancelledError."""
     errors = {"asyncio": asyncio.CancelledError, "futures": futures.CancelledError, "connection": ConnectionError}
 
-    def run(self: cluster.Cluster, regions: Any) -> None:
+    def run(self: cluster.Cluster, indices: Any) -> None:
         raise errors[kind]("gone")
 
     monkeypatch.setattr(cluster.Cluster, "_run", run)
     played = object.__new__(cluster.Cluster)
-    played.client, played.flying, played.path = SimpleNamespace(status="closed"), {}, Path("study.zarr")
-    with pytest.raises(SweepError, match="run the same sweep again to do the rest"):
-        played.run({})
+    played.client, played.running, played.path = SimpleNamespace(status="closed"), {}, Path("study.zarr")
+    with pytest.raises(SweepError, match="run the same sweep again"):
+        played.run([])

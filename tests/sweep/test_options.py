@@ -12,7 +12,7 @@ import pytest
 import heavytop as ht
 from heavytop import copters
 from heavytop.errors import FileFormatError, SweepError, UnknownNameError
-from heavytop.sweep import flights
+from heavytop.sweep import flight_cases
 from heavytop.sweep.study_file import read_study
 
 
@@ -105,13 +105,13 @@ def test_the_seed_is_that_of_the_noise_too() -> None:
 def test_seeds_of_flights_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     quad = copters.quadcopter()
     calls: list[int] = []
-    runner = flights.FlightCases._runner
+    runner = flight_cases.FlightCases._runner
 
     def counted(self: Any, plan: Any, values: Any, count: int, every: int) -> Any:
         calls.append(count)
         return runner(self, plan, values, count, every)
 
-    monkeypatch.setattr(flights.FlightCases, "_runner", counted)
+    monkeypatch.setattr(flight_cases.FlightCases, "_runner", counted)
     for delay in (0.0, 0.01):
         study = ht.sweep.make_study(
             quad, {"seed": range(8)}, maneuver="hover", noise=1.0, delay=delay, until=0.1, chunk=8
@@ -127,9 +127,9 @@ def test_seeds_of_flights_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_options_of_flights_are_those_of_fly_but_for_what_the_page_says() -> None:
     parameters = inspect.signature(copters.fly).parameters
-    assert set(parameters) - set(flights.SETTINGS) == {"vehicle", "start", "report"}
-    assert set(flights.SETTINGS) - set(parameters) == {"lag", "record_every", "integrator"}
-    others = {n for n in parameters if n in flights.SETTINGS and flights.SETTINGS[n] != parameters[n].default}
+    assert set(parameters) - set(flight_cases.SETTINGS) == {"vehicle", "start", "report"}
+    assert set(flight_cases.SETTINGS) - set(parameters) == {"lag", "record_every", "integrator"}
+    others = {n for n in parameters if n in flight_cases.SETTINGS and flight_cases.SETTINGS[n] != parameters[n].default}
     assert others == {"maneuver", "step"}
 
 

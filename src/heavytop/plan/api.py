@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from heavytop._progress import Progress
 from heavytop.errors import PlanError
 from heavytop.ocp.solvers import Solver, default_solver
 from heavytop.ocp.solvers.fatrop import Fatrop
@@ -18,7 +19,6 @@ from heavytop.plan.problem import Phase
 from heavytop.plan.problem_builder import Duration, check_option, describe
 from heavytop.plan.result import Plan
 from heavytop.plan.solve import solve
-from heavytop.simulate.progress import Progress
 from heavytop.system.model import Model
 
 RETRIES = 4

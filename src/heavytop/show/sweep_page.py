@@ -186,7 +186,7 @@ def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | Non
 
 def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
     """Share along every dimension, all others taken together."""
-    from heavytop.sweep.statistics import wilson
+    from heavytop.sweep.statistics import share_interval
 
     data = result.data
     shown = [d for d in varied if _ticks(data, d).dtype.kind in "fiu" or data.sizes[d] <= MOST_NAMES]
@@ -197,7 +197,7 @@ def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
         labels = _ticks(data, dim)
         numbers = labels.dtype.kind in "fiu"
         hits, trials = sums(result, name, [dim], MOST_CELLS)
-        low, high = wilson(hits, trials)
+        low, high = share_interval(hits, trials)
         at = _cells(data, dim) if numbers else np.arange(len(labels))
         share = hits / np.maximum(trials, 1)
         bars = np.maximum([share - low, high - share], 0.0)

@@ -28,7 +28,7 @@ from heavytop.sweep.measure import take as take
 from heavytop.sweep.result import Result as Result
 from heavytop.sweep.result import open_result as open_result
 from heavytop.sweep.statistics import quantile_interval as quantile_interval
-from heavytop.sweep.statistics import wilson as wilson
+from heavytop.sweep.statistics import share_interval as share_interval
 from heavytop.sweep.study import Study as Study
 from heavytop.sweep.study_file import load_study as load_study
 from heavytop.sweep.study_file import read_study as read_study

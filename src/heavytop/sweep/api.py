@@ -16,15 +16,14 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
 from heavytop.sweep.cluster import Cluster
 from heavytop.sweep.dask_client import connected
-from heavytop.sweep.engine import Region, in_process, points_of
-from heavytop.sweep.flights import FlightCases
+from heavytop.sweep.engine import Tally, in_process
+from heavytop.sweep.flight_cases import FlightCases
 from heavytop.sweep.grid import make_grid
 from heavytop.sweep.integrity import reopen_damaged
 from heavytop.sweep.measure import as_measures
 from heavytop.sweep.models import ModelCases
-from heavytop.sweep.progress import Bar
 from heavytop.sweep.result import Result, in_memory, open_result
-from heavytop.sweep.store import GIVEN_UP, OPEN, Store
+from heavytop.sweep.store import DONE, GIVEN_UP, OPEN, Store
 from heavytop.sweep.study import Study, describe, write_into
 from heavytop.system.model import Model
 
@@ -228,22 +227,21 @@ def run_study(
         return _into_store(study, Store(store), client, workers, retries, timeout, retry_failed, progress)
     chunks, layout = study.chunks, study.layout
     _check_room(study)
-    regions: dict[int, Region] = _Regions(chunks, range(len(chunks)))
     arrays = {
         n: np.full((*chunks.shape, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in layout.items()
     }
     arrays |= {"outcome": np.full(chunks.shape, -1, dtype=np.int8), "end_time": np.full(chunks.shape, np.nan)}
     arrays["cause"] = np.full(chunks.shape, "", dtype=object)
 
-    def keep(index: int, output: Output) -> None:
-        write_into(arrays, regions[index], output, layout)
+    def keep(index: int, output: Output, given_up: bool) -> None:
+        write_into(arrays, chunks.region(index), output, layout)
 
-    with Bar(study.grid.points, 0, progress) as bar:
+    with Tally(study.grid.points, 0, progress) as tally:
         if client is None:
-            in_process(study, regions, keep, keep, bar)
+            in_process(study, chunks, range(len(chunks)), keep, tally)
         else:
-            with connected(client, workers) as made:
-                Cluster(made.client, study, None, retries, timeout, bar, keep, keep, made.revive).run(regions)
+            with connected(client, workers) as (made, revive):
+                Cluster(made, study, chunks, None, retries, timeout, keep, tally, revive).run(range(len(chunks)))
     return in_memory(study, arrays, layout)
 
 
@@ -276,37 +274,16 @@ def _into_store(
     else:
         store.create(study)
     store.tidy()
-    regions: dict[int, Region] = _Regions(store.chunks, np.flatnonzero(store.marks() == OPEN).tolist())
+    chunks, indices = store.chunks, np.flatnonzero(store.marks() == OPEN).tolist()
 
-    def keep(index: int, output: Output) -> None:
-        store.write(index, output, study)
+    def keep(index: int, output: Output, given_up: bool) -> None:
+        store.write(index, output, study, GIVEN_UP if given_up else DONE)
 
-    def give_up(index: int, output: Output) -> None:
-        store.write(index, output, study, GIVEN_UP)
-
-    done = study.grid.points - sum(points_of(regions[k]) for k in regions)
-    with Bar(study.grid.points, done, progress) as bar:
-        if not regions:
-            pass
-        elif client is None:
-            in_process(study, regions, keep, give_up, bar)
-        else:
-            with connected(client, workers) as made:
-                Cluster(made.client, study, store.path, retries, timeout, bar, keep, give_up, made.revive).run(regions)
+    with Tally(study.grid.points, study.grid.points - sum(map(chunks.points, indices)), progress) as tally:
+        if client is None:
+            in_process(study, chunks, indices, keep, tally)
+        elif indices:
+            with connected(client, workers) as (made, revive):
+                Cluster(made, study, chunks, store.path, retries, timeout, keep, tally, revive).run(indices)
     store.tidy()
     return open_result(store.path, study, check=False)
-
-
-class _Regions(dict[int, Any]):
-    """Regions of some chunks, made when they are asked for."""
-
-    def __init__(self, chunks: Any, indices: Sequence[int]) -> None:
-        super().__init__(dict.fromkeys(indices))
-        self._chunks = chunks
-
-    def __getitem__(self, index: int) -> Any:
-        return self._chunks.region(index)
-
-    def items(self) -> Any:
-        """Pairs of index and region."""
-        return ((k, self._chunks.region(k)) for k in self)

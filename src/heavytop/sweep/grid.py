@@ -139,6 +139,10 @@ class Chunks:
         bounds = zip(self.place(index), self.size, self.shape, strict=True)
         return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in bounds)
 
+    def points(self, index: int) -> int:
+        """Number of points of a box."""
+        return prod(s.stop - s.start for s in self.region(index))
+
 
 def cut(grid: Grid, target: int, apart: Sequence[str] = ()) -> Chunks:
     """Boxes of about ``target`` points; dimensions ``apart`` (that change the structure) are cut to single values first.

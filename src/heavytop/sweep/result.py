@@ -143,7 +143,7 @@ class Result(Shown):
         return self.study.cases.run(self.study.at(self.place(**chosen)))
 
     def share(self, name: str, over: str | Sequence[str] | None = None, confidence: float = 0.95) -> xarray.Dataset:
-        """Share of points at which a measure (or condition) is true, with its confidence interval (Wilson), along ``over`` or over draws.
+        """Share of points at which a measure (or condition) is true, with its exact confidence interval, along ``over`` or over draws.
 
         ``over`` : a dimension, or several; ``over=result.dims`` for one share of all points.
         """

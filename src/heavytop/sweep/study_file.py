@@ -36,7 +36,7 @@ from heavytop.copters import catalogue
 from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.sweep.api import make_study
 from heavytop.sweep.distributions import attitude, choice, normal, uniform
-from heavytop.sweep.flights import SETTINGS
+from heavytop.sweep.flight_cases import SETTINGS
 from heavytop.sweep.measure import _HOW, take
 from heavytop.sweep.models import STRUCTURE
 from heavytop.sweep.study import Study

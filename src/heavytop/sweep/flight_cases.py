@@ -1,30 +1,35 @@
-"""Flights of a vehicle at the points of a sweep: maneuver, law, conditions, delay and lag, and the state at the start."""
+"""Flights of a vehicle at the points of a sweep: maneuver, law, conditions, delay, lag and start; the usual measures of flights."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import Array, concatenate
+from heavytop.control import Actuated, Propellers
+from heavytop.control.laws.wrapper import Seen
 from heavytop.copters import catalogue
 from heavytop.copters.composition import ROBUST, Composition
 from heavytop.copters.conditions import Conditions
-from heavytop.copters.flight import Flight
-from heavytop.copters.maneuvers import make
+from heavytop.copters.flight import Flight, angle_between, desired_poses, distance_between, flown_poses
+from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, SweepError, unknown_name
 from heavytop.geometry import so3
-from heavytop.simulate import prepare
+from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.simulate import Run, prepare
 from heavytop.simulate.dynamics import as_dynamics
 from heavytop.sweep.cases import Values, call, groups, is_function, key_of, names_of
 from heavytop.sweep.event_ends import first_of
-from heavytop.sweep.flight_loop import FlightLoop
-from heavytop.sweep.flown import Flown, flight_measures
-from heavytop.sweep.measure import Measures, as_measures
+from heavytop.sweep.measure import Measured, Measures, as_measures
 from heavytop.sweep.models import ModelCases, attitude_blocks, unit_of
 from heavytop.sweep.stacked_controllers import Remade, Stacked
 
+NEAR, UPRIGHT = 0.3, np.deg2rad(15.0)
+"""A flight has recovered if it ends so near to the reference (m) and turned away from it by less than that (rad)."""
 SETTINGS: Mapping[str, Any] = {
     "maneuver": "hover",
     "law": "energy",
@@ -224,3 +229,146 @@ def _turn(own: Any, q: np.ndarray, values: Values) -> None:
         axis = np.stack([-np.sin(heading), np.cos(heading), np.zeros(count)], axis=-1)
         R = block.rotation_matrix(q[:, place])
         q[:, place] = block.from_rotation_matrix(R @ so3.exp(tilt[:, None] * axis))
+
+
+# --- controllers: made when their starts are known ----------------------------------------------------------------------------------
+
+
+class FlightLoop:
+    """The controller of a flight before its start is known: a delay begins with what is seen there."""
+
+    def __init__(self, composed: Composition, tracking: Any, settings: Mapping[str, Any]) -> None:
+        self.composed, self.tracking, self.settings = composed, tracking, dict(settings)
+        self.start = composed.maneuver.start
+        self.vehicle, self.conditions = composed.vehicle, composed.conditions
+        self.memo: dict[Any, Any] = {}
+        self._made: Any = None
+
+    def around(self, start: tuple[np.ndarray, np.ndarray]) -> Any:
+        """The whole controller from the start of the plant, with the lag next to the law."""
+        if not self.conditions.delay and self._made is not None:
+            return self._made
+        tracking, step = self.tracking, float(self.settings["step"])
+        if self.settings["lag"]:
+            low, high = self._bounds()
+            propellers = Propellers(float(self.settings["lag"]), lowest=low, highest=high)
+            tracking = Lagging(tracking, propellers, self._hover(), sample_time=step)
+        self._made = self.composed.controller(start, tracking)
+        return self._made
+
+    def _bounds(self) -> tuple[float, float]:
+        limits = self.vehicle.limits
+        if limits is None or not self.settings["limits"]:
+            return -np.inf, np.inf
+        lower, upper = limits.bounds(self.vehicle.model)
+        return float(np.min(lower)), float(np.max(upper))
+
+    def _hover(self) -> np.ndarray:
+        """Inputs at rest on the reference, without the limits."""
+        model, (q, _) = self.vehicle.model, self.start
+        rest = np.zeros(model.nv)
+        return needed_inputs(model, q, rest, rest)
+
+    # what decides whether two loops share their native code; see shared_code.likeness
+
+    @property
+    def signal_size(self) -> int:
+        """Of the whole controller."""
+        return self._any().signal_size
+
+    @property
+    def state_size(self) -> int:
+        """Of the whole controller."""
+        return self._any().state_size
+
+    def _any(self) -> Any:
+        return self.around(self.composed.start((self.start[0][None], self.start[1][None])))
+
+    def sampled(self, period: float | None) -> Any:
+        """The controller at a period."""
+        return self._any().sampled(period)
+
+    def traced(self, model: Any) -> Any:
+        """The function of the controller."""
+        return self._any().traced(model)
+
+
+class Lagging(Actuated):
+    """Propellers whose lag is in the memory: flights that differ in it share their native code."""
+
+    def __init__(self, controller: Any, actuators: Propellers, start: np.ndarray, sample_time: float) -> None:
+        super().__init__(controller, actuators, start, sample_time)
+        self.propellers = actuators
+        self.kept = float(np.exp(-sample_time / actuators.time_constant))
+        self.own_state_size += 1
+
+    def first(self) -> np.ndarray:
+        """The levels, and which part of a level is left after a period."""
+        return np.append(super().first(), self.kept)
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        """What the actuators give."""
+        return self.actuators.output(at.z[:-1])
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """The exact response to a demand held over a period; the part stays."""
+        levels, kept = at.z[:-1], at.z[-1]
+        return concatenate(levels * kept + self.propellers.target(u) * (1 - kept), at.z[-1:])
+
+
+# --- batches of flights, as measures see them ------------------------------------------------------------------------------------------
+
+
+class Flown:
+    """A batch of flights as measures see it: the run, with the errors along the maneuver.
+
+    Attributes of the run are attributes of it; ``flown["position_error"]`` and ``flown["attitude_error"]`` are (records, *batch).
+    """
+
+    def __init__(self, run: Run, vehicle: Vehicle, maneuver: Maneuver) -> None:
+        self.run, self.vehicle, self.maneuver = run, vehicle, maneuver
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "run":
+            raise AttributeError(name)
+        return getattr(self.run, name)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return getattr(self, name) if name in ("position_error", "attitude_error") else self.run[name]
+
+    def with_run(self, run: Run) -> Flown:
+        """Another run of the same flight."""
+        return Flown(run, self.vehicle, self.maneuver)
+
+    @cached_property
+    def _poses(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the hull and of its reference."""
+        return flown_poses(self.vehicle, self.run), desired_poses(self.vehicle, self.maneuver, self.run)
+
+    @cached_property
+    def position_error(self) -> np.ndarray:
+        """Distance of the hull from the reference, m."""
+        return distance_between(*self._poses)
+
+    @cached_property
+    def attitude_error(self) -> np.ndarray:
+        """Angle between the attitudes of hull and reference, rad."""
+        return angle_between(*self._poses)
+
+    @property
+    def recovered(self) -> np.ndarray:
+        """Whether the flight ends near the reference and upright."""
+        return (self.position_error[-1] < NEAR) & (self.attitude_error[-1] < UPRIGHT)
+
+
+def flight_measures(flown: Any) -> dict[str, Any]:
+    """The usual measures: ``recovered``, and errors at the end and at most."""
+    position = flown.position_error
+    with np.errstate(invalid="ignore"):
+        largest = np.fmax.reduce(position, axis=0)
+    return {
+        "recovered": flown.recovered,
+        "position_error": Measured(position[-1], "m"),
+        "position_error_max": Measured(largest, "m"),
+        "attitude_error": Measured(flown.attitude_error[-1], "rad"),
+    }
