@@ -7,7 +7,7 @@ import pytest
 from heavytop_bench.trees import chain, panda, tricopter_load
 
 import heavytop as ht
-from heavytop.system.dynamics.composite import composite_mass_matrix, has_composites
+from heavytop.system.dynamics.articulated import composite_mass_matrix, has_composites
 
 
 def branched() -> ht.System:

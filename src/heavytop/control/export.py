@@ -14,7 +14,7 @@ from heavytop.control.laws.wrapper import PartialPlant
 from heavytop.control.linear.lqr import LinearQuadratic
 from heavytop.control.observers.sensors import Sensed
 from heavytop.errors import ControlError
-from heavytop.system.description.array_labels import entries_of, nominal_of
+from heavytop.system.model import entries_of, nominal_of
 
 if TYPE_CHECKING:
     from heavytop.compile.backends.c99 import Precision

@@ -26,9 +26,20 @@ from heavytop.io.robot import (
     Robot,
     RobotJoint,
 )
-from heavytop.system import Coupled, Fixed, Free, JointForce, Planar, Prismatic, Revolute, Spherical, System, Wrench
+from heavytop.system import (
+    Coupled,
+    Fixed,
+    Free,
+    JointForce,
+    JointLimits,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    System,
+    Wrench,
+)
 from heavytop.system.description.inputs import unit_axis
-from heavytop.system.description.joint_limits import JointLimits
 from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Joint
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.io.import_report import TransferReport
-from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system import JointLimits
 
 FIXED, REVOLUTE, CONTINUOUS, PRISMATIC = "fixed", "revolute", "continuous", "prismatic"
 FLOATING, PLANAR, SPHERICAL = "floating", "planar", "spherical"

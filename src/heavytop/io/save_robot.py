@@ -12,8 +12,8 @@ from heavytop.io.import_report import TransferReport
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.mjcf.writer import MUJOCO_MESHES, mjcf_text
 from heavytop.io.urdf.writer import urdf_text
+from heavytop.system import JointLimits
 from heavytop.system.description.description import Description
-from heavytop.system.description.joint_limits import JointLimits
 
 
 def save_urdf(

@@ -17,8 +17,8 @@ from heavytop._format import format_vector
 from heavytop._pickling import Unchanging
 from heavytop.compile import on_symbols
 from heavytop.errors import ControlError, ShapeError, unknown_name, wrong_shape
+from heavytop.system import JointLimits
 from heavytop.system.description.inputs import JointForce
-from heavytop.system.description.joint_limits import JointLimits
 from heavytop.system.description.moments import Inertia
 from heavytop.system.description.names import WORLD
 from heavytop.system.model import Model

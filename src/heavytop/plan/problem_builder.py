@@ -19,8 +19,8 @@ from heavytop.plan.feasibility.reach import check_ends, check_meetings
 from heavytop.plan.loops import closed, followed
 from heavytop.plan.problem import Phase, Problem
 from heavytop.plan.time_augmented_model import Clocked, takes_time
+from heavytop.system import JointLimits
 from heavytop.system.constraints.scaling import CLOSED
-from heavytop.system.description.joint_limits import JointLimits
 from heavytop.system.model import Model
 
 STEPS, MOST_STEPS = 60, 10_000

@@ -4,7 +4,6 @@ from heavytop.system import forces as forces
 from heavytop.system.description.inputs import JointForce as JointForce
 from heavytop.system.description.inputs import Thruster as Thruster
 from heavytop.system.description.inputs import Wrench as Wrench
-from heavytop.system.description.joint_limits import JointLimits as JointLimits
 from heavytop.system.description.moments import Damping as Damping
 from heavytop.system.description.moments import Inertia as Inertia
 from heavytop.system.description.moments import SpringSet as SpringSet
@@ -30,5 +29,6 @@ from heavytop.system.joints import Prismatic as Prismatic
 from heavytop.system.joints import Revolute as Revolute
 from heavytop.system.joints import Spherical as Spherical
 from heavytop.system.joints import Universal as Universal
+from heavytop.system.joints.parts import JointLimits as JointLimits
 from heavytop.system.model import Model as Model
 from heavytop.system.system import System as System

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers
+from heavytop._format import listed
 from heavytop._likeness import Lasting
 from heavytop._pickling import Unchanging
 from heavytop._repr_html import Overview, Shown
@@ -21,14 +22,12 @@ from heavytop.geometry import linalg
 from heavytop.system.constraints.assembly import GUESSES, assemble_any
 from heavytop.system.constraints.constraints import check_constraints
 from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED
-from heavytop.system.description.array_labels import entries_of, nominal_of
 from heavytop.system.description.description import Description, at_defaults
 from heavytop.system.dynamics import tangent
 from heavytop.system.dynamics.rheonomic import with_time
 from heavytop.system.dynamics.sparse_ldl import independent_rows
 from heavytop.system.dynamics.tangent import MinimalTangent
 from heavytop.system.expressions import Expressions
-from heavytop.system.overviews import model_overview
 from heavytop.system.validation.functions import check_elements, check_inertia, check_joints, why_not_finite
 from heavytop.system.validation.physical_parameters import PhysicalConstants
 from heavytop.system.validation.singularities import check_friction
@@ -44,6 +43,7 @@ NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "paramete
 """Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
 QUICK_FROM = 8
 """After so many single configurations their manifold is checked by native code, which must be made first."""
+EQUATION = r"M(q)\,\dot v + c(q, v) + D(q)\,v + f_K(q) + f_G(q) = B(q)\,u,\qquad \dot q = A(q)\,v"
 MANIFOLD_TOLERANCE = 1e-6
 """Largest violation of phi(q) = 0 by a configuration that a caller gives."""
 
@@ -206,7 +206,19 @@ class Model(Unchanging, Lasting, Shown):
         return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}, bodies={len(self.body_names)})"
 
     def _overview(self) -> Overview:
-        return model_overview(self)
+        rows = [
+            ("bodies", listed(self.body_names)),
+            (f"q ({self.nq})", listed(self.q_names)),
+            (f"v ({self.nv})", listed(self.v_names)),
+            (f"u ({self.nu})", listed(self.u_names)),
+        ]
+        if self.is_constrained:
+            rows.append(("constraints", listed(self.constraint_names)))
+        else:  # with constraints they depend on the configuration
+            rows.append(("degrees of freedom", str(self.nv)))
+        rows.append(("parameters", listed(f"{p.name} = {p.value:.6g}" for p in self.description.parameters)))
+        reaction = r" + \Phi(q)^T \lambda,\qquad \phi(q) = 0" if self.is_constrained else ""
+        return Overview(f"Model {self.name}", tuple(rows), EQUATION.replace(r"\,u,", rf"\,u{reaction},"))
 
     def check(self) -> None:
         """Find what is wrong with the description now rather than at the first evaluation."""
@@ -1017,3 +1029,30 @@ class Model(Unchanging, Lasting, Shown):
         from heavytop.equations.equations import Equations
 
         return Equations(self, names)
+
+
+def entries_of(model: Model, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Names and units, where they are known, of the entries of those arrays among ``labels`` whose entries the model names.
+
+    >>> import heavytop as ht
+    >>> entries_of(ht.library.cart_pole().derive(), ["q_R", "z"])
+    {'q_R': ('x.x [m]', 'theta.angle [rad]')}
+    """
+    q, v, u = (
+        tuple(f"{name} [{unit}]" if unit not in ("", "1") else name for name, unit in zip(names, units, strict=True))
+        for names, units in (
+            (model.q_names, model.q_units),
+            (model.v_names, model.v_units),
+            (model.u_names, model.u_units),
+        )
+    )
+    rates = tuple(f"d/dt {name}".replace("/s]", "/s^2]") for name in v)
+    named = {"q": q, "v": v, "u": u, "p": model.parameter_names, "q_R": q, "v_R": v, "a_R": rates, "u_R": u}
+    wanted = set(labels)
+    return {label: names for label, names in named.items() if label in wanted}
+
+
+def nominal_of(model: Model, labels: Iterable[str]) -> dict[str, tuple[float, ...]]:
+    """Nominal values of the parameters p, if they are among ``labels``; the time, which is the last of them, has none."""
+    values = tuple(model.parameter_vector().tolist())
+    return {"p": values if model.description.time is None else values[:-1]} if "p" in labels else {}

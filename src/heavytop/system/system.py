@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -10,20 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, constant, depends_on, is_symbolic, symbol
-from heavytop._format import counted
+from heavytop._format import counted, format_vector, listed
 from heavytop._pickling import Portable
 from heavytop._repr_html import Overview, Shown
-from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.compile import on_symbols
+from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.system.description.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
-from heavytop.system.description.graph import Edge, FrameGraph
+from heavytop.system.description.graph import Edge, FrameGraph, check_pose, placement
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.joint_elements import ActingInJoints
-from heavytop.system.description.joint_limits import JointLimits
 from heavytop.system.description.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.description.names import GRAVITY, TIME, WORLD, check_frame_name, check_name
-from heavytop.system.description.placement import check_pose, placement
 from heavytop.system.description.shapes import PlacedShape, Shape, color_of
-from heavytop.system.description.user_functions import argument_count, user_function
 from heavytop.system.dynamics.rheonomic import depends_on_time
 from heavytop.system.forces import (
     Damper,
@@ -35,7 +34,7 @@ from heavytop.system.forces import (
     Strut,
 )
 from heavytop.system.joints import Fixed, Joint
-from heavytop.system.overviews import system_overview
+from heavytop.system.joints.parts import JointLimits
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -86,7 +85,25 @@ class System(ActingInJoints, Portable, Shown):
         return f"System({self.name!r}: {', '.join(counted(len(items), what) for items, what in sizes)})"
 
     def _overview(self) -> Overview:
-        return system_overview(self)
+        joints = [f"{edge.label} ({type(edge.joint).__name__.lower()}: {edge.a} to {edge.b})" for edge in self._edges]
+        rows = [("bodies", listed(self._inertias)), ("joints", listed(joints))]
+        more = (
+            ("loops", [loop.name for loop in self._loops]),
+            ("constraints", [constraint.name for constraint in self._constraints]),
+            ("force elements", [type(element).__name__ for element in self._elements]),
+            ("inputs", list(self._inputs)),
+            ("parameters", [f"{p.name} = {p.value:.6g}" for p in self._parameters.values()]),
+            ("time", ["moves frames or changes forces"] * self._depends_on_time()),
+        )
+        rows += [(title, listed(names)) for title, names in more if names]
+        gravity = "symbolic" if is_symbolic(self.gravity) else f"{format_vector(self.gravity, 6)} m/s²"
+        return Overview(f"System {self.name}", (*rows, ("gravity", gravity)))
+
+    def _depends_on_time(self) -> bool:
+        try:
+            return self.describe().time is not None
+        except HeavytopError:  # the description is not complete yet
+            return False
 
     def __copy__(self) -> System:
         """A system that can be changed without changing this one; parameters and all parts, which never change, are shared."""
@@ -532,3 +549,18 @@ class System(ActingInJoints, Portable, Shown):
             edge = self._edges[labels.index(label)]
             changed._edges[labels.index(label)] = Edge(edge.a, edge.b, edge.at, edge.joint.with_velocity(frame), label)
         return changed
+
+
+def user_function(fn: Any, what: str) -> Any:
+    """``fn`` itself, with errors on symbols that name ``what`` it is; raises a ModelError for what cannot be called."""
+    if not callable(fn):
+        raise ModelError(f"{what} must be a function, got {fn!r}.")
+    return on_symbols(fn, what)
+
+
+def argument_count(fn: Callable[..., Any]) -> int:
+    """Number of positional arguments without default; 0 where ``*args`` leaves it open."""
+    parameters = inspect.signature(fn).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return 0
+    return sum(p.default is p.empty for p in parameters)

@@ -35,8 +35,7 @@ from heavytop.control.linear.rest_loop import (
 from heavytop.control.linear.sample_configurations import sample_configurations
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.ocp.bounds import Limits
-from heavytop.system.description.array_labels import entries_of, nominal_of
-from heavytop.system.model import Model
+from heavytop.system.model import Model, entries_of, nominal_of
 
 if TYPE_CHECKING:
     from heavytop.compile.backends.c99 import Precision

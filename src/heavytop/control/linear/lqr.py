@@ -28,8 +28,7 @@ from heavytop.ocp.inverse_inputs import needed_inputs
 from heavytop.ocp.shooting import NodeLayout, Shooting
 from heavytop.simulate import simulate
 from heavytop.simulate.integrators.tableaus import RK4
-from heavytop.system.description.array_labels import entries_of
-from heavytop.system.model import Model
+from heavytop.system.model import Model, entries_of
 
 if TYPE_CHECKING:
     from heavytop.compile.backends.c99 import Precision

@@ -23,7 +23,7 @@ from heavytop.io.robot import (
     RobotLink,
 )
 from heavytop.io.xml_source import Element
-from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system import JointLimits
 from heavytop.system.description.moments import Inertia
 from heavytop.system.description.names import WORLD
 

@@ -27,7 +27,7 @@ from heavytop.io.robot import (
 from heavytop.io.urdf.visuals import Materials, read_visuals
 from heavytop.io.urdf.vocabulary import NOT_READ, Leftovers
 from heavytop.io.xml_source import Element, read_xml
-from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system import JointLimits
 
 KINDS = (FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
 ONE_AXIS = (REVOLUTE, CONTINUOUS, PRISMATIC)

@@ -18,7 +18,7 @@ from heavytop.io.robot import (
     RobotLink,
 )
 from heavytop.io.xml_text import Tag, numbers
-from heavytop.system.description.joint_limits import JointLimits
+from heavytop.system import JointLimits
 from heavytop.system.description.names import WORLD
 from heavytop.system.description.shapes import Box, Capsule, Cylinder, Mesh, Sphere
 

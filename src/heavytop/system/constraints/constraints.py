@@ -37,7 +37,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.constraints.reaction_friction import FrictionTerm, ReactionFriction
 from heavytop.system.description.description import FunctionConstraint, Loop
-from heavytop.system.description.placement import INSTANTS
+from heavytop.system.description.graph import INSTANTS
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.sparse_ldl import SparseLDL
 from heavytop.system.kinematics.kinematics import Kinematics, Motion

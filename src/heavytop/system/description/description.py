@@ -12,11 +12,11 @@ from heavytop._arrays import Array, Floats, is_symbolic
 from heavytop._format import Brief, counted
 from heavytop.system.description.graph import Edge, FrameGraph
 from heavytop.system.description.inputs import Input
-from heavytop.system.description.joint_limits import JointLimits
 from heavytop.system.description.moments import Inertia
 from heavytop.system.description.shapes import PlacedShape
 from heavytop.system.forces.base import ForceElement
 from heavytop.system.joints import Joint
+from heavytop.system.joints.parts import JointLimits
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,16 +1,22 @@
-"""The graph of body frames: any connected set of transformations between frames (section 3.4.1, eqs 3.97-3.99)."""
+"""The graph of body frames, any connected set of transformations between them (section 3.4.1, eqs 3.97-3.99), and placements of frames."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from heavytop._arrays import Array, freeze_fields
+import numpy as np
+
+from heavytop._arrays import Array, Floats, as_array, constant, freeze_fields
 from heavytop._format import Brief
-from heavytop.errors import ModelError, unknown_name
+from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.geometry import linalg, se3
 from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Joint
+
+INSTANTS = (0.0, 0.37, 2.9)
+"""Times in s at which time-dependent values are checked."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,3 +121,29 @@ def ancestors(steps: Sequence[Step], root: str = WORLD) -> dict[str, tuple[str, 
     for step in steps:
         chains[step.frame] = (*chains[step.parent], step.frame)
     return chains
+
+
+def placement(at: Array, where: str) -> Array:
+    """A pose (4, 4) from a position (3,), a pose, or None for the frame itself."""
+    if at is None:
+        return constant(np.eye(4))
+    value = as_array(at)
+    if value.shape == (3,):
+        value = se3.pose(np.eye(3), value)
+    if value.shape != (4, 4):
+        raise wrong_shape(where, (3,), value.shape, "Give a position (3,) or a pose (4, 4).")
+    return constant(value)
+
+
+def check_pose(where: str, at_time: Callable[[float], Floats], moves: bool) -> None:
+    """Raise unless the numbers ``at_time(t)`` (4, 4) are a pose, at several times if it ``moves``."""
+    for instant in INSTANTS if moves else INSTANTS[:1]:
+        numbers, when = at_time(instant), f" at t = {instant:g} s" if moves else ""
+        if not np.all(np.isfinite(numbers)):
+            raise ShapeError(f"{where} must be finite, got {numbers[:3, 3].tolist()}{when}.")
+        if not linalg.is_pose(numbers, 1e-9):
+            defect = np.max(np.abs(numbers[:3, :3].T @ numbers[:3, :3] - np.eye(3)))
+            raise ModelError(
+                f"{where} is not a pose{when}: its rotation part is off by {defect:.3g} from orthogonality, det = "
+                f"{np.linalg.det(numbers[:3, :3]):.6g}, last row {numbers[3].tolist()}. Build it with se3.pose(R, r)."
+            )

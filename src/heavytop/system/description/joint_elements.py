@@ -11,9 +11,9 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array
 from heavytop.errors import ModelError, unknown_name
-from heavytop.system.description.joint_limits import JointLimits
 from heavytop.system.forces import Armature, ForceElement, JointDamper, JointFriction, JointSpring, JointStop
 from heavytop.system.joints import Joint
+from heavytop.system.joints.parts import JointLimits
 
 
 class ActingInJoints(ABC):

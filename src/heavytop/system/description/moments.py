@@ -17,11 +17,11 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, block, constant, is_symbolic, matrix, transpose
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import brief
+from heavytop._repr_html import Overview, Shown, matrix_latex
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import polar, se3, so3
 from heavytop.system.description.shapes import Shape
-from heavytop.system.overviews import moments_overview, texts_of
 
 RELATIVE_TOLERANCE = 1e-9
 """Negative eigenvalues of a moment matrix below this share of the largest one count as rounding."""
@@ -69,11 +69,21 @@ class Moments(Shown):
             self.check_physical(self.moments, kind)
 
     def __repr__(self) -> str:
-        pairs = zip(self.names, texts_of(self), strict=True)
+        pairs = zip(self.names, self._texts(), strict=True)
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in pairs)})"
 
     def _overview(self) -> Overview:
-        return moments_overview(self)
+        formula = "" if is_symbolic(self.moments) else f"X' = {matrix_latex(self.moments)}"
+        return Overview(type(self).__name__, tuple(zip(self.names, self._texts(), strict=True)), formula)
+
+    def _texts(self) -> tuple[str, str, str]:
+        """Total, centre and moment as short texts; a diagonal moment by its diagonal."""
+        total, center, moment = self.total, self.center, self.moment_at_center
+        if is_symbolic(total, center, moment):
+            return str(total), str(center), str(moment)
+        diagonal = np.diagonal(moment)
+        shown = diagonal if np.array_equal(moment, np.diag(diagonal)) else moment
+        return f"{float(total):.6g}", brief(center), brief(shown)
 
     @classmethod
     def check_physical(cls, moments: Floats, where: str) -> None:

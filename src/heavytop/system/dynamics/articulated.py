@@ -1,6 +1,7 @@
 """Recursions over the tree with a number of operations linear in the number of bodies.
 
-Inverse dynamics (recursive Newton-Euler) and forward dynamics (articulated bodies), in body coordinates. The velocity coordinates of
+Inverse dynamics (recursive Newton-Euler) and forward dynamics (articulated bodies), in body coordinates, and the mass matrix at one configuration
+in numbers (composite bodies). The velocity coordinates of
 a joint are parent-relative here; joints that use absolute velocities are converted at the end. The acceleration of a body is that of
 its origin in body axes with the angular acceleration; it differs from the rate of the body twist by omega x v.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, block, concatenate, sparse, split, submatrix, transpose
+from heavytop._arrays import Array, block, concatenate, is_symbolic, shape, sparse, split, submatrix, to_sx, transpose
 from heavytop.geometry import se3, so3
 from heavytop.system.description.graph import Step
 from heavytop.system.description.names import WORLD
@@ -207,3 +208,66 @@ def _without(inertia: Array, S: Array) -> Array:
         if len(rows) == 1 and subspace[rows[0], j].is_constant():
             matrix[rows[0], :], matrix[:, rows[0]] = 0, 0
     return sparse(casadi.ArrayInterface(matrix, 2))
+
+
+def has_composites(dynamics: EquationTerms) -> bool:
+    """Whether :func:`composite_mass_matrix` applies: a tree of joints with velocities of their own, relative to the parent, that no time moves."""
+    own = all(step.edge.joint.velocity_frame != "absolute" for step in dynamics.kinematics.steps)
+    return own and dynamics.description.time is None and is_recursive(dynamics)
+
+
+def composite_mass_matrix(dynamics: EquationTerms, p_symbols: Array, q: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """M (nv, nv) at the configuration q (nq,) with parameters p (np,) by composite bodies (Walker and Orin 1982).
+
+    Only the links are traced: their poses, subspaces and inertias. From the tips to the root a body takes up what it carries; its columns of
+    wrenches I_c S, taken to each ancestor, give the entries S_j^T I_c S_i.
+    """
+    kinematics, inertias = dynamics.kinematics, dynamics.description.inertias
+    steps = kinematics.steps
+    rotors = [(port.label, rotor.matrix) for port, rotor in dynamics.rotors]
+    bodies = [inertias[s.frame].matrix if s.frame in inertias else np.zeros((6, 6)) for s in steps]
+    links = [kinematics.links[s.frame].pose for s in steps]
+    subspaces = [kinematics.subspace[s.frame] for s in steps]
+    values = _numbers([*links, *subspaces, *bodies, *(matrix for _, matrix in rotors)], dynamics.q, p_symbols, q, p)
+    n = len(steps)
+    poses, axes, composites = values[:n], values[n : 2 * n], values[2 * n : 3 * n]
+    joints = dynamics.description.joints
+    ends = np.cumsum([e.joint.coordinates.nv for e in joints])
+    columns = {e.label: np.arange(end - e.joint.coordinates.nv, end) for e, end in zip(joints, ends, strict=True)}
+    M = np.zeros((dynamics.nv, dynamics.nv))
+    carried: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    place = {step.frame: k for k, step in enumerate(steps)}
+    for k in reversed(range(n)):
+        step, S = steps[k], axes[k]
+        own = columns.get(step.edge.label, np.arange(0))
+        wrenches = [*carried.pop(step.frame, []), (own, composites[k] @ S)]
+        index = np.concatenate([at for at, _ in wrenches])
+        F = np.concatenate([force for _, force in wrenches], axis=1)
+        M[np.ix_(own, index)] = S.T @ F
+        M[np.ix_(index, own)] = (S.T @ F).T
+        if step.parent != WORLD:
+            Ad = se3.Ad(se3.inverse(poses[k]))
+            composites[place[step.parent]] = composites[place[step.parent]] + Ad.T @ composites[k] @ Ad
+            carried.setdefault(step.parent, []).append((index, Ad.T @ F))
+    for (label, _), matrix in zip(rotors, values[3 * n :], strict=True):
+        at = np.ix_(columns[label], columns[label])
+        M[at] = M[at] + matrix[: len(columns[label]), : len(columns[label])]
+    return M
+
+
+def _numbers(parts: list[Array], q_symbols: Array, p_symbols: Array, q: np.ndarray, p: np.ndarray) -> list[np.ndarray]:
+    """Arrays of expressions in q and p as numbers."""
+    import casadi
+
+    symbolic = [is_symbolic(part) for part in parts]
+    column = casadi.vertcat(
+        *(to_sx(part) for part, asked in zip(parts, symbolic, strict=True) if asked), casadi.SX(0, 1)
+    )
+    found = casadi.Function("links", [to_sx(q_symbols), to_sx(p_symbols)], [casadi.densify(column)])(q, p)
+    flat, at = np.asarray(found).ravel(), 0
+    made: list[np.ndarray] = []
+    for part, asked in zip(parts, symbolic, strict=True):
+        size = int(np.prod(shape(part))) if asked else 0
+        made.append(flat[at : at + size].reshape(shape(part)) if asked else np.asarray(part, dtype=float))
+        at += size
+    return made

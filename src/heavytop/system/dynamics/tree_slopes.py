@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, depends_on, is_symbolic, split
-from heavytop.system.description.body_moments import BodyMoments
 from heavytop.system.description.names import WORLD
-from heavytop.system.dynamics.base_parameters import regrouped
+from heavytop.system.dynamics.base_parameters import BodyMoments, regrouped
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.internal_dynamics import CarriedBody, Variable
 from heavytop.system.dynamics.scalar import from_scalars, scalars

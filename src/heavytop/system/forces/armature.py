@@ -14,9 +14,8 @@ from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.description.inputs import unit_axis
 from heavytop.system.forces.base import JointElement
-from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.joint_damper import diagonal
-from heavytop.system.forces.ports import JointPort, Port, RotorPort
+from heavytop.system.forces.ports import JointPort, Port, RotorPort, spread
 
 if TYPE_CHECKING:
     from heavytop.system.kinematics.kinematics import Kinematics

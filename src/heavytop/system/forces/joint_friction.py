@@ -11,9 +11,8 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop._format import Brief
 from heavytop.system.forces.base import JointElement
-from heavytop.system.forces.displacement import spread
 from heavytop.system.forces.joint_damper import diagonal
-from heavytop.system.forces.ports import Port
+from heavytop.system.forces.ports import Port, spread
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,8 +11,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, is_symbolic
 from heavytop._format import Brief
 from heavytop.system.forces.base import JointElement
-from heavytop.system.forces.displacement import Displacement, spread
-from heavytop.system.forces.ports import Port
+from heavytop.system.forces.ports import Displacement, Port, spread
 
 FAR = 1e30
 """Stands for an end that does not exist."""

@@ -1,8 +1,9 @@
-"""What acts in a joint, said where the joint is made: ``Revolute("z", stiffness=3.0, damping=0.1)``."""
+"""Keywords of joints, such as ``Revolute("z", stiffness=3.0, damping=0.1)``, and limits of joints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
@@ -44,3 +45,17 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _frozen(item) for name, item in value.items()}
     return constant(value) if isinstance(value, np.ndarray) else tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class JointLimits:
+    """Bounds of a joint of one axis, as data: position (rad or m), largest speed, largest effort; None: unbounded.
+
+    >>> JointLimits(-1.0, 2.0).upper
+    2.0
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    velocity: float | None = None
+    effort: float | None = None

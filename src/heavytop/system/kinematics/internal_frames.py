@@ -16,10 +16,10 @@ import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
 from heavytop.geometry import se3
-from heavytop.system.description.body_moments import NOTHING, BodyMoments
 from heavytop.system.description.description import Description
 from heavytop.system.description.graph import Step
 from heavytop.system.description.names import WORLD
+from heavytop.system.dynamics.base_parameters import NOTHING, BodyMoments
 from heavytop.system.kinematics.spatial_transforms import FrameStage, Slide, Turn
 
 ROUNDING = 1e-15
