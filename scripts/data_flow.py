@@ -1,9 +1,10 @@
-"""What one ``ht.simulate`` passes through: modules, and calls from one layer into another.
+"""Modules and changes of layer in one call of the library.
 
-    python scripts/data_flow.py              # warm, and cold with an empty cache
+    python scripts/data_flow.py                          # every call, cold (empty cache) and warm
+    python scripts/data_flow.py simulate:free-body fly   # some of them
     PYTHONPATH=OTHER/src python scripts/data_flow.py     # the same of another version
 
-A run is cold the first time in a process without a cache on disk, and warm the second time.
+A call is cold the first time in a process without a cache on disk, and warm from the second time on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 @dataclass
 class Flow:
-    """What was passed: calls of each module, and calls from one layer into another."""
+    """Calls of each module, and calls from one layer into another."""
 
     folder: str
     modules: Counter[str] = field(default_factory=Counter)
@@ -30,7 +31,7 @@ class Flow:
     _inside: list[str] = field(default_factory=list)
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        """To be given to ``sys.setprofile``."""
+        """Profile function for ``sys.setprofile``."""
         file = frame.f_code.co_filename
         if not file.startswith(self.folder) or event not in ("call", "return"):
             return
@@ -45,11 +46,11 @@ class Flow:
         self._inside.append(module)
 
     def __str__(self) -> str:
-        return f"{len(self.modules)} modules, {self.switches.total()} switches of layer, {self.modules.total()} calls"
+        return f"{len(self.modules)} modules, {self.switches.total()} changes of layer, {self.modules.total()} calls"
 
 
 def flow(work: Callable[[], object]) -> Flow:
-    """What a piece of work passes of the library."""
+    """Record the calls inside the library during ``work``."""
     import heavytop
 
     seen = Flow(str(Path(heavytop.__file__).parent))
@@ -65,8 +66,8 @@ def _layer(module: str) -> str:
     return module.partition(".")[0]
 
 
-def run_of(name: str) -> Callable[[], object]:
-    """A single run of a built-in system."""
+def simulate_call(name: str = "free-body") -> Callable[[], object]:
+    """A simulation of a built-in system without a law."""
     import heavytop as ht
 
     import_module("heavytop.simulate")  # loaded on demand; imports are not counted
@@ -75,10 +76,39 @@ def run_of(name: str) -> Callable[[], object]:
     return lambda: ht.simulate(model, start, until=0.1, step=0.01)
 
 
+def fly_call(law: str = "") -> Callable[[], object]:
+    """A short hover of the quadcopter with the default law, or with the robust one in wind."""
+    import heavytop as ht
+
+    import_module("heavytop.copters")
+    vehicle = ht.copters.quadcopter()
+    maneuver = ht.maneuvers.hover(vehicle)
+    if law == "robust":
+        return lambda: ht.copters.fly(vehicle, maneuver, until=0.1, law="robust", wind=4)
+    return lambda: ht.copters.fly(vehicle, maneuver, until=0.1)
+
+
+CALLS = {
+    "simulate:free-body": simulate_call,
+    "simulate:tricopter-load": lambda: simulate_call("tricopter-load"),
+    "fly": fly_call,
+    "fly:robust": lambda: fly_call("robust"),
+}
+
+
+def warm(name: str) -> Flow:
+    """Record a warm call: the third one of the same arguments in this process."""
+    work = CALLS[name]()
+    work()
+    work()
+    return flow(work)
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as cache:
         os.environ["HEAVYTOP_CACHE"] = cache
-        for name in sys.argv[1:] or ("tricopter-load", "free-body"):
-            work = run_of(name)
-            for kind in ("cold", "warm"):
-                print(f"{name}, {kind}: {flow(work)}")
+        for name in sys.argv[1:] or CALLS:
+            call = CALLS[name]()
+            print(f"{name}, cold: {flow(call)}")
+            call()
+            print(f"{name}, warm: {flow(call)}")

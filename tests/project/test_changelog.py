@@ -1,4 +1,4 @@
-"""CHANGELOG.md follows Keep a Changelog and knows the version of the package."""
+"""CHANGELOG.md follows Keep a Changelog and contains the version of the package."""
 
 from __future__ import annotations
 

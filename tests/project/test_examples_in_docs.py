@@ -1,4 +1,4 @@
-"""Python blocks marked ``<!-- example: name -->`` in the README and the docs run as they stand.
+"""Python blocks marked ``<!-- example: name -->`` in the README and the docs run unchanged.
 
 One marked ``<!-- example continues: name -->`` runs after the blocks before it on the same page, back to the last example.
 """

@@ -54,13 +54,13 @@ def named_tests(cell: str) -> list[tuple[str, str]]:
     pairs, file = [], ""
     for item in re.split(r"[;,] ", cell):
         match = re.fullmatch(r"`([\w/]+\.py)?::(\w+)`", item)
-        assert match, f"{item!r} is no test"
+        assert match, f"{item!r} is not a test"
         file = match[1] or file
         pairs.append((file, match[2]))
     return pairs
 
 
-def test_what_is_not_recoverable_says_so() -> None:
+def test_unrecoverable_features_are_marked() -> None:
     for feature in NOT_RECOVERABLE:
         assert "cannot be restored" in ROWS[feature][1]
 

@@ -1,4 +1,4 @@
-"""The README keeps its promises: two commands, links that lead somewhere, no private words."""
+"""The README has two commands; links of all pages lead somewhere, and no page mentions private folders."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def test_there_are_exactly_two_commands() -> None:
     assert re.findall(r"<!-- run: (\w+) -->", README.read_text("utf-8")) == ["main", "tests"]
 
 
-def test_commands_do_what_they_say() -> None:
+def test_commands_run_heavytop_and_pytest() -> None:
     assert ".venv/bin/heavytop " in commands("main")[0]
     assert "'.[test]'" in commands("tests")[0]
     assert "-m pytest" in commands("tests")[0]
 
 
-def test_both_commands_stand_before_the_second_heading() -> None:
+def test_both_commands_are_before_the_second_heading() -> None:
     first_screen = README.read_text("utf-8").split("\n## ")[0]
     assert "<!-- run: main -->" in first_screen
     assert "<!-- run: tests -->" in first_screen
@@ -100,7 +100,7 @@ def test_links_are_found() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_speaks_of_the_project_alone(page: Path) -> None:
+def test_page_is_about_the_project_only(page: Path) -> None:
     text = page.read_text("utf-8")
     assert {what: re.findall(pattern, text) for what, pattern in FOREIGN.items() if re.search(pattern, text)} == {}
 

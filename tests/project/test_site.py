@@ -1,4 +1,4 @@
-"""The site: every page has its place, and no link leads out of it."""
+"""The site: every page is listed, and links stay inside it."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_every_page_stands_below_another(pages: Path) -> None:
+def test_every_page_is_listed(pages: Path) -> None:
     listed = set()
     for page in pages.rglob("*.md"):
         for block in re.findall(r"```{toctree}\n---\n.*?---\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
@@ -41,7 +41,7 @@ def test_links_between_pages_exist(pages: Path) -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_shapes_are_no_markup() -> None:
+def test_shapes_are_not_markup() -> None:
     sys.path[:0] = [str(ROOT / "site"), str(ROOT / "scripts")]
     try:
         from reference import escaped
