@@ -161,8 +161,8 @@ def test_nan_stays_in_its_lane(kernel):
 
 
 def test_threads_give_the_same_bits(traced, monkeypatch):
-    monkeypatch.setattr(kernel_module, "_THREAD_BUDGET", 1)
-    monkeypatch.setattr(kernel_module, "_CALL_BUDGET", 500)
+    monkeypatch.setattr(kernel_module, "THREAD_BUDGET", 1)
+    monkeypatch.setattr(kernel_module, "CALL_BUDGET", 500)
     q, v, p = arguments(1001)
     expected = Kernel(traced)(q, v, p)
     for threads in (2, 3, None):
@@ -190,7 +190,7 @@ def test_one_kernel_in_many_threads(kernel):
 
 def test_interrupt_reaches_the_caller(traced, monkeypatch):
     native = Kernel(traced)
-    monkeypatch.setattr(kernel_module, "_CALL_BUDGET", 500)
+    monkeypatch.setattr(kernel_module, "CALL_BUDGET", 500)
 
     def interrupted(_):
         raise KeyboardInterrupt

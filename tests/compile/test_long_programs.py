@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -187,21 +186,3 @@ def test_modules_side_by_side_have_the_bits_of_one(tmp_path, monkeypatch) -> Non
     assert cached.stats().object_bytes == first.stats().object_bytes > whole.stats().object_bytes
     for kernel in (first, cached):
         np.testing.assert_array_equal(kernel(q, v, u, p)[0], whole(q, v, u, p)[0])
-
-
-def test_an_entry_whose_objects_do_not_add_up_is_compiled_anew(tmp_path) -> None:
-    traced, store = chain(3).derive().traced("acceleration"), Cache(tmp_path)
-    Kernel(traced, 4, fingerprint="odd", cache=store)
-    (key,) = [_decoded_key(path) for path in tmp_path.iterdir() if _decoded_key(path).startswith("ir ")]
-    entry = store.get(key)
-    assert entry is not None
-    for sizes in ([], [len(entry.data) - 8, 9], [8, len(entry.data) - 8], "all", None):
-        store.put(key, {**entry.meta, "objects": sizes}, entry.data)
-        assert code._found(store, key, {k: v for k, v in entry.meta.items() if k != "objects"}) is None
-    store.put(key, entry.meta, entry.data)
-    assert code._found(store, key, entry.meta) is not None
-
-
-def _decoded_key(path) -> str:
-    content = path.read_bytes()[40:]
-    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["key"]

@@ -16,7 +16,6 @@ from heavytop.compile import Kernel, NativeCodeWarning, Program, Stepper, Traced
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
 from heavytop.compile.jit import Library, Machine, compile_text, external_functions, host
-from heavytop.compile.stepper import _module_text as driver_text
 from heavytop.control import Limits, energy_law
 from heavytop.copters import quadcopter
 from heavytop.simulate import RKMK4
@@ -117,7 +116,7 @@ def test_eight_lanes_of_a_time_loop_without_avx512_give_the_same_bits() -> None:
     model, rng = crane(), np.random.default_rng(2)
     schedule = step_schedule(as_dynamics(model), Control("table"), RKMK4(), balance=False, events=None)
     stepper, other = Stepper(schedule, lanes=8), Stepper(schedule, lanes=8)
-    text, _ = driver_text(schedule, 8, None)
+    text, _ = Stepper._module_text(schedule, 8, None)
     other._run = (library := Library(compile_text(text, AVX2).data, external_functions(text))).function("run")
     assert library
     shapes = stepper.layout.shapes

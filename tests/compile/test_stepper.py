@@ -114,8 +114,8 @@ def test_bits_do_not_depend_on_batch_threads_or_blocks(sampled, monkeypatch):
         assert alone.failed.shape == ()
     from heavytop.compile import stepper as module
 
-    monkeypatch.setattr(module, "_THREAD_BUDGET", 1)
-    monkeypatch.setattr(module, "_CALL_BUDGET", 3000)
+    monkeypatch.setattr(module, "THREAD_BUDGET", 1)
+    monkeypatch.setattr(module, "CALL_BUDGET", 3000)
     threaded = Stepper(rk4(with_sampling=True), threads=3).run({"x": x}, constants, steps=50, step_size=0.01)
     for name in ("x", "E", "u"):
         np.testing.assert_array_equal(threaded.records[name], whole.records[name])
@@ -163,7 +163,7 @@ def test_empty_batch_and_no_steps(stepper):
 def test_progress_and_interrupt(stepper, monkeypatch):
     from heavytop.compile import stepper as module
 
-    monkeypatch.setattr(module, "_CALL_BUDGET", 2000)
+    monkeypatch.setattr(module, "CALL_BUDGET", 2000)
     seen = []
     stepper.run({"x": np.ones((9, 2))}, {"w": 1.0, "h": 0.1}, {"u": [0.0]}, steps=100, progress=seen.append)
     assert len(seen) > 3

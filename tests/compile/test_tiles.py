@@ -101,7 +101,7 @@ def test_blocks_of_steps_leave_tiles_as_they_are(falling_arm, monkeypatch):
     q, v, u = 0.1 * np.random.default_rng(3).normal(size=(3, TILE * 4 + 1, 7))
     arguments = {"q": q, "v": v}, {"h": 1e-3}, {"u": u[None]}
     whole = stepper.run(*arguments, steps=30, hold={"u": 30})
-    monkeypatch.setattr("heavytop.compile.stepper._CALL_BUDGET", 1)
+    monkeypatch.setattr("heavytop.compile.stepper.CALL_BUDGET", 1)
     parts = stepper.run(*arguments, steps=30, hold={"u": 30})
     for name in ("q", "v"):
         np.testing.assert_array_equal(parts.records[name], whole.records[name])

@@ -223,11 +223,11 @@ def test_scalars_and_several_results_by_the_quick_way(model: ht.Model) -> None:
 
 
 def test_where_arrays_look_otherwise_there_is_no_quick_way(monkeypatch: pytest.MonkeyPatch, model: ht.Model) -> None:
-    assert quick.possible()
+    assert quick.is_supported()
     monkeypatch.setattr(quick, "ENTRIES", 48)
-    assert not quick.possible.__wrapped__()
+    assert not quick.is_supported.__wrapped__()
     monkeypatch.undo()
-    monkeypatch.setattr("heavytop.compile.kernel.possible", lambda: False)
+    monkeypatch.setattr("heavytop.compile.kernel.is_supported", lambda: False)
     f = model.function("acceleration")
     assert f._call is None
     same(model, *states(model))

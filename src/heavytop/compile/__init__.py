@@ -13,9 +13,9 @@ from heavytop.compile.cache import Cache as Cache
 from heavytop.compile.cache import CacheWarning as CacheWarning
 from heavytop.compile.cache import cache_folder as cache_folder
 from heavytop.compile.kernel import Kernel as Kernel
-from heavytop.compile.kernel import KernelStats as KernelStats
 from heavytop.compile.kernel import Packed as Packed
 from heavytop.compile.loader import NativeCodeWarning as NativeCodeWarning
+from heavytop.compile.native_function import KernelStats as KernelStats
 from heavytop.compile.program import Instruction as Instruction
 from heavytop.compile.program import Op as Op
 from heavytop.compile.program import Program as Program

@@ -1,4 +1,4 @@
-"""A kernel tied to arrays that stay where they are: evaluated again and again without looking at its arguments."""
+"""A kernel bound to fixed arrays: evaluated repeatedly without checking its arguments."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import numpy as np
 from heavytop._pickling import BoundHere
 from heavytop.compile.jit import aligned
 from heavytop.compile.kernel import Kernel
+from heavytop.compile.native_function import CALL_BUDGET
 from heavytop.errors import ShapeError, wrong_shape
-
-# one native call does at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
-_MOST = 400_000_000
 
 
 class Bound(BoundHere):
-    """``outputs = kernel(*inputs)`` for fixed arrays; a call evaluates what the inputs hold at that moment.
+    """``outputs = kernel(*inputs)`` for fixed arrays; a call evaluates the present content of the inputs.
 
     Parameters
     ----------
     kernel : the function.
-    inputs : (count, *shape) rows, or one row (*shape) for all. outputs : (count, *shape). Rows are contiguous float64 and may lie apart, so that
-        they can be parts of larger arrays. Inputs and outputs do not overlap.
+    inputs : (count, *shape) rows, or one row (*shape) for all. outputs : (count, *shape). Rows are contiguous float64, with any distance, so that
+        they can be parts of larger arrays. Inputs and outputs must not overlap.
 
     Examples
     --------
@@ -58,7 +56,7 @@ class Bound(BoundHere):
                     f"{label} of {signature.name} must be float64 with contiguous rows, got {array.dtype}."
                 )
             words[2 + 2 * k], words[3 + 2 * k] = array.ctypes.data, 0 if common or count < 2 else array.strides[0]
-        self._native = kernel.native and count * max(kernel.stats().instructions, 1) <= _MOST
+        self._native = kernel.native and count * max(kernel.stats().instructions, 1) <= CALL_BUDGET
         if self._native and kernel._code is not None:
             self._scratch = aligned(max(kernel._code.meta["scratch"], 1) * kernel.lanes)
             words[0], words[1] = count, self._scratch.ctypes.data

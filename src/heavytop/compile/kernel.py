@@ -1,6 +1,6 @@
 """A traced function as native code: arrays in, arrays out, with batch axes.
 
-States are evaluated W at a time, also a single one, so a result never depends on the size of the batch, on the
+States are evaluated W at a time, even a single one, so a result never depends on the size of the batch, on the
 place of the state in it or on the number of threads, to the last bit.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,12 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop._likeness import Lasting
 from heavytop._pickling import BoundHere
-from heavytop.compile.backends.fastcall import MOST_AXES, possible, quick_call
+from heavytop.compile.backends.fastcall import MOST_AXES, fast_call, is_supported
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
-from heavytop.compile.buffer_pool import Stock
-from heavytop.compile.cache import Cache
 from heavytop.compile.jit import aligned, host
-from heavytop.compile.loader import Code, native_code
+from heavytop.compile.loader import Code
+from heavytop.compile.native_function import CALL_BUDGET, THREAD_BUDGET, NativeFunction
 from heavytop.compile.program import Program
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
@@ -31,43 +30,47 @@ from heavytop.compile.trace import Traced
 from heavytop.errors import CompileError, ShapeError
 
 _FLOAT = np.dtype(np.float64)
-# one native call handles at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
-_CALL_BUDGET = 400_000_000
-# after so many calls for single states they go past Python, for which a little native code must be made
-QUICK_FROM = 16
-# below so many lane operations per thread a second thread does not pay
-_THREAD_BUDGET = 2_000_000
+FAST_CALL_AFTER = 16
+"""Calls with single states after which the call without Python code is made, which takes some native code."""
+LARGE = 2**17
+"""Results of more bytes are recycled."""
+POOL_LIMIT = 2**26
+"""Bytes of the buffer pool of a kernel."""
 
 
-@dataclass(frozen=True)
-class KernelStats:
-    """Facts about a kernel.
+class BufferPool:
+    """Memory of large results, used again once no one else refers to it.
 
-    Attributes
-    ----------
-    native : False if the function is interpreted; then all other numbers but ``instructions`` are zero.
-    instructions : scalar operations per state.
-    lanes : states evaluated together.
-    chunks : functions the program was cut into.
-    compile_seconds : time LLVM took, here or in the process that filled the cache.
-    cache_hit : whether the code came from the disk cache.
-    object_bytes : size of the object code.
+    The operating system clears fresh pages, which takes longer than most kernels need to fill them.
 
-    Examples
-    --------
-    >>> from heavytop.compile import trace
-    >>> stats = Kernel(trace(lambda x: x * x, {"x": (3,)}, name="square")).stats()
-    >>> stats.instructions, stats.chunks
-    (3, 1)
+    >>> pool = BufferPool()
+    >>> address = pool.empty((1000, 100)).ctypes.data
+    >>> pool.empty((100, 1000)).ctypes.data == address
+    True
     """
 
-    native: bool
-    instructions: int
-    lanes: int
-    chunks: int
-    compile_seconds: float
-    cache_hit: bool
-    object_bytes: int
+    def __init__(self, limit: int = POOL_LIMIT) -> None:
+        self.limit = limit
+        self._arrays: list[np.ndarray] = []  # the one used last at the end
+        self._lock = threading.Lock()
+
+    def empty(self, shape: Shape) -> np.ndarray:
+        """An uninitialised array of float64."""
+        size = prod(shape)
+        if not LARGE <= 8 * size <= self.limit:
+            return np.empty(shape)
+        with self._lock:
+            for k in range(len(self._arrays)):
+                # all views of an array refer to it: two references are the list's and the argument's
+                if self._arrays[k].size == size and getrefcount(self._arrays[k]) == 2:
+                    array = self._arrays.pop(k)
+                    break
+            else:
+                array = np.empty(size)
+            self._arrays.append(array)
+            while sum(kept.nbytes for kept in self._arrays) > self.limit:
+                del self._arrays[0]
+        return array.reshape(shape)
 
 
 class _Buffers(threading.local):
@@ -79,7 +82,7 @@ class _Buffers(threading.local):
         self.words = np.zeros(2 + 2 * arrays, dtype=np.int64)
         self.words[1] = self.scratch.ctypes.data
         self.address = self.words.ctypes.data
-        # one state: places of our own, whose addresses are known beforehand
+        # one state: own buffers, whose addresses are known beforehand
         shapes = [*signature.inputs.values(), *signature.outputs.values()]
         self.places = [aligned(max(prod(shape), 1))[: prod(shape)].reshape(shape) for shape in shapes]
         self.inputs = self.places[: len(signature.inputs)]
@@ -90,13 +93,13 @@ class _Buffers(threading.local):
         self.single_address = self.single.ctypes.data
 
 
-class Kernel(BoundHere, Lasting):
+class Kernel(NativeFunction[Traced, Signature], Lasting):
     """Native code of a traced function.
 
     Parameters
     ----------
-    traced : the function.
-    lanes : number of states evaluated together; None takes what suits the processor (4, or 8 with AVX-512). Results of
+    source : the function.
+    lanes : number of states evaluated together; None takes the best for the processor (4, or 8 with AVX-512). Results of
         kernels with different ``lanes`` may differ by rounding.
     threads : threads over large batches; None means one per processor.
     fingerprint : a text that determines the function; :meth:`from_cache` finds the code by it without tracing.
@@ -115,67 +118,43 @@ class Kernel(BoundHere, Lasting):
     array([ 5., 10.])
     """
 
-    def __init__(
-        self,
-        traced: Traced,
-        lanes: int | None = None,
-        threads: int | None = 1,
-        *,
-        fingerprint: str | None = None,
-        cache: Cache | None = None,
-        chunk: int | None = None,
-    ) -> None:
-        self.threads = threads
-        code = native_code("kernel", lambda count: _module_text(traced, count, chunk), fingerprint, lanes, cache)
-        self._interpreted: Traced | None = traced if code is None else None
-        self._adopt(traced.signature, code)
+    kind = "kernel"
 
-    @classmethod
-    def from_cache(
-        cls, fingerprint: str, lanes: int | None = None, threads: int | None = 1, *, cache: Cache | None = None
-    ) -> Kernel | None:
-        """The kernel once made with this fingerprint, without tracing anything; None if the cache does not have it."""
-        code = native_code("kernel", None, fingerprint, lanes, cache)
-        if code is None:
-            return None
-        kernel = cls.__new__(cls)
-        kernel._interpreted = None
-        kernel.threads = threads
-        kernel._adopt(Signature.from_description(code.meta["signature"]), code)
-        return kernel
+    @staticmethod
+    def _module_text(source: Traced, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
+        program = Program.from_traced(source)
+        module = kernel_module(program, Lanes(lanes), fma=host().fma, chunk=chunk)
+        meta = {
+            "signature": source.signature.describe(),
+            "lanes": lanes,
+            "scratch": module.scratch,
+            "instructions": program.operations,
+            "chunks": module.chunks,
+        }
+        return module.text, meta
 
-    @classmethod
-    def cached(
-        cls,
-        fingerprint: str,
-        build: Callable[[], Traced],
-        lanes: int | None = None,
-        threads: int | None = 1,
-        *,
-        cache: Cache | None = None,
-    ) -> Kernel:
-        """The kernel of this fingerprint; ``build`` traces the function only if the cache does not have it."""
-        kernel = cls.from_cache(fingerprint, lanes, threads, cache=cache)
-        return kernel if kernel is not None else cls(build(), lanes, threads, fingerprint=fingerprint, cache=cache)
+    @staticmethod
+    def _interface_of(source: Traced) -> Signature:
+        return source.signature
 
-    def _adopt(self, signature: Signature, code: Code | None) -> None:
-        self.signature = signature
-        self._code = code
+    @staticmethod
+    def _stored_interface(meta: dict[str, Any]) -> Signature:
+        return Signature.from_description(meta["signature"])
+
+    def _adopt(self, interface: Signature, code: Code | None) -> None:
+        super()._adopt(interface, code)
+        self.signature = interface
         if code is None:
             return
-        self.lanes: int = code.meta["lanes"]
-        self._operations = max(code.meta["instructions"], 1)
-        self._shapes, self._results = list(signature.inputs.values()), list(signature.outputs.values())
+        self._shapes, self._results = list(interface.inputs.values()), list(interface.outputs.values())
         self._rows = code.library.function("rows")
-        self._buffers = _Buffers(signature, code.meta["scratch"], self.lanes)
-        self._quick: Callable[..., bool] | None = None
+        self._buffers = _Buffers(interface, code.meta["scratch"], self.lanes)
+        self._fast_call: Callable[..., bool] | None = None
         self._singles = 0
-        self._stock = Stock()
+        self._pool = BufferPool()
 
-    @property
-    def native(self) -> bool:
-        """Whether the function runs as machine code."""
-        return self._code is not None
+    def _interpreted_instructions(self) -> int:
+        return self._interpreted.instructions if self._interpreted is not None else 0
 
     @property
     def inputs(self) -> dict[str, Shape]:
@@ -187,30 +166,15 @@ class Kernel(BoundHere, Lasting):
         """Trailing shape of each output."""
         return self.signature.outputs
 
-    def stats(self) -> KernelStats:
-        """Size of the program, lanes, compile time, origin."""
-        if self._code is None:
-            return KernelStats(False, self._interpreted.instructions if self._interpreted else 0, 0, 0, 0.0, False, 0)
-        meta = self._code.meta
-        return KernelStats(
-            True,
-            meta["instructions"],
-            self.lanes,
-            meta["chunks"],
-            self._code.compile_seconds,
-            self._code.cache_hit,
-            self._code.object_bytes,
-        )
-
     def __call__(self, *arguments: Array, out: Sequence[np.ndarray] | None = None) -> tuple[np.ndarray, ...]:
         """Evaluate; leading axes of the arguments are batch axes and broadcast.
 
-        ``out``: arrays of the results, one for each, contiguous float64 of the right shape; they are filled and returned.
+        ``out``: an array for each result, contiguous float64 of the right shape; they are filled and returned.
         """
         if self._interpreted is not None:
             results = self._interpreted.interpret(*arguments)
             return results if out is None else self._into(out, results, [np.shape(result) for result in results])
-        call = self._quick
+        call = self._fast_call
         if call is not None:
             places = tuple([np.empty(shape) for shape in self._results]) if out is None else tuple(out)
             if call(*arguments, *places):
@@ -220,11 +184,11 @@ class Kernel(BoundHere, Lasting):
             for place, shape, array in zip(buffers.inputs, self._shapes, arguments, strict=True):
                 if type(array) is not np.ndarray or array.shape != shape or array.dtype is not _FLOAT:
                     break
-                place[...] = array  # one state so far: into a place whose address the argument block holds
+                place[...] = array  # one state: into the buffer whose address is in the argument block
             else:
                 self._singles += 1
-                if self._singles == QUICK_FROM:
-                    self._quick = self.quick()
+                if self._singles == FAST_CALL_AFTER:
+                    self._fast_call = self.fast_call()
                 self._rows(buffers.single_address)
                 if out is None:
                     return tuple([place.copy() for place in buffers.outputs])
@@ -235,14 +199,14 @@ class Kernel(BoundHere, Lasting):
     def _into(
         self, out: Sequence[np.ndarray], results: Sequence[np.ndarray], shapes: Sequence[Shape]
     ) -> tuple[np.ndarray, ...]:
-        """Copy results of these shapes to where the caller wants them."""
+        """Copy results of these shapes to the arrays of the caller."""
         self._check_out(out, shapes)
         for place, result in zip(out, results, strict=True):
             place[...] = result
         return tuple(out)
 
     def _check_out(self, out: Sequence[np.ndarray], shapes: Sequence[Shape]) -> None:
-        """Results are written as they lie in memory: nothing else than contiguous float64 of their shapes will do."""
+        """``out`` must be C-contiguous float64 arrays of the right shapes."""
         if len(out) != len(shapes):
             raise ShapeError(f"{self.signature.name} has {len(shapes)} results, but out holds {len(out)} arrays.")
         for array, expected, label in zip(out, shapes, self.signature.outputs, strict=True):
@@ -262,7 +226,7 @@ class Kernel(BoundHere, Lasting):
         count = prod(batch)
         sizes = self.signature.output_sizes
         if out is None:
-            results = [self._stock.empty((count, size)) for size in sizes]
+            results = [self._pool.empty((count, size)) for size in sizes]
         else:
             self._check_out(out, [batch + shape for shape in self.signature.outputs.values()])
             results = [array.reshape(count, size) for array, size in zip(out, sizes, strict=True)]
@@ -276,9 +240,9 @@ class Kernel(BoundHere, Lasting):
 
     def _run_rows(self, count: int, sources: Sequence[tuple[np.ndarray, int]]) -> None:
         strides = np.array([stride for _, stride in sources], dtype=np.int64)
-        # the address as NumPy's interface tells it: `ctypes.data` takes four times as long
+        # `ctypes.data` takes four times as long
         bases = np.array([array.__array_interface__["data"][0] for array, _ in sources], dtype=np.int64)
-        per_call = max(_CALL_BUDGET // self._operations // self.lanes, 1) * self.lanes
+        per_call = max(CALL_BUDGET // self._operations // self.lanes, 1) * self.lanes
 
         def work(start: int, stop: int, cancelled: threading.Event) -> None:
             buffers = self._buffers
@@ -291,29 +255,29 @@ class Kernel(BoundHere, Lasting):
                 words[2::2] = bases + first * strides
                 self._rows(buffers.address)
 
-        threads = min(thread_count(self.threads), 1 + count * self._operations // _THREAD_BUDGET)
+        threads = min(thread_count(self.threads), 1 + count * self._operations // THREAD_BUDGET)
         in_parallel(count, self.lanes, threads, work)
 
     def packed(self, batches: int) -> Packed:
-        """Aligned arrays ``[batch][variable][lane]`` of our own and the bare loop over them, without any copying."""
+        """Own aligned arrays ``[batch][variable][lane]`` and the bare loop over them, without any copying."""
         if self._code is None:
             raise CompileError(f"{self.signature.name} is interpreted here; it has no packed form.")
         return Packed(self, batches)
 
-    def quick(self, *bound: np.ndarray) -> Callable[..., bool] | None:
-        """The kernel for single states with its last inputs bound, see :func:`.quick_call`; None where that cannot be."""
+    def fast_call(self, *bound: np.ndarray) -> Callable[..., bool] | None:
+        """The kernel for single states with its last inputs bound, see :func:`.fast_call`; None if that is not possible."""
         shapes = list(self.signature.inputs.values())
         free, last = shapes[: len(shapes) - len(bound)], shapes[len(shapes) - len(bound) :]
         results = list(self.signature.outputs.values())
-        if self._code is None or [value.shape for value in bound] != last or not possible():
+        if self._code is None or [value.shape for value in bound] != last or not is_supported():
             return None
         if max((len(shape) for shape in (*free, *results)), default=0) > MOST_AXES:
             return None
         scratch = self._code.meta["scratch"] * self.lanes
-        return quick_call(self._code.library, scratch, free, bound, results)
+        return fast_call(self._code.library, scratch, free, bound, results)
 
     def address(self, entry: str = "f") -> int:
-        """Address of a native entry: ``f`` (W states), ``rows`` or ``packed`` (see :func:`.entries.kernel_module`)."""
+        """Address of a native entry: ``f`` (W states), ``rows`` or ``packed`` (see :func:`.kernel_module`)."""
         if self._code is None:
             raise CompileError(f"{self.signature.name} is interpreted here; it has no address.")
         return self._code.library.address(entry)
@@ -364,16 +328,3 @@ class Packed(BoundHere):
     def results(self) -> tuple[np.ndarray, ...]:
         """The outputs as arrays (batches * lanes, size)."""
         return tuple(o.transpose(0, 2, 1).reshape(-1, o.shape[1]) for o in self.outputs)
-
-
-def _module_text(traced: Traced, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
-    program = Program.from_traced(traced)
-    module = kernel_module(program, Lanes(lanes), fma=host().fma, chunk=chunk)
-    meta = {
-        "signature": traced.signature.describe(),
-        "lanes": lanes,
-        "scratch": module.scratch,
-        "instructions": program.operations,
-        "chunks": module.chunks,
-    }
-    return module.text, meta

@@ -12,35 +12,30 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._pickling import BoundHere
 from heavytop.compile.backends.lanes import Lanes
-from heavytop.compile.backends.single_run import Alone
+from heavytop.compile.backends.single_run import SingleRun
 from heavytop.compile.backends.step_loop import HEAD, driver_module
-from heavytop.compile.cache import Cache
 from heavytop.compile.jit import address, aligned, host
-from heavytop.compile.kernel import KernelStats
-from heavytop.compile.loader import Code, native_code
+from heavytop.compile.loader import Code
+from heavytop.compile.native_function import CALL_BUDGET, THREAD_BUDGET, NativeFunction
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Schedule
 from heavytop.compile.signature import Shape
 from heavytop.errors import ShapeError, unknown_name, wrong_shape
 
-# one native call does at most so many lane operations (about a tenth of a second), so Ctrl-C takes effect promptly
-_CALL_BUDGET = 400_000_000
-_THREAD_BUDGET = 2_000_000
 _COUNT, _BEGIN, _END = (HEAD.index(name) for name in ("count", "begin", "end"))
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What a run of a stepper returns.
+    """Result of a run of a stepper.
 
     Attributes
     ----------
     state : name -> final value (*batch, *shape); values held by slower calls are included, so a run can be continued.
     records : name -> (records, *batch, *shape).
     recorded : numbers of the recorded steps (records,).
-    failed : (*batch,) number of the step after which the state was first not finite; -1 where it stayed finite.
+    failed : (*batch,) number of the step after which the state was first not finite; -1 if it stayed finite.
 
     Examples
     --------
@@ -76,12 +71,12 @@ class _Job:
         return prod(self.batch)
 
 
-class Stepper(BoundHere):
+class Stepper(NativeFunction[Schedule, Layout]):
     """A schedule as native code.
 
     Parameters
     ----------
-    schedule : the calls of one step.
+    source : the calls of one step.
     lanes, threads, fingerprint, cache, chunk : as for :class:`.Kernel`; threads share the trajectories.
 
     Examples
@@ -96,72 +91,42 @@ class Stepper(BoundHere):
     array([1.    , 1.    , 0.9019])
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        lanes: int | None = None,
-        threads: int | None = 1,
-        *,
-        fingerprint: str | None = None,
-        cache: Cache | None = None,
-        chunk: int | None = None,
-    ) -> None:
-        self.threads = threads
-        code = native_code("stepper", lambda count: _module_text(schedule, count, chunk), fingerprint, lanes, cache)
-        self._interpreted: Schedule | None = schedule if code is None else None
-        self._adopt(schedule.layout, code)
+    kind = "stepper"
 
-    @classmethod
-    def cached(
-        cls,
-        fingerprint: str,
-        build: Callable[[], Schedule],
-        lanes: int | None = None,
-        threads: int | None = 1,
-        *,
-        cache: Cache | None = None,
-    ) -> Stepper:
-        """The stepper of this fingerprint; ``build`` makes the schedule only if the cache does not have the code."""
-        code = native_code("stepper", None, fingerprint, lanes, cache)
-        if code is None:
-            return cls(build(), lanes, threads, fingerprint=fingerprint, cache=cache)
-        stepper = cls.__new__(cls)
-        stepper.threads = threads
-        stepper._interpreted = None
-        stepper._adopt(Layout.from_description(code.meta["layout"]), code)
-        return stepper
+    @staticmethod
+    def _module_text(source: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
+        module = driver_module(source, Lanes(lanes), fma=host().fma, flush=host().x86, chunk=chunk)
+        meta = {
+            "layout": source.layout.describe(),
+            "lanes": lanes,
+            "tile": module.tile,
+            "scratch": module.scratch,
+            "instructions": module.operations,
+        }
+        return module.text, meta
 
-    def _adopt(self, layout: Layout, code: Code | None) -> None:
-        self.layout = layout
-        self._code = code
-        self._alone: Alone | None = None
+    @staticmethod
+    def _interface_of(source: Schedule) -> Layout:
+        return source.layout
+
+    @staticmethod
+    def _stored_interface(meta: dict[str, Any]) -> Layout:
+        return Layout.from_description(meta["layout"])
+
+    def _adopt(self, interface: Layout, code: Code | None) -> None:
+        super()._adopt(interface, code)
+        self.layout = interface
+        self._single: SingleRun | None = None
         if code is not None:
-            self.lanes: int = code.meta["lanes"]
             self._tile: int = code.meta["tile"] * self.lanes
-            self._operations = max(code.meta["instructions"], 1)
             self._run = code.library.function("run")
-            self._alone = Alone(layout, self._run, max(code.meta["scratch"], 1) * self.lanes)
-            # so many steps are one native call: Ctrl-C takes effect between calls
-            self._steps_alone = _CALL_BUDGET // (self._operations * self._tile) - 1
-
-    @property
-    def native(self) -> bool:
-        """Whether the schedule runs as machine code."""
-        return self._code is not None
+            self._single = SingleRun(interface, self._run, max(code.meta["scratch"], 1) * self.lanes)
+            self._steps_per_call = CALL_BUDGET // (self._operations * self._tile) - 1
 
     @property
     def operations(self) -> int:
-        """Operations of a step; 0 where it is interpreted."""
+        """Operations of a step; 0 if it is interpreted."""
         return self._operations if self._code is not None else 0
-
-    def stats(self) -> KernelStats:
-        """Operations per step, lanes, compile time, origin."""
-        if self._code is None:
-            return KernelStats(False, 0, 0, 0, 0.0, False, 0)
-        code = self._code
-        return KernelStats(
-            True, self._operations, self.lanes, 1, code.compile_seconds, code.cache_hit, code.object_bytes
-        )
 
     def run(
         self,
@@ -191,12 +156,12 @@ class Stepper(BoundHere):
         progress : called with the fraction done, from time to time, by the calling thread.
         """
         if (
-            self._alone is not None
+            self._single is not None
             and progress is None
-            and 0 <= steps <= self._steps_alone
+            and 0 <= steps <= self._steps_per_call
             and first >= 0 <= record_every
         ):
-            done = self._alone.run(
+            done = self._single.run(
                 state, constants or {}, tables or {}, hold or {}, first, steps, record_every, start_time, step_size
             )
             if done is not None:
@@ -318,8 +283,8 @@ class Stepper(BoundHere):
         if code is None:
             return
         total = job.steps + 1
-        rows_per_call = max(_CALL_BUDGET // (self._operations * total) // self._tile, 1) * self._tile
-        steps_per_call = max(_CALL_BUDGET // (self._operations * rows_per_call), 1)
+        rows_per_call = max(CALL_BUDGET // (self._operations * total) // self._tile, 1) * self._tile
+        steps_per_call = max(CALL_BUDGET // (self._operations * rows_per_call), 1)
         main = threading.current_thread()
 
         def work(start: int, stop: int, cancelled: threading.Event) -> None:
@@ -340,7 +305,7 @@ class Stepper(BoundHere):
                         done = (row - start) + rows_per_call * min(step + steps_per_call, total) / total
                         progress(min(1.0, done / (stop - start)))
 
-        threads = min(thread_count(self.threads), 1 + job.count * total * self._operations // _THREAD_BUDGET)
+        threads = min(thread_count(self.threads), 1 + job.count * total * self._operations // THREAD_BUDGET)
         in_parallel(job.count, self.lanes, threads, work)
 
 
@@ -401,15 +366,3 @@ def _interpret(schedule: Schedule, job: _Job) -> None:
         job.failed[~finite & (job.failed < 0)] = k + 1
     for name in layout.persistent:
         job.state[name] = buffers[name]
-
-
-def _module_text(schedule: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
-    module = driver_module(schedule, Lanes(lanes), fma=host().fma, flush=host().x86, chunk=chunk)
-    meta = {
-        "layout": schedule.layout.describe(),
-        "lanes": lanes,
-        "tile": module.tile,
-        "scratch": module.scratch,
-        "instructions": module.operations,
-    }
-    return module.text, meta

@@ -99,7 +99,7 @@ class ModelFunction:
         self._has_time = has_time
         self._single = len(kernel.outputs) == 1
         self._shapes = tuple(kernel.outputs.values())
-        self._call = kernel.quick(parameters)
+        self._call = kernel.fast_call(parameters)
 
     @property
     def name(self) -> str:

@@ -47,7 +47,7 @@ class _Words(np.ndarray):
     kept: tuple[Any, ...]
 
 
-def quick_call(
+def fast_call(
     code: Library,
     scratch: int,
     inputs: Sequence[Shape],
@@ -91,7 +91,7 @@ def quick_call(
         words[at : at + 3] = len(shape), flags, 2 + 2 * place
         words[at + 3 : at + 3 + len(shape)] = shape
     entry = _entry()
-    method = _Method(b"quick", entry.address("quick"), _FASTCALL, None)
+    method = _Method(b"fast", entry.address("fast"), _FASTCALL, None)
     words.kept = code, area, fixed, block, entry, method
     api.PyCFunction_NewEx.restype = ctypes.py_object
     api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -99,7 +99,7 @@ def quick_call(
 
 
 @cache
-def possible() -> bool:
+def is_supported() -> bool:
     """Whether arrays and functions are laid out here as this module takes for granted."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
@@ -139,7 +139,7 @@ def _field(kind: str, name: str, base: str, place: str) -> str:
 
 
 _TEXT = (
-    "define ptr @quick(ptr %self, ptr %args, i64 %given) nounwind {\n"
+    "define ptr @fast(ptr %self, ptr %args, i64 %given) nounwind {\n"
     + _field("ptr", "words", "%self", str(DATA))
     + "".join(
         _field(kind, name, "%words", str(8 * k))

@@ -1,7 +1,7 @@
-"""One trajectory at a time: its state, its constants and the argument words have places of their own, whose addresses are known.
+"""One trajectory at a time: its state, its constants and the argument words have buffers with known addresses.
 
-A short run of one trajectory spends more time on its arrays than on its steps. Here they are made once for each thread; a run
-copies its state there, and only what it returns is new.
+A short run of one trajectory spends more time on its arrays than on its steps. Here they are allocated once for each thread; a run
+copies its state there, and only its results are new arrays.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PLACE = {name: HEAD.index(name) for name in HEAD}
 _FIRST, _TIME = _PLACE["first"], _PLACE["start_time"]
 
 
-class Alone(threading.local):
-    """The places of one trajectory, one set per thread.
+class SingleRun(threading.local):
+    """Buffers of one trajectory, one set per thread.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Alone(threading.local):
         start_time: float,
         step_size: float,
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, int] | None:
-        """New state, records, number of the step that failed (shaped like the batch) and number of records; None: not arrays of one trajectory."""
+        """New state, records, number of the failed step (shaped like the batch) and number of records; None if these are not arrays of one run."""
         layout, places, words = self._layout, self._places, self._words
         if not self._state <= state.keys() or constants.keys() != self._constants or tables.keys() != self._table_names:
             return None

@@ -1,4 +1,4 @@
-"""Memory of large results is used again, and only when nobody looks at it."""
+"""Memory of large results is used again, and only when no one refers to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from heavytop.compile import Kernel, trace
-from heavytop.compile.buffer_pool import LARGE, Stock
+from heavytop.compile.kernel import LARGE, BufferPool
 
 ROWS = LARGE // 8
 
@@ -36,22 +36,21 @@ def test_a_view_holds_the_memory() -> None:
     assert np.all(view == 2.0)
 
 
-def test_memory_that_was_let_go_is_used_again() -> None:
+def test_released_memory_is_used_again() -> None:
     kernel = double()
     places = [kernel(np.ones((ROWS, 1)))[0].ctypes.data for _ in range(4)]
     assert len(set(places)) == 1
-    assert kernel._stock.held == 8 * ROWS
 
 
-def test_a_stock_is_bounded_and_forgets_the_oldest() -> None:
-    stock = Stock(limit=3 * LARGE)
+def test_a_pool_is_bounded_and_drops_the_oldest() -> None:
+    pool = BufferPool(limit=3 * LARGE)
     for extra in range(10):
-        first, second = stock.empty((ROWS + extra,)), stock.empty((ROWS + extra,))
+        first, second = pool.empty((ROWS + extra,)), pool.empty((ROWS + extra,))
         assert first.ctypes.data != second.ctypes.data
         del first, second
-        assert stock.held <= stock.limit
-    assert stock.empty((10 * ROWS,)).base is None
-    assert stock.empty((3,)).base is None
+        assert sum(array.nbytes for array in pool._arrays) <= pool.limit
+    assert pool.empty((10 * ROWS,)).base is None
+    assert pool.empty((3,)).base is None
 
 
 def test_an_array_outlives_its_kernel() -> None:
