@@ -51,9 +51,9 @@ def _bare(sensors: Sensors, law: Any = None) -> Any:
 
 def observers() -> Curves:
     """A quadcopter in 3 m/s of wind with a fifth of its thrust missing."""
-    weak, craft = quadcopter(thrust_gain=0.8), quadcopter()
-    control.add_wind(weak.system, "hull", 0.2)
-    plant, model, wind = weak.system.derive(), craft.model, control.ConstantWind((3.0, 0.0, 0.0))
+    weak, craft = quadcopter(thrust_gain=0.8).describe(), quadcopter()
+    control.add_wind(weak, "hull", 0.2)
+    plant, model, wind = weak.derive(), craft.model, control.ConstantWind((3.0, 0.0, 0.0))
     law = craft.law()
     observed: Any = ForceObserver(Compensated(OnPart(law, model), model), model, 0.1)
     observed = ThrustScale(observed, model)

@@ -17,11 +17,10 @@ from heavytop.control.references.curves import Curve, circle, minimum_snap
 from heavytop.control.references.flatness import flat_reference
 from heavytop.control.references.reference import Reference, pose_coordinates
 from heavytop.copters.catalogue import load
-from heavytop.copters.multicopter import multicopter
 from heavytop.copters.robust_controller import agile_prototype
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import Vehicle
-from heavytop.copters.vehicles import quadcopter
+from heavytop.copters.vehicles import multicopter, quadcopter
 from heavytop.geometry import se3, so3
 from heavytop.ocp.bounds import Limits
 from heavytop.simulate import Run, simulate

@@ -230,20 +230,21 @@ def test_bad_actuators(lab) -> None:
 
 def test_rotor_drag_acts_in_the_rotor_plane_only() -> None:
     craft = quadcopter(velocity="mixed", attitude="quaternion")
-    add_rotor_drag(craft.system, "hull", 0.3)
-    model = craft.system.derive()
+    system = craft.describe()
+    add_rotor_drag(system, "hull", 0.3)
+    model = system.derive()
     q, v = model.random(1), np.random.default_rng(2).standard_normal(6)
     R = model.pose("world", "hull", q)[:3, :3]
     force = craft.model.inverse_dynamics(q, v, np.zeros(6)) - model.inverse_dynamics(q, v, np.zeros(6))
     np.testing.assert_allclose(force[:3], -0.3 * R @ np.diag([1, 1, 0]) @ R.T @ v[:3], atol=1e-12)
     with pytest.raises(UnknownNameError, match="rotor drag"):
-        add_rotor_drag(craft.system, "hul", 0.3)
+        add_rotor_drag(system, "hul", 0.3)
 
 
 def test_wind_carries_the_vehicle_and_integral_action_brings_it_back(lab, integral_law) -> None:
-    craft = quadcopter()
-    add_wind(craft.system, "hull", 0.2)
-    plant, model = craft.system.derive(), lab.vehicle("quadcopter").model
+    system = quadcopter().describe()
+    add_wind(system, "hull", 0.2)
+    plant, model = system.derive(), lab.vehicle("quadcopter").model
     assert plant.nu == 7
     start, wind = (model.neutral(), np.zeros(6)), ConstantWind((4.0, 0.0, 0.0))
     plain = Windy(lab.law("quadcopter", "Ed").with_reference(model.neutral()), wind)

@@ -128,8 +128,9 @@ def test_sensors_are_late_noisy_and_biased_as_told() -> None:
 )
 def test_a_constant_force_is_found_and_answered(sensors: Sensors) -> None:
     """Wind of 3 m/s with the drag 0.2 N s/m on 0.9 kg: 0.667 m/s^2, and the vehicle returns although nobody integrates."""
-    windy, vehicle = quadcopter(), quadcopter()
-    control.add_wind(windy.system, "hull", 0.2)
+    vehicle = quadcopter()
+    windy = vehicle.describe()
+    control.add_wind(windy, "hull", 0.2)
     model = vehicle.model
     controller = hold(
         vehicle,
@@ -139,20 +140,21 @@ def test_a_constant_force_is_found_and_answered(sensors: Sensors) -> None:
     )
     wind = control.ConstantWind((3.0, 0.0, 0.0))
     run = ht.simulate(
-        windy.system.derive(), (model.neutral(), np.zeros(6)), 8.0, STEP, control=Windy(controller, wind), balance=False
+        windy.derive(), (model.neutral(), np.zeros(6)), 8.0, STEP, control=Windy(controller, wind), balance=False
     )
     np.testing.assert_allclose(run.channels["disturbing_acceleration"][-1], [0.2 * 3 / 0.9, 0, 0], atol=2e-3)
     assert np.linalg.norm(run.q[-1, :3]) < 2e-3
     plain = Windy(law(vehicle).with_reference(model.neutral()), wind)
-    lost = ht.simulate(windy.system.derive(), (model.neutral(), np.zeros(6)), 8.0, STEP, control=plain, balance=False)
+    lost = ht.simulate(windy.derive(), (model.neutral(), np.zeros(6)), 8.0, STEP, control=plain, balance=False)
     assert np.linalg.norm(lost.q[-1, :3]) > 0.1
 
 
 @pytest.mark.slow
 def test_a_constant_moment_is_found_and_answered() -> None:
-    vehicle, crooked = quadcopter(), quadcopter()
-    crooked.system.input("push", ht.Wrench("hull", moment=(0.01, -0.02, 0.003)))
-    model, plant = vehicle.model, crooked.system.derive()
+    vehicle = quadcopter()
+    crooked = vehicle.describe()
+    crooked.input("push", ht.Wrench("hull", moment=(0.01, -0.02, 0.003)))
+    model, plant = vehicle.model, crooked.derive()
 
     class Pushed(control.Wrapper):
         def plant(self, model: Any) -> Any:

@@ -70,7 +70,7 @@ def test_vehicles_are_simulated_and_laws_are_not(lab) -> None:
     with pytest.raises(ModelError, match="got Reference"):
         simulate(Reference.set_point(craft.model, q), (q, v), 0.1, 0.01)
     with pytest.raises(ModelError, match=r"got System. Call .derive\(\) first"):
-        simulate(craft.system, (q, v), 0.1, 0.01)
+        simulate(craft.describe(), (q, v), 0.1, 0.01)
 
 
 def test_load_prototype_numbers(lab) -> None:

@@ -235,8 +235,7 @@ def on_the_moon() -> Vehicle:
         system.gravity = (0, 0, -1.62)
         return system
 
-    system = describe()
-    return replace(craft, system=system, model=system.derive(), describe=describe)
+    return replace(craft, model=describe().derive(), describe=describe)
 
 
 def test_hovering_is_that_of_the_gravity_of_the_model() -> None:
@@ -258,9 +257,7 @@ def test_hovering_is_that_of_the_gravity_of_the_model() -> None:
     assert full.full.forces(q, v).sum() == pytest.approx(weight_of(full.full.model))
 
 
-def test_a_rotor_plant_leaves_the_system_of_the_caller_alone() -> None:
+def test_a_rotor_plant_carries_a_payload() -> None:
     craft = quadcopter()
-    system = craft.describe()
-    assert RotorPlant(craft, system=system).passive.nu == 10
-    assert system.derive(native=False).u_names == craft.model.u_names
-    assert RotorPlant(craft, system=system).passive.nu == 10
+    assert RotorPlant(craft, payload=0.2).passive.mass == pytest.approx(craft.mass + 0.2)
+    assert craft.describe().derive(native=False).mass == craft.mass

@@ -10,12 +10,8 @@ from heavytop.copters.conditions import Conditions as Conditions
 from heavytop.copters.flight import Flight as Flight
 from heavytop.copters.flight import fly as fly
 from heavytop.copters.limbs import Limb as Limb
-from heavytop.copters.loads import load_prototype as load_prototype
 from heavytop.copters.loads import quadcopter_with_load as quadcopter_with_load
 from heavytop.copters.loads import tricopter_with_load as tricopter_with_load
-from heavytop.copters.multicopter import hexacopter as hexacopter
-from heavytop.copters.multicopter import multicopter as multicopter
-from heavytop.copters.multicopter import octocopter as octocopter
 from heavytop.copters.propulsion import Propulsion as Propulsion
 from heavytop.copters.robust_controller import agile_law as agile_law
 from heavytop.copters.robust_controller import agile_prototype as agile_prototype
@@ -28,6 +24,9 @@ from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full as tricopter_with_load_full
 from heavytop.copters.vehicle import Vehicle as Vehicle
 from heavytop.copters.vehicles import bicopter as bicopter
+from heavytop.copters.vehicles import hexacopter as hexacopter
+from heavytop.copters.vehicles import multicopter as multicopter
+from heavytop.copters.vehicles import octocopter as octocopter
 from heavytop.copters.vehicles import quadcopter as quadcopter
 from heavytop.copters.vehicles import tilting_thrusts as tilting_thrusts
 from heavytop.copters.vehicles import tricopter as tricopter

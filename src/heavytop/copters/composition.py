@@ -132,8 +132,7 @@ class Composition:
     def plant(self) -> Model | RotorPlant:
         """The system that flies: the vehicle with payload, wind inputs and, with ``rotors``, rotor speeds."""
         if self._has_rotor_plant:
-            system = self.conditions.system(self.vehicle)
-            return RotorPlant(self.vehicle, system=system, wind=bool(self.conditions.wind))
+            return RotorPlant(self.vehicle, payload=self.conditions.payload, wind=bool(self.conditions.wind))
         return self.conditions.plant(self.vehicle)
 
     @property

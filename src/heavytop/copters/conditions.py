@@ -15,10 +15,7 @@ from heavytop.control.observers.sensors import Sensed, Sensors
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, ModelError
 from heavytop.simulate import Controller
-from heavytop.system.description.moments import Inertia
-from heavytop.system.joints import Fixed
 from heavytop.system.model import Model
-from heavytop.system.system import System
 
 POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 """Standard deviations of measured positions (m) and attitudes (rad) for noise 1."""
@@ -90,21 +87,11 @@ class Conditions:
         """Whether a law needs integral action, because a force acts all the time."""
         return bool(self.wind or self.payload)
 
-    def system(self, vehicle: Vehicle) -> System:
-        """The vehicle as it flies: with its payload."""
-        system = vehicle.describe()
-        if self.payload:
-            size = (0.06, 0.06, 0.06)
-            moment = self.payload / 6 * np.square(size)
-            inertia = Inertia(self.payload, moment_at_com=moment)
-            system.body("payload", parent="hull", at=(0.0, 0.0, -0.06), joint=Fixed(), inertia=inertia)
-        return system
-
     def plant(self, vehicle: Vehicle) -> Model:
         """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs."""
         if self.wind == 0 and self.payload == 0:
             return vehicle.plant
-        system = self.system(vehicle)
+        system = vehicle.with_payload(self.payload)
         if self.wind:
             add_wind(system, "hull", vehicle.drag)
         return system.derive()

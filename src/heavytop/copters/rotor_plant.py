@@ -14,7 +14,6 @@ theta'' = w^2 (theta_cmd - theta) - 2 w theta', the short way round.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,6 @@ from heavytop.system.model import Model
 if TYPE_CHECKING:
     from heavytop.copters.airframe import Rotor
     from heavytop.copters.vehicle import Vehicle
-    from heavytop.system.system import System
 
 SERVO = 80.0
 """Natural frequency of tilt servos, rad/s, critically damped."""
@@ -59,7 +57,7 @@ class RotorPlant(UserDynamics):
     ----------
     vehicle : any but one that has a more detailed plant already. Without ``propulsion`` data typical coefficients are taken.
     drag : whether air drag acts.
-    system : the vehicle as it flies, for example with a payload; default: as it is described.
+    payload : mass below the hull that the controller does not know, kg.
     wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
     uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one
         plant for many vehicles that the law does not know. For a single free body with its origin in the centre of mass.
@@ -77,14 +75,13 @@ class RotorPlant(UserDynamics):
         vehicle: Vehicle,
         *,
         drag: bool = True,
-        system: System | None = None,
+        payload: float = 0.0,
         wind: bool = False,
         uncertain: bool = False,
     ) -> None:
         if vehicle.full is not None:
             raise ModelError(f"{vehicle.name!r} flies with motors and servos already: it needs no rotor plant.")
-        self.vehicle, self.drag, self.wind, self._system = vehicle, drag, wind, system
-        self.uncertain = uncertain
+        self.vehicle, self.drag, self.payload, self.wind, self.uncertain = vehicle, drag, payload, wind, uncertain
         self.propulsion = vehicle.propulsion or typical_propulsion(vehicle)
         if uncertain:
             Hull.of(vehicle.model)
@@ -112,7 +109,7 @@ class RotorPlant(UserDynamics):
     @cached_property
     def passive(self) -> Model:
         """The vehicle with a wrench on its hull as further inputs."""
-        system = self.vehicle.describe() if self._system is None else copy(self._system)
+        system = self.vehicle.with_payload(self.payload)
         for k, name in enumerate(("fx", "fy", "fz", "mx", "my", "mz")):
             unit = np.eye(6)[k]
             system.input(name, Wrench("hull", force=unit[:3], moment=unit[3:]))

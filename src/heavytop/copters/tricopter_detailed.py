@@ -15,7 +15,6 @@ from heavytop._arrays import Array, concatenate, vector
 from heavytop._pickling import remembered
 from heavytop.control.laws.wrapper import Seen
 from heavytop.control.observers.measurements import OnPart
-from heavytop.copters.airframe import Airframe
 from heavytop.copters.loads import tricopter_with_load
 from heavytop.copters.vehicle import Vehicle, add_rotors, weight_of
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
@@ -169,9 +168,7 @@ def tricopter_with_load_full(
     }
     return replace(
         base,
-        system=reduced,
         model=model,
-        airframe=Airframe(base.airframe.rotors, base.airframe.load),
         describe=describe,
         parameters=rows,
         full=plant,

@@ -22,7 +22,9 @@ from heavytop.errors import unknown_name
 from heavytop.ocp.bounds import Limits
 from heavytop.system.description.description import at_defaults
 from heavytop.system.description.inputs import Thruster, Wrench
+from heavytop.system.description.moments import Inertia
 from heavytop.system.description.names import GRAVITY as GRAVITY
+from heavytop.system.joints import Fixed
 from heavytop.system.model import Model
 from heavytop.system.system import System
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from heavytop.copters.limbs import Limb
     from heavytop.copters.tricopter_detailed import FullPlant
 
+PAYLOAD_SIZE = (0.06, 0.06, 0.06)
+"""Edges (m) of the box of a payload."""
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
 
 
@@ -39,11 +43,11 @@ class Vehicle(Unchanging, Shown):
 
     Attributes
     ----------
-    system, model : the described system and its model.
+    model : of the vehicle.
     prototype : of its default control.
     limits : of the inputs, or None.
     airframe : rotors and load.
-    describe : makes a fresh, equal system that may be changed (payload, drag).
+    describe : returns a new description of the system, which may be changed (payload, drag) and derived.
     virtual : model with independent inputs, if the vehicle has more rotors than they need; the law is made for it.
     parameters : what a reader wants to know, name -> text.
     levers : heights eps (m) of the motions along x and y, see :func:`.lateral_lever`; zero for fixed rotors.
@@ -63,7 +67,6 @@ class Vehicle(Unchanging, Shown):
 
     _made_by = "ht.copters.load(NAME or FILE.toml)"
 
-    system: System
     model: Model
     prototype: Prototype
     limits: Limits | None
@@ -80,8 +83,8 @@ class Vehicle(Unchanging, Shown):
 
     @property
     def name(self) -> str:
-        """Name of the system."""
-        return self.system.name
+        """Name of the model."""
+        return self.model.name
 
     def __repr__(self) -> str:
         return f"Vehicle({self.name!r}: {self.mass:.4g} kg, {len(self.airframe.rotors)} rotors, {self.model.nu} inputs)"
@@ -114,6 +117,14 @@ class Vehicle(Unchanging, Shown):
         """Whether the hull can be pushed and turned in all six directions."""
         rank = np.linalg.matrix_rank(np.array([_column(r, d) for r in self.airframe.rotors for d in r.directions]))
         return int(rank) == 6
+
+    def with_payload(self, payload: float) -> System:
+        """A new description of the vehicle with a mass (kg) fixed below its hull."""
+        system = self.describe()
+        if payload:
+            inertia = Inertia(payload, moment_at_com=payload / 6 * np.square(PAYLOAD_SIZE))
+            system.body("payload", parent="hull", at=(0.0, 0.0, -0.06), joint=Fixed(), inertia=inertia)
+        return system
 
     def law(
         self,

@@ -1,6 +1,6 @@
-"""Multicopters as systems with their models, prototypes and limits.
+"""Multicopters: any number of rotors at any pose on one hull, and ready-made airframes.
 
-The geometry of the bicopter and all numbers are assumptions of ours; every builder takes its own.
+The geometry of the bicopter and all numbers are heavytop's assumptions; every builder takes others.
 """
 
 from __future__ import annotations
@@ -12,22 +12,30 @@ import numpy as np
 
 from heavytop._pickling import remembered
 from heavytop.control.laws.prototype import Prototype, lateral_lever, poles_of
+from heavytop.control.limits.thrust_sector import TiltLimits
+from heavytop.control.observers.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor, ring
-from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits
+from heavytop.copters.hover_feasibility import check_hover
+from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
+from heavytop.copters.propulsion import Propulsion
+from heavytop.copters.redundant_allocation import independent
+from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits, wrench_matrix
 from heavytop.errors import ModelError
-from heavytop.ocp.bounds import Limits
+from heavytop.system.description.inputs import Wrench
 from heavytop.system.description.moments import Damping, Inertia, Stiffness
 from heavytop.system.joints import Free
-from heavytop.system.joints.spatial import AttitudeName
 from heavytop.system.system import System
 
 LATERAL = (-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j)
-"""Default lateral poles of the quadcopter and the bicopter, 1/s."""
+"""Default lateral poles of vehicles with parallel thrusts and of the bicopter, 1/s."""
 TRICOPTER_ARMS = (np.pi / 3, np.pi, -np.pi / 3)
+RINGS = {"quadcopter": (4, 0.0, 0.6), "hexacopter": (6, np.pi / 6, 0.45), "octocopter": (8, np.pi / 8, 0.34)}
+"""Airframes with rotors on a circle: their number, the angle of the first one (rad), the propeller radius per arm."""
+Pair = tuple[float, float]
 
 
 def hovering_prototype(agility: float = 1.0, lever: float = 0.0) -> Prototype:
-    """Prototype of a vehicle whose thrusts are parallel, from the default poles times ``agility``.
+    """Prototype of a vehicle with parallel thrusts, from the default poles times ``agility``.
 
     ``lever`` is the height (m) of the hull's origin above the centre of mass of all bodies.
     """
@@ -44,16 +52,99 @@ def hovering_prototype(agility: float = 1.0, lever: float = 0.0) -> Prototype:
 
 
 @remembered
+def multicopter(
+    rotors: Sequence[Rotor],
+    mass: float,
+    moment: Any,
+    *,
+    com: Any = (0.0, 0.0, 0.0),
+    prototype: Prototype | None = None,
+    agility: float = 1.0,
+    name: str = "multicopter",
+    drag: float = 0.1,
+    propulsion: Propulsion | None = None,
+    sensors: Sensors | None = None,
+    torque_priority: float | None = 100.0,
+    thrust_gain: float = 1.0,
+    attitude: Any = "matrix",
+    velocity: str = "body",
+    limbs: Sequence[Limb] = (),
+    levers: Pair = (0.0, 0.0),
+    input_names: Sequence[str] | None = None,
+) -> Vehicle:
+    """A multicopter with any number of rotors at any pose; redundant thrusts are shared.
+
+    Parameters
+    ----------
+    rotors : fixed or tilting ones.
+    mass : kg. moment : (3,) or (3, 3) about the centre of mass, kg m^2. com : (3,) m.
+    prototype : of the control; default: the quadcopter's poles times ``agility``.
+    drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if known. sensors : if known.
+    torque_priority : see :class:`.Limits`.
+    thrust_gain : true thrust per commanded thrust, to simulate a plant that the controller does not know.
+    attitude, velocity : coordinates of the free body, see :class:`.Free`.
+    limbs : links of an arm, a gripper, a gimbal: further bodies with joints and motors, whose inputs follow those of the rotors.
+    levers : see :class:`.Vehicle`. input_names : default: thrust0, thrust1, ... for fixed rotors, ft1, fz1, ... for tilting ones.
+
+    Examples
+    --------
+    >>> hexa = multicopter(ring(6, 0.3, drag_ratio=0.02, thrust=(0.0, 6.0)), 1.5, (0.02, 0.02, 0.035))
+    >>> hexa.model.nu, hexa.virtual.nu
+    (6, 4)
+    """
+    shape = Airframe(rotors)
+    W = wrench_matrix(shape.rotors)
+    U, C, _ = independent(W)
+    if not len(C) or np.linalg.norm(U[2]) < 1e-9:
+        raise ModelError(
+            f"the rotors of {name!r} cannot lift it: none of them pushes along z. Turn their axes upwards."
+        )
+    if np.isfinite(mass) and not limbs:  # an arm moves the centre of mass
+        check_hover(name, shape.rotors, mass * GRAVITY / thrust_gain if thrust_gain > 0 else 0.0, com)
+    limbs = check_limbs(limbs)
+
+    def base() -> System:
+        return hull(name, mass, moment, attitude, velocity, com)
+
+    def describe() -> System:
+        system = base()
+        add_rotors(system, shape.rotors, thrust_gain, input_names)
+        add_limbs(system, limbs)
+        return system
+
+    model = describe().derive()
+    if prototype is None:
+        # the thrust accelerates the common centre of mass: seen from the hull's origin, x'' = g th + eps th'' with its height eps
+        prototype = hovering_prototype(agility, center_below(model) if limbs else 0.0)
+        prototype = limb_prototype(prototype, limbs) if limbs else prototype
+    limits = rotor_limits(shape.rotors, torque_priority, others=[limb.force for limb in limbs])
+    virtual = None
+    # tilt limits and limbs need the law of all inputs, which allocates them itself
+    if len(C) < W.shape[1] and not limbs and not isinstance(limits, TiltLimits):
+        system = base()
+        for k, column in enumerate(U.T):
+            system.input(f"w{k + 1}", Wrench("hull", force=column[:3], moment=column[3:]))
+        virtual = system.derive()
+    rows = parameter_rows(mass, moment, shape.rotors) | {f"limb {limb.name}": _limb_row(limb) for limb in limbs}
+    return Vehicle(
+        model, prototype, limits, shape, describe, virtual, rows, levers, drag, propulsion, sensors=sensors, limbs=limbs
+    )  # fmt: skip
+
+
+def _ring_copter(name: str, mass: float, moment: Any, arm: float, drag_ratio: float, thrust: Pair, options: Any) -> Vehicle:  # fmt: skip
+    count, start, radius = RINGS[name]
+    rotors = ring(count, arm, start=start, drag_ratio=drag_ratio, thrust=thrust, radius=radius * arm)
+    return multicopter(rotors, mass, moment, name=name, **options)
+
+
+@remembered
 def quadcopter(
     mass: float = 0.9,
     moment: Sequence[float] = (0.008, 0.008, 0.014),
     arm: float = 0.2,
     drag_ratio: float = 0.016,
-    thrust: tuple[float, float] = (0.0, 6.0),
-    *,
-    thrust_gain: float = 1.0,
-    attitude: AttitudeName = "matrix",
-    velocity: str = "body",
+    thrust: Pair = (0.0, 6.0),
+    **options: Any,
 ) -> Vehicle:
     """Four propellers at the ends of a cross; the inputs are their thrusts in N.
 
@@ -61,8 +152,7 @@ def quadcopter(
     ----------
     mass : kg. moment : principal moments of inertia, kg m^2. arm : m. drag_ratio : torque per thrust, m.
     thrust : least and largest thrust of a propeller, N.
-    thrust_gain : true thrust per commanded thrust, to simulate a plant that the controller does not know.
-    attitude, velocity : coordinates of the free body, see :class:`.Free`.
+    options : of :func:`multicopter`, for example ``thrust_gain``, ``attitude``, ``velocity``.
 
     Examples
     --------
@@ -70,16 +160,41 @@ def quadcopter(
     >>> quad.model.nv, quad.model.nu
     (6, 4)
     """
-    rotors = ring(4, arm, drag_ratio=drag_ratio, thrust=thrust, radius=0.6 * arm)
+    return _ring_copter("quadcopter", mass, moment, arm, drag_ratio, thrust, options)
 
-    def describe() -> System:
-        system = hull("quadcopter", mass, moment, attitude, velocity)
-        add_rotors(system, rotors, thrust_gain)
-        return system
 
-    return finished(
-        describe, hovering_prototype(), Limits(*thrust), Airframe(rotors), parameter_rows(mass, moment, rotors)
-    )
+@remembered
+def hexacopter(
+    mass: float = 1.5,
+    moment: Sequence[float] = (0.022, 0.022, 0.04),
+    arm: float = 0.28,
+    drag_ratio: float = 0.018,
+    thrust: Pair = (0.0, 6.5),
+    **options: Any,
+) -> Vehicle:
+    """Six propellers in a circle, four independent directions; parameters as :func:`quadcopter`.
+
+    >>> hexacopter().model
+    Model('hexacopter': nq=12, nv=6, nu=6, bodies=1)
+    """
+    return _ring_copter("hexacopter", mass, moment, arm, drag_ratio, thrust, options)
+
+
+@remembered
+def octocopter(
+    mass: float = 2.4,
+    moment: Sequence[float] = (0.05, 0.05, 0.09),
+    arm: float = 0.38,
+    drag_ratio: float = 0.02,
+    thrust: Pair = (0.0, 8.0),
+    **options: Any,
+) -> Vehicle:
+    """Eight propellers in a circle, four independent directions; parameters as :func:`quadcopter`.
+
+    >>> octocopter().model
+    Model('octocopter': nq=12, nv=6, nu=8, bodies=1)
+    """
+    return _ring_copter("octocopter", mass, moment, arm, drag_ratio, thrust, options)
 
 
 @remembered
@@ -89,12 +204,10 @@ def tricopter(
     arm: float = 0.25,
     drag_ratio: float = 0.018,
     *,
-    thrust: tuple[float, float] = (0.0, np.inf),
-    tilt: tuple[float, float] = (-np.inf, np.inf),
+    thrust: Pair = (0.0, np.inf),
+    tilt: Pair = (-np.inf, np.inf),
     tilt_rate: float = np.inf,
-    thrust_gain: float = 1.0,
-    attitude: AttitudeName = "matrix",
-    velocity: str = "body",
+    **options: Any,
 ) -> Vehicle:
     """Three propellers that tilt about their arms: fully actuated. The inputs are the tangential and the axial force of each in N.
 
@@ -105,21 +218,14 @@ def tricopter(
     >>> tricopter().model
     Model('tricopter': nq=12, nv=6, nu=6, bodies=1)
     """
-    rotors = tilting_rotors(arm, drag_ratio, thrust, tilt, tilt_rate)
-    inertia = Inertia(mass, moment_at_com=moment)
-
-    def describe() -> System:
-        system = hull("tricopter", mass, moment, attitude, velocity)
-        add_rotors(system, rotors, thrust_gain)
-        return system
-
     w_t, w_r, theta = 3.0, 10.0, np.asarray(moment, dtype=float)
     prototype = Prototype.of_body(
-        inertia,
+        Inertia(mass, moment_at_com=moment),
         Damping(2 * w_t * mass, moment_at_center=2 * w_r * theta),
         Stiffness(w_t**2 * mass, moment_at_center=w_r**2 * theta),
     )
-    return finished(describe, prototype, rotor_limits(rotors), Airframe(rotors), parameter_rows(mass, moment, rotors))
+    rotors = tilting_rotors(arm, drag_ratio, thrust, tilt, tilt_rate)
+    return multicopter(rotors, mass, moment, prototype=prototype, name="tricopter", **options)
 
 
 @remembered
@@ -130,12 +236,10 @@ def bicopter(
     height: float = 0.10,
     inclination: float = np.deg2rad(15.0),
     *,
-    thrust: tuple[float, float] = (0.0, np.inf),
-    tilt: tuple[float, float] = (-np.inf, np.inf),
+    thrust: Pair = (0.0, np.inf),
+    tilt: Pair = (-np.inf, np.inf),
     tilt_rate: float = np.inf,
-    thrust_gain: float = 1.0,
-    attitude: AttitudeName = "matrix",
-    velocity: str = "body",
+    **options: Any,
 ) -> Vehicle:
     """Two propellers above the centre of mass that tilt fore and aft in planes inclined inwards.
 
@@ -157,17 +261,13 @@ def bicopter(
         )
         for side in (1.0, -1.0)
     )
-
-    def describe() -> System:
-        system = hull("bicopter", mass, moment, attitude, velocity)
-        add_rotors(system, rotors, thrust_gain, names=("fx1", "fn1", "fx2", "fn2"))
-        return system
-
     high = arm / np.tan(inclination) + height
     levers = (lateral_lever(moment[1], mass, height), lateral_lever(moment[0], mass, high))
     prototype = Prototype.matched(LATERAL, 4.0, poles_of(3.0, 0.9), levers=levers, height=0.07)
-    rows = parameter_rows(mass, moment, rotors)
-    return finished(describe, prototype, rotor_limits(rotors), Airframe(rotors), rows, levers=levers)
+    names = ("fx1", "fn1", "fx2", "fn2")
+    return multicopter(
+        rotors, mass, moment, prototype=prototype, name="bicopter", levers=levers, input_names=names, **options
+    )  # fmt: skip
 
 
 def tilting_thrusts(u: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -184,8 +284,8 @@ def tilting_thrusts(u: Any) -> tuple[np.ndarray, np.ndarray]:
 def tilting_rotors(
     arm: float,
     drag_ratio: float,
-    thrust: tuple[float, float] = (0.0, np.inf),
-    tilt: tuple[float, float] = (-np.inf, np.inf),
+    thrust: Pair = (0.0, np.inf),
+    tilt: Pair = (-np.inf, np.inf),
     tilt_rate: float = np.inf,
 ) -> tuple[Rotor, ...]:
     """Three rotors that tilt about their arms at 60, 180 and -60 degrees; the torques have the signs +, -, +."""
@@ -214,14 +314,6 @@ def hull(
     return system
 
 
-def finished(
-    describe: Any, prototype: Prototype, limits: Limits | None, airframe: Airframe, rows: Any, **more: Any
-) -> Vehicle:
-    """The vehicle with its derived model."""
-    system = describe()
-    return Vehicle(system, system.derive(), prototype, limits, airframe, describe, parameters=rows, **more)
-
-
 def parameter_rows(mass: float, moment: Sequence[float], rotors: Sequence[Rotor]) -> dict[str, str]:
     """The parameters of a vehicle as text for reports."""
     given = np.asarray(moment, dtype=float)
@@ -235,3 +327,8 @@ def parameter_rows(mass: float, moment: Sequence[float], rotors: Sequence[Rotor]
         "torque per thrust": f"{abs(rotors[0].drag_ratio):.4g} m",
         "thrust of a rotor": f"{low:g} to {high:.4g} N" if np.isfinite(high) else "not limited",
     }
+
+
+def _limb_row(limb: Limb) -> str:
+    motor = f", motor {limb.force:g}" if np.isfinite(limb.force) else ""
+    return f"{limb.mass:g} kg, {np.linalg.norm(limb.tip):.3g} m{motor}"

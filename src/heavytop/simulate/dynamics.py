@@ -408,11 +408,11 @@ def _model_class() -> type[Model]:
 
 
 def as_dynamics(subject: Any) -> Dynamics:
-    """The dynamics behind a model, a vehicle (with ``system`` and ``model``), or dynamics itself."""
+    """The dynamics behind a model, a vehicle (with ``describe`` and ``model``), or dynamics itself."""
     if isinstance(subject, Dynamics):
         return subject
     Model, model = _model_class(), subject
-    if not isinstance(model, Model) and hasattr(subject, "system") and hasattr(subject, "model"):
+    if not isinstance(model, Model) and hasattr(subject, "describe") and hasattr(subject, "model"):
         model = subject.model  # a law and a reference have a model too, but it would move without them
     if isinstance(model, Model):
         return model.companion(ModelDynamics)

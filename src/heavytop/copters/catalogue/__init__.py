@@ -14,10 +14,9 @@ from pathlib import Path
 
 from heavytop.copters.catalogue.toml_airframe import read_airframe
 from heavytop.copters.loads import quadcopter_with_load, tricopter_with_load
-from heavytop.copters.multicopter import hexacopter, octocopter
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full
 from heavytop.copters.vehicle import Vehicle
-from heavytop.copters.vehicles import bicopter, quadcopter, tricopter
+from heavytop.copters.vehicles import bicopter, hexacopter, octocopter, quadcopter, tricopter
 from heavytop.errors import FileFormatError, unknown_name
 
 BUILDERS: dict[str, Callable[[], Vehicle]] = {

@@ -13,10 +13,9 @@ from heavytop.control.observers.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, check_limbs
-from heavytop.copters.multicopter import multicopter
 from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
-from heavytop.copters.vehicle import Vehicle
-from heavytop.copters.vehicles import GRAVITY
+from heavytop.copters.vehicle import GRAVITY, Vehicle
+from heavytop.copters.vehicles import multicopter
 from heavytop.errors import HeavytopError
 from heavytop.system.joints import Prismatic, Revolute
 

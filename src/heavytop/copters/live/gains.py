@@ -17,7 +17,7 @@ from heavytop.control.laws.energy import EnergyBlock, PointBlock, default_blocks
 from heavytop.control.laws.law import FeedbackLaw, Law
 from heavytop.control.laws.prototype import DesiredDamping, DesiredInertia, Prototype, poles_of
 from heavytop.control.laws.tracking_laws import body_law, energy_law, particle_law
-from heavytop.copters.loads import load_prototype, slung_prototype
+from heavytop.copters.loads import slung_prototype
 from heavytop.copters.redundant_allocation import RedundantLaw
 from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle
 from heavytop.errors import ControlError, unknown_name
@@ -160,7 +160,9 @@ def _actuated(vehicle: Vehicle) -> Recipe:
 def _carrying(vehicle: Vehicle) -> Recipe:
     """A fully actuated vehicle with a load: position and swing."""
     gains = (*pair_gains("position", (1.5, 1.0)), *pair_gains("swing", (4.0, 0.8)))
-    return Recipe(gains, lambda x: load_prototype(vehicle.levers[0], [*poles(x, "position"), *poles(x, "swing")]))
+    return Recipe(
+        gains, lambda x: Prototype.hanging_load([*poles(x, "position"), *poles(x, "swing")], vehicle.levers[0])
+    )
 
 
 def _slung(vehicle: Vehicle) -> Recipe:
