@@ -57,7 +57,6 @@ PENDING: tuple[str, ...] = (
     "docs",
     "README.md",
     "CHANGELOG.md",
-    "CONTRIBUTING.md",
     "SECURITY.md",
     "benchmarks",
     "examples",
