@@ -56,7 +56,6 @@ PENDING: tuple[str, ...] = (
     ),
     "docs",
     "README.md",
-    "CHANGELOG.md",
     "SECURITY.md",
     "benchmarks",
     "examples",
