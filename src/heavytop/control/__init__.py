@@ -3,9 +3,9 @@
 from heavytop.control.actuators.command_history import CommandMemory as CommandMemory
 from heavytop.control.actuators.command_history import RotorState as RotorState
 from heavytop.control.actuators.lag import Actuated as Actuated
+from heavytop.control.actuators.lag import LagInverse as LagInverse
 from heavytop.control.actuators.lag import Propellers as Propellers
 from heavytop.control.actuators.lag import TiltingPropellers as TiltingPropellers
-from heavytop.control.actuators.lag_inverse import LagInverse as LagInverse
 from heavytop.control.disturbances.air_drag import AirDrag as AirDrag
 from heavytop.control.disturbances.plant_disturbances import Windy as Windy
 from heavytop.control.disturbances.plant_disturbances import add_rotor_drag as add_rotor_drag

@@ -1,4 +1,7 @@
-"""One call that puts observers, prediction and a governor around a law: :func:`robust`."""
+"""Observers, prediction and a governor around a law, chosen by the sensors and actuators: :func:`robust`.
+
+:func:`heavytop.copters.robust_controller` takes law, sensors, actuators and drag from the description of a vehicle.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.control.actuators.command_history import CommandMemory, RotorState
-from heavytop.control.actuators.lag import Propellers
-from heavytop.control.actuators.lag_inverse import LagInverse
+from heavytop.control.actuators.lag import LagInverse, Propellers
 from heavytop.control.disturbances.air_drag import AirDrag
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law import FeedbackLaw
@@ -25,9 +27,9 @@ OBSERVER_TIME, VELOCITY_TIME = 0.03, 0.12
 """Time constants (s) of the observers, with an accelerometer and from the velocity alone."""
 SCALE_TIME = 0.5
 LAG_LEFT = 0.01
-"""Lag (s) that is left of slow actuators."""
+"""Lag (s) of slow actuators behind the inverse of their lag."""
 LONGEST = 0.04
-"""Longest delay (s) that is identified."""
+"""Longest identified delay (s)."""
 
 
 def robust(
@@ -41,25 +43,25 @@ def robust(
     governor: bool = True,
     members: int | tuple[int, ...] = (),
 ) -> BaseController:
-    """A law with what it takes to fly outdoors, chosen by what the vehicle has. It still needs its reference.
+    """A law with the wrappers for outdoor flight that suit the sensors and actuators. It still needs its reference.
 
     ===================== =================================================================================================
-    with                  there is
+    with                  is added
     ===================== =================================================================================================
     anything              observers of the disturbing force and moment, the scale of the thrust, a governor
     an accelerometer      a fast observer of the force (30 ms instead of 120 ms)
     ``actuators``         the state of the actuators, prediction over the delay, the inverse of their lag
-    measured rotor speeds identification of delay and lag in flight, unless ``delay`` is told
-    ``drag``              a reference that answers it, and observers that need not learn it
+    measured rotor speeds identification of delay and lag in flight, unless ``delay`` is given
+    ``drag``              a reference that balances it, and observers that need not learn it
     ===================== =================================================================================================
 
     Parameters
     ----------
-    law : of a single free body, or something around one that uses measurements itself. sensors : of the vehicle; None: the state is seen as it is.
-    actuators : of the vehicle; None: the inputs act at once.
-    drag : as far as it is known. delay : of the measurements in s, if it is known; None: zero, or identified.
-    identify : whether delay and lag are identified; None: where the speeds of the rotors are measured and no delay is told.
-    governor : whether far errors are limited, for a law with a prototype. members : batch axes whose members have measurement noise of their own.
+    law : of a single free body, or a wrapper around one that reads signals. sensors : of the vehicle; None: the state is measured perfectly.
+    actuators : of the vehicle; None: the inputs act immediately.
+    drag : as far as known. delay : of the measurements in s, if known; None: zero, or identified.
+    identify : whether delay and lag are identified; None: if rotor speeds are measured and no delay is given.
+    governor : whether large errors are limited, for a law with a prototype. members : batch axes whose members have different noise.
 
     Examples
     --------

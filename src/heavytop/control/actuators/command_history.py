@@ -1,4 +1,4 @@
-"""The commands of the last samples, for all who need to know what the actuators were told; and the actuators' own state."""
+"""The commands of the last samples, and the state of the actuators that follows from them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from heavytop.control.observers.hull import Hull
 from heavytop.system.model import Model
 
 UNIT = 0.005
-"""Delays are counted in multiples of about this time (s), at least of a sample."""
+"""Delays are multiples of about this time (s), at least of a sample."""
 
 
 def units(period: float) -> int:
-    """Samples of a unit in which delays are counted."""
+    """Samples per unit of a delay."""
     return max(1, round(UNIT / period))
 
 
-def remembered_samples(longest: float, period: float) -> int:
-    """How many commands must be kept for delays up to ``longest`` s."""
+def stored_samples(longest: float, period: float) -> int:
+    """Number of stored commands for delays up to ``longest`` s."""
     step = units(period)
     return step * ceil(longest / (step * period) - 1e-6) + 1
 
 
 class CommandMemory(Wrapper):
-    """Tells ``commands``: the levels that were asked of the actuators 1, 2, ... samples ago, newest first.
+    """Reports ``commands``: the levels commanded to the actuators 1, 2, ... samples ago, newest first.
 
     Parameters
     ----------
-    controller : gives the commands. actuators : what follows them. model : of the vehicle.
-    longest : how far back, s.
+    controller : makes the commands. model, actuators : of the vehicle. longest : age of the oldest command, s.
 
     Examples
     --------
@@ -52,28 +51,22 @@ class CommandMemory(Wrapper):
         self.model, self.actuators, self.longest = model, actuators, longest
         self.hull = Hull.of(model)
 
-    @property
-    def depends_on_period(self) -> bool:
-        """It remembers a time, in samples."""
-        return True
+    depends_on_period = True  # it stores a time, in samples  # pyright: ignore[reportAssignmentType]
 
     @property
     def count(self) -> int:
-        """Samples that are remembered."""
-        return 0 if self.sample_time is None else remembered_samples(self.longest, self.sample_time)
+        """Number of stored samples."""
+        return 0 if self.sample_time is None else stored_samples(self.longest, self.sample_time)
 
     @property
     def own_state_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All of them."""
         return self.count * self.model.nu
 
     @property
     def provides(self) -> Mapping[str, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The commands."""
         return {"commands": self.own_state_size}
 
     def first(self) -> np.ndarray:
-        """Those of hovering."""
         return np.tile(hover_levels(self.hull, self.actuators), self.count)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
@@ -81,25 +74,19 @@ class CommandMemory(Wrapper):
         return {"commands": at.z}
 
     def following(self, at: Seen, u: Array) -> Array:
-        """The newest joins."""
         newest = self.actuators.target(u)
         kept = (self.count - 1) * self.model.nu
         return concatenate(newest, part(at.z, 0, kept)) if kept else newest
 
 
 def hover_levels(hull: Hull, actuators: Propellers) -> np.ndarray:
-    """Levels (nu,) of the actuators that carry the weight without turning the vehicle, as equal as possible."""
+    """Levels (nu,) of the actuators in hovering, as equal as possible."""
     wrench = np.concatenate([-hull.mass * hull.gravity, np.zeros(3)])
     return actuators.level(np.linalg.pinv(hull.wrenches) @ wrench)
 
 
-def timing(at: Seen, name: str, default: float) -> Array:
-    """What is known of the delay or the lag (s): the identified value, or the given one."""
-    return at.signals[name][0] if name in at.signals else default
-
-
 def sent(at: Seen, nu: int, samples_ago: int) -> Array:
-    """The levels (nu,) that were asked for so many samples ago, 1 for the newest; the oldest known where it is longer ago."""
+    """The levels (nu,) commanded some samples ago, 1 for the newest; at most the oldest stored ones."""
     commands = at.signals["commands"]
     last = commands.shape[-1] // nu
     k = min(samples_ago, last) - 1
@@ -119,14 +106,14 @@ def sent_before(at: Seen, nu: int, delay: Array) -> Array:
 
 
 class RotorState(Wrapper):
-    """Tells ``levels``, the state of the actuators at the time of the measurement, and ``thrusts``, their mean over the sample before it.
+    """Reports ``levels``, the state of the actuators at the time of the measurement, and ``thrusts``, their mean over the sample before it.
 
-    A model of the actuators, driven by the commands, corrected by the measured speeds where there are any.
+    A model of the actuators, driven by the commands and corrected by the measured speeds, if any.
 
     Parameters
     ----------
-    model, actuators : of the vehicle. delay : of the measurements, s, and the lag of the actuators, unless they are identified.
-    trust : share of the difference between measured and modelled speed that is believed.
+    model, actuators : of the vehicle. delay : of the measurements, s, and the lag of the actuators, unless identified.
+    trust : gain of the correction by the measured speeds.
 
     Examples
     --------
@@ -147,7 +134,7 @@ class RotorState(Wrapper):
         self.own_state_size = model.nu + 1
 
     def first(self) -> np.ndarray:
-        """Hovering, and a mark of the start."""
+        """Hovering, before the first sample."""
         return np.append(hover_levels(self.hull, self.actuators), 0.0)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
@@ -155,8 +142,8 @@ class RotorState(Wrapper):
         if "state" in at.shared:
             return at.shared["state"]
         nu, act = self.model.nu, self.actuators
-        lag = timing(at, "lag", float(np.mean(act.time_constant)))
-        before, target = part(at.z, 0, nu), sent_before(at, nu, timing(at, "delay", self.delay))
+        lag = at.signals.number("lag", float(np.mean(act.time_constant)))
+        before, target = part(at.z, 0, nu), sent_before(at, nu, at.signals.number("delay", self.delay))
         ratio = at.period / lag
         modelled = target + (before - target) * np.exp(-ratio)
         thrusts = act.mean(before, target, ratio)
@@ -164,12 +151,11 @@ class RotorState(Wrapper):
         if "rotor_speeds" in at.signals:
             measured = at.signals["rotor_speeds"]
             levels = np.where(at.z[nu] > 0.5, modelled + self.trust * (measured - modelled), measured)
-            # what the measurement corrects at the end is half true of the mean
+            # half of the correction at the end holds for the mean
             thrusts = thrusts + 0.5 * (act.output(levels) - act.output(modelled))
         thrusts = np.where(at.z[nu] > 0.5, thrusts, act.output(levels))
         at.shared["state"] = {"levels": levels, "thrusts": thrusts}
         return at.shared["state"]
 
     def following(self, at: Seen, u: Array) -> Array:
-        """The levels."""
         return concatenate(self.seen(at)["levels"], np.ones(1))

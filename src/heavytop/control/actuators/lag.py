@@ -1,6 +1,6 @@
-"""Actuators that do not follow at once: propellers and tilt servos, between a controller and its plant.
+"""Actuators with lag, propellers and tilt servos, between a controller and its plant; and the inverse of the lag.
 
-Each wraps a controller and is a controller itself: what the inner one demands is the input of the actuators, whose states join the
+:class:`Actuated` wraps a controller: the inner one's demand is the input of the actuators, whose states join the
 controller's state z. Continuous (``z_rate``) without a sample time; with one, ``z_next`` is the exact response to a demand held over it.
 """
 
@@ -25,9 +25,9 @@ class Propellers:
     Parameters
     ----------
     time_constant : s, one number or (nu,).
-    follows : "thrust": the thrust itself is of first order; "speed": the rotor speed is, the thrust goes with its square.
-    lowest, highest : what the actuator can give at all (N).
-    thrust_coefficient : thrust per square of the speed, N/(rad/s)^2, where the speeds themselves are measured.
+    follows : "thrust": the thrust itself is of first order; "speed": the rotor speed is, the thrust is proportional to its square.
+    lowest, highest : limits of the thrust, N.
+    thrust_coefficient : thrust per square of the speed, N/(rad/s)^2, if the speeds themselves are measured.
 
     Examples
     --------
@@ -50,7 +50,6 @@ class Propellers:
             raise ControlError(f"the thrust coefficient must be positive, got {self.thrust_coefficient}.")
 
     def size(self, nu: int) -> int:
-        """Number of states."""
         return nu
 
     def start(self, u: np.ndarray) -> np.ndarray:
@@ -62,12 +61,18 @@ class Propellers:
         return z if self.follows == "thrust" else self.thrust_coefficient * z * np.abs(z)
 
     def level(self, u: Array) -> Array:
-        """What follows in first order, thrust or speed, of a thrust."""
+        """The quantity of first order, thrust or speed, that belongs to a thrust."""
         return u if self.follows == "thrust" else np.sign(u) * np.sqrt(np.abs(u) / self.thrust_coefficient)
 
     def target(self, demand: Array) -> Array:
-        """The level that a demand asks for, within the limits."""
-        return self._target(demand)
+        """The level of a demand within the limits."""
+        return self.level(self.limited(demand))
+
+    def limited(self, u: Array) -> Array:
+        """Thrusts within the limits."""
+        if np.isfinite(self.lowest):
+            u = np.maximum(u, self.lowest)
+        return np.minimum(u, self.highest) if np.isfinite(self.highest) else u
 
     def mean(self, z: Array, target: Array, ratio: Array) -> Array:
         """Mean thrust while the levels go from z towards a target for ``ratio`` time constants.
@@ -83,26 +88,18 @@ class Propellers:
         return self.thrust_coefficient * (target * target + 2 * target * off * once + off * off * twice)
 
     def rate(self, z: Array, demand: Array) -> Array:
-        """Rate of the states."""
-        return (self._target(demand) - z) / self._times(z)
+        return (self.target(demand) - z) / self._times(z)
 
     def after(self, z: Array, demand: Array, period: float) -> Array:
         """States after a demand held for a period."""
         kept = np.exp(-period / self._times(z))
-        return z * kept + self._target(demand) * (1 - kept)
+        return z * kept + self.target(demand) * (1 - kept)
 
     def _times(self, z: Array) -> np.ndarray:
         times = np.asarray(self.time_constant, dtype=float)
         if times.shape not in ((), (z.shape[-1],)):
             raise wrong_shape("time constants of the propellers", (z.shape[-1],), times.shape)
         return times
-
-    def _target(self, demand: Array) -> Array:
-        if np.isfinite(self.lowest):
-            demand = np.maximum(demand, self.lowest)
-        if np.isfinite(self.highest):
-            demand = np.minimum(demand, self.highest)
-        return self.level(demand)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +126,6 @@ class TiltingPropellers:
             raise ControlError("the time constants and the largest rate of tilting propellers must be positive.")
 
     def size(self, nu: int) -> int:
-        """Number of states."""
         if nu % 2:
             raise ControlError(f"tilting propellers have inputs in pairs (tangential, axial), got {nu} inputs.")
         return nu
@@ -148,7 +144,6 @@ class TiltingPropellers:
         return vector(*parts)
 
     def rate(self, z: Array, demand: Array) -> Array:
-        """Rates of thrusts and tilts."""
         parts: list[Array] = []
         for k in range(0, z.shape[-1], 2):
             thrust, turn = self._errors(z, demand, k)
@@ -156,7 +151,7 @@ class TiltingPropellers:
         return vector(*parts)
 
     def after(self, z: Array, demand: Array, period: float) -> Array:
-        """States after a demand held for a period (servos: at most at their largest rate)."""
+        """States after a demand held for a period; servos turn at most at their largest rate."""
         parts: list[Array] = []
         for k in range(0, z.shape[-1], 2):
             thrust, turn = self._errors(z, demand, k)
@@ -165,7 +160,7 @@ class TiltingPropellers:
         return vector(*parts)
 
     def _errors(self, z: Array, demand: Array, k: int) -> tuple[Array, Array]:
-        """Thrust error and the shorter way round to the demanded tilt."""
+        """Error of the thrust, and of the tilt the shorter way round."""
         ft, fz = demand[k], demand[k + 1]
         th = np.arctan2(-ft, fz) - z[k + 1]
         return np.sqrt(ft * ft + fz * fz) - z[k], np.arctan2(np.sin(th), np.cos(th))
@@ -177,14 +172,14 @@ class TiltingPropellers:
 
 
 class Actuated(Wrapper):
-    """A controller with actuators behind it. The channel ``demand`` is what the inner controller wants.
+    """A controller with actuators. The channel ``demand`` records the inputs of the inner controller.
 
     Parameters
     ----------
-    controller : gives the demands.
+    controller : makes the demands.
     actuators : :class:`Propellers` or :class:`TiltingPropellers`.
-    start : (*batch, nu) inputs the actuators give at the start, for example those of hover.
-    sample_time : period (s) on which a sampled simulation must agree; None: any, or continuous.
+    start : (*batch, nu) inputs at the start, for example those of hover.
+    sample_time : required period (s) of a sampled simulation; None: any, or continuous.
 
     Examples
     --------
@@ -210,27 +205,53 @@ class Actuated(Wrapper):
         self.own_state_size = actuators.size(self.start.shape[-1])
 
     def first(self) -> np.ndarray:
-        """States of the actuators that give the start."""
         return self.actuators.start(self.start)
 
     def plant(self, model: Any) -> Any:
-        """The plant, if the actuators have as many inputs."""
         if self.start.shape[-1] != model.nu:
-            raise wrong_shape("inputs the actuators give at the start", (model.nu,), self.start.shape)
+            raise wrong_shape("start of the actuators", (model.nu,), self.start.shape)
         return model
 
     def acted(self, at: Seen, u: Array) -> Array:
-        """What the actuators give."""
         return self.actuators.output(at.z)
 
     def rate(self, at: Seen, u: Array) -> Array:
-        """They follow the demand."""
         return self.actuators.rate(at.z, u)
 
     def following(self, at: Seen, u: Array) -> Array:
-        """The exact response to a demand held over a period."""
         return self.actuators.after(at.z, u, at.period)
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        """The demand."""
         return {"demand": u}
+
+
+class LagInverse(Wrapper):
+    """A controller that overshoots its commands, within the limits: actuators follow as if their time constant were ``time``.
+
+    From the level n now, the command c with n + (c - n)(1 - e^(-h/tau)) = n + (n_d - n)(1 - e^(-h/time)) over a sample h.
+
+    Parameters
+    ----------
+    controller : inside. actuators : with their limits; their lag unless identified. time : s.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> from heavytop.control import Propellers
+    >>> LagInverse(ht.Feedback(lambda v: v[:4], ("v",)), Propellers(0.05), time=0.01).time
+    0.01
+    """
+
+    def __init__(self, controller: Any, actuators: Propellers, time: float = 0.01) -> None:
+        super().__init__(controller)
+        self.actuators, self.time = actuators, time
+
+    depends_on_period = True  # a command is held over it  # pyright: ignore[reportAssignmentType]
+
+    def acted(self, at: Seen, u: Array) -> Array:
+        act = self.actuators
+        now, wanted = at.signals["levels"], act.target(u)
+        lag = at.signals.number("lag", float(np.mean(act.time_constant)))
+        left = np.minimum(lag, self.time)
+        gain = (1 - np.exp(-at.period / left)) / (1 - np.exp(-at.period / lag))
+        return act.limited(act.output(now + gain * (wanted - now)))

@@ -27,7 +27,7 @@ class AirDrag:
     ----------
     rotor, inflow : k_d, k_z across and along the axis of a rotor, kg/rad. lift : k_h, kg/m. frame : c (3,), N/(m/s)^2.
     at, axes : (n, 3) places and axes of the rotors, m; default axes: z.
-    wind : (3,) velocity of the air as far as it is known, world axes, m/s.
+    wind : (3,) velocity of the air as far as known, world axes, m/s.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class AirDrag:
             raise ControlError(f"air drag has {len(self.at)} rotors but {len(self.axes)} axes.")
 
     def scaled(self, factor: float) -> AirDrag:
-        """All coefficients times a factor: drag that is known wrongly.
+        """All coefficients times a factor, for wrongly known drag.
 
         >>> AirDrag(rotor=1e-4).scaled(2.0).rotor
         0.0002
@@ -83,7 +83,7 @@ class AirDrag:
         return total
 
     def acceleration(self, hull: Hull, motion: HullMotion, speeds: Array) -> Array:
-        """What the drag does to a hull (3,), in body axes, m/s^2."""
+        """Acceleration (3,) of a hull by the drag, body axes, m/s^2."""
         air = np.matvec(transpose(motion.R), motion.velocity - np.asarray(self.wind, dtype=float))
         return self.force(air, motion.omega, speeds) / hull.mass
 
@@ -101,7 +101,7 @@ def turning(b: Array, c: Array) -> Array:
 
 
 def leaned(R: Array, specific: Array) -> Array:
-    """The rotation R (3, 3), turned as little as possible so that its z axis lies along a specific force (3,), up or down."""
+    """The rotation R (3, 3) turned by the smallest angle so that its z axis is along a specific force (3,), up or down."""
     b = np.matvec(R, UP)
     along = np.vecdot(b, specific)
     size = np.sqrt(np.vecdot(specific, specific) + 1e-18)

@@ -1,4 +1,4 @@
-"""Disturbances of the plant: rotor drag and wind. They are added to the described system; a controller knows nothing of them."""
+"""Disturbances of the plant that a controller does not know: rotor drag and wind, added to the described system."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def add_rotor_drag(system: System, body: str, coefficient: float) -> None:
 
 
 def add_wind(system: System, body: str, drag: float, at: Any = (0.0, 0.0, 0.0)) -> None:
-    """Air that moves past a body: drag (N s/m) times the wind velocity at a point, as three inputs, and drag against its own motion.
+    """Wind on a body: drag (N s/m) times the wind velocity at a point, as three inputs, and drag against its own motion.
 
-    The inputs wind_x, wind_y, wind_z take the wind velocity in world axes (m/s). A controller for the system without wind is
-    completed by :class:`Windy`.
+    The inputs wind_x, wind_y, wind_z take the wind velocity in world axes (m/s). Wrap a controller for the
+    system without wind in :class:`Windy`.
 
     >>> import heavytop as ht
     >>> system = ht.System()
@@ -69,7 +69,7 @@ def add_wind(system: System, body: str, drag: float, at: Any = (0.0, 0.0, 0.0)) 
 
 
 class Windy(Wrapper):
-    """A controller for a plant with the wind inputs of :func:`add_wind`: the controller knows nothing of the wind.
+    """A controller for a plant with the wind inputs of :func:`add_wind`; the inner controller does not know the wind.
 
     Parameters
     ----------
@@ -92,21 +92,18 @@ class Windy(Wrapper):
         self.wind = wind
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:
-        """Velocity of the air (n, 3), m/s."""
         return self.wind.at(times)
 
     def plant(self, model: Any) -> PartialPlant:
-        """The plant without the wind inputs."""
         names = [name for name in model.u_names if name not in WIND_AXES]
         if len(names) + 3 != model.nu:
             raise ControlError(
-                f"{model.name!r} has no wind inputs: call add_wind(system, body, drag) before deriving it. One Windy is enough: "
+                f"{model.name!r} has no wind inputs: call add_wind(system, body, drag) before deriving it. Use one Windy: "
                 "Winds((...)) adds several winds."
             )
         return PartialPlant.with_inputs(model, names)
 
     def acted(self, at: Seen, u: Array) -> Array:
-        """The wind joins the inputs."""
         names = [name for name in at.model.u_names if name not in WIND_AXES]
         given = {name: u[i] for i, name in enumerate(names)}
         given |= {name: at.signal[i] for i, name in enumerate(WIND_AXES)}

@@ -1,4 +1,4 @@
-"""Moving air: its velocity as function of time. Everything random has a seed and is the same in every run."""
+"""Wind: the velocity of the air as a function of time. Random winds have a seed and are the same in every run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Gust:
 
 @dataclass(frozen=True)
 class Breeze:
-    """A mean wind with gusts of about a third of it from all sides: ``speed`` in m/s along x, or the mean velocity (3,); ``seed`` of the gusts.
+    """A mean wind with gusts of about a third of it in all directions: ``speed`` in m/s along x, or the mean velocity (3,); ``seed`` of the gusts.
 
     Six waves per axis between 0.5 and 6 rad/s: cheap, and defined at every time.
 
@@ -133,7 +133,7 @@ class VonKarman:
         edges = np.geomspace(self.lowest or 0.01 * turn, self.highest or 300 * turn, self.waves + 1)
         omega = rng.uniform(edges[:-1], edges[1:])
         amplitude = np.sqrt(2 * self.spectrum(omega) * np.diff(edges)[:, None])
-        # what lies below the lowest frequency is a constant of random sign
+        # frequencies below the lowest: a constant of random sign
         rest = np.sqrt(np.maximum(self.spectrum(0.0) * edges[0], 0.0)) * rng.standard_normal(3)
         phases = rng.uniform(0, 2 * np.pi, (self.waves, 3))
         velocity = np.empty((len(times), 3))

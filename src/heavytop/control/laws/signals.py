@@ -66,3 +66,7 @@ class Signals:
     def get(self, name: str, default: Any) -> Array:
         """The signal (size,), or the default if nothing provides it."""
         return self.symbol(name) if name in self.sizes else default
+
+    def number(self, name: str, default: Any) -> Array:
+        """The entry of a signal of size one, or the default if nothing provides it."""
+        return self.symbol(name)[0] if name in self.sizes else default

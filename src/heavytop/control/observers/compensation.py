@@ -1,7 +1,7 @@
-"""Use of what observers tell: the reference leans against the disturbance, its accelerations make up for it, the thrust is scaled.
+"""Compensation of observed disturbances: the reference leans against them, its accelerations make up for them, the thrust is scaled.
 
-A vehicle that can only push along one axis must lean to answer a lateral force: in the flat attitude g is replaced by g + d
-(``b = unit(r'' - g - d)``), and the law is asked for the acceleration r'' - d that its thrust alone shall make.
+A vehicle that can only push along one axis must lean against a lateral force: in the flat attitude g is replaced by g + d
+(``b = unit(r'' - g - d)``), and the law gets the acceleration r'' - d of the thrust alone.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from heavytop.control.references.reference import Reference
 from heavytop.system.model import Model
 
 LIGHTEST = 2.0
-"""Specific thrust (m/s^2) that is left when a disturbance lifts the vehicle: its axis stays upwards."""
+"""Least specific thrust (m/s^2) when a disturbance lifts the vehicle: its axis stays upwards."""
 
 
 class Compensated(Wrapper):
-    """A law that is told what disturbs the vehicle, whatever the observers around it tell: force, moment, scale of the thrust; and drag.
+    """A law that compensates the disturbances reported by the observers around it (force, moment, scale of the thrust), and known drag.
 
     Parameters
     ----------
     controller : a law that has no reference yet. model : of the vehicle.
-    drag : known drag: the reference answers the drag along it exactly, the rest is made up for. actuators : give the rotor speeds for it.
+    drag : known drag: the reference balances the drag along it exactly, the rest is compensated. actuators : for the rotor speeds of the reference.
 
     Examples
     --------
@@ -49,14 +49,14 @@ class Compensated(Wrapper):
         self.model, self.hull, self.drag, self.actuators = model, Hull.of(model), drag, actuators
 
     def referred(self, reference: Reference) -> Reference:
-        """The reference with an attitude that answers the known drag."""
+        """The reference with an attitude that balances the known drag."""
         inner = super().referred(reference)
         if self.drag is None:
             return inner
         return DragReference.of(inner, self.hull, self.drag, self.actuators)
 
     def disturbance(self, at: Seen, motion: HullMotion, wanted: HullMotion, specific: Array) -> Array:
-        """Acceleration (3,) in world axes that the thrust must make up for beyond what the reference knows."""
+        """Acceleration (3,) in world axes that the thrust must balance besides the drag along the reference."""
         d = at.signals.get("force", np.zeros(3))
         if self.drag is not None and "levels" in at.signals:
             here = self.drag.acceleration(self.hull, motion, at.signals["levels"])
@@ -67,7 +67,7 @@ class Compensated(Wrapper):
         return vector(d[0], d[1], lift)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        """The reference that answers the disturbance."""
+        """The reference that leans against the disturbance."""
         hull = self.hull
         motion = hull.motion(at.q, at.v)
         wanted, acceleration, turn = hull.reference(*at.reference)
@@ -85,7 +85,7 @@ class Compensated(Wrapper):
         if "thrust_scale" not in at.signals:
             return u
         scale, nu = at.signals["thrust_scale"][0], self.model.nu
-        # rotors that shall stand still stand still: the others share what is missing
+        # rotors at rest stay at rest: the others share the missing thrust
         turns = [np.where(u[k] > 0, 1.0, 0.0) for k in range(nu)]
         total, count = sum((u[k] for k in range(nu)), start=0.0), sum(turns, start=0.0)
         extra = (1 / scale - 1) * total / np.maximum(count, 1.0)

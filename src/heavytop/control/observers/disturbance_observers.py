@@ -1,4 +1,4 @@
-"""Observers of what the model does not know: a disturbing force, a disturbing moment, the true scale of the thrust."""
+"""Observers of model errors: a disturbing force, a disturbing moment, the true scale of the thrust."""
 
 from __future__ import annotations
 
@@ -16,25 +16,38 @@ from heavytop.system.model import Model
 
 
 class _Observer(Wrapper):
-    """What the observers share: the motion of the hull and the thrusts that acted on it during the last sample."""
+    """Base of the observers: the motion of the hull and the thrusts of the last sample.
 
-    def __init__(self, controller: Any, model: Model) -> None:
+    The memory holds the last inputs (nu,), a velocity or angular velocity of the last sample (3,), 1 after the first sample, and the estimate.
+    """
+
+    def __init__(self, controller: Any, model: Model, time: float, estimate: int) -> None:
         super().__init__(controller)
-        self.model, self.hull = model, Hull.of(model)
+        self.model, self.hull, self.time = model, Hull.of(model), time
+        self.own_state_size = model.nu + 4 + estimate
+
+    def _memory_parts(self, at: Seen) -> tuple[Array, Array, Array]:
+        """Velocity of the last sample (3,), 1 after the first sample, and the estimate."""
+        nu = self.model.nu
+        return part(at.z, nu, nu + 3), at.z[nu + 3], part(at.z, nu + 4, self.own_state_size)
 
     def _motion(self, at: Seen) -> HullMotion:
         return self.hull.motion(at.q, at.v)
+
+    def _gain(self, at: Seen) -> float:
+        """Share of an error that is corrected within a sample."""
+        return 1 - float(np.exp(-at.period / self.time))
 
     def _middle(self, at: Seen, motion: HullMotion) -> Array:
         """Rotation in the middle of the last sample."""
         return motion.R @ so3.cayley(-0.5 * at.period * motion.omega)
 
     def _thrusts(self, at: Seen) -> Array:
-        """Mean thrusts (nu,) over the last sample: those of the rotors, or the inputs as they were wanted."""
+        """Mean thrusts (nu,) over the last sample: those of the rotors, or the requested inputs."""
         return at.signals.get("thrusts", part(at.z, 0, self.model.nu))
 
     def _felt(self, at: Seen, motion: HullMotion, before: Array, started: Array, drag: AirDrag | None) -> Array:
-        """Specific force (3,) in body axes, less what drag is known: by the accelerometer, or from the velocity of the sample before."""
+        """Specific force (3,) in body axes less known drag: by the accelerometer, or from the velocity of the last sample."""
         if "accelerometer" in at.signals:
             felt = at.signals["accelerometer"]
         else:
@@ -46,14 +59,14 @@ class _Observer(Wrapper):
 
 
 class ThrustScale(_Observer):
-    """Tells ``thrust_scale``: true over assumed acceleration by the thrust, so a wrong mass, weak batteries or other propellers.
+    """Reports ``thrust_scale``: true over assumed acceleration by the thrust, as of a wrong mass, weak batteries or other propellers.
 
     Least squares of the measured on the assumed specific force along the thrust, forgotten within ``time`` seconds. :class:`.Compensated`
     divides the thrust by it.
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. time : s. lowest, highest : what is believed.
+    controller : inside. model : of the vehicle. time : s. lowest, highest : range of the estimate.
     drag : known drag, which is not mistaken for weak thrust.
 
     Examples
@@ -75,25 +88,22 @@ class ThrustScale(_Observer):
         highest: float = 1.7,
         drag: AirDrag | None = None,
     ) -> None:
-        super().__init__(controller, model)
-        self.time, self.lowest, self.highest, self.drag = time, lowest, highest, drag
-        self.own_state_size = model.nu + 6
+        super().__init__(controller, model, time, 2)
+        self.lowest, self.highest, self.drag = lowest, highest, drag
 
     def first(self) -> np.ndarray:
-        """The scale is one, with the weight of hovering."""
-        nu, g2 = self.model.nu, float(self.hull.gravity @ self.hull.gravity)
-        return np.concatenate([np.zeros(nu + 4), [g2, g2]])
+        """The scale one, with the weight of hovering."""
+        g2 = float(self.hull.gravity @ self.hull.gravity)
+        return np.concatenate([np.zeros(self.model.nu + 4), [g2, g2]])
 
     def _sums(self, at: Seen) -> Array:
         """Products measured x assumed and assumed x assumed, (2,)."""
-        nu, motion = self.model.nu, self._motion(at)
-        before, started = part(at.z, nu, nu + 3), at.z[nu + 3]
+        motion, (before, started, old) = self._motion(at), self._memory_parts(at)
         force, _ = self.hull.forces(self._thrusts(at))
         assumed = force / self.hull.mass
         felt = self._felt(at, motion, before, started, self.drag)
         valid = started * np.where(np.vecdot(felt, felt) > 0, 1.0, 0.0)
-        share = valid * (1 - float(np.exp(-at.period / self.time)))
-        old = part(at.z, nu + 4, nu + 6)
+        share = valid * self._gain(at)
         return old + share * (vector(np.vecdot(felt, assumed), np.vecdot(assumed, assumed)) - old)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
@@ -102,22 +112,20 @@ class ThrustScale(_Observer):
         return {"thrust_scale": vector(within(sums[0] / np.maximum(sums[1], 1.0), self.lowest, self.highest))}
 
     def following(self, at: Seen, u: Array) -> Array:
-        """What is known one sample later."""
         return concatenate(u, self._motion(at).velocity, np.ones(1), self._sums(at))
 
-    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        """The scale."""
-        return {"thrust_scale": self.seen(at)["thrust_scale"]}
+    def channels(self, at: Seen, u: Array) -> Mapping[str, Array]:
+        return self.seen(at)
 
 
 class ForceObserver(_Observer):
-    """Tells ``force``: the acceleration (3,) in world axes that neither thrust nor gravity nor known drag explains, m/s^2.
+    """Reports ``force``: the acceleration (3,) in world axes that neither thrust nor gravity nor known drag explains, m/s^2.
 
-    By the accelerometer where there is one, otherwise from the change of the velocity; of first order with the time constant ``time``.
+    By the accelerometer if there is one, otherwise from the change of the velocity; of first order with the time constant ``time``.
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. time : s. largest : m/s^2 that is believed. drag : known drag.
+    controller : inside. model : of the vehicle. time : s. largest : m/s^2, longest estimate. drag : known drag.
 
     Examples
     --------
@@ -132,21 +140,19 @@ class ForceObserver(_Observer):
     def __init__(
         self, controller: Any, model: Model, time: float = 0.03, largest: float = 8.0, drag: AirDrag | None = None
     ) -> None:
-        super().__init__(controller, model)
-        self.time, self.largest, self.drag = time, largest, drag
-        self.own_state_size = model.nu + 7
+        super().__init__(controller, model, time, 3)
+        self.largest, self.drag = largest, drag
 
     def _force(self, at: Seen) -> Array:
         if "force" in at.shared:
             return at.shared["force"]
-        nu, motion = self.model.nu, self._motion(at)
-        before, started, old = part(at.z, nu, nu + 3), at.z[nu + 3], part(at.z, nu + 4, nu + 7)
+        motion, (before, started, old) = self._motion(at), self._memory_parts(at)
         felt = self._felt(at, motion, before, started, self.drag)
         valid = started * np.where(np.vecdot(felt, felt) > 0, 1.0, 0.0)
         force, _ = self.hull.forces(self._thrusts(at))
-        scale = at.signals["thrust_scale"][0] if "thrust_scale" in at.signals else 1.0
+        scale = at.signals.number("thrust_scale", 1.0)
         raw = np.matvec(self._middle(at, motion), felt - scale * force / self.hull.mass)
-        share = valid * (1 - float(np.exp(-at.period / self.time)))
+        share = valid * self._gain(at)
         at.shared["force"] = limited(old + share * (raw - old), self.largest)
         return at.shared["force"]
 
@@ -155,22 +161,20 @@ class ForceObserver(_Observer):
         return {"force": self._force(at)}
 
     def following(self, at: Seen, u: Array) -> Array:
-        """What is known one sample later."""
         return concatenate(u, self._motion(at).velocity, np.ones(1), self._force(at))
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        """The disturbance."""
         return {"disturbing_acceleration": self._force(at)}
 
 
 class MomentObserver(_Observer):
-    """Tells ``moment``: the angular acceleration (3,) in body axes that the inputs do not explain, rad/s^2.
+    """Reports ``moment``: the angular acceleration (3,) in body axes that the inputs do not explain, rad/s^2.
 
     From the change of the gyro's reading over a sample; of first order with the time constant ``time``.
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. time : s. largest : rad/s^2 about each axis that is believed.
+    controller : inside. model : of the vehicle. time : s. largest : rad/s^2 about each axis, largest estimate.
 
     Examples
     --------
@@ -183,20 +187,17 @@ class MomentObserver(_Observer):
     provides: Mapping[str, int] = {"moment": 3}
 
     def __init__(self, controller: Any, model: Model, time: float = 0.03, largest: float = 60.0) -> None:
-        super().__init__(controller, model)
-        self.time, self.largest = time, largest
-        self.own_state_size = model.nu + 7
+        super().__init__(controller, model, time, 3)
+        self.largest = largest
 
     def _moment(self, at: Seen) -> Array:
         if "moment" in at.shared:
             return at.shared["moment"]
-        nu, omega = self.model.nu, self._motion(at).omega
-        before, started, old = part(at.z, nu, nu + 3), at.z[nu + 3], part(at.z, nu + 4, nu + 7)
+        omega, (before, started, old) = self._motion(at).omega, self._memory_parts(at)
         _, moment = self.hull.forces(self._thrusts(at))
         expected = self.hull.angular_acceleration(0.5 * (omega + before), moment)
         raw = (omega - before) / at.period - expected
-        # a repeated reading is none
-        share = started * (1 - float(np.exp(-at.period / self.time)))
+        share = started * self._gain(at)
         at.shared["moment"] = within(old + share * (raw - old), -self.largest, self.largest)
         return at.shared["moment"]
 
@@ -205,9 +206,7 @@ class MomentObserver(_Observer):
         return {"moment": self._moment(at)}
 
     def following(self, at: Seen, u: Array) -> Array:
-        """What is known one sample later."""
         return concatenate(u, self._motion(at).omega, np.ones(1), self._moment(at))
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        """The disturbance."""
         return {"disturbing_angular_acceleration": self._moment(at)}

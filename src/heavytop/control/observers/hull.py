@@ -1,4 +1,4 @@
-"""A vehicle as observers and predictors see it: one free body, its mass and inertia, and the wrench of every input."""
+"""The rigid-body model of observers and predictors: one free body with its mass, inertia and the wrench of every input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Hull:
 
     Attributes
     ----------
-    model : whose coordinates are spoken.
+    model : whose coordinates are used.
     mass : kg. moment : (3, 3) about the centre of mass, kg m^2. wrenches : (6, nu) force and moment per unit of every input, body axes.
     gravity : (3,) m/s^2.
 
@@ -63,8 +63,8 @@ class Hull:
         joints = model.description.joints
         if len(joints) != 1 or not isinstance(joints[0].joint, Free):
             raise ControlError(
-                f"{model.name!r} is not a single free body: observers, prediction and the governor are made for a vehicle without moving "
-                "parts. Leave the load or the arm to the law and wrap the law of the hull alone."
+                f"{model.name!r} is not a single free body: observers, prediction and the governor require a vehicle without moving "
+                "parts. Control the load or the arm by the law and wrap the law of the hull alone."
             )
         inertia, own = model.description.inertias[joints[0].b], model.description.parameters
         mass, com, moment = (at_defaults(x, own) for x in (inertia.mass, inertia.com, inertia.moment_at_com))
@@ -86,7 +86,6 @@ class Hull:
 
     @property
     def joint(self) -> Any:
-        """The free joint."""
         return self.model.description.joints[0].joint
 
     def motion(self, q: Array, v: Array) -> HullMotion:
@@ -100,7 +99,7 @@ class Hull:
     def coordinates(
         self, motion: HullMotion, acceleration: Array | None = None, omega_rate: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        """q, v and a of a motion; the acceleration (3,) of the centre in world axes, the angular one in body axes, default zero."""
+        """q, v and a of a motion; the acceleration (3,) of the centre in world axes, the angular one in body axes, zero by default."""
         back = transpose(motion.R)
         v_lin = np.matvec(back, motion.velocity)
         rate = np.zeros(3) if acceleration is None else np.matvec(back, acceleration) - np.cross(motion.omega, v_lin)
@@ -137,5 +136,5 @@ def limited(x: Array, largest: float | Array) -> Array:
 
 
 def within(x: Array, low: float | np.ndarray, high: float | np.ndarray) -> Array:
-    """Numbers kept between two others."""
+    """Numbers clipped to a range."""
     return np.minimum(np.maximum(x, low), high)

@@ -1,8 +1,7 @@
 """Delay and lag of the actuators, identified in flight from the speeds of the rotors.
 
 A bank of models, one for each pair of a delay and a lag, is driven by the commands that were sent; the pair whose speeds have been nearest
-to the measured ones is told. All are compared by the squares of their errors, the worst rotor left out, which are forgotten within about a
-second.
+to the measured ones is reported. The models are compared by their squared errors without the worst rotor, forgotten within about a second.
 """
 
 from __future__ import annotations
@@ -13,25 +12,25 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, vector
-from heavytop.control.actuators.command_history import hover_levels, remembered_samples, sent, units
+from heavytop.control.actuators.command_history import hover_levels, sent, stored_samples, units
 from heavytop.control.actuators.lag import Propellers
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
 from heavytop.system.model import Model
 
 LAGS = (0.004, 0.008, 0.015, 0.025, 0.04, 0.06, 0.09)
-"""Time constants that are tried, s."""
+"""Candidates of the lag, s."""
 FOLLOWING = 0.02
 """Share of its error by which a model is drawn to the measurement at every sample."""
 
 
 class Identified(Wrapper):
-    """Tells ``delay`` and ``lag`` (s) to those inside, found from measured rotor speeds and the commands that were sent.
+    """Reports ``delay`` and ``lag`` (s), identified from measured rotor speeds and the commands that were sent.
 
     Parameters
     ----------
-    model, actuators : of the vehicle; the actuators' lag and ``delay`` are the guess that holds until the measurements speak.
-    longest : the longest delay that is tried, s. lags : the time constants that are tried, s. memory : time after which errors are forgotten, s.
+    model, actuators : of the vehicle; the actuators' lag and ``delay`` are the initial guess.
+    longest : longest candidate of the delay, s. lags : candidates of the lag, s. memory : time constant in which errors are forgotten, s.
 
     Examples
     --------
@@ -63,27 +62,23 @@ class Identified(Wrapper):
         nearest = min(lags, key=lambda lag: abs(np.log(lag / guess)))
         self.lags = tuple(guess if lag == nearest else lag for lag in lags)
 
-    @property
-    def depends_on_period(self) -> bool:
-        """Delays are counted in samples."""
-        return True
+    depends_on_period = True  # delays are counted in samples  # pyright: ignore[reportAssignmentType]
 
     @property
     def pairs(self) -> list[tuple[int, float]]:
-        """Delays in samples with lags in s, of all models."""
+        """Delay in samples and lag in s of every model."""
         if self.sample_time is None:
             return []
         step = units(self.sample_time)
-        delays = range(0, remembered_samples(self.longest, self.sample_time), step)
+        delays = range(0, stored_samples(self.longest, self.sample_time), step)
         return [(delay, lag) for delay in delays for lag in self.lags]
 
     @property
     def own_state_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Levels of all models and their errors."""
         return len(self.pairs) * (self.model.nu + 1)
 
     def first(self) -> np.ndarray:
-        """All hover; the guess has the least error, its neighbours little more."""
+        """All models hover; the guess has the least error, its neighbours little more."""
         if self.sample_time is None:
             return np.zeros(0)
         hover = hover_levels(self.hull, self.actuators)
@@ -96,7 +91,7 @@ class Identified(Wrapper):
         return np.concatenate([np.tile(hover, len(self.pairs)), errors])
 
     def _models(self, at: Seen) -> tuple[list[Array], list[Array]]:
-        """Levels of the models at the measurement, corrected, and their errors."""
+        """Corrected levels of the models at the measurement, and their errors."""
         if "models" in at.shared:
             return at.shared["models"]
         nu, pairs = self.model.nu, self.pairs
@@ -123,18 +118,16 @@ class Identified(Wrapper):
         return {"delay": vector(delay), "lag": vector(lag)}
 
     def following(self, at: Seen, u: Array) -> Array:
-        """Models and errors."""
         levels, errors = self._models(at)
         return concatenate(*levels, vector(*errors))
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        """What is identified."""
         found = self.seen(at)
         return {"identified_delay": found["delay"], "identified_lag": found["lag"]}
 
 
 def _without_the_worst(squares: Array, count: int) -> Array:
-    """The sum of errors but the largest: a dead rotor tells nothing of delay and lag."""
+    """The sum of all errors but the largest: a dead rotor does not count."""
     total, worst = squares[0], squares[0]
     for k in range(1, count):
         total, worst = total + squares[k], np.maximum(worst, squares[k])

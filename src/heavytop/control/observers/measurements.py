@@ -1,4 +1,4 @@
-"""What a controller sees of the plant: noisy and late measurements, or only a part of the state."""
+"""Measurements: noisy and late ones, and controllers that measure only a part of the plant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heavytop.system.model import Model
 
 
 class Stream:
-    """Independent normal numbers, remembered: sample k is the same however many are asked for."""
+    """Independent normal numbers, cached: sample k does not depend on the number of samples drawn."""
 
     def __init__(self, seed: int, shape: tuple[int, ...]) -> None:
         self._seed, self._drawn = seed, np.zeros((0, *shape))
@@ -34,8 +34,13 @@ class Stream:
         return self.first(int(np.max(number, initial=-1)) + 1)[number]
 
 
+def as_members(members: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Batch axes from one number or several."""
+    return (members,) if isinstance(members, int) else tuple(members)
+
+
 class Noisy(Wrapper):
-    """A controller that sees noisy measurements: q moved by a random displacement, v with a random error.
+    """A controller with noisy measurements: q moved by a random displacement, v with a random error.
 
     Parameters
     ----------
@@ -43,12 +48,12 @@ class Noisy(Wrapper):
     configuration, velocity : standard deviations, one number or one per velocity, in their units (m, rad; m/s, rad/s); with a basis those of the
         configuration are along the velocities of joints.
     seed : of the noise: the same in every run.
-    members : batch axes whose members have noise of their own, for example (200,); default: all share it.
-    period : s between independent measurements; default: the sample period of the simulation. Needed for continuous control.
+    members : batch axes whose members have different noise, for example (200,); default: all share it.
+    period : s between independent measurements; default: the sample period of the simulation. Required for continuous control.
 
     Notes
     -----
-    The noise is a function of time, held over a period: where a simulation looks at it twice it is the same.
+    The noise is a function of time, held over a period: a simulation that reads it twice gets the same value.
 
     Examples
     --------
@@ -70,12 +75,11 @@ class Noisy(Wrapper):
         period: float | None = None,
     ) -> None:
         super().__init__(controller)
-        self.model, self.seed, self.period = model, seed, period
-        self.members = (members,) if isinstance(members, int) else tuple(members)
+        self.model, self.seed, self.period, self.members = model, seed, period, as_members(members)
         if period is not None and not period > 0:
             raise ControlError(f"the period of noise must be positive, got {period}.")
-        sides = []
         self._sizes = (model.coordinates.nv, model.nv)
+        sides = []
         for what, value, size in zip(
             ("configuration", "velocity"), (configuration, velocity), self._sizes, strict=True
         ):
@@ -90,7 +94,6 @@ class Noisy(Wrapper):
 
     @property
     def depends_on_period(self) -> bool:
-        """Unless it has a period of its own."""
         return self.period is None
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:
@@ -98,7 +101,7 @@ class Noisy(Wrapper):
         period = self.period or self.sample_time
         if period is None:
             raise ControlError(
-                "noise that is new at every instant has no meaning in continuous control: give Noisy(..., period=...), or sample it: "
+                "continuous control has no sample period for the noise: give Noisy(..., period=...), or sample it: "
                 "simulate(..., hold='zero-order')."
             )
         return self._stream.at(times, period) * self.deviation
@@ -119,11 +122,11 @@ class Noisy(Wrapper):
 
 
 class Delayed(Wrapper):
-    """A controller that sees the state of some samples ago. For sampled control only.
+    """A controller with measurements that are some samples old. For sampled control only.
 
     Parameters
     ----------
-    samples : how many samples late. start : (q, v) that it sees until the first measurement arrives.
+    samples : age of the measurements. start : (q, v) that the controller gets until the first measurement arrives.
 
     Examples
     --------
@@ -134,9 +137,11 @@ class Delayed(Wrapper):
     4
     """
 
+    depends_on_period = False  # pyright: ignore[reportAssignmentType]
+
     def __init__(self, controller: Any, samples: int, start: tuple[Any, Any]) -> None:
-        if not isinstance(samples, int | np.integer) or isinstance(samples, bool) or samples < 1:
-            raise ControlError(f"a delay takes a whole number of samples, 1 or more, got {samples!r}.")
+        if samples != int(samples) or samples < 1:
+            raise ControlError(f"samples of a delay must be a whole number, 1 or more, got {samples!r}.")
         super().__init__(controller)
         self.samples = int(samples)
         q, v = (np.asarray(x, dtype=float) for x in start)
@@ -145,17 +150,11 @@ class Delayed(Wrapper):
         self._start = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in (q, v)], axis=-1)
         self.own_state_size = self.samples * self._start.shape[-1]
 
-    @property
-    def depends_on_period(self) -> bool:
-        """Measurements are passed on at every sample."""
-        return False
-
     def first(self) -> np.ndarray:
-        """The start, as often as samples are on the way."""
         return np.concatenate([self._start] * self.samples, axis=-1)
 
     def seen(self, at: Seen) -> dict[str, Array]:
-        """The oldest measurement on the way."""
+        """The oldest measurement in the queue."""
         if self._sizes != (at.model.nq, at.model.nv):
             raise wrong_shape(
                 f"start (q, v) of the delay for {at.model.name!r}", (at.model.nq, at.model.nv), self._sizes
@@ -164,12 +163,19 @@ class Delayed(Wrapper):
         return {"q": q, "v": v}
 
     def following(self, at: Seen, u: Array) -> Array:
-        """All others, and the measurement of now."""
         return concatenate(part(at.z, sum(self._sizes), self.own_state_size), at.q, at.v)
 
 
+def check_part(own: Model, plant: Any) -> None:
+    """Raise a ControlError unless the plant has at least the coordinates of a model."""
+    if plant.nq < own.nq or plant.nv < own.nv:
+        raise ControlError(
+            f"{own.name!r} with nq = {own.nq}, nv = {own.nv} is not part of {plant.name!r} with nq = {plant.nq}, nv = {plant.nv}."
+        )
+
+
 class OnPart(Wrapper):
-    """A controller of a part of the plant: the coordinates of the plant begin with those of the model it was made for.
+    """A controller of a part of the plant: the first coordinates of the plant are those of the controller's model.
 
     Parameters
     ----------
@@ -189,22 +195,17 @@ class OnPart(Wrapper):
         self.model = model
 
     def plant(self, model: Any) -> Model:
-        """The part."""
-        if model.nq < self.model.nq or model.nv < self.model.nv:
-            raise ControlError(
-                f"{self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv} is not part of {model.name!r} with "
-                f"nq = {model.nq}, nv = {model.nv}."
-            )
+        check_part(self.model, model)
         return self.model
 
     def seen(self, at: Seen) -> dict[str, Array]:
-        """Its part of the state and, once it has a reference, of the parameters."""
+        """The part's state and, once the controller has a reference, its parameters."""
         values = {"q": part(at.q, 0, self.model.nq), "v": part(at.v, 0, self.model.nv)}
         if "p" in at.asked and not self.needs_reference:
             names = tuple(at.model.parameter_names)
             if missing := [name for name in self.model.parameter_names if name not in names]:
                 raise ControlError(
-                    f"the controller of the part knows {missing[0]!r}, which is no parameter of {at.model.name!r}."
+                    f"the controller of the part has the parameter {missing[0]!r}, which {at.model.name!r} lacks."
                 )
             values["p"] = vector(*(at.p[names.index(name)] for name in self.model.parameter_names))
         return values

@@ -1,4 +1,4 @@
-"""The state at the time the command will act, from late measurements and the commands that were sent since."""
+"""The state when the command will act, from late measurements and the commands sent since."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.control.actuators.command_history import sent, timing, units
+from heavytop.control.actuators.command_history import sent, units
 from heavytop.control.actuators.lag import Propellers
 from heavytop.control.disturbances.air_drag import AirDrag
 from heavytop.control.laws.wrapper import Seen, Wrapper
@@ -17,8 +17,8 @@ from heavytop.geometry import so3
 from heavytop.system.model import Model
 
 
-class _Known(NamedTuple):
-    """What acts beside the thrust: acceleration in world axes, angular acceleration; and the scale of the thrust."""
+class _Disturbances(NamedTuple):
+    """Acceleration in world axes and angular acceleration besides those of the thrust, and the scale of the thrust."""
 
     force: Array
     moment: Array
@@ -26,15 +26,15 @@ class _Known(NamedTuple):
 
 
 class Predicted(Wrapper):
-    """A controller that sees the state as it will be: now, and ``ahead`` s later, when its command acts in the mean.
+    """A controller with the predicted state: from the measurement to now and ``ahead`` s further, when its command acts in the mean.
 
-    Over the delay the model is driven by the commands that were sent, with the disturbances that observers tell; the reference is looked at
-    as much ahead. The levels of the actuators are told as they are now.
+    Over the delay the model is driven by the commands that were sent and by the observed disturbances; the reference is evaluated equally far
+    ahead. Reports the ``levels`` of the actuators now.
 
     Parameters
     ----------
-    controller : inside. model, actuators : of the vehicle. delay : of the measurements, s, unless it is identified.
-    ahead : s beyond now; None: half a sample and the lag that is left, at most ``lag_left``.
+    controller : inside. model, actuators : of the vehicle. delay : of the measurements, s, unless identified.
+    ahead : s beyond now; None: half a sample and the lag, at most ``lag_left``.
     drag : known drag.
 
     Examples
@@ -60,14 +60,11 @@ class Predicted(Wrapper):
         self.model, self.actuators, self.delay, self.ahead = model, actuators, float(delay), ahead
         self.lag_left, self.drag, self.hull = lag_left, drag, Hull.of(model)
 
-    @property
-    def depends_on_period(self) -> bool:
-        """Delays are counted in samples."""
-        return True
+    depends_on_period = True  # delays are counted in samples  # pyright: ignore[reportAssignmentType]
 
     @property
     def lead_time(self) -> float:
-        """How far ahead the reference is looked at, s: with the lag as it is assumed, since a reference is a table."""
+        """Time by which the reference is ahead, s; with the assumed lag, because a reference is a table."""
         return super().lead_time + self._beyond(self.sample_time or 0.0, float(np.mean(self.actuators.time_constant)))
 
     def _beyond(self, period: float, lag: Any) -> Any:
@@ -86,12 +83,12 @@ class Predicted(Wrapper):
             force = force + at.signals["force"]
         if self.drag is not None:  # changes little during the delay
             force = force + np.matvec(motion.R, self.drag.acceleration(self.hull, motion, levels))
-        known = _Known(
+        known = _Disturbances(
             force,
             at.signals.get("moment", np.zeros(3)),
-            at.signals["thrust_scale"][0] if "thrust_scale" in at.signals else 1.0,
+            at.signals.number("thrust_scale", 1.0),
         )
-        lag, delay = timing(at, "lag", float(np.mean(act.time_constant))), timing(at, "delay", self.delay)
+        lag, delay = at.signals.number("lag", float(np.mean(act.time_constant))), at.signals.number("delay", self.delay)
         unit = step * at.period
         deepest = (at.signals["commands"].shape[-1] // nu - 1) // step
         fixed = isinstance(delay, float)
@@ -114,8 +111,8 @@ class Predicted(Wrapper):
         at.shared["predicted"] = (motion, levels)
         return motion, levels
 
-    def _moved(self, m: HullMotion, thrusts: Array, known: _Known, h: Any) -> HullMotion:
-        """The motion h later: constant thrusts, attitude in the middle for their direction."""
+    def _moved(self, m: HullMotion, thrusts: Array, known: _Disturbances, h: Any) -> HullMotion:
+        """The motion h later: constant thrusts along the attitude in the middle."""
         hull = self.hull
         force, moment = hull.forces(thrusts)
         spin = hull.angular_acceleration(m.omega, moment) + known.moment
@@ -135,9 +132,9 @@ class Predicted(Wrapper):
         return changed
 
     def _moved_reference(self, at: Seen) -> Mapping[str, Array]:
-        """The reference, which came for the assumed lag, when the command acts with the identified one."""
+        """The reference moved from the assumed to the identified lag."""
         hull = self.hull
-        h = self._beyond(at.period, timing(at, "lag", 0.0)) - self.lead_time
+        h = self._beyond(at.period, at.signals.number("lag", 0.0)) - self.lead_time
         m, acceleration, turn = hull.reference(*at.reference)
         spin = m.omega + 0.5 * h * turn
         velocity = m.velocity + h * acceleration

@@ -1,4 +1,4 @@
-"""Sensors of a vehicle: what they measure, how noisy, how biased, how late. A description, and the wrapper that puts them in a loop."""
+"""Sensors of a vehicle with noise, biases and delays: their description, and the wrapper that simulates them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, flatten_columns, part, split, transpose, unflatten_columns
 from heavytop.control.laws.wrapper import PartialPlant, Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion
-from heavytop.control.observers.measurements import Stream
+from heavytop.control.observers.measurements import Stream, as_members, check_part
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
 from heavytop.system.model import Model
@@ -24,8 +24,8 @@ class Sensor:
 
     Parameters
     ----------
-    noise : standard deviation of each sample. bias : standard deviation of what is constant during a flight. Units of what it measures.
-    delay : age of what it tells, s; one number, or one per member of a batch. Taken to the nearest sample.
+    noise : standard deviation of each sample. bias : standard deviation of the constant error of a flight. In the unit of the measurement.
+    delay : age of the measurements, s; one number, or one per member of a batch. Rounded to whole samples.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Sensor:
 
 @dataclass(frozen=True, eq=False)
 class Sensors:
-    """The sensors of a vehicle. None: there is no such sensor; of position, attitude, velocity and gyro there always is one.
+    """The sensors of a vehicle. Accelerometer and rotor speeds may be None: not measured.
 
     Parameters
     ----------
@@ -74,42 +74,41 @@ class Sensors:
         for name in ("position", "attitude", "velocity", "gyro"):
             if not isinstance(getattr(self, name), Sensor):
                 raise ControlError(
-                    f"every vehicle has a sensor of {name}: give {name}=Sensor(...), or leave it out for one without faults; got "
+                    f"every vehicle measures its {name}: give {name}=Sensor(...), or omit it for a perfect sensor; got "
                     f"{getattr(self, name)!r}."
                 )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the sensors that are there."""
+        """Names of the sensors."""
         return tuple(f.name for f in fields(self) if isinstance(getattr(self, f.name), Sensor))
 
     def late(self, delay: Any) -> Sensors:
-        """The same sensors, all of them late by ``delay`` s."""
+        """The same sensors, all with the delay ``delay`` s."""
         return replace(self, **{name: replace(getattr(self, name), delay=delay) for name in self.names})
 
     def scaled(self, factor: float) -> Sensors:
         """The same sensors with noise and biases times a factor."""
-        changed = {}
-        for name in self.names:
-            sensor = getattr(self, name)
-            changed[name] = replace(sensor, noise=factor * sensor.noise, bias=factor * sensor.bias)
-        return replace(self, **changed)
+        sensors = {name: getattr(self, name) for name in self.names}
+        return replace(
+            self, **{n: replace(s, noise=factor * s.noise, bias=factor * s.bias) for n, s in sensors.items()}
+        )
 
 
 SIZES = {"position": 3, "attitude": 3, "velocity": 3, "gyro": 3, "accelerometer": 3}
-"""Noise of an attitude is a rotation vector."""
+"""Entries of the noise; that of an attitude is a rotation vector."""
 
 
 class Sensed(Wrapper):
-    """A controller that sees a vehicle through its sensors: late, noisy and biased, but more than the state.
+    """A controller with the measurements of a vehicle's sensors, late, noisy and biased, instead of the state.
 
-    Inside, ``accelerometer`` and ``rotor_speeds`` are known beside the measured state. For sampled control.
+    Reports the signals ``accelerometer`` and ``rotor_speeds`` besides the measured state. For sampled control.
 
     Parameters
     ----------
-    controller : sees the measurements. model : of the vehicle, one free body; the plant may have more coordinates after it, then the speeds
+    controller : gets the measurements. model : of the vehicle, one free body; the plant may have more coordinates after it, then the speeds
         of the rotors are the next velocities.
-    sensors : their description. members : batch axes whose members have noise of their own.
+    sensors : their description. members : batch axes whose members have different noise.
 
     Examples
     --------
@@ -128,14 +127,12 @@ class Sensed(Wrapper):
     ) -> None:
         super().__init__(controller)
         self.model, self.sensors = model, sensors or Sensors()
-        self.hull = Hull.of(model)
-        self.members = (members,) if isinstance(members, int) else tuple(members)
+        self.hull, self.members = Hull.of(model), as_members(members)
 
     # --- sizes ---------------------------------------------------------------------------------------------------------------
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the sensors."""
         return self.sensors.names
 
     @property
@@ -151,7 +148,7 @@ class Sensed(Wrapper):
 
     @property
     def own_signal_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Noise and bias of all sensors; nothing if they are perfect."""
+        """Noise of all sensors, biases included; nothing if they are perfect."""
         perfect = all(self._sensor(n).noise == 0 and self._sensor(n).bias == 0 for n in self.names)
         return 0 if perfect else sum(self._noise_size(n) for n in self.names)
 
@@ -159,14 +156,14 @@ class Sensed(Wrapper):
         return getattr(self.sensors, name)
 
     def _samples(self, name: str) -> np.ndarray:
-        """Samples (*members or none) by which a sensor is late."""
+        """Delay of a sensor in samples, () or one per member."""
         if self.sample_time is None:
             return np.asarray(0)
         return np.rint(np.asarray(self._sensor(name).delay, dtype=float) / self.sample_time).astype(int)
 
     @property
     def _rings(self) -> list[tuple[list[str], np.ndarray]]:
-        """Sensors that are equally late, with their delay in samples."""
+        """Sensors of equal delay, which share a ring buffer, with the delay in samples."""
         groups: dict[bytes, tuple[list[str], np.ndarray]] = {}
         for name in self.names:
             samples = self._samples(name)
@@ -176,21 +173,18 @@ class Sensed(Wrapper):
 
     @property
     def own_state_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """A mark of the start, the velocity of the sample before, and what is on its way."""
+        """1 after the first sample, the velocity of the last sample, and the ring buffers of late measurements."""
         return 4 + sum(self._ring_size(names, samples) for names, samples in self._rings)
 
     def _ring_size(self, names: list[str], samples: np.ndarray) -> int:
         return int(np.max(samples)) * sum(self._value_size(n) for n in names) + (samples.ndim > 0)
 
-    @property
-    def depends_on_period(self) -> bool:
-        """The accelerometer tells a mean over it."""
-        return True
+    depends_on_period = True  # the accelerometer measures a mean over it  # pyright: ignore[reportAssignmentType]
 
     # --- the wrapper ---------------------------------------------------------------------------------------------------------
 
     def first(self) -> np.ndarray:
-        """Nothing is on its way yet; delays of the members, where they differ."""
+        """Empty buffers; delays of the members, if they differ."""
         parts = [np.zeros(4)]
         for names, samples in self._rings:
             count = self._ring_size(names, samples)
@@ -202,15 +196,12 @@ class Sensed(Wrapper):
         return concatenate(*parts)
 
     def plant(self, model: Any) -> PartialPlant:
-        """The vehicle with what its sensors tell beside the state."""
+        """The vehicle with the measured signals."""
         own = self.model
-        if model.nq < own.nq or model.nv < own.nv:
-            raise ControlError(
-                f"{own.name!r} with nq = {own.nq}, nv = {own.nv} is not part of {model.name!r} with nq = {model.nq}, nv = {model.nv}."
-            )
+        check_part(own, model)
         if "rotor_speeds" in self.names and model.nv < own.nv + own.nu:
             raise ControlError(
-                f"{model.name!r} has no rotors whose speeds could be measured: fly a RotorPlant, or give Sensors(rotor_speeds=None)."
+                f"{model.name!r} has no rotors with speeds to measure: fly a RotorPlant, or give Sensors(rotor_speeds=None)."
             )
         sizes = tuple(self.provides.items())
         return PartialPlant(model.name, own.nq, own.nv, tuple(model.u_names), tuple(model.parameter_names), sizes)
@@ -232,7 +223,7 @@ class Sensed(Wrapper):
         return np.concatenate([np.full(self._noise_size(n), getattr(self._sensor(n), what)) for n in self.names])
 
     def _now(self, at: Seen) -> dict[str, Array]:
-        """What the sensors sense in this moment."""
+        """The present readings."""
         if "now" in at.shared:
             return at.shared["now"]
         hull, own = self.hull, self.model
@@ -240,7 +231,7 @@ class Sensed(Wrapper):
         values = {"position": m.r, "attitude": m.R, "velocity": m.velocity, "gyro": m.omega}
         started = at.z[0]
         if "accelerometer" in self.names:
-            # mean of the specific force over the last sample, in the axes of its middle; before it there is no reading: zero
+            # mean of the specific force over the last sample, in the axes of its middle; zero before the first
             middle = m.R @ so3.cayley(-0.5 * at.period * m.omega)
             force = (m.velocity - part(at.z, 1, 4)) / at.period - hull.gravity
             values["accelerometer"] = started * np.matvec(transpose(middle), force)
@@ -258,7 +249,7 @@ class Sensed(Wrapper):
         return values
 
     def _arrived(self, at: Seen) -> dict[str, Array]:
-        """What has arrived of it."""
+        """The readings that have arrived."""
         values, place = dict(self._now(at)), 4
         for names, samples in self._rings:
             deepest, varies = int(np.max(samples)), samples.ndim > 0
@@ -286,7 +277,7 @@ class Sensed(Wrapper):
         return {"q": q, "v": v} | {name: got[name] for name in self.provides}
 
     def following(self, at: Seen, u: Array) -> Array:
-        """The velocity of now, and what is on its way one sample later."""
+        """The present velocity, and the ring buffers one sample later."""
         values, place = self._now(at), 4
         m = self.hull.motion(part(at.q, 0, self.model.nq), part(at.v, 0, self.model.nv))
         parts: list[Array] = [np.ones(1), m.velocity]
@@ -298,7 +289,7 @@ class Sensed(Wrapper):
                 parts.append(part(at.z, place, place + 1))
             place += varies
             kept = part(at.z, place, place + (deepest - 1) * width)
-            # before the first sample everything was as it is now
+            # before the first sample all readings were the present ones
             later = [np.where(at.z[0] > 0.5, part(kept, k * width, (k + 1) * width), now) for k in range(deepest - 1)]
             parts += [now, *later]
             place += deepest * width

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
-from heavytop.control.actuators.command_history import hover_levels, timing
+from heavytop.control.actuators.command_history import hover_levels
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
 from heavytop.copters.propulsion import typical_propulsion
@@ -60,7 +60,7 @@ class Failover(Wrapper):
             return at.shared["suspicion"]
         nu, speed = self.vehicle.model.nu, at.signals["rotor_speeds"]
         hover, lag = hover_levels(self.hull, self.actuators), float(np.mean(self.actuators.time_constant))
-        patience = DWELL + timing(at, "delay", 0.0) + 0.5 * timing(at, "lag", lag)
+        patience = DWELL + at.signals.number("delay", 0.0) + 0.5 * at.signals.number("lag", lag)
         before = [at.z[nu + k] for k in range(nu)]
         taken = sum((np.where(b > 0.5 * LATCHED, 1.0, 0.0) for b in before), start=0.0)
         counted = []
