@@ -1,10 +1,11 @@
-"""Disk cache of object code: checked, bounded, safe for many processes at once.
+"""Disk cache of object code: checked, bounded, safe for concurrent processes.
 
 One file per entry. A file is written under a temporary name and then renamed, so a reader sees a whole file or
-none; a checksum over the content finds what a full disk or a crash may still have damaged, and such a file counts
-as absent. A folder that cannot be written is no error: then nothing is stored.
+none; a checksum detects damage by a full disk or a crash, and a damaged file counts
+as absent. A folder that cannot be written is not an error: then nothing is stored.
 
-What is loaded from here is run. So folders and files that another user owns or can write are not used, after a warning.
+Entries are run as code. So folders and files that another user owns or can write are not used, after a warning. Beyond that, entries
+with a valid checksum are trusted.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from heavytop.errors import FileFormatError
 _MAGIC = b"HTOPOBJ3"
 _SUFFIX = ".htobj"
 DEFAULT_LIMIT = 512 * 2**20
-"""Total size of the cache in bytes at which the entries unused for longest are removed."""
+"""Total size in bytes above which the least recently used entries are removed."""
 
 
 def cache_folder() -> Path:
-    """Where compiled code is kept: $HEAVYTOP_CACHE, or the platform's folder for caches.
+    """Folder of compiled code: $HEAVYTOP_CACHE, or the platform's folder for caches.
 
-    Users without a home (a number without an account, as in containers) have a folder of their own among the temporary ones.
+    Users without a home (without an account, as in containers) get a private temporary folder.
 
     >>> import os
     >>> from unittest.mock import patch
@@ -44,7 +45,7 @@ def cache_folder() -> Path:
     somewhere
     """
     if chosen := os.environ.get("HEAVYTOP_CACHE"):
-        return Path(os.path.expanduser(chosen))  # a user that nobody knows stays as written, as in a shell
+        return Path(os.path.expanduser(chosen))  # the name of an unknown user stays as written, as in a shell
     try:
         if sys.platform == "win32":
             return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "heavytop" / "cache"
@@ -57,12 +58,12 @@ def cache_folder() -> Path:
 
 
 class CacheWarning(UserWarning):
-    """The cache of native code is not used."""
+    """Warning that the cache of native code is not used."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What was stored under a key: plain data and object code."""
+    """Plain data and object code of a key."""
 
     meta: dict[str, Any]
     data: bytes
@@ -70,7 +71,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class CacheStats:
-    """State of the cache folder; ``trusted`` is False where others could have put code into it."""
+    """State of the cache folder; ``trusted`` is False if other users can write to it."""
 
     folder: Path
     entries: int
@@ -116,7 +117,7 @@ class Cache:
         return entry
 
     def _read(self, path: Path) -> bytes | None:
-        """Content of a file that nobody else can have written."""
+        """Content of a file that only this user can write."""
         try:
             if not _trusted(self.folder):
                 return None
@@ -131,7 +132,7 @@ class Cache:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not _trusted(self.folder):
                 return False
-            # not durable: a checksum finds what a power failure spoils
+            # not durable: the checksum detects damage by a power failure
             with whole_file(self.path(key), "", mode=0o600, durable=False) as temporary:
                 temporary.write_bytes(_encode(key, meta, data))
         except (OSError, FileFormatError):
@@ -140,9 +141,9 @@ class Cache:
         return True
 
     def clear(self) -> int:
-        """Remove all entries and leftovers of killed processes; return how many files went."""
+        """Remove all entries and leftovers of killed processes; return the number of files."""
         removed = 0
-        for path, _ in self._files(_SUFFIX):
+        for path, _ in self._files():
             with contextlib.suppress(OSError):
                 path.unlink()
                 removed += 1
@@ -150,16 +151,16 @@ class Cache:
 
     def stats(self) -> CacheStats:
         """Number of entries and their size."""
-        sizes = [status.st_size for _, status in self._files(_SUFFIX)]
+        sizes = [status.st_size for _, status in self._files()]
         nearest = next((p for p in (self.folder, *self.folder.parents) if p.exists()), self.folder)
         foreign = self.folder.exists() and _foreign(self.folder.stat())
         return CacheStats(
             self.folder, len(sizes), sum(sizes), self.limit, os.access(nearest, os.W_OK), trusted=not foreign
         )
 
-    def _files(self, suffix: str) -> Iterator[tuple[Path, os.stat_result]]:
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         try:
-            paths = [p for p in self.folder.iterdir() if p.suffix == suffix and not p.name.startswith(".")]
+            paths = [p for p in self.folder.iterdir() if p.suffix == _SUFFIX and not p.name.startswith(".")]
         except OSError:
             return
         for path in paths:
@@ -167,9 +168,9 @@ class Cache:
                 yield path, path.stat()
 
     def _evict(self) -> None:
-        """Bring the total below the limit; drop temporary files that no process can still be writing."""
+        """Bring the total below the limit; remove leftovers of killed processes."""
         sweep_leftovers(self.folder)
-        files = sorted(self._files(_SUFFIX), key=lambda item: item[1].st_mtime)
+        files = sorted(self._files(), key=lambda item: item[1].st_mtime)
         total = sum(status.st_size for _, status in files)
         for path, status in files[:-1]:
             if total <= self.limit:
@@ -180,7 +181,7 @@ class Cache:
 
 
 def _trusted(path: Path, status: os.stat_result | None = None) -> bool:
-    """Whether only this user (or the administrator) can have written a file or folder; warn where not."""
+    """Whether only this user (or the administrator) can write a file or folder; warn if not."""
     status = path.stat() if status is None else status
     why = _foreign(status)
     if why:
@@ -189,7 +190,7 @@ def _trusted(path: Path, status: os.stat_result | None = None) -> bool:
 
 
 def _foreign(status: os.stat_result) -> str:
-    """Who else could have written it; nothing if nobody."""
+    """Who else can write it; empty if no one."""
     if sys.platform == "win32":  # folders of a user's profile belong to the user
         return ""
     if status.st_uid not in (os.geteuid(), 0):
@@ -201,7 +202,7 @@ def _foreign(status: os.stat_result) -> str:
 def _warn_foreign(path: str, why: str) -> None:
     warnings.warn(
         f"the cache {path!r} {why} and is not used, since its content is run as code. Run chmod go-w {path!r} if it is yours, "
-        "or set HEAVYTOP_CACHE to a folder of your own. Until then every process compiles again.",
+        "or set HEAVYTOP_CACHE to another folder. Until then every process compiles again.",
         CacheWarning,
         stacklevel=2,
     )
@@ -231,7 +232,7 @@ def _decode(key: str, file: bytes) -> Entry | None:
 
 @cache
 def source_stamp() -> str:
-    """A fingerprint of this library's own source files, so that an entry made by other code is never used."""
+    """A digest of this library's source files, so that an entry made by other code is never used."""
     root = Path(__file__).resolve().parent.parent
     stamp = hashlib.sha256()
     for folder, folders, files in os.walk(root):

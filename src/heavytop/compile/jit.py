@@ -51,7 +51,7 @@ class Machine:
 
     @property
     def label(self) -> str:
-        """One line that tells machines apart whose code must not be exchanged."""
+        """One line; machines with different labels must not exchange code."""
         return f"{self.triple} {self.cpu} {self.features} LLVM {self.llvm}"
 
 
@@ -92,36 +92,35 @@ def host() -> Machine:
     return Machine(llvm.get_host_cpu_name(), features, triple, ".".join(str(n) for n in llvm.llvm_version_info))
 
 
+_THREAD = threading.local()
+
+
 def _target_machine(machine: Machine, opt: int) -> Any:
-    """The code generator of a machine, one for each thread: it is changed by what it compiles."""
+    """The code generator of a machine, one for each thread, as compiling changes it."""
     made = _THREAD.__dict__.setdefault("machines", {})
     if (machine, opt) not in made:
         made[machine, opt] = _new_target_machine(machine, opt)
     return made[machine, opt]
 
 
-_THREAD = threading.local()
-
-
 def _new_target_machine(machine: Machine, opt: int) -> Any:
     llvm = _binding()
-    here = host()  # initialises LLVM for this processor
-    if machine.triple == here.triple:
-        target = llvm.Target.from_triple(machine.triple)
-        return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, jit=True)
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    options: dict[str, Any] = {"jit": True}
+    if machine.triple != host().triple:  # host() initialises LLVM for this processor
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        options = {"reloc": "pic"}
     target = llvm.Target.from_triple(machine.triple)
-    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, reloc="pic")
+    return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, **options)
 
 
 LONG_TEXT = 2_000_000
-"""Characters of IR, about twenty thousand instructions, from which on code generation is lighter."""
+"""Characters of IR (about twenty thousand instructions) above which code generation is lighter."""
 
 
 @dataclass(frozen=True)
 class ObjectCode:
-    """Machine code before loading, with the time it took to make; ``sizes`` of the objects that ``data`` holds one after the other."""
+    """Machine code before loading and its compile time; ``sizes`` of the consecutive objects in ``data``."""
 
     data: bytes
     seconds: float
@@ -131,8 +130,8 @@ class ObjectCode:
 def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
     """Compile LLVM IR into one object for a machine, by default this one.
 
-    Light clean-up of the IR (O1), full code generation (O2), no vectorisers: the lanes are vectors already, and LLVM's own vectorisers only cost
-    time on straight-line code. Long text is nearly all such code, for which lighter code generation (O1) gives the same speed.
+    Light optimisation of the IR (O1), full code generation (O2), no vectorisers: the lanes are vectors already, and LLVM's own vectorisers only cost
+    time on straight-line code. Long text is mostly such code, for which lighter code generation (O1) gives the same speed.
     """
     start = time.perf_counter()
     data = _object(text, machine or host(), 1 if len(text) > LONG_TEXT else 2, straight=False)
@@ -140,9 +139,9 @@ def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
 
 
 def compile_side_by_side(text: str) -> ObjectCode:
-    """Compile LLVM IR for this machine, the parts of a long program in modules of their own (:func:`.cut_module`), one thread per processor.
+    """Compile LLVM IR for this machine, the parts of a long program in separate modules (:func:`.cut_module`), one thread per processor.
 
-    Parts are straight-line code, in which most of LLVM's clean-up finds nothing to do.
+    Parts are straight-line code, for which most of LLVM's passes have nothing to do.
     """
     start = time.perf_counter()
     machine, modules = host(), cut_module(text)
@@ -159,11 +158,11 @@ def compile_side_by_side(text: str) -> ObjectCode:
 
 
 def _object(text: str, machine: Machine, level: int, straight: bool) -> bytes:
-    """One object; ``straight``: the text is straight-line code alone."""
+    """One object; ``straight``: the text is straight-line code only."""
     llvm = _binding()
     backend = _target_machine(machine, level)
-    # a context of its own: LLVM keeps the types and constants of the global one as long as the process lives. Closed by hand, module first,
-    # since the garbage collector does not keep this order.
+    # an own context, since LLVM never frees types and constants of the global one. Closed explicitly, module first: the garbage collector does
+    # not keep this order.
     context = llvm.create_context()
     module = None
     try:
@@ -185,7 +184,7 @@ def _object(text: str, machine: Machine, level: int, straight: bool) -> bytes:
 
 
 def _passes(builder: Any, straight: bool) -> Any:
-    """What cleans up the IR: all of O1, or what straight-line code needs."""
+    """Optimisations of the IR: all of O1, or those that straight-line code needs."""
     if not straight:
         return builder.getModulePassManager()
     passes = _binding().create_new_module_pass_manager()
@@ -198,7 +197,7 @@ def _passes(builder: Any, straight: bool) -> Any:
 
 
 def _emitted(backend: Any, module: Any) -> bytes:
-    """Object code of a module."""
+    """Object code of a module: ``TargetMachine.emit_object`` without the lock, see :func:`_unlocked`."""
     from llvmlite.binding import ffi
 
     with ffi.OutputString() as complaint:
@@ -212,9 +211,9 @@ def _emitted(backend: Any, module: Any) -> bytes:
 
 
 def _unlocked(name: str) -> Any:
-    """A function of LLVM that several threads may call at once, each for a context and a target machine of its own.
+    """A function of LLVM that several threads may call at the same time, each with its own context and target machine.
 
-    llvmlite allows one call at a time, whatever it works on; where its library is not to be had, that stays so.
+    llvmlite holds one lock during every call, and no public function releases it; if the private ``_cfn`` is missing, the lock remains.
     """
     from llvmlite.binding import ffi
 
@@ -223,7 +222,7 @@ def _unlocked(name: str) -> Any:
 
 
 def _release(passes: Any) -> None:
-    """Free the passes of a pass manager: llvmlite up to 0.50 inherits the method that does so behind one that does nothing (75 kB each)."""
+    """Free a pass manager: up to llvmlite 0.50 its own ``_dispose`` is hidden by an empty one, which leaks 75 kB each time."""
     from llvmlite.binding import ffi, newpassmanagers
 
     base = getattr(newpassmanagers, "NewPassManager", None)
@@ -233,7 +232,7 @@ def _release(passes: Any) -> None:
 
 @cache
 def executable_memory() -> bool:
-    """Whether this process may turn memory executable; LLVM would abort the process where it may not."""
+    """Whether this process may make memory executable; LLVM aborts the process if not."""
     if sys.platform == "win32":
         return True
     size = mmap.PAGESIZE
@@ -253,7 +252,7 @@ def executable_memory() -> bool:
 
 
 _ALWAYS = ("memcpy", "memset", "floor", "ceil", "fmin", "fmax")
-"""Functions that LLVM may call on its own account."""
+"""Functions to which LLVM may insert calls."""
 
 
 @cache
@@ -266,7 +265,7 @@ def _c_library() -> Any:
 
 @cache
 def _provide(symbol: str) -> None:
-    """Tell LLVM where a C library function lives."""
+    """Register the address of a C library function with LLVM."""
     llvm = _binding()
     if llvm.address_of_symbol(symbol) is None:
         function = getattr(_c_library(), symbol, None) or getattr(ctypes.CDLL(None), symbol, None)
@@ -276,17 +275,16 @@ def _provide(symbol: str) -> None:
 
 
 def external_functions(text: str) -> list[str]:
-    """Names of the functions that IR text declares and LLVM does not know itself."""
+    """Names of the functions that IR text declares, without LLVM's intrinsics."""
     return [
         name for name in re.findall(r"^declare [^@]*@([\w.]+)\(", text, re.MULTILINE) if not name.startswith("llvm.")
     ]
 
 
 class Library:
-    """Functions loaded into memory; they live as long as this object."""
+    """Functions loaded into memory for the life of this object; ``sizes`` of the consecutive objects in ``data``, None for one object."""
 
     def __init__(self, data: bytes, externals: list[str], sizes: Sequence[int] | None = None) -> None:
-        """``sizes``: those of the objects that ``data`` holds one after the other; None: it is one."""
         if not executable_memory():
             raise CompileError("this process may not make memory executable (operating system policy).")
         llvm = _binding()
@@ -315,7 +313,7 @@ class Library:
 
 
 def _is_symbol(name: str) -> bool:
-    """Whether a text can be the name of a function: LLVM ends the process when it is asked for an empty one.
+    """Whether a text can be the name of a function: LLVM aborts the process on an empty name.
 
     >>> _is_symbol("rows"), _is_symbol(""), _is_symbol("\\x01f"), _is_symbol("\u00e9")
     (True, False, False, False)
@@ -324,7 +322,7 @@ def _is_symbol(name: str) -> bool:
 
 
 def objects(data: bytes, sizes: Sequence[int] | None) -> list[bytes]:
-    """The objects that lie one after the other.
+    """The consecutive objects in ``data``.
 
     >>> objects(b"abcde", (2, 3)), objects(b"abcde", None)
     ([b'ab', b'cde'], [b'abcde'])
@@ -334,7 +332,7 @@ def objects(data: bytes, sizes: Sequence[int] | None) -> list[bytes]:
 
 
 def _engine_machine() -> Any:
-    """A target machine of its own for every engine, which takes ownership of it."""
+    """A new target machine for every engine, which takes ownership of it."""
     machine = host()
     target = _binding().Target.from_triple(machine.triple)
     return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=2, jit=True)
@@ -348,7 +346,7 @@ def aligned(words: int) -> np.ndarray:
 
 
 def address(array: np.ndarray) -> int:
-    """Where an array begins; zero for an empty one."""
+    """Address of an array; zero if it is empty."""
     if not array.size:
         return 0
     buffer: Any = array
@@ -359,7 +357,7 @@ def address(array: np.ndarray) -> int:
 
 
 def batch_lanes() -> int:
-    """States that this machine evaluates together; 1 where there is no native code."""
+    """States that this machine evaluates together; 1 without native code."""
     try:
         return host().lanes if native_allowed() else 1
     except CompileError:
@@ -367,5 +365,5 @@ def batch_lanes() -> int:
 
 
 def native_allowed() -> bool:
-    """False where the environment variable HEAVYTOP_NATIVE is 0: then everything is interpreted."""
+    """False if the environment variable HEAVYTOP_NATIVE is 0: then everything is interpreted."""
     return os.environ.get("HEAVYTOP_NATIVE", "1") != "0"

@@ -1,8 +1,8 @@
-"""From IR text to loaded functions by way of the disk cache.
+"""From IR text to loaded functions through the disk cache.
 
 Two kinds of keys lead to an entry. The hash of the IR text finds code that was compiled before; a fingerprint given
-by the caller (of a model description, say) finds it without even tracing the model. The second kind also depends on
-the source files of this library, since they decide what a description means. Both depend on the processor and the
+by the caller (for example of a model description) finds it without tracing the model. The second kind also depends on
+the source files of this library, since they define the meaning of a description. Both depend on the processor and the
 version of LLVM.
 """
 
@@ -22,16 +22,16 @@ from heavytop.compile.jit import Library, compile_side_by_side, external_functio
 from heavytop.errors import CompileError, ShapeError
 
 LANES = (1, 2, 4, 8, 16)
-"""Numbers of states that can be evaluated together."""
+"""Possible numbers of states evaluated together."""
 
 
 class NativeCodeWarning(UserWarning):
-    """Native code cannot be made here; results are the same, but come about a hundred times slower."""
+    """Warning that native code cannot be made; results are the same, about a hundred times slower."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """Loaded functions with the data stored beside them."""
+    """Loaded functions with their metadata."""
 
     library: Library
     meta: dict[str, Any]
@@ -40,16 +40,16 @@ class Code:
 
     @property
     def compile_seconds(self) -> float:
-        """Seconds LLVM took when this code was compiled, here or in an earlier process."""
+        """Compile time of LLVM, here or in an earlier process."""
         return self.meta["compile_seconds"]
 
 
 def load(
     build: Callable[[], tuple[str, dict[str, Any]]] | None, fingerprint: str | None = None, store: Cache | None = None
 ) -> Code | None:
-    """Code for the IR text that ``build`` returns with its metadata, from the cache where possible.
+    """Code for the IR text that ``build`` returns with its metadata, from the cache if possible.
 
-    With a fingerprint that the cache knows, ``build`` is not called; it may be None, and then an unknown
+    With a known fingerprint ``build`` is not called; it may be None, and then an unknown
     fingerprint gives None.
     """
     store = Cache() if store is None else store
@@ -60,7 +60,7 @@ def load(
             return found
     if build is None:
         return None
-    with _collector_at_rest():
+    with _garbage_collection_paused():
         text, meta = build()
     key = f"ir {hashlib.sha256(text.encode()).hexdigest()} {host().label}"
     result = _found(store, key, meta)
@@ -72,7 +72,7 @@ def load(
         library = Library(code.data, meta["externals"], code.sizes)
         result = Code(library, meta, cache_hit=False, object_bytes=len(code.data))
     if fingerprint is not None:
-        # equal code may belong to functions with other names and shapes: those are the pointer's
+        # functions with other names and shapes may have the same code: those are the pointer's
         store.put(_fingerprint_key(fingerprint), {"points_to": key, "meta": meta}, b"")
     return result
 
@@ -84,9 +84,9 @@ def native_code(
     lanes: int | None,
     store: Cache | None,
 ) -> Code | None:
-    """Code of a ``kind`` of object for the machine at hand; ``text`` gives its IR for a number of lanes.
+    """Code of a ``kind`` of function for this machine; ``text`` returns its IR for a number of lanes.
 
-    None where it must be interpreted, of which the user is told, or, without ``text``, where the cache does not have it.
+    None if the function must be interpreted (a warning is issued) or, without ``text``, if it is not in the cache.
     """
     if lanes is not None and lanes not in LANES:
         raise ShapeError(f"lanes must be one of {', '.join(map(str, LANES))}, got {lanes!r}.")
@@ -116,8 +116,8 @@ def _found(store: Cache, key: str, meta: dict[str, Any]) -> Code | None:
 
 
 @contextlib.contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Programs are millions of small objects without cycles, among which the garbage collector would look for them again and again."""
+def _garbage_collection_paused() -> Iterator[None]:
+    """No garbage collection: programs are millions of small objects without cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

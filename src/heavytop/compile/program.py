@@ -1,8 +1,8 @@
 """A program: the straight-line list of scalar operations that every back end reads.
 
-Value numbering is static single assignment: instruction ``k`` defines value ``k`` and refers only to smaller
-numbers. Inputs and constants are instructions too; outputs are lists of value numbers. Nothing here depends on
-CasADi except :func:`program_from_function`, so a back end never sees it.
+Static single assignment: instruction ``k`` defines value ``k`` and refers only to smaller
+numbers. Inputs and constants are instructions too; outputs are lists of value numbers. Only
+:func:`program_from_function` depends on CasADi, so back ends never see it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Op(StrEnum):
-    """Scalar operations. Comparisons and logic give 0.0 or 1.0; any number but zero is true.
+    """Scalar operations. Comparisons and logic return 0.0 or 1.0; any number but zero is true.
 
     >>> Op("mul") is Op.MUL
     True
@@ -136,12 +136,12 @@ class Program:
 
     @cached_property
     def histogram(self) -> dict[str, int]:
-        """How often each operation occurs, the most frequent first."""
+        """Number of occurrences of each operation, the most frequent first."""
         return dict(Counter(str(instruction.op) for instruction in self.code).most_common())
 
     @cached_property
     def last_use(self) -> tuple[int, ...]:
-        """For each value the last instruction that reads it; its own number if none does (outputs do not count)."""
+        """For each value the last instruction that reads it, or its own number (outputs do not count)."""
         last = list(range(len(self.code)))
         for k, instruction in enumerate(self.code):
             if instruction.op is not Op.INPUT:
@@ -150,8 +150,13 @@ class Program:
         return tuple(last)
 
     @cached_property
+    def uses(self) -> Counter[int]:
+        """Number of instructions that read each value."""
+        return Counter(a for op, args, _ in self.code if op is not Op.INPUT for a in args)
+
+    @cached_property
     def homes(self) -> dict[int, list[tuple[int, int]]]:
-        """For each value that is an output: where it goes, as (which output, which of its scalars)."""
+        """Places of each output value, as (output, scalar)."""
         homes: dict[int, list[tuple[int, int]]] = {}
         for i, values in enumerate(self.outputs):
             for j, value in enumerate(values):
@@ -180,7 +185,7 @@ class _Builder:
         self._known: dict[object, int] = {}
 
     def add(self, op: Op, args: tuple[int, ...], value: float = 0.0) -> int:
-        # repr tells -0.0 from 0.0 and takes NaN as equal to itself
+        # repr distinguishes -0.0 from 0.0 and takes NaN as equal to itself
         key = (op, args) if op is not Op.CONST else (op, repr(value))
         number = self._known.get(key)
         if number is None:
@@ -200,7 +205,7 @@ def program_from_function(function: casadi.Function, name: str) -> Program:
 
     Raises
     ------
-    CompileError : the function uses an operation that no back end knows; the message names it.
+    CompileError : the function uses an operation without a native form; the message names it.
     """
     import casadi
 
@@ -262,7 +267,7 @@ def _operation_name(number: int) -> str:
 def _share_reciprocals(program: Program) -> Program:
     """Divide once by a denominator that several quotients share, then multiply: a division costs as much as ten products.
 
-    CasADi turns ``a * (1 / d)`` back into ``a / d``, so this cannot be said in the formula.
+    CasADi turns ``a * (1 / d)`` back into ``a / d``, so the formula cannot express this.
     """
     shared = {d for d, n in Counter(i.args[1] for i in program.code if i.op is Op.DIV).items() if n > 1}
     if not shared:
@@ -296,7 +301,7 @@ def _share_reciprocals(program: Program) -> Program:
 
 
 def _tidy(program: Program) -> Program:
-    """Join ``c ? a : 0 + !c ? b : 0`` into one choice, put each cosine next to its sine, drop what no output needs."""
+    """Join ``c ? a : 0 + !c ? b : 0`` into one choice, put each cosine next to its sine, drop unused values."""
     code = _join_choices(program.code)
     partner = {i.args[0]: k for k, i in enumerate(code) if i.op is Op.COS}
     pairs = {k: partner[i.args[0]] for k, i in enumerate(code) if i.op is Op.SIN and i.args[0] in partner}
@@ -322,7 +327,7 @@ def _tidy(program: Program) -> Program:
 
 
 def _join_choices(code: tuple[Instruction, ...]) -> list[Instruction]:
-    """CasADi spells a choice as ``(c ? a : 0) + (!c ? b : 0)``; both spellings agree but for the sign of zero."""
+    """CasADi writes a choice as ``(c ? a : 0) + (!c ? b : 0)``; both forms agree but for the sign of zero."""
     joined = list(code)
 
     def half(k: int) -> tuple[int, int] | None:

@@ -1,5 +1,4 @@
-"""How arrays of a user reach native code: as rows with a distance in bytes, without assuming anything about
-alignment."""
+"""Arrays as rows with a distance in bytes, of any alignment, and threads over rows."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _NEVER = threading.Event()  # never set: a single thread is interrupted directly
 
 
 def rows_of(array: np.ndarray, shape: Shape, batch: Shape) -> tuple[np.ndarray, int]:
-    """View (or copy, where needed) ``array`` of shape ``(..., *shape)`` as rows for the broadcast batch.
+    """View ``array`` of shape ``(..., *shape)`` as rows for the broadcast batch, or copy it if necessary.
 
     Returns the array (rows, size), whose entries within a row are adjacent, and the distance of the rows in bytes:
     zero when one row serves the whole batch.
@@ -34,7 +33,7 @@ def rows_of(array: np.ndarray, shape: Shape, batch: Shape) -> tuple[np.ndarray, 
 
 
 def thread_count(threads: int | None) -> int:
-    """The number of threads asked for; None means one per processor this process may use."""
+    """The number of threads; None means one per processor available to this process."""
     if threads is not None:
         return max(1, threads)
     if hasattr(os, "sched_getaffinity"):
@@ -46,8 +45,7 @@ def in_parallel(count: int, grain: int, threads: int, work: Callable[[int, int, 
     """Run ``work(start, stop, cancelled)`` over [0, count) on several threads.
 
     The pieces are contiguous and multiples of ``grain``. The calling thread does the first piece; if it is
-    interrupted, the others are told through ``cancelled`` and awaited. The first exception of any thread is raised
-    here.
+    interrupted, the others are stopped by ``cancelled`` and joined. The first exception of any thread is raised.
     """
     pieces = -(-count // grain)
     threads = min(threads, pieces)

@@ -1,4 +1,4 @@
-"""What one step of a simulation does: calls of traced functions on named buffers.
+"""One step of a simulation: calls of traced functions on named buffers.
 
 A step has three phases. ``sample`` runs first (references, control laws; a call may run only every n-th step and
 its outputs are held in between), ``observe`` runs only where a record is taken, ``advance`` computes the next
@@ -7,7 +7,7 @@ state. Each phase is a list of calls in order, for example Runge and Kutta's sch
     advance = (Call("f", ("x", "u"), ("k1",)), Call("half", ("x", "k1", "h"), ("x2",)), Call("f", ("x2", "u"),
     ("k2",)), ...)
 
-A :class:`Repeat` among them is a loop of the native program: an iteration is written down once, however often it runs.
+A :class:`Repeat` among them is a loop of the native program; its body is compiled once.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ TIME, STEP = "time", "step"
 class Call:
     """One call: a function by name, the buffers it reads and writes, and in which steps (every n-th) it runs.
 
-    ``when`` is the place among the inputs of a scalar: where it is zero in all lanes, the call is skipped. Such a call writes only what it
-    reads, and leaves it as it is in lanes where the scalar is zero: whether it is skipped makes no difference.
+    ``when`` is the index of a scalar among the inputs: if it is zero in all lanes, the call is skipped. Such a call writes only buffers that it
+    reads, and leaves them unchanged in lanes where the scalar is zero, so that skipping it makes no difference.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Repeat:
     """Calls that run ``times`` times in a row, or until the scalar buffer ``done`` is not zero.
 
     Trajectories that are stepped together leave the loop together. The body must not change a trajectory whose ``done`` is not zero, so that
-    results do not depend on the company.
+    results do not depend on the other trajectories.
 
     >>> Repeat((Call("improve", ("x",), ("x", "good")),), 20, "good").times
     20
@@ -66,9 +66,9 @@ Item = Call | Repeat
 
 
 def in_order(items: Sequence[Item], rounds: int = 1) -> list[Call]:
-    """The calls one after the other, the bodies of repetitions ``rounds`` times.
+    """All calls in order, the bodies of repetitions ``rounds`` times.
 
-    Two rounds show everything that one round leaves for the next: who reasons about lifetimes of buffers asks for two.
+    Two rounds show everything that one round leaves for the next, which determines the lifetimes of buffers.
     """
     calls: list[Call] = []
     for item in items:
@@ -96,8 +96,8 @@ class Layout:
     held : outputs of calls that do not run in every step; they persist like state.
     constants : one value per trajectory (parameters).
     tables : one value per sample, held until the next one (inputs).
-    record : what is recorded.
-    notes : plain data of whoever made the schedule, kept with the native code.
+    record : recorded buffers.
+    notes : plain data of the maker of the schedule, kept with the native code.
     """
 
     shapes: dict[str, Shape]
@@ -110,7 +110,7 @@ class Layout:
 
     @cached_property
     def persistent(self) -> tuple[str, ...]:
-        """Buffers that outlive a native call."""
+        """Buffers that persist between native calls."""
         return self.state + self.held
 
     @cached_property
@@ -144,7 +144,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The calls of one step and the buffers they work on; checked when made.
+    """The calls of one step and their buffers; checked when constructed.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class Schedule:
     constants : buffers given once per trajectory.
     tables : buffers given per sample and held in between.
     record : buffers to record; the state if empty.
-    notes : plain data (JSON) that is kept with the native code, for whoever finds that in the cache.
+    notes : plain data (JSON) kept with the native code in the cache.
 
     Examples
     --------
@@ -237,10 +237,10 @@ class Schedule:
                 )
         for name in call.outputs:
             if name in fixed:
-                raise ModelError(f"{call.function!r} writes the buffer {name!r}, which is given from outside here.")
+                raise ModelError(f"{call.function!r} writes the buffer {name!r}, which is an input of this phase.")
         if call.when is not None and not set(call.outputs) <= set(call.inputs):
             raise ModelError(
-                f"the call of {call.function!r} may be skipped, so it must read what it writes: {call.outputs}."
+                f"the call of {call.function!r} may be skipped, so it must read the buffers that it writes: {call.outputs}."
             )
         if len(set(call.outputs)) != len(call.outputs):
             raise ModelError(f"the call of {call.function!r} writes a buffer twice: {call.outputs}.")

@@ -1,5 +1,4 @@
-"""Names and trailing shapes of the inputs and outputs of a function of arrays, and the broadcasting that follows
-from them."""
+"""Names and trailing shapes of the inputs and outputs of a function of arrays, and their broadcasting."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Signature:
-    """What a compiled function takes and returns.
+    """Inputs and outputs of a compiled function.
 
     Attributes
     ----------
@@ -53,7 +52,7 @@ class Signature:
             raise ShapeError(f"{self.name}({names}) takes {len(self.inputs)} arrays, got {len(arguments)}.")
 
     def arrays(self, arguments: Sequence[Array]) -> list[np.ndarray]:
-        """The arguments as float arrays, counted; complex numbers and text are refused."""
+        """The arguments as float arrays; a ShapeError for a wrong number of them, complex numbers or text."""
         self.check_count(arguments)
         return [
             array.astype(float, copy=False)

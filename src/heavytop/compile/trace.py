@@ -1,7 +1,7 @@
 """Trace a function written in NumPy notation into a CasADi function of flat vectors.
 
-A :class:`Traced` function has named inputs and outputs of fixed trailing shape. each is one dense column,
-listed row by row (C order), which is also the layout of every back end. It can be interpreted here (CasADi's
+A :class:`Traced` function has named inputs and outputs of fixed trailing shape. Each is one dense column,
+row by row (C order), which is also the layout of every back end. It can be interpreted here (CasADi's
 virtual machine), inspected, or handed to a back end of :mod:`heavytop.compile`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from math import prod
@@ -74,26 +74,15 @@ class Traced(Lasting):
         """Number of scalar instructions, inputs and outputs included."""
         return self.function.n_instructions()
 
-    def flat_inputs(self, arguments: Sequence[Array]) -> tuple[Shape, list[np.ndarray]]:
-        """Check the arguments, broadcast their batch axes; return the batch shape and arrays of shape (batch, size)."""
-        return self.signature.flat_inputs(arguments)
-
-    def shape_outputs(self, batch: Shape, results: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Give flat results (batch, size) their batch and trailing shapes."""
-        return self.signature.shape_outputs(batch, results)
-
     def interpret(self, *arguments: Array) -> tuple[np.ndarray, ...]:
         """Evaluate with CasADi's virtual machine: no compilation, about a hundred times slower than native code."""
-        batch, flat = self.flat_inputs(arguments)
+        batch, flat = self.signature.flat_inputs(arguments)
         count = prod(batch)
         if count == 0:
-            return self.shape_outputs(batch, [np.zeros((0, size)) for size in self.output_sizes])
-        results = (
-            self.function.call([a.T for a in flat])
-            if count == 1
-            else self.function.map(count).call([a.T for a in flat])
-        )
-        return self.shape_outputs(batch, [result.full().T for result in results])
+            return self.signature.shape_outputs(batch, [np.zeros((0, size)) for size in self.output_sizes])
+        function = self.function if count == 1 else self.function.map(count)
+        results = function.call([a.T for a in flat])
+        return self.signature.shape_outputs(batch, [result.full().T for result in results])
 
     def expressions(self, *arguments: Array) -> tuple[Array, ...]:
         """Insert symbolic arguments; the outputs as symbolic arrays."""
@@ -108,7 +97,7 @@ class Traced(Lasting):
 
 
 def on_symbols(function: Callable[..., Any], what: str, kind: type[HeavytopError] = ModelError) -> Callable[..., Any]:
-    """A function of the user whose failure on symbols is re-raised as a HeavytopError, with ``what`` it was given as.
+    """A user-defined function whose failure on symbols is re-raised as a HeavytopError that names ``what`` the function is.
 
     >>> from heavytop._arrays import symbol
     >>> guarded = on_symbols(np.sort, "the potential")
@@ -119,12 +108,11 @@ def on_symbols(function: Callable[..., Any], what: str, kind: type[HeavytopError
     ...
     the function given as the potential fail
     """
-
     return _OnSymbols(function, what, kind)
 
 
 class _OnSymbols:
-    """A function with the name under which it was given; it can be pickled where the function can."""
+    """A function and its role in messages; can be pickled if the function can."""
 
     def __init__(self, function: Callable[..., Any], what: str, kind: type[HeavytopError]) -> None:
         update_wrapper(self, function)
@@ -135,26 +123,18 @@ class _OnSymbols:
             return self.function(*arguments)
         except HeavytopError:
             raise
-        except (
-            TypeError,
-            IndexError,
-            NotImplementedError,
-            RuntimeError,
-            ValueError,
-            AttributeError,
-            KeyError,
-        ) as error:
-            if takes := self._other_arguments(len(arguments)):
-                raise self.kind(takes) from error
+        except (TypeError, LookupError, RuntimeError, ValueError, AttributeError) as error:
+            if mismatch := self._argument_mismatch(len(arguments)):
+                raise self.kind(mismatch) from error
             reason = str(error).rpartition(": ")[2] or type(error).__name__
             text = f"the function given as {self.what} fails on symbols ({reason.rstrip('.')}). {NOT_MATH}"
             raise self.kind(text) from error
 
-    def _other_arguments(self, count: int) -> str:
-        """What is wrong with a function that cannot be called with so many arguments; empty if it can."""
+    def _argument_mismatch(self, count: int) -> str:
+        """The message for a function that does not take ``count`` arguments; empty if it does."""
         try:
             signature = inspect.signature(self.function)
-        except (TypeError, ValueError):  # of one that is built in nobody knows
+        except (TypeError, ValueError):  # some built-in functions have no signature
             return ""
         try:
             signature.bind(*[None] * count)
@@ -171,7 +151,7 @@ def trace(
     inputs: Mapping[str, Shape],
     name: str | None = None,
 ) -> Traced:
-    """Run ``function`` once on symbols of the given shapes and record what it computes.
+    """Run ``function`` once on symbols of the given shapes and record its computation.
 
     Parameters
     ----------
@@ -202,7 +182,7 @@ def trace(
 
 
 def trace_of(name: str, symbols: Mapping[str, Array], outputs: Mapping[str, Array]) -> Traced:
-    """The traced function from flat symbols to expressions that were made of them.
+    """The traced function from flat symbols to expressions of them.
 
     >>> from heavytop._arrays import symbol
     >>> x = symbol("x", 3)
@@ -229,7 +209,7 @@ def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, 
 
 
 def holds_nan(function: casadi.Function) -> bool:
-    """Whether a program has the constant nan, as functions of the math module leave it: float(symbol) is nan."""
+    """Whether a program has the constant nan, the result of math functions on symbols (float(symbol) is nan)."""
     import casadi
 
     constants = (k for k in range(function.n_instructions()) if function.instruction_id(k) == casadi.OP_CONST)

@@ -23,7 +23,7 @@ _RELATION = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
 
 
 def literal(value: float, precision: Precision = "double") -> str:
-    """A C literal that reads back as exactly this number (of the precision).
+    """A C literal of exactly this number (in the precision).
 
     >>> literal(0.1), literal(3.0), literal(0.1, "float")
     ('0.1', '3.0', '0.1f')
@@ -41,7 +41,7 @@ def literal(value: float, precision: Precision = "double") -> str:
 
 @dataclass(frozen=True)
 class CSlots:
-    """Local variables of the values: ``slot[k]`` for every computed value, and how many there are."""
+    """Local variables: ``slot[k]`` of every computed value, and their number."""
 
     slot: dict[int, int]
     count: int
@@ -61,7 +61,7 @@ def allocate(program: Program) -> CSlots:
             slot[k] = free.pop()
         else:
             slot[k], count = count, count + 1
-        if last[k] == k:  # an output that nobody reads
+        if last[k] == k:  # an output that nothing reads
             free.append(slot[k])
     return CSlots(slot, count)
 

@@ -1,5 +1,4 @@
-"""Write traced functions as a folder of C99 for embedded targets: source, header, test with vectors, README,
-Makefile."""
+"""Export of traced functions as a folder of C99 for embedded targets: source, header, test with vectors, README, Makefile."""
 
 from __future__ import annotations
 
@@ -27,9 +26,9 @@ FLAGS = "-std=c99 -Wall -Wextra -Werror -pedantic -O2"
 CORTEX_M7 = ("arm-none-eabi-gcc", "-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16")
 _TOLERANCE: dict[str, float] = {"double": 1e-11, "float": 2e-4}
 _ROUNDINGS = 16.0
-"""How many times the effect of the last bits of the inputs two orders of the same operations may differ by."""
+"""Allowed difference between two orders of the same operations, in multiples of the effect of the last bits of the inputs."""
 _LOOSEST: dict[str, float] = {"double": 1e-6, "float": 2e-2}
-"""The test allows no more: a function that its inputs' last bits move further is not fit for the precision."""
+"""Largest tolerance of the test: a more sensitive function is not fit for the precision."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class _Item:
-    """One function on its way out."""
+    """A function to export with its test vectors."""
 
     name: str
     traced: Traced
@@ -56,7 +55,7 @@ class _Item:
     inputs: list[np.ndarray]
     outputs: list[np.ndarray]
     spread: float
-    """How far the last bits of the inputs move an output, relative to one plus its largest number."""
+    """Effect of the last bits of the inputs on an output, relative to one plus its largest number."""
 
 
 def export_c(
@@ -75,16 +74,16 @@ def export_c(
 
     Parameters
     ----------
-    folder : made if it does not exist. An earlier export of the same name in it is replaced; files of others and exports of other names are
+    folder : created if it does not exist. An earlier export of the same name in it is replaced; other files and exports of other names are
         never touched: an error is raised before anything is written.
     functions : C name -> traced function. Matrices are passed row by row.
     precision : ``"double"`` or ``"float"``, the type of all numbers in the C code.
     vectors : function name -> one array (vectors, *shape) per input for the test; normal random numbers if not given.
     tolerance : of the test, relative to one plus the largest expected number of an output. Default: 1e-11 in double and 2e-4 in float precision,
-        or 16 times as much as the last bits of the inputs move the output, where that is more (at most 1e-6 and 2e-2); the test prints it.
+        or 16 times the effect of the last bits of the inputs if that is more (at most 1e-6 and 2e-2); the test prints it.
     footprint : measure code and stack size with arm-none-eabi-gcc and put them in the README.
-    entries : array -> what its entries are, for header and README.
-    nominal : array -> values of its first entries that header and README tell.
+    entries : array -> names of its entries, for header and README.
+    nominal : array -> values of its first entries, for header and README.
 
     Returns
     -------
@@ -126,7 +125,7 @@ def c_texts(
     entries: Mapping[str, Sequence[str]] | None = None,
     nominal: Mapping[str, Sequence[float]] | None = None,
 ) -> tuple[str, dict[str, str]]:
-    """What :func:`export_c` writes to a folder, for whoever adds files to the set: its name in C, and name -> text of each file."""
+    """The files of :func:`export_c` before they are written: their name in C, and file name -> text."""
     if precision not in _TOLERANCE:
         raise ModelError(f"precision must be 'double' or 'float', got {precision!r}.")
     if not functions:
@@ -148,8 +147,8 @@ def c_texts(
     }
     with typed_errors(folder):
         target = Path(folder)
-        refuse_foreign(target, [*texts, "README.md"])
-        _refuse_other(target, label)
+        check_replaceable(target, [*texts, "README.md"])
+        _check_same_export(target, label)
     size = _measured(texts, label) if footprint else None
     texts["README.md"] = _readme(items, label, precision, size, entries or {}, nominal or {})
     return label, texts
@@ -178,8 +177,8 @@ def measure_cortex_m7(source: Path) -> Footprint:
     return Footprint(int(listing.splitlines()[1].split()[0]), max(frames, default=0))
 
 
-def refuse_foreign(target: Path, files: Sequence[str]) -> None:
-    """Raise a FileFormatError if one of the files is there and was not written by an export."""
+def check_replaceable(target: Path, files: Sequence[str]) -> None:
+    """Raise a FileFormatError if one of the files exists and was not written by an export."""
     if target.exists() and not target.is_dir():
         raise FileFormatError(f"{target} is a file; give a folder to export to.")
     for file in files:
@@ -190,7 +189,7 @@ def refuse_foreign(target: Path, files: Sequence[str]) -> None:
             )
 
 
-def _refuse_other(target: Path, label: str) -> None:
+def _check_same_export(target: Path, label: str) -> None:
     """Raise a FileFormatError if the folder holds an export of another name, whose Makefile and README would be replaced."""
     makefile = target / "Makefile"
     found = re.match(r"#.*\n(?:.*\n)*?test: test_(\S+)", makefile.read_text("utf-8")) if makefile.exists() else None
@@ -205,9 +204,9 @@ def _item(name: str, traced: Traced, vectors: Sequence[Array] | None, precision:
     if vectors is None:
         rng = np.random.default_rng(0)
         vectors = [rng.normal(size=(5, *shape)) for shape in traced.inputs.values()]
-    # what the C code will read, in its own precision
+    # the numbers that the C code reads, in its precision
     inputs = [np.asarray(np.asarray(v, dtype=precision), dtype=float) for v in vectors]
-    batch, flat = traced.flat_inputs(inputs)
+    batch, flat = traced.signature.flat_inputs(inputs)
     if len(batch) != 1:
         raise ModelError(f"the test vectors of {name!r} must have exactly one leading axis, got the batch {batch}.")
     results = traced.interpret(*inputs)
@@ -248,9 +247,11 @@ def _header(
         "",
     ]
     lines += ["/* Arrays must not overlap; matrices are stored row by row. */", ""]
-    told = [f"{array}: {', '.join(_told(names, nominal.get(array, ())))}" for array, names in entries.items() if names]
-    if told:
-        wrapped = [textwrap.fill(text, 110, initial_indent="   ", subsequent_indent="     ") for text in told]
+    named = [
+        f"{array}: {', '.join(_comment(names, nominal.get(array, ())))}" for array, names in entries.items() if names
+    ]
+    if named:
+        wrapped = [textwrap.fill(text, 110, initial_indent="   ", subsequent_indent="     ") for text in named]
         lines += [
             "/* Entries, from index 0 on, with their units; numbers are nominal values in SI units.",
             *wrapped,
@@ -263,8 +264,8 @@ def _header(
     return "\n".join(lines)
 
 
-def _told(names: Sequence[str], values: Sequence[float]) -> list[str]:
-    """Entries as words of a comment in C, the first ones with their values."""
+def _comment(names: Sequence[str], values: Sequence[float]) -> list[str]:
+    """Names of entries for a comment in C, the first ones with their values."""
     plain = ["".join(c if c.isprintable() and c not in "*?\\" else "_" for c in name) for name in names]
     return [f"{n} = {v:.12g}" for n, v in zip(plain, values, strict=False)] + plain[len(values) :]
 
@@ -409,9 +410,9 @@ def _readme(
     named = {name: texts for name, texts in entries.items() if texts}
     if named:
         lines += ["", "| array | entries, from index 0 on |", "| --- | --- |"]
-        lines += [f"| `{name}` | {', '.join(map(_plain, texts))} |" for name, texts in named.items()]
+        lines += [f"| `{name}` | {', '.join(map(_cell, texts))} |" for name, texts in named.items()]
     for name, values in nominal.items():
-        pairs = [f"{_plain(n)} = {v:.12g}" for n, v in zip(entries.get(name, ()), values, strict=False)]
+        pairs = [f"{_cell(n)} = {v:.12g}" for n, v in zip(entries.get(name, ()), values, strict=False)]
         lines += ["", f"Nominal values of `{name}`: {', '.join(pairs)}."] if pairs else []
     if size is not None:
         lines += [
@@ -421,6 +422,6 @@ def _readme(
     return "\n".join([*lines, ""])
 
 
-def _plain(text: str) -> str:
-    """A name of the user in a cell of a table."""
+def _cell(text: str) -> str:
+    """A user-defined name in a cell of a Markdown table."""
     return "`" + "".join(c if c.isprintable() and c not in "`|" else "_" for c in text) + "`"

@@ -1,12 +1,11 @@
-"""A kernel as a function of CPython itself: a call with the right arrays of one state runs no Python code at all.
+"""A kernel as a built-in function of CPython: a call with suitable arrays of one state runs no Python code.
 
-Python hands over its arguments as pointers to objects. What a NumPy array is made of stands at fixed places of its object (the header
+Python passes arguments as pointers to objects. The fields of a NumPy array have fixed offsets in its object (the header
 ``ndarraytypes.h`` that every extension is compiled against): data, number of axes, their lengths, type of entries, flags. A native function,
-compiled once for all kernels, compares them with what a kernel needs and writes the addresses into its argument block. It returns False
-where anything differs, and the caller goes the way that converts, broadcasts or explains. The places are tried out before they are relied
-upon.
+compiled once for all kernels, compares them with the requirements of a kernel and writes the addresses into its argument block. It returns False
+if anything differs, and the caller takes the general path, which converts, broadcasts or raises an error. The offsets are tested before use.
 
-Python's lock is held during a call, so one argument block and one scratch area serve all threads; without a lock there is no quick way.
+Python's global lock is held during a call, so one argument block and one scratch area serve all threads; without that lock there is no fast call.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.compile.backends.lanes import Writer
 from heavytop.compile.jit import Library, aligned, compile_text
 from heavytop.compile.signature import Shape
 
 TYPE, DATA, AXES, LENGTHS, ENTRIES, FLAGS = 8, 16, 24, 32, 56, 64
-"""Places in an array object in bytes: its class, data, number of axes (32 bits), their lengths, type of entries, flags (32 bits)."""
+"""Offsets in an array object in bytes: its class, data, number of axes (32 bits), their lengths, type of entries, flags (32 bits)."""
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 MOST_AXES = 5
 _HEAD, _EACH = 8, 3 + MOST_AXES
@@ -42,7 +42,7 @@ class _Method(ctypes.Structure):
 
 
 class _Words(np.ndarray):
-    """What a call needs to know, and in ``kept`` all that must live as long as someone may call."""
+    """The data of a call; ``kept`` are the objects that must live as long as this one."""
 
     kept: tuple[Any, ...]
 
@@ -56,13 +56,13 @@ def fast_call(
 ) -> Callable[..., bool]:
     """A kernel for single states as a built-in function of its inputs and then its outputs.
 
-    They must be arrays of float64, contiguous and of exactly the right shapes; then the outputs are filled and the result is True. Else nothing
-    is done and it is False.
+    They must be contiguous arrays of float64 of exactly the right shapes; then the outputs are filled and the result is True. Otherwise nothing
+    is done and the result is False.
 
     Parameters
     ----------
     code : with the kernel's loop ``rows``. scratch : doubles of its scratch area.
-    inputs, outputs : shapes, without those of the last inputs, which are ``bound``.
+    inputs, outputs : shapes, without those of the last inputs, whose values are ``bound``.
     """
     count = len(inputs) + len(bound) + len(outputs)
     area = aligned(max(scratch, 1))
@@ -79,12 +79,12 @@ def fast_call(
     words[:_HEAD] = (
         code.address("rows"),
         block.ctypes.data,
-        len(given),
-        id(np.ndarray),
-        id(np.dtype(np.float64)),
         ctypes.cast(api.Py_IncRef, ctypes.c_void_p).value,
         id(True),
         id(False),
+        id(np.ndarray),
+        id(np.dtype(np.float64)),
+        len(given),
     )
     for k, (shape, flags, place) in enumerate(given):
         at = _HEAD + _EACH * k
@@ -100,18 +100,16 @@ def fast_call(
 
 @cache
 def is_supported() -> bool:
-    """Whether arrays and functions are laid out here as this module takes for granted."""
+    """Whether arrays and functions have the layout assumed by this module."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return False
-    if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return False
     fixed = np.arange(6.0)
     fixed.flags.writeable = False
     samples = [np.zeros((2, 3, 5))[:, ::2], np.zeros(4), fixed, np.zeros(()), np.zeros(3, dtype=np.float32)]
-    return sys.getsizeof(samples[1]) >= FLAGS + 4 and all(_as_expected(array) for array in samples)
+    return sys.getsizeof(samples[1]) >= FLAGS + 4 and all(_has_layout(array) for array in samples)
 
 
-def _as_expected(array: np.ndarray) -> bool:
+def _has_layout(array: np.ndarray) -> bool:
     def word(place: int) -> int:
         return ctypes.c_int64.from_address(id(array) + place).value
 
@@ -119,107 +117,66 @@ def _as_expected(array: np.ndarray) -> bool:
         return ctypes.c_int32.from_address(id(array) + place).value
 
     flags = half(FLAGS)
-    told = [bool(flags & bit) for bit in (CONTIGUOUS, ALIGNED, WRITEABLE)]
-    if half(AXES) != array.ndim or told != [array.flags.c_contiguous, array.flags.aligned, array.flags.writeable]:
+    found = [bool(flags & bit) for bit in (CONTIGUOUS, ALIGNED, WRITEABLE)]
+    if half(AXES) != array.ndim or found != [array.flags.c_contiguous, array.flags.aligned, array.flags.writeable]:
         return False
     lengths = tuple(ctypes.c_int64.from_address(word(LENGTHS) + 8 * k).value for k in range(array.ndim))
-    seen = word(TYPE), word(DATA), word(ENTRIES), lengths
-    return seen == (id(np.ndarray), array.ctypes.data, id(array.dtype), array.shape)
+    return (word(TYPE), word(DATA), word(ENTRIES), lengths) == (
+        id(np.ndarray),
+        array.ctypes.data,
+        id(array.dtype),
+        array.shape,
+    )
 
 
 @cache
 def _entry() -> Library:
-    return Library(compile_text(_TEXT).data, [])
+    """The native function ``fast(self, args, count)``, a PyCFunctionFast whose ``self`` is a :class:`_Words`."""
+    w = Writer()
 
+    def field(kind: str, base: str, offset: int) -> str:
+        return w.let(f"load {kind}, ptr {w.let(f'getelementptr i8, ptr {base}, i64 {offset}')}, align 4")
 
-def _field(kind: str, name: str, base: str, place: str) -> str:
-    return (
-        f"  %{name}.at = getelementptr i8, ptr {base}, i64 {place}\n  %{name} = load {kind}, ptr %{name}.at, align 4\n"
-    )
+    def item(kind: str, base: str, index: str) -> str:
+        return w.let(f"load {kind}, ptr {w.let(f'getelementptr {kind}, ptr {base}, i64 {index}')}")
 
+    def require_equal(kind: str, a: str, b: str) -> None:
+        following = w.fresh("equal")
+        w.do(f"br i1 {w.let(f'icmp eq {kind} {a}, {b}')}, label %{following}, label %different")
+        w.start(following)
 
-_TEXT = (
-    "define ptr @fast(ptr %self, ptr %args, i64 %given) nounwind {\n"
-    + _field("ptr", "words", "%self", str(DATA))
-    + "".join(
-        _field(kind, name, "%words", str(8 * k))
-        for k, (name, kind) in enumerate(
-            {
-                "rows": "ptr",
-                "block": "ptr",
-                "count": "i64",
-                "class": "ptr",
-                "double": "ptr",
-                "increase": "ptr",
-                "true": "ptr",
-                "false": "ptr",
-            }.items()
-        )
-    )
-    + """  %all = icmp eq i64 %given, %count
-  br i1 %all, label %arrays, label %slow
-arrays:
-  %k = phi i64 [ 0, %0 ], [ %k.next, %good ]
-  %finished = icmp eq i64 %k, %count
-  br i1 %finished, label %run, label %look
-look:
-  %object.at = getelementptr ptr, ptr %args, i64 %k
-  %object = load ptr, ptr %object.at
-"""
-    + f"  %from = mul i64 %k, {8 * _EACH}\n"
-    + f"  %from.head = add i64 %from, {8 * _HEAD}\n"
-    + "  %wanted = getelementptr i8, ptr %words, i64 %from.head\n"
-    + _field("ptr", "kind", "%object", str(TYPE))
-    + """  %array = icmp eq ptr %kind, %class
-  br i1 %array, label %inside, label %slow
-inside:
-"""
-    + _field("ptr", "data", "%object", str(DATA))
-    + _field("i32", "axes", "%object", str(AXES))
-    + _field("ptr", "lengths", "%object", str(LENGTHS))
-    + _field("ptr", "entries", "%object", str(ENTRIES))
-    + _field("i32", "flags", "%object", str(FLAGS))
-    + _field("i64", "axes.wanted", "%wanted", "0")
-    + _field("i64", "flags.wanted", "%wanted", "8")
-    + _field("i64", "place", "%wanted", "16")
-    + """  %real = icmp eq ptr %entries, %double
-  %flags.wide = zext i32 %flags to i64
-  %flags.there = and i64 %flags.wide, %flags.wanted
-  %flagged = icmp eq i64 %flags.there, %flags.wanted
-  %axes.wide = zext i32 %axes to i64
-  %shaped = icmp eq i64 %axes.wide, %axes.wanted
-  %some = and i1 %real, %flagged
-  %fits = and i1 %some, %shaped
-  br i1 %fits, label %axis, label %slow
-axis:
-  %j = phi i64 [ 0, %inside ], [ %j.next, %next ]
-  %through = icmp eq i64 %j, %axes.wide
-  br i1 %through, label %good, label %compare
-compare:
-  %length.at = getelementptr i64, ptr %lengths, i64 %j
-  %length = load i64, ptr %length.at
-  %j.place = add i64 %j, 3
-  %length.wanted.at = getelementptr i64, ptr %wanted, i64 %j.place
-  %length.wanted = load i64, ptr %length.wanted.at
-  %equal = icmp eq i64 %length, %length.wanted
-  br i1 %equal, label %next, label %slow
-next:
-  %j.next = add i64 %j, 1
-  br label %axis
-good:
-  %target = getelementptr i64, ptr %block, i64 %place
-  store ptr %data, ptr %target
-  %k.next = add i64 %k, 1
-  br label %arrays
-run:
-  call void %rows(ptr %block)
-  br label %end
-slow:
-  br label %end
-end:
-  %result = phi ptr [ %true, %run ], [ %false, %slow ]
-  call void %increase(ptr %result)
-  ret ptr %result
-}
-"""
-)
+    words = field("ptr", "%self", DATA)
+    rows, block, increase, true, false, array_type, double = (field("ptr", words, 8 * k) for k in range(_HEAD - 1))
+    count = field("i64", words, 8 * (_HEAD - 1))
+
+    def check(k: str) -> None:
+        array = item("ptr", "%args", k)
+        at = w.integer("add", w.integer("mul", k, _EACH), _HEAD)
+        wanted = w.let(f"getelementptr i64, ptr {words}, i64 {at}")
+        axes, flags, place = (field("i64", wanted, 8 * n) for n in range(3))
+        require_equal("ptr", field("ptr", array, TYPE), array_type)
+        require_equal("ptr", field("ptr", array, ENTRIES), double)
+        require_equal("i64", w.let(f"zext i32 {field('i32', array, AXES)} to i64"), axes)
+        found = w.let(f"zext i32 {field('i32', array, FLAGS)} to i64")
+        require_equal("i64", w.let(f"and i64 {found}, {flags}"), flags)
+        lengths, wanted_lengths = field("ptr", array, LENGTHS), w.let(f"getelementptr i64, ptr {wanted}, i64 3")
+
+        def check_length(j: str) -> None:
+            require_equal("i64", item("i64", lengths, j), item("i64", wanted_lengths, j))
+
+        w.loop("0", 1, lambda j: w.test("sge", j, axes), check_length)
+        target = w.let(f"getelementptr i64, ptr {block}, i64 {place}")
+        w.do(f"store ptr {field('ptr', array, DATA)}, ptr {target}")
+
+    require_equal("i64", "%given", count)
+    w.loop("0", 1, lambda k: w.test("sge", k, count), check)
+    w.label("run")
+    w.do(f"call void {rows}(ptr {block})")
+    w.do("br label %end")
+    w.start("different")
+    w.label("end")
+    w.do(f"%result = phi ptr [ {true}, %run ], [ {false}, %different ]")
+    w.do(f"call void {increase}(ptr %result)")
+    w.do("ret ptr %result")
+    text = f"define ptr @fast(ptr %self, ptr %args, i64 %given) nounwind {{\n{w.text()}\n}}\n"
+    return Library(compile_text(text).data, [])

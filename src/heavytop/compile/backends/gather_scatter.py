@@ -1,4 +1,4 @@
-"""LLVM IR that moves W rows of a user's arrays into lanes and back."""
+"""LLVM IR that moves W rows of arrays into lanes and back."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def scatter(lanes: Lanes) -> str:
 
 
 def _move(lanes: Lanes, name: str, *, into_buffer: bool) -> str:
-    """Rows belong to the user (any alignment); the buffer is ours (aligned). Blocks of W x W are transposed in
-    registers."""
+    """Rows have any alignment, the buffer is aligned. Blocks of W x W are transposed in registers."""
     count, t = lanes.count, lanes.real
     rows = [f"%row{l}" for l in range(count)]
     w = Writer()
@@ -51,7 +50,7 @@ def _move(lanes: Lanes, name: str, *, into_buffer: bool) -> str:
             w.do(f"store double {w.let(f'load double, ptr {source}, align 1')}, ptr {target}, align 1")
 
     def block(i: str) -> None:
-        # the last block overlaps the one before it, which writes the same numbers twice
+        # the last block may overlap the one before it; then some numbers are written twice
         i = w.smaller(i, "%last")
         places = [at("%buffer", w.integer("add", i, k), t) for k in range(count)]
         sources, targets = ([at(r, i) for r in rows], places) if into_buffer else (places, [at(r, i) for r in rows])

@@ -1,4 +1,4 @@
-"""The loops over states around a function: rows of a user's arrays, or packed buffers of our own; in tiles where it is long."""
+"""The loops over states around a function: rows of the caller's arrays, or packed buffers; in tiles if the function is long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KernelText:
 def kernel_module(program: Program, lanes: Lanes, *, fma: bool, chunk: int | None = None) -> KernelText:
     """A module with ``f`` and its two loops over states.
 
-    ``rows(args)``: arrays of the user, one state per row. ``args`` is an array of 64-bit words: number of states,
+    ``rows(args)``: arrays of the caller, one state per row. ``args`` is an array of 64-bit words: number of states,
     scratch, then for every input and output its address and the distance of its rows in bytes (zero: the same row
     for all). ``packed(args)``: arrays ``[batch][variable][lane]``, aligned. ``args``: number of batches, scratch,
     then addresses and distances of the batches in bytes.

@@ -1,7 +1,7 @@
 """LLVM IR vocabulary for W lanes: types, constants and a small text writer.
 
-Every value is a vector of W doubles, one per lane; a lane is one state or trajectory. No operation ever mixes
-lanes, so a result does not depend on what the neighbouring lanes hold.
+Every value is a vector of W doubles, one per lane; a lane is one state or trajectory. No operation mixes
+lanes, so a result does not depend on the neighbouring lanes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Lanes:
 
 @dataclass
 class Writer:
-    """Collects the lines of one LLVM function body and invents names for values and labels."""
+    """Collects the lines of one LLVM function body and generates names for values and labels."""
 
     lines: list[str] = field(default_factory=list)
     locals: list[str] = field(default_factory=list)

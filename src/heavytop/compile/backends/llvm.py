@@ -3,8 +3,8 @@
 The function of a program ``f`` has the signature ``void f(inputs..., outputs..., scratch)``; every argument points
 to aligned vectors ``[variable][lane]``. A large program becomes a sequence of functions of about a thousand
 instructions that pass the values still needed through the scratch area: compile time stays proportional to the
-number of instructions. Where a long program repeats itself (:mod:`heavytop.compile.passes.loop_rolling`) its parts share their text, and only
-tables of places and constants tell them apart.
+number of instructions. Where a long program repeats itself (:mod:`heavytop.compile.passes.loop_rolling`) its parts share their text and differ
+only in tables of places and constants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from heavytop.compile.backends.vector_math import (
     sincos_plain,
     some_large,
 )
-from heavytop.compile.passes.fused_multiply_add import fused_products, last_readers
 from heavytop.compile.passes.lazy_branches import LazySide, lazy_sides
 from heavytop.compile.passes.loop_rolling import repeating_bounds
 from heavytop.compile.passes.matmul_tiling import in_blocks
@@ -51,8 +50,8 @@ class Emitted:
     ----------
     scratch : number of scratch vectors it needs.
     chunks : number of parts ``@name_part0``, ``@name_part1``, ... that make up the function.
-    guarded : whether the parts must not be called where ``i1 @name_large(inputs...)`` is true.
-    rolled : whether parts share their text; then ``@name_parts`` holds for each its function and two tables, which the function takes last.
+    guarded : whether the parts must not be called if ``i1 @name_large(inputs...)`` is true.
+    rolled : whether parts share their text; then ``@name_parts`` holds for each part its function and two tables, its last arguments.
     """
 
     name: str
@@ -63,7 +62,7 @@ class Emitted:
     rolled: bool = False
 
     def call_parts(self, w: Writer, each: Callable[[Callable[[str], None]], None]) -> None:
-        """Call all parts in order; ``each`` is given what calls one part with arguments ``ptr a, ptr b, ...``."""
+        """Call all parts in order; ``each`` gets a function that calls one part with arguments ``ptr a, ptr b, ...``."""
         if not self.rolled:
             for k in range(self.chunks):
                 each(lambda places, k=k: w.do(f"call void @{self.name}_part{k}({places})"))
@@ -81,7 +80,7 @@ def emit(program: Program, name: str, lanes: Lanes, chunk: int, *, fma: bool, ex
     """The IR of ``name`` for a program.
 
     ``chunk`` is the number of instructions per function; only an ``exported`` function can be called from outside the module. With
-    ``fma`` products are fused with sums (:mod:`heavytop.compile.passes.fused_multiply_add`).
+    ``fma`` products are fused with sums (:func:`fused_products`).
     """
     parts, texts, scratch, rolled = _in_parts(program, lanes, chunk, fma)
     program, turned = parts[0].program, sorted(parts[0].moderate)
@@ -120,7 +119,7 @@ def _in_parts(program: Program, lanes: Lanes, chunk: int, fma: bool) -> tuple[li
 
     def cut(program: Program, repeats: Sequence[int] | None) -> tuple[list[_Body], list[str], int]:
         fused = fused_products(program) if fma else {}
-        last, turned = last_readers(program, fused), _pure_angles(program)
+        last, turned = _last_readers(program, fused), _pure_angles(program)
         bounds = repeats or _bounds(program, chunk, last)
         slots, scratch = _scratch_slots(program, bounds, last, fused.values())
         parts = [_Body(program, lanes, slots, turned, fused, tabled=repeats is not None) for _ in bounds[1:]]
@@ -131,18 +130,45 @@ def _in_parts(program: Program, lanes: Lanes, chunk: int, fma: bool) -> tuple[li
     repeats = repeating_bounds(in_order, chunk)
     if repeats is not None:
         parts, texts, scratch = cut(in_order, repeats)
-        if len(set(texts)) <= len(texts) / 2:  # else tables would only cost time
+        if len(set(texts)) <= len(texts) / 2:  # otherwise tables only cost time
             return parts, texts, scratch, True
     if len(program.code) > chunk:
         in_order = in_blocks(with_few_waiting(program))
     return *cut(in_order, None), False
 
 
+def fused_products(program: Program) -> dict[int, int]:
+    """Sum or difference -> the product that it absorbs in a fused multiply-add.
+
+    A product is absorbed if nothing else reads it and it is not an output; of two products the first is taken. The choice is not left to LLVM,
+    which chooses differently for scalars and for vectors, and does not depend on the order of instructions or on cuts: the bits are the same for
+    every number of lanes.
+    """
+    uses, homes, code = program.uses, program.homes, program.code
+    found: dict[int, int] = {}
+    for k, (op, args, _) in enumerate(code):
+        if op is Op.ADD or op is Op.SUB:
+            for m in args:
+                if code[m].op is Op.MUL and uses[m] == 1 and m not in homes:
+                    found[k] = m
+                    break
+    return found
+
+
+def _last_readers(program: Program, fused: Mapping[int, int]) -> list[int]:
+    """:attr:`.Program.last_use`, where a sum that absorbs a product reads its factors."""
+    last = list(program.last_use)
+    for k, product in fused.items():
+        for a in program.code[product].args:
+            last[a] = max(last[a], k)
+    return last
+
+
 _TABLES = "ptr noalias readonly %places, ptr noalias readonly %numbers"
 
 
 def _rolled(name: str, texts: Sequence[str], parts: Sequence[_Body], head: str) -> str:
-    """IR of the different texts among parts, once each, of the tables that tell the parts apart, and of the list of all parts."""
+    """IR of each different text of the parts, of the tables of each part, and of the list of all parts."""
     number: dict[str, int] = {}
     lines, entries = [], []
     for k, (text, part) in enumerate(zip(texts, parts, strict=True)):
@@ -162,7 +188,7 @@ def _table(name: str, kind: str, entries: Sequence[str]) -> str:
 
 
 def _bounds(program: Program, chunk: int, last: Sequence[int]) -> list[int]:
-    """Where to cut a program into equal parts of at most about ``chunk`` instructions, with few values alive at each cut."""
+    """Cuts of a program into equal parts of at most about ``chunk`` instructions, with few values alive at each cut."""
     total = len(program.code)
     parts = max(-(-total // chunk), 1)
     alive = waiting(program, last)
@@ -185,7 +211,7 @@ def _large_angles(program: Program, name: str, lanes: Lanes, turned: Sequence[in
 
 
 def _pure_angles(program: Program) -> list[int]:
-    """Inputs that are used for nothing but sines and cosines."""
+    """Inputs that are used only for sines and cosines."""
     turned = {i.args[0] for i in program.code if i.op in (Op.SIN, Op.COS) and program.code[i.args[0]].op is Op.INPUT}
     for op, args, _ in program.code:
         if op not in (Op.SIN, Op.COS, Op.INPUT):
@@ -194,9 +220,9 @@ def _pure_angles(program: Program) -> list[int]:
 
 
 def _with_moderate_angles(w: Writer, program: Program, lanes: Lanes, turned: Sequence[int], scratch: int) -> list[str]:
-    """The inputs, or copies of them behind the scratch area where an angle is too large for :func:`.sincos`.
+    """The inputs, or copies of them after the scratch area if an angle is too large for :func:`.sincos`.
 
-    One check for all angles before the program starts: its own code stays one block, and nothing is kept in registers.
+    One check for all angles before the program starts keeps its code one block.
     """
     t, alignment = lanes.real, lanes.alignment
 
@@ -229,7 +255,7 @@ def _with_moderate_angles(w: Writer, program: Program, lanes: Lanes, turned: Seq
 def _scratch_slots(
     program: Program, bounds: Sequence[int], last: Sequence[int], absorbed: Collection[int]
 ) -> tuple[dict[int, int], int]:
-    """Scratch places of the values that outlive their chunk; a place is reused when its value is dead, ``absorbed`` products have none."""
+    """Scratch places of the values that outlive their chunk; a place is reused when its value is dead; ``absorbed`` products need none."""
     slots: dict[int, int] = {}
     free: list[int] = []
     size = 0
@@ -237,7 +263,7 @@ def _scratch_slots(
     nowhere = set(absorbed)
     for start, stop in pairwise(bounds):
         for k in range(start, stop):
-            # inputs and constants are loaded again; an output is stored where it is made, so only later readers count
+            # inputs and constants are loaded again; an output is stored where it is computed, so only later readers count
             if last[k] < stop or program.code[k].op in _LEAVES or k in nowhere:
                 continue
             if free:
@@ -253,8 +279,7 @@ def _scratch_slots(
 class _Body:
     """Emits one chunk of a program.
 
-    Where it is ``tabled`` the places of what it reads and writes in memory, and its constants, come from the tables ``places`` and ``numbers``,
-    in the order in which they are needed.
+    If it is ``tabled``, the addresses of loads and stores and the constants come from the tables ``places`` and ``numbers``, in the order of use.
     """
 
     def __init__(
@@ -301,7 +326,9 @@ class _Body:
     def _when_needed(self, side: LazySide) -> None:
         """Compute the values of a side if it is chosen in any lane."""
         w, t, code = self.w, self.lanes.real, self.program.code
-        for k in side.nodes:  # what the block reads from outside is there before it, for the code behind it as well
+        for (
+            k
+        ) in side.nodes:  # values from outside are loaded before the block, so that the code after it can use them too
             product = self.fused.get(k)
             for a in (*code[k].args, *(() if product is None else code[product].args)):
                 if a not in side.nodes and a != product:
@@ -331,7 +358,7 @@ class _Body:
         return self.w.let(f"getelementptr {self.lanes.real}, ptr {base}, i64 {place}")
 
     def _entry(self, kind: str, table: str, entries: list[str], value: str) -> str:
-        """Put a value into a table and read it from there."""
+        """Add a value to a table and load it from there."""
         at = self.w.let(f"getelementptr {kind}, ptr {table}, i64 {len(entries)}")
         entries.append(value)
         return self.w.let(f"load {kind}, ptr {at}")

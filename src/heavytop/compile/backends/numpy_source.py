@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -37,10 +38,10 @@ _WIDTH = 70
 
 
 def numpy_source(traced: Traced, name: str | None = None, library: Library = "numpy") -> str:
-    """Source text of a function of arrays (..., *shape) that computes what ``traced`` computes.
+    """Source text of ``traced`` as a function of arrays (..., *shape).
 
     Values used once are written where they are used, as long as the line stays readable. With ``library="jax"`` the text imports
-    ``jax.numpy`` and writes into no array, so that ``jax.jit``, ``jax.grad``, ``jax.vmap`` and graphics processors take it.
+    ``jax.numpy`` and does not write into arrays, so that it works with ``jax.jit``, ``jax.grad``, ``jax.vmap`` and graphics processors.
 
     Examples
     --------
@@ -97,19 +98,12 @@ def numpy_function(traced: Traced) -> Callable[..., tuple[np.ndarray, ...]]:
 def _body(
     program: Program, signature: Signature, inputs: list[str], outputs: list[str], in_place: bool = True
 ) -> list[str]:
-    uses = [0] * len(program.code)
-    for op, args, _ in program.code:
-        if op is not Op.INPUT:
-            for a in args:
-                uses[a] += 1
-    for values in program.outputs:
-        for v in values:
-            uses[v] += 1
+    uses = program.uses + Counter(v for values in program.outputs for v in values)
     shapes = list(signature.inputs.values())
     lines: list[str] = []
-    texts: list[str] = []  # how each value is written where it is used
-    atomic: list[bool] = []  # whether that needs no parentheses
-    truth: list[bool] = []  # whether it is a truth value, which NumPy keeps apart from numbers
+    texts: list[str] = []  # each value as it is written where it is used
+    atomic: list[bool] = []  # whether it needs no parentheses
+    truth: list[bool] = []  # whether it is a truth value, which NumPy distinguishes from numbers
     for k, (op, args, value) in enumerate(program.code):
         if op is Op.CONST:
             text = repr(float(value)) if np.isfinite(value) else f"np.{'nan' if np.isnan(value) else 'inf'}"
@@ -144,7 +138,7 @@ def _body(
 
 
 def _operand(op: Op, place: int, text: str, atomic: bool, truth: bool) -> tuple[str, bool]:
-    """An argument as the operation needs it: a truth value turned into a number or the other way round."""
+    """An argument as the operation needs it: a truth value as a number or vice versa."""
     wants_truth = op in _LOGIC or (op is Op.SELECT and place == 0)
     closed = text if atomic else f"({text})"
     if truth and not wants_truth:
@@ -155,7 +149,7 @@ def _operand(op: Op, place: int, text: str, atomic: bool, truth: bool) -> tuple[
 
 
 def _index(shape: Shape, flat: int) -> str:
-    """``[..., i, j]`` of a flat index; nothing for a scalar."""
+    """``[..., i, j]`` of a flat index; empty for a scalar."""
     if not shape:
         return ""
     return f"[..., {', '.join(str(int(i)) for i in np.unravel_index(flat, shape))}]"

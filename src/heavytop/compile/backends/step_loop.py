@@ -1,8 +1,8 @@
 """The native loop of a schedule: trajectories in lanes outside, steps inside, records written where they belong.
 
-``run(args)`` takes an array of 64-bit words; :func:`word_names` lists them. Trajectories are rows of the user's
-arrays, as in :mod:`heavytop.compile.backends.llvm`; the buffers of a group of W trajectories lie side by side in the scratch area. Where a
-step is long, a tile of several groups goes through it together, call by call and part by part (:mod:`heavytop.compile.passes.tiles`).
+``run(args)`` takes an array of 64-bit words; :func:`word_names` lists them. Trajectories are rows of the caller's
+arrays, as in :mod:`heavytop.compile.backends.llvm`; the buffers of a group of W trajectories are adjacent in the scratch area. If a
+step is long, a tile of several groups is processed together, call by call and part by part (:mod:`heavytop.compile.passes.tiles`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def word_names(layout: Layout) -> list[str]:
     """Names of the argument words, in order.
 
     count : number of trajectories. scratch : address of the scratch area. first : number of the first step of the run.
-    begin, end : steps begin .. end - 1 are done by this call; in step ``final`` only samples and records are taken.
+    begin, end : this call does the steps begin .. end - 1; in step ``final`` only samples and records are taken.
     every : steps between records. failed : address of one integer per trajectory.
     Then for persistent buffers and constants: address, distance of rows in bytes; for tables: address, distance of
     rows, distance of samples, number of samples, steps per sample; for records: address, distance of rows, distance
@@ -82,7 +82,7 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
 
 
 def _operations(items: Sequence[Item], programs: Mapping[str, Program]) -> int:
-    """Scalar operations of some calls, repetitions at their longest."""
+    """Scalar operations of calls, with all rounds of repetitions."""
     total = 0
     for item in items:
         if isinstance(item, Call):
@@ -95,7 +95,7 @@ def _operations(items: Sequence[Item], programs: Mapping[str, Program]) -> int:
 class _Loop:
     """Writes ``void run(args)``.
 
-    The scratch area begins with the clocks, which all trajectories share; then come the groups, each with its buffers and with the
+    The scratch area begins with the clocks, which all trajectories share, followed by the groups, each with its buffers and the
     scratch of the functions.
     """
 
@@ -136,7 +136,7 @@ class _Loop:
         return w.let(f"getelementptr {t}, ptr {area}, i64 {len(self.shared) + offset}")
 
     def _every_group(self, body: Callable[[str], None]) -> None:
-        """Do something for all groups of the tile."""
+        """A loop over all groups of the tile."""
         self.w.loop("0", 1, lambda j: self.w.test("sge", j, self.groups), body)
 
     def text(self) -> str:
@@ -159,7 +159,7 @@ class _Loop:
         return "".join(self.placed) + f"define void @run(ptr %args) nounwind {{\n{w.text()}\n}}\n"
 
     def _flush_subnormals(self) -> str:
-        """Set the bits flush-to-zero (15) and denormals-are-zero (6) of MXCSR; return where the old mode is kept."""
+        """Set the bits flush-to-zero (15) and denormals-are-zero (6) of MXCSR; return the place of the old mode."""
         w = self.w
         old, new = w.local("i32"), w.local("i32")
         w.do(f"call void @llvm.x86.sse.stmxcsr(ptr {old})")
@@ -178,7 +178,7 @@ class _Loop:
         def fetch(j: str) -> None:
             for name in layout.persistent:
                 self._move("gather", name, words[f"{name}.base"], words[f"{name}.row"], j)
-            for name in layout.constants:  # a row shared by all is fetched once
+            for name in layout.constants:  # a row shared by all is loaded once
                 own = w.test("ne", words[f"{name}.row"], 0)
                 w.when(
                     w.let(f"or i1 {at_start}, {own}"),
@@ -227,7 +227,7 @@ class _Loop:
             w.do(f"store {t} {value}, ptr {self._place(self.shared[name], None)}, align {self.lanes.alignment}")
 
     def _fetch_sample(self, name: str, k: str) -> None:
-        """The sample k // hold, the last one when there is none; the next is due at the next multiple of hold."""
+        """The sample k // hold, at most the last one; the next is due at the next multiple of hold."""
         w, words = self.w, self.words
         hold = words[f"{name}.hold"]
         number = w.integer("sdiv", k, hold)
@@ -254,13 +254,13 @@ class _Loop:
 
     def _advance(self, k: str) -> None:
         self._do(self.phases.advance, k)
-        self._every_group(lambda j: self._look_for_failure(k, j))
+        self._every_group(lambda j: self._check_finite(k, j))
 
-    def _look_for_failure(self, k: str, j: str) -> None:
-        """Numbers that are not finite: x * 0 is NaN for those alone."""
+    def _check_finite(self, k: str, j: str) -> None:
+        """Find states that are not finite: only for those x * 0 is NaN."""
         w, t = self.w, self.lanes.real
         zero = self.lanes.constant(0.0)
-        sums = [zero] * 4  # one chain of additions would wait for itself
+        sums = [zero] * 4  # four sums, as each addition waits for the one before
         values = (self._load(name, i, j) for name in self.layout.state for i in range(self.layout.size(name)))
         for n, value in enumerate(values):
             product = w.let(f"fmul contract {t} {value}, {zero}")
@@ -277,7 +277,7 @@ class _Loop:
         return self.w.let(f"load {self.lanes.real}, ptr {place}, align {self.lanes.alignment}")
 
     def _note_failure(self, bad: str, k: str, j: str) -> None:
-        """Write the number of the step that first left each trajectory's state not finite."""
+        """Write the number of the step after which the state of a trajectory was first not finite."""
         w = self.w
         after = w.integer("add", k, 1)
         for l, row in enumerate(self._rows(j)):
@@ -310,14 +310,14 @@ class _Loop:
             none_left = w.let(f"xor i1 {w.let(f'load i1, ptr {left}')}, true")
             return w.let(f"or i1 {w.test('sge', i, item.times)}, {none_left}")
 
-        def look(j: str) -> None:
+        def check(j: str) -> None:
             going = w.let(f"fcmp oeq {self.lanes.real} {self._load(done, 0, j)}, {self.lanes.constant(0.0)}")
             w.when(any_lane(w, self.lanes, going), lambda: w.do(f"store i1 true, ptr {left}"))
 
         def once(i: str) -> None:
             self._do(item.body, k)
             w.do(f"store i1 false, ptr {left}")
-            self._every_group(look)
+            self._every_group(check)
 
         w.loop("0", 1, over, once)
 
@@ -336,7 +336,7 @@ class _Loop:
         def places(j: str) -> list[str]:
             return [f"ptr {p}" for p in (*(self._at(name, j) for name in buffers), self._place(self.own, j))]
 
-        def take_over(j: str) -> None:
+        def copy_back(j: str) -> None:
             for name in copies:
                 for i in range(self.layout.size(name)):
                     target = w.let(f"getelementptr {t}, ptr {self._at(name, j)}, i64 {i}")
@@ -345,7 +345,7 @@ class _Loop:
 
         emitted = self.emitted[call.function]
         if call.when is not None:
-            self._every_group(lambda j: self._call_where_asked(call, emitted, places, take_over, j))
+            self._every_group(lambda j: self._call_if_needed(call, emitted, places, copy_back, j))
             return
         if emitted.chunks == 1 and call.function not in self.shared_functions:
             name = self._with_fixed_places(emitted, buffers)
@@ -355,28 +355,28 @@ class _Loop:
         else:
             evaluate_tile(w, emitted, len(call.inputs), self.groups, places)
         if copies:
-            self._every_group(take_over)
+            self._every_group(copy_back)
 
-    def _call_where_asked(
+    def _call_if_needed(
         self,
         call: Call,
         emitted: Emitted,
         places: Callable[[str], list[str]],
-        take_over: Callable[[str], None],
+        copy_back: Callable[[str], None],
         j: str,
     ) -> None:
-        """A call that is skipped unless a lane of group ``j`` asks for it."""
+        """A call that is skipped unless a lane of group ``j`` needs it."""
         w, t = self.w, self.lanes.real
-        asks = w.let(f"fcmp une {t} {self._load(call.inputs[call.when or 0], 0, j)}, {self.lanes.constant(0.0)}")
+        needs = w.let(f"fcmp une {t} {self._load(call.inputs[call.when or 0], 0, j)}, {self.lanes.constant(0.0)}")
 
         def do() -> None:
             w.do(f"call void @{emitted.name}({', '.join(places(j))})")
-            take_over(j)
+            copy_back(j)
 
-        w.when(any_lane(w, self.lanes, asks), do)
+        w.when(any_lane(w, self.lanes, needs), do)
 
     def _with_fixed_places(self, emitted: Emitted, buffers: list[str]) -> str:
-        """A copy of a function that knows where its buffers lie in the area of a group: addresses need not be computed."""
+        """A copy of a function with constant places of its buffers in the area of a group, so that no addresses are computed."""
         w, t = Writer(), self.lanes.real
         places = []
         for name in buffers:

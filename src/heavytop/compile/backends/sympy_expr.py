@@ -1,4 +1,4 @@
-"""Program -> SymPy expressions, to read; a plain conversion without any simplification."""
+"""Program -> SymPy expressions: a plain conversion without simplification."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _as_truth(value: Any) -> Any:
 
 
 def _is_truth(value: Any) -> bool:
-    """Relations and logic; a plain symbol is a number here, though SymPy would take it for either."""
+    """Relations and logic; a plain symbol is a number here, though SymPy accepts it as either."""
     from sympy.core.relational import Relational
     from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 

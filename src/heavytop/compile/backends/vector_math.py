@@ -1,5 +1,4 @@
-"""LLVM IR of the elementary functions on W lanes: sine and cosine in registers, all others by the C library lane by
-lane."""
+"""LLVM IR of the elementary functions on W lanes: sine and cosine in registers, the others by the C library lane by lane."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from heavytop.compile.backends.lanes import Lanes, Writer, any_lane
 from heavytop.compile.program import Op
 
 SINCOS_LIMIT = 1e9
-"""Largest argument of the sine and cosine in registers; beyond it the C library reduces the lanes concerned."""
+"""Largest argument of the sine and cosine in registers; larger ones are reduced by the C library."""
 
 LIBM = {
     Op.TAN: 1,
@@ -33,7 +32,7 @@ LIBM = {
     Op.FMOD: 2,
     Op.REMAINDER: 2,
 }
-"""Operations done by the C library lane by lane, with their number of arguments."""
+"""Operations of the C library, lane by lane, with their number of arguments."""
 
 
 def libm_name(name: str) -> str:
@@ -83,11 +82,11 @@ COS_POLYNOMIAL = (
 
 
 def sincos(lanes: Lanes) -> str:
-    """IR of three functions: ``{sine, cosine} @sincos(x)`` without branches for moderate arguments, ``@large(x)``
-    that tells the lanes where it does not hold, and ``@reduced(x)`` that brings those into range.
+    """IR of three functions: ``{sine, cosine} @sincos(x)`` without branches for moderate arguments, ``@large(x)``,
+    the mask of lanes with larger arguments, and ``@reduced(x)``, which brings those into range.
 
     With k = round(2 x / pi), ``x - k HALF_PI_HIGH`` is exact in a fused multiply-add (both are multiples of 2**-53
-    and the result is below one), and the second part adds one rounding: the reduced argument is good to 2**-54 up
+    and the result is below one), and the second part adds one rounding: the reduced argument is accurate to 2**-54 up
     to :data:`SINCOS_LIMIT`. NaN and infinity give NaN. Needs a processor with fused multiply-add; see
     :func:`sincos_plain`.
     """
@@ -157,8 +156,7 @@ def _reduced(lanes: Lanes) -> str:
 
 
 def sincos_plain(lanes: Lanes) -> str:
-    """The same interface on a processor without fused multiply-add: the C library in every lane, no argument too
-    large."""
+    """The same interface without fused multiply-add: the C library in every lane, for arguments of any size."""
     t, bits = lanes.real, lanes.bits
     w = Writer()
     parts = [w.let(f"call {t} @{libm_name(name)}({t} %x)") for name in ("sin", "cos")]

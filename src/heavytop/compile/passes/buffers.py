@@ -1,4 +1,4 @@
-"""The calls of a step by phase, and where their buffers lie in memory."""
+"""The calls of a step by phase, and the places of their buffers in memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Phases:
 
     @classmethod
     def cut(cls, calls: Sequence[Call], schedule: Schedule) -> Phases:
-        """The phases of a schedule from its calls in two rounds (:func:`.in_order`), some of which were changed."""
+        """The phases of a schedule from its (changed) calls in two rounds (:func:`.in_order`)."""
         rest = iter(calls)
-        return cls(*(_taken(items, rest) for items in (schedule.sample, schedule.observe, schedule.advance)))
+        return cls(*(_with_calls(items, rest) for items in (schedule.sample, schedule.observe, schedule.advance)))
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -33,20 +33,20 @@ class Phases:
         return in_order(self.items, 2)
 
 
-def _taken(items: Sequence[Item], rest: Iterator[Call]) -> tuple[Item, ...]:
-    """The items, their calls replaced by the next ones of two rounds."""
+def _with_calls(items: Sequence[Item], rest: Iterator[Call]) -> tuple[Item, ...]:
+    """The items with their calls replaced by the next ones of two rounds."""
     result: list[Item] = []
     for item in items:
         if isinstance(item, Call):
             result.append(next(rest))
         else:
-            first = _taken(item.body, rest)
-            _taken(item.body, rest)  # the second round
+            first = _with_calls(item.body, rest)
+            _with_calls(item.body, rest)  # the second round
             result.append(replace(item, body=first))
     return tuple(result)
 
 
-_COPY = "\0copy"  # no name of a buffer ends so
+_COPY = "\0copy"  # not the end of any name of a buffer
 
 
 def copy_of(name: str) -> str:
@@ -55,15 +55,15 @@ def copy_of(name: str) -> str:
 
 
 def lasting_buffers(layout: Layout) -> tuple[str, ...]:
-    """Buffers that are given or read from outside the calls of a step."""
+    """Buffers that are read or written outside the calls of a step."""
     return (*layout.persistent, *layout.constants, *layout.tables, *layout.record)
 
 
 def place_buffers(layout: Layout, calls: Sequence[Call]) -> tuple[dict[str, int], int]:
     """Places of the buffers (but for the clocks) in the area of a group, and its size, both counted in vectors.
 
-    What lives only within a step shares its place with others before and after it: the area should fit into the cache. A call that
-    overwrites what it reads works on a copy, whose name is :func:`copy_of` that of the buffer.
+    Buffers that live only within a step share places with earlier and later ones, since the area should fit into the cache. A call that
+    overwrites one of its inputs works on a copy (:func:`copy_of`).
     """
     spans = {name: (-1, len(calls)) for name in lasting_buffers(layout)}
     for k, call in enumerate(calls):

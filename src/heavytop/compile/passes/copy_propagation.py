@@ -1,7 +1,7 @@
-"""Outputs that merely repeat an input: whoever reads them may as well read the input.
+"""Copy propagation: an output equal to an input is replaced by it.
 
-The motion of a system, for example, returns the velocities of its joints, which for most systems are its velocity coordinates
-themselves. Such an output needs neither instructions nor memory.
+For example, the motion function of a system returns the velocities of its joints, which for most systems are its velocity coordinates.
+Such an output needs neither instructions nor memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from heavytop.compile.schedule import Call
 def without_copies(
     programs: Mapping[str, Program], calls: Sequence[Call], lasting: Collection[str]
 ) -> tuple[dict[str, Program], list[Call]]:
-    """Programs and calls in which buffers that repeat others are replaced by them; ``lasting`` buffers are needed as they are."""
+    """Programs and calls in which copies of buffers are replaced by the originals; ``lasting`` buffers are kept."""
     programs, calls = dict(programs), list(calls)
     for name in programs:
         for output, source in reversed(_repeated(programs[name])):
@@ -31,7 +31,7 @@ def _replaced_everywhere(
 ) -> list[Call] | None:
     """The calls without an output of one function; None if one of its calls must keep it.
 
-    One call after the other, as the source of one may be the output of another.
+    One call at a time, as the source of one may be the output of another.
     """
     for k, call in enumerate(calls):
         if call.function == name:
@@ -42,7 +42,7 @@ def _replaced_everywhere(
 
 
 def _repeated(program: Program) -> list[tuple[int, int]]:
-    """Outputs that are an input as a whole, with that input."""
+    """Outputs that are a whole input, with that input."""
     found = []
     for i, values in enumerate(program.outputs):
         entries = [program.code[v] for v in values]
@@ -54,7 +54,7 @@ def _repeated(program: Program) -> list[tuple[int, int]]:
 
 
 def _replaceable(calls: Sequence[Call], k: int, output: int, source: int, lasting: Collection[str]) -> bool:
-    """Whether the readers of an output of call ``k`` find the same numbers in its input."""
+    """Whether the readers of an output of call ``k`` can read its input instead."""
     old, new = calls[k].outputs[output], calls[k].inputs[source]
     readers = [j for j, call in enumerate(calls) if old in call.inputs]
     writers = [j for j, call in enumerate(calls) if old in call.outputs]

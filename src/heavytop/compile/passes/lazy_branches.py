@@ -1,8 +1,8 @@
-"""Choices of which one side is expensive: it is computed only where a lane needs it.
+"""Choices with an expensive side, which is computed only if a lane needs it.
 
-A program computes both sides of every choice, ``c ? a : b``. That is cheap for a few products, but not for a sine behind a power
-series that serves all angles below one radian. What only such a side reads becomes a block of its own that is skipped when no
-lane asks for it.
+A program computes both sides of every choice, ``c ? a : b``. That is cheap for a few products, but not for a sine next to a power
+series that serves all angles below one radian. The values that only such a side reads become a block that is skipped if no
+lane needs it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from heavytop.compile.backends.vector_math import LIBM
 from heavytop.compile.program import Op, Program
 
 WORTH = 30
-"""Least cost of a side, counted in products, that makes up for a branch."""
+"""Least cost of a side, in products, for which a branch pays."""
 MOST = 6_000
-"""Instructions of a program that may stay in one piece because most of them are skipped as a rule."""
+"""Largest program (instructions) that stays in one piece because most of it is usually skipped."""
 _LEAVES = (Op.INPUT, Op.CONST)
 _DEAR = {Op.DIV: 6, Op.SQRT: 9, Op.SIN: 20, Op.COS: 20, **dict.fromkeys(LIBM, 40)}
 
@@ -30,9 +30,9 @@ class LazySide:
     ----------
     choices : these choices; the side is computed before the first of them, ``at``.
     condition : the value that decides.
-    when : for which truth of the condition the side is chosen.
-    nodes : values that nothing but these choices reads, in order.
-    results : those of them that the choices read directly.
+    when : truth value of the condition for which the side is chosen.
+    nodes : values that only these choices read, in order.
+    results : nodes that the choices read directly.
     """
 
     choices: tuple[int, ...]
@@ -48,7 +48,7 @@ class LazySide:
 
 
 def usual_size(program: Program) -> int:
-    """Instructions without those of sides that are worth a branch: what is computed as a rule."""
+    """Instructions that are usually computed: without those of sides worth a branch."""
     total = len(program.code)
     if total > MOST:
         return total
@@ -56,7 +56,7 @@ def usual_size(program: Program) -> int:
 
 
 def lazy_sides(program: Program, start: int, stop: int, kept: Collection[int]) -> list[LazySide]:
-    """The sides worth a branch among the instructions ``start`` to ``stop - 1``; the values ``kept`` are wanted in any case."""
+    """The sides worth a branch among the instructions ``start`` to ``stop - 1``; the values ``kept`` are always needed."""
     choices: dict[tuple[int, bool], list[int]] = {}
     for k in range(start, stop):
         if program.code[k].op is Op.SELECT:
@@ -75,7 +75,7 @@ def lazy_sides(program: Program, start: int, stop: int, kept: Collection[int]) -
 
 
 def _independent(program: Program, a: LazySide, b: LazySide) -> bool:
-    """Whether two sides share nothing and neither reads what the other computes or decides: then their order does not matter."""
+    """Whether two sides share nothing and neither reads values or choices of the other, so that their order does not matter."""
     if not set(a.nodes).isdisjoint(b.nodes):
         return False
     for side, other in ((a, b), (b, a)):
@@ -100,7 +100,7 @@ def _readers(program: Program) -> list[list[int]]:
 def _side(
     program: Program, readers: Sequence[list[int]], choices: list[int], when: bool, start: int, kept: Collection[int]
 ) -> LazySide:
-    """All that is read by one side of the choices alone and can be computed just before the first of them."""
+    """All values that only one side of the choices reads and that can be computed just before the first choice."""
     code, first, group = program.code, choices[0], frozenset(choices)
     condition, place = code[first].args[0], 1 if when else 2
 
@@ -115,9 +115,7 @@ def _side(
     while True:
         nodes: set[int] = set()
         seen = set(excluded)
-        waiting = [
-            -code[k].args[place] for k in choices
-        ]  # from the last one down: all readers of a value come before it
+        waiting = [-code[k].args[place] for k in choices]  # from the last one down: readers come before what they read
         heapify(waiting)
         while waiting:
             k = -heappop(waiting)
@@ -127,7 +125,7 @@ def _side(
                     nodes.add(k)
                     for a in code[k].args:
                         heappush(waiting, -a)
-        # a value behind the first choice must read neither that choice nor what is computed only later
+        # a value after the first choice must read neither that choice nor values computed later
         late = {
             k
             for k in nodes

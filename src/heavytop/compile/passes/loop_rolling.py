@@ -1,8 +1,8 @@
-"""Where a long program repeats itself: links of a chain that are alike make the same operations on other values.
+"""Loop rolling: repetitions in a long program, as equal links of a chain do the same operations on other values.
 
-A program that is cut where it repeats has many parts of the same text, apart from the places of their values and from their constants, which
-then come from a table (:func:`.llvm.emit`). Each text is compiled once. What is found here is only a proposal: parts whose texts differ
-are compiled apart.
+A program that is cut where it repeats has many parts of the same text, apart from the places of their values and their constants, which
+then come from a table (:func:`.llvm.emit`). Each text is compiled once. The cuts are only a proposal: parts whose texts differ
+are compiled separately.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from heavytop.compile.program import Op, Program
 ROLL_ABOVE = 40_000
 """Programs of more instructions are cut where they repeat; shorter ones are compiled in a few seconds anyway."""
 WINDOW = 32
-"""Operations in a row that tell one place of a program from another."""
+"""Consecutive operations that identify a place of a program."""
 
 
 def repeating_bounds(program: Program, size: int) -> list[int] | None:
-    """Where to cut a program into parts of about ``size`` instructions, many of them alike; None where it is short or repeats nothing.
+    """Cuts of a program into parts of about ``size`` instructions, many of them equal; None if it is short or does not repeat.
 
     >>> from heavytop.compile.program import Instruction
     >>> code = [Instruction(Op.INPUT, (0, 0)), Instruction(Op.INPUT, (0, 1))]
@@ -36,12 +36,12 @@ def repeating_bounds(program: Program, size: int) -> list[int] | None:
     cuts = _cuts(shapes, size)
     if cuts is None:
         return None
-    # inputs and constants lie where they were first needed; they are no part of any text
+    # inputs and constants are placed where they are first needed; they are not part of any text
     return [0, *(computing[i] for i in cuts if 0 < i < len(computing)), len(program.code)]
 
 
 def _shapes(program: Program, computing: Sequence[int]) -> list[int]:
-    """What each operation is, without where its values come from: a number for each kind."""
+    """The kind of each operation, without the origin of its values, as a number."""
     known: dict[tuple[object, ...], int] = {}
     code = program.code
     kinds = [1 if i.op is Op.INPUT else 2 if i.op is Op.CONST else 0 for i in code]
@@ -54,7 +54,7 @@ def _shapes(program: Program, computing: Sequence[int]) -> list[int]:
 
 
 def _cuts(shapes: Sequence[int], size: int) -> list[int] | None:
-    """Greedy from the start: at each place the stretch that is repeated most, else a part of the usual size."""
+    """Greedy from the start: at each place the stretch repeated most, else a part of the usual size."""
     following = _following(shapes)
     total, at, plain = len(shapes), 0, 0
     cuts: list[int] = []
@@ -73,21 +73,21 @@ def _cuts(shapes: Sequence[int], size: int) -> list[int] | None:
         if whole < 2:
             at += 1
             continue
-        cuts += _plain(plain, at, size)
+        cuts += _equal_cuts(plain, at, size)
         cuts += [at + k * length for k in range(whole + 1)]
         at = plain = at + whole * length
         found = True
-    return [*cuts, *_plain(plain, total, size)] if found else None
+    return [*cuts, *_equal_cuts(plain, total, size)] if found else None
 
 
-def _plain(start: int, stop: int, size: int) -> list[int]:
-    """Cuts inside of a stretch that repeats nothing."""
+def _equal_cuts(start: int, stop: int, size: int) -> list[int]:
+    """Cuts inside a stretch without repetitions."""
     parts = max(-(-(stop - start) // size), 1)
     return [start + (stop - start) * j // parts for j in range(1, parts)]
 
 
 def _following(shapes: Sequence[int]) -> dict[int, int]:
-    """For each place the distance to the next one at which the same operations begin."""
+    """Distance from each place to the next one where the same operations begin."""
     places: dict[tuple[int, ...], list[int]] = {}
     for i in range(len(shapes) - WINDOW):
         places.setdefault(tuple(shapes[i : i + WINDOW]), []).append(i)

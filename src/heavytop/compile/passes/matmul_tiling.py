@@ -1,13 +1,13 @@
-"""Products of matrices in blocks: a value that is in a register serves several sums before it leaves.
+"""Matrix products in blocks: a value in a register serves several sums.
 
-A program lists a product of matrices one entry after the other, each a sum of products, so every factor is loaded anew for every entry. Here the
+A program lists a matrix product one entry after the other, each a sum of products, so every factor is loaded again for every entry. Here the
 sums of 4 x 4 entries that share their factors advance together: eight loads serve sixteen products. The order of the terms within a sum stays,
 and so does its value.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from heavytop.compile.passes.ordering import reordered
@@ -16,16 +16,16 @@ from heavytop.compile.program import Instruction, Op, Program
 SIDE = 4
 """Sums in a row and in a column of a block: 16 of them and 8 factors fit into 32 registers."""
 LEAST = 6
-"""Terms of a sum that is worth it."""
+"""Least number of terms of a sum in a block."""
 SHARE = 0.2
-"""Share of the instructions of a program that must be in blocks for it to be put into another order."""
+"""Least share of instructions in blocks for which a program is reordered."""
 
 Chain = list[int]
-"""Instructions of a sum in order, each product before the addition that takes it up."""
+"""Instructions of a sum in order, each product before its addition."""
 
 
 def in_blocks(program: Program) -> Program:
-    """The program with its sums of products in blocks where they are a good part of it, else as it is.
+    """The program with its sums of products in blocks if they are a large part of it, else unchanged.
 
     >>> from heavytop.compile.trace import trace
     >>> program = Program.from_traced(trace(lambda x: x * x, {"x": (3,)}, name="square"))
@@ -40,9 +40,8 @@ def in_blocks(program: Program) -> Program:
 
 
 def _chains(program: Program) -> dict[int, Chain]:
-    """Sums of products, by their last instruction, whose parts nothing else reads."""
-    code, homes = program.code, program.homes
-    uses = Counter(a for op, args, _ in code if op is not Op.INPUT for a in args)
+    """Sums of products whose parts nothing else reads, by their last instruction."""
+    code, homes, uses = program.code, program.homes, program.uses
     found: dict[int, Chain] = {}
     for k, (op, args, _) in enumerate(code):
         if op not in (Op.ADD, Op.SUB):
@@ -88,7 +87,7 @@ def _blocks(program: Program) -> list[list[Chain]]:
 
 
 def _order(code: Sequence[Instruction], blocks: Sequence[Sequence[Chain]]) -> list[int] | None:
-    """All instructions, each block in one piece where it is first needed; None where two blocks would wait for each other."""
+    """All instructions, each block in one piece where it is first needed; None if two blocks depend on each other."""
     block_of = {k: b for b, block in enumerate(blocks) for chain in block for k in chain}
     order: list[int] = []
     placed = [False] * len(code)

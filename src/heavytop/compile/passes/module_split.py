@@ -1,7 +1,7 @@
-"""A long module cut into several that are compiled side by side.
+"""A long module cut into several that are compiled in parallel.
 
-The parts of a long program (:func:`.llvm.emit`) are functions of their own. Here they go into modules of about equal length, which know nothing
-of each other; the first module keeps all else and only declares them. How a text is cut depends on the text alone: the object code is the same
+The parts of a long program (:func:`.llvm.emit`) are separate functions. Here they go into modules of about equal length, independent
+of each other; the first module keeps the rest and only declares them. The cuts depend only on the text: the object code is the same
 on a machine with one processor.
 """
 
@@ -26,7 +26,7 @@ class Modules:
 
 
 def cut_module(text: str, share: int = SHARE) -> Modules:
-    """Cut IR text where its parts are worth it.
+    """Cut IR text if its parts are long enough.
 
     >>> part = "define internal void @f_part{0}(ptr %x) nounwind {{\\n  store i8 {0}, ptr %x\\n  ret void\\n}}\\n"
     >>> text = part.format(0) + part.format(1) + "define void @f(ptr %x) {\\n  call void @f_part1(ptr %x)\\n  ret void\\n}\\n"
@@ -69,7 +69,7 @@ def _functions(text: str) -> tuple[list[str], str]:
 
 
 def _called(text: str, helpers: dict[str, str]) -> str:
-    """The helpers that a text calls, directly or through each other; they are internal, so every module may have its own."""
+    """The helpers that a text calls, directly or indirectly; they are internal, so every module can have a copy."""
     needed: dict[str, str] = {}
     new: Sequence[str] = [text]
     while new:

@@ -1,8 +1,8 @@
-"""The order of a program that is cut into parts: as few values as possible wait in memory at any time.
+"""The order of a program that is cut into parts: as few values as possible wait in memory.
 
-A traced program lists a value where it is first needed. Recursions over a tree then keep what every body needs until the recursion comes back, and
-for a long chain that is more than the first level of the cache holds. Two other orders are made from the end of the program backwards, and the
-one with the fewest waiting values is taken. Every instruction keeps its arguments, so the numbers that come out are the same.
+A traced program lists a value where it is first needed. Recursions over a tree then keep the values of every body until the recursion returns, and
+for a long chain these exceed the first level of the cache. Two other orders are built from the end of the program backwards, and the
+one with the fewest waiting values is taken. Every instruction keeps its arguments, so the results are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAVES = (Op.INPUT, Op.CONST)
 
 
 def reordered(program: Program, order: Sequence[int]) -> Program:
-    """The program with its instructions in another order, which lists arguments before what reads them."""
+    """The program in another order, in which arguments precede their readers."""
     number = {k: i for i, k in enumerate(order)}
     code = []
     for op, args, value in (program.code[k] for k in order):
@@ -28,7 +28,7 @@ def reordered(program: Program, order: Sequence[int]) -> Program:
 
 
 def waiting(program: Program, last: Sequence[int] | None = None) -> list[int]:
-    """How many values wait for their last reader before each instruction; inputs and constants are read again where they are needed."""
+    """Number of values that wait for their last reader before each instruction; inputs and constants are loaded again where needed."""
     change = [0] * (len(program.code) + 1)
     for k, end in enumerate(program.last_use if last is None else last):
         if program.code[k].op not in _LEAVES:
@@ -40,7 +40,7 @@ def waiting(program: Program, last: Sequence[int] | None = None) -> list[int]:
 def with_few_waiting(program: Program) -> Program:
     """The program in the order in which the fewest values wait on average.
 
-    Choices stay where they are: what is computed only where a choice asks for it must stay together (:mod:`heavytop.compile.passes.lazy_branches`).
+    Choices keep their places: values computed only for one side of a choice must stay together (:mod:`heavytop.compile.passes.lazy_branches`).
 
     >>> code = [Instruction(Op.INPUT, (0, k)) for k in range(5)] + [Instruction(Op.SQRT, (k,)) for k in range(5)]
     >>> code += [Instruction(Op.MUL, (5 if k == 6 else k + 3, k)) for k in range(6, 10)]  # all roots first, then their product
@@ -60,7 +60,7 @@ def with_few_waiting(program: Program) -> Program:
 
 
 def _heights(program: Program) -> list[int]:
-    """Longest way from each instruction to an output."""
+    """Longest path from each instruction to an output."""
     height = [0] * len(program.code)
     for k in range(len(program.code) - 1, -1, -1):
         op, args, _ = program.code[k]
@@ -71,7 +71,7 @@ def _heights(program: Program) -> list[int]:
 
 
 def _depths(program: Program) -> list[int]:
-    """Longest way from an input to each instruction."""
+    """Longest path from an input to each instruction."""
     depth = [0] * len(program.code)
     for k, (op, args, _) in enumerate(program.code):
         if op not in _LEAVES:
@@ -80,14 +80,14 @@ def _depths(program: Program) -> list[int]:
 
 
 def _backwards(program: Program, rank: Callable[[int, int], tuple[int, int]]) -> list[int]:
-    """An order made from its end: of the instructions whose readers all stand, the one of least ``rank(instruction, turn it became free)``.
+    """An order built from its end: of the instructions whose readers are all placed, the one of least ``rank(instruction, turn it became free)``.
 
-    A sine and the cosine of the same angle stay together: they are computed at once.
+    A sine and the cosine of the same angle stay together, as they are computed together.
     """
     code = program.code
     angle = {i.args[0]: k for k, i in enumerate(code) if i.op is Op.COS}
     partner = {k: angle[i.args[0]] for k, i in enumerate(code) if i.op is Op.SIN and i.args[0] in angle}
-    whole = {cos: sin for sin, cos in partner.items()}  # a pair is known by its sine
+    whole = {cos: sin for sin, cos in partner.items()}  # a pair is identified by its sine
     reads = [
         () if op in _LEAVES else tuple({whole.get(a, a) for a in args if code[a].op not in _LEAVES})
         for op, args, _ in code
@@ -111,7 +111,7 @@ def _backwards(program: Program, rank: Callable[[int, int], tuple[int, int]]) ->
 
 
 def _with_leaves(program: Program, order: Sequence[int]) -> list[int]:
-    """Inputs and constants before what reads them first."""
+    """Inputs and constants before their first readers."""
     placed: set[int] = set()
     complete: list[int] = []
     for k in order:

@@ -1,11 +1,11 @@
 """Tiles: several groups of W states that a long program handles part by part.
 
-A processor keeps only about four thousand decoded instructions. A longer program would be decoded anew for every W states, which
-costs a third of the time; so it is cut into parts, and each part handles a tile of several groups of W states before the next part
-comes. Between the parts the values still needed wait in the scratch area of their group.
+A processor keeps only about four thousand decoded instructions. A longer program would be decoded again for every W states, which
+costs a third of the time; so it is cut into parts, and each part handles a tile of several groups of W states before the next part.
+Between the parts the values still needed wait in the scratch area of their group.
 
-With eight lanes or more an instruction is busy for longer than its decoding takes, and a waiting value fills a whole line of the cache: there a
-program stays in one piece until compiling it would take too long, and then its parts handle one group at a time.
+With eight lanes or more an instruction takes longer than its decoding, and a waiting value fills a whole cache line: there a
+program stays in one piece until compiling it takes too long, and then its parts handle one group at a time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from heavytop.compile.passes.lazy_branches import usual_size
 from heavytop.compile.program import Program
 
 TILE_ABOVE = 1_600
-"""Programs of more instructions are cut into parts, each of which handles a tile before the next; steps of more are done in tiles."""
+"""Programs of more instructions are cut into parts, each of which handles a tile before the next; so are steps."""
 WIDE = 8
-"""Lanes from which on decoding costs no time."""
+"""Number of lanes above which decoding takes no time."""
 WIDE_ABOVE = 16_000
-"""Programs of more instructions are cut into parts even there: the time to compile a single piece grows faster than its length."""
+"""Programs of more instructions are cut even with many lanes: the compile time of one piece grows faster than its length."""
 PART = 1_000
 """Instructions of a part."""
 TILE = 12
@@ -32,18 +32,18 @@ TILE_BYTES = 2**19
 
 
 def part_size(program: Program, lanes: Lanes) -> int:
-    """Into parts of how many instructions a program is cut; what is skipped as a rule must stay in one of them."""
+    """Instructions of the parts into which a program is cut; usually skipped ones do not count, as they must stay in one part."""
     limit = WIDE_ABOVE if lanes.count >= WIDE else TILE_ABOVE
     return PART if usual_size(program) > limit else max(len(program.code), 1)
 
 
 def group_size(vectors: int) -> int:
-    """Vectors from one group of a tile to the next: an odd number keeps them from competing for the same places of the cache."""
+    """Vectors from one group of a tile to the next: an odd number avoids conflicts in the cache."""
     return vectors | 1
 
 
 def tile_size(group: int, lanes: Lanes) -> int:
-    """Groups in a tile of groups of so many vectors."""
+    """Number of groups in a tile; ``group`` is their size in vectors."""
     if lanes.count >= WIDE:
         return 1
     return min(max(TILE_BYTES // (8 * lanes.count * group), 4), TILE)
@@ -56,7 +56,7 @@ def groups_left(w: Writer, count: str, first: str, tile: int, lanes: Lanes) -> s
 
 
 def evaluate_tile(w: Writer, emitted: Emitted, inputs: int, groups: str, places: Callable[[str], list[str]]) -> None:
-    """Call a function for the first ``groups`` groups of a tile, part by part where it has parts.
+    """Call a function for the first ``groups`` groups of a tile, part by part if it has parts.
 
     ``places`` gives the arguments of a group as ``ptr name``, the first ``inputs`` of which are read only.
     """
@@ -78,12 +78,12 @@ def evaluate_tile(w: Writer, emitted: Emitted, inputs: int, groups: str, places:
         flag = w.local("i1")
         w.do(f"store i1 false, ptr {flag}")
 
-        def look(j: str) -> None:
+        def check(j: str) -> None:
             large = w.let(f"call i1 @{emitted.name}_large({', '.join(places(j)[:inputs])})")
             before = w.let(f"load i1, ptr {flag}")
             w.do(f"store i1 {w.let(f'or i1 {before}, {large}')}, ptr {flag}")
 
-        every(look)
+        every(check)
         some = w.let(f"load i1, ptr {flag}")
         w.when(some, lambda: every(whole))
         w.when(w.let(f"xor i1 {some}, true"), in_parts)

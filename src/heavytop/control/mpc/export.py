@@ -38,7 +38,7 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     ControlError
         It has soft bounds of states, which the exported quadratic program does not know.
     """
-    from heavytop.compile.backends.c_export import MARK, c_texts, refuse_foreign
+    from heavytop.compile.backends.c_export import MARK, c_texts, check_replaceable
 
     if ahead._ahead.bounds is not None:
         raise ControlError(
@@ -47,7 +47,7 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
         )
     label = safe_name(safe_name(name, "c"), "file")
     with typed_errors(folder):
-        refuse_foreign(Path(folder), [f"{label}_mpc.h", f"{label}_mpc.c", f"test_{label}_mpc.c"])
+        check_replaceable(Path(folder), [f"{label}_mpc.h", f"{label}_mpc.c", f"test_{label}_mpc.c"])
     p = ahead._ahead
     functions = {f"{label}_{key}": p.trace(key) for key in ("prediction", "straight", "move")}
     rows = _samples(ahead)
