@@ -455,11 +455,7 @@ INPUTS = {
         declaring(lambda s: s.input("f", "jet")),
     ),
     "class": (ModelError, "must be an element such as", declaring(lambda s: s.input("f", ht.Thruster))),
-    "name": (
-        ModelError,
-        "an input needs a name of letters",
-        declaring(lambda s: s.input(3, ht.Thruster("upper"))),
-    ),
+    "name": (ModelError, "an input needs a name of letters", declaring(lambda s: s.input(3, ht.Thruster("upper")))),
 }
 
 FUNCTIONS = {
@@ -527,11 +523,7 @@ PARAMETERS = {
         "parameter 'm' must be one finite number, got [1, 2]",
         declaring(lambda s: s.parameter("m", [1, 2])),
     ),
-    "empty": (
-        ModelError,
-        "a parameter needs a name of letters",
-        declaring(lambda s: s.parameter("", 1.0)),
-    ),
+    "empty": (ModelError, "a parameter needs a name of letters", declaring(lambda s: s.parameter("", 1.0))),
     "gravity-shape": (
         ShapeError,
         "gravity of 'moon' must have shape (3,), got ()",

@@ -235,12 +235,7 @@ def test_where_arrays_look_otherwise_there_is_no_quick_way(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     "out",
-    [
-        np.zeros(15, np.float32),
-        np.zeros(15, ">f8"),
-        np.zeros(30)[::2],
-        np.zeros(15, int),
-    ],
+    [np.zeros(15, np.float32), np.zeros(15, ">f8"), np.zeros(30)[::2], np.zeros(15, int)],
     ids=["single precision", "other byte order", "with gaps", "integers"],
 )
 def test_a_place_that_would_lose_digits_is_refused_for_one_state_too(model: ht.Model, out: np.ndarray) -> None:

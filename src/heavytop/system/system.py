@@ -24,15 +24,7 @@ from heavytop.system.description.moments import Damping, Inertia, Moments, Sprin
 from heavytop.system.description.names import GRAVITY, TIME, WORLD, check_frame_name, check_name
 from heavytop.system.description.shapes import PlacedShape, Shape, color_of
 from heavytop.system.dynamics.rheonomic import depends_on_time
-from heavytop.system.forces import (
-    Damper,
-    Dissipation,
-    Force,
-    ForceElement,
-    Potential,
-    Spring,
-    Strut,
-)
+from heavytop.system.forces import Damper, Dissipation, Force, ForceElement, Potential, Spring, Strut
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.joints.parts import JointLimits
 

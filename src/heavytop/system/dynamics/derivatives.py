@@ -30,12 +30,7 @@ def acceleration_derivatives(e: Expressions) -> dict[str, Array]:
     if e.nu >= n:  # as many inputs as velocities: the inverse is a result, or nearly so
         inverse = inverse_definite(by_a)
         opposite = -inverse
-        return {
-            "a": a,
-            "by_q": product(opposite, by_eps),
-            "by_v": product(opposite, by_v),
-            "by_u": inverse @ B,
-        }
+        return {"a": a, "by_q": product(opposite, by_eps), "by_v": product(opposite, by_v), "by_u": inverse @ B}
     sides = [-by_eps, -by_v, B] if e.nu else [-by_eps, -by_v]
     solved = solve_definite(symmetric(by_a), np.concatenate(sides, axis=1))
     result = {"a": a, "by_q": solved[:, :n], "by_v": solved[:, n : 2 * n]}
