@@ -91,26 +91,24 @@ def test_elements_in_a_joint_that_follows_act_on_its_source() -> None:
     assert_allclose(ours.inverse_dynamics(q, v, a), twin.inverse_dynamics(q, v, a), rtol=1e-13)
 
 
-def test_wrong_keywords_say_what_to_do() -> None:
-    with pytest.raises(UnknownNameError, match="unknown keyword of Revolute 'stifness'.*stiffness"):
+def test_wrong_keywords() -> None:
+    with pytest.raises(UnknownNameError, match="'stifness'.*'stiffness'"):
         ht.Revolute("z", stifness=3.0)  # pyright: ignore
-    with pytest.raises(ModelError, match="rest= belongs to a spring"):
+    with pytest.raises(ModelError, match="rest=.*stiffness="):
         ht.Prismatic("z", rest=1.0)
-    with pytest.raises(ModelError, match=r"friction= of joint 'second' needs 'coulomb'"):
+    with pytest.raises(TypeError, match="coulomb"):
         tree(ht.Revolute("z", friction={"viscous": 1.0}), "body")
-    with pytest.raises(UnknownNameError, match=r"keyword of armature= in joint 'second' 'gear'"):
+    with pytest.raises(TypeError, match="'gear'"):
         tree(ht.Revolute("z", armature={"inertia": 1.0, "gear": 3.0}), "body")
-    with pytest.raises(ModelError, match=r"limits= of joint 'second' must be \(lower, upper\)"):
-        tree(ht.Revolute("z", limits=3.0), "body")  # pyright: ignore
-    with pytest.raises(ModelError, match="it has 3 velocities"):
+    with pytest.raises(ModelError, match="'second'.*3 velocities"):
         tree(ht.Spherical(limits=(-1, 1)), "body")
-    with pytest.raises(ModelError, match="lower must not exceed upper"):
+    with pytest.raises(ModelError, match="'second'.*1 and -1"):
         tree(ht.Revolute("z", limits=(1, -1)), "body")
-    with pytest.raises(ModelError, match="does not move"):
+    with pytest.raises(ModelError, match="'second'.*stiffness"):
         tree(ht.Fixed().having(stiffness=1.0), "body")
-    with pytest.raises(ModelError, match="damping of a joint that closes a loop cannot act"):
+    with pytest.raises(ModelError, match="loop.*damping"):
         tree(ht.Free(), "body").loop("first", "second", ht.Revolute("z", damping=1.0))
-    with pytest.raises(ModelError, match="stiffness of joint spring in 'second' must be finite"):
+    with pytest.raises(ModelError, match="stiffness.*'second'.*-1"):
         tree(ht.Revolute("z", stiffness=-1.0), "body")
 
 
@@ -185,9 +183,9 @@ def test_spin_of_a_rotor_turns_the_body_that_carries_it() -> None:
 def test_rotor_on_a_body_needs_its_axis() -> None:
     system = machine(False, "lower", "upper", ht.Spherical())
     system.armature("slide", 0.1, body="upper")
-    with pytest.raises(ModelError, match="say about which axis of 'upper' the rotor turns"):
+    with pytest.raises(ModelError, match="axis of 'upper'"):
         system.derive(native=False)
-    with pytest.raises(ModelError, match="say on which one with body="):
+    with pytest.raises(ModelError, match="body="):
         system.armature("lower", 0.1, axis="z")
     system = machine(False, "lower", "upper", ht.Spherical())
     system.armature("hull", 0.1, body="upper", axis="z")

@@ -97,7 +97,7 @@ def test_nearly_parallel_constraints_are_judged_alike_everywhere():
 def test_open_argument_lists_need_a_kind():
     system = ht.System(gravity=(0, 0, 0))
     system.body("slab", joint=ht.Planar(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
-    with pytest.raises(ModelError, match="Say which with kind='position' or kind='velocity'"):
+    with pytest.raises(ModelError, match="kind='position' or kind='velocity'"):
         system.constrain(lambda *args: args[1][0])
     system.constrain(lambda *args: args[1][0], kind="velocity")
     assert system.derive(native=False).degrees_of_freedom(np.zeros(3)) == 2

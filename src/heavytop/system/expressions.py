@@ -24,7 +24,7 @@ from heavytop.system.kinematics.connection import commutation, connection, stack
 from heavytop.system.kinematics.kinematics import Kinematics, Motion
 
 EXPLICIT_UP_TO = 8
-"""Above this many degrees of freedom the explicit matrices are not even tried: the recursion is always shorter."""
+"""Above this number of degrees of freedom the recursion is always shorter than explicit matrices."""
 
 
 class Expressions:
@@ -79,18 +79,18 @@ class Expressions:
 
     @cached_property
     def drivers(self) -> Drivers:
-        """Who moves frames, constraints and potentials."""
+        """Drivers of frames, constraints and potentials."""
         return Drivers(self)
 
     @cached_property
     def is_driven(self) -> bool:
-        """Whether the time, or a constraint that moves, may bring in power."""
+        """Whether time or a moving constraint may supply power."""
         d = self.description
         return bool((d.time is not None or d.constraints) and self.drivers.names)
 
     @cached_property
     def has_moving_rates(self) -> bool:
-        """Whether the time drives q' = A v itself: A depends on it, or q' does not vanish with v."""
+        """Whether time drives q' = A v itself: A depends on it, or q' does not vanish with v."""
         time = self.description.time
         if time is None:
             return False
@@ -118,7 +118,7 @@ class Expressions:
 
     @cached_property
     def sizes(self) -> SystemSizes:
-        """What misses of loops and constraints are compared with."""
+        """Characteristic sizes of coordinates and equations."""
         return SystemSizes(self)
 
     # --- expressions that are more than one quantity of EquationTerms -----------------------------------------------------
@@ -159,7 +159,7 @@ class Expressions:
 
     @property
     def _has_pairs(self) -> bool:
-        """Whether forces depend on poses of bodies, which are those of the user's frames."""
+        """Whether forces depend on poses of bodies, which need the user's frames."""
         return any(element.is_between_frames for element in self.description.elements)
 
     def inverse_dynamics(self) -> Array:
@@ -248,13 +248,9 @@ class Expressions:
         }
 
     def _acceleration_check(self) -> dict[str, Array]:
-        """The acceleration, and what it leaves of the equations of constraints, with their terms, beside the sizes of these."""
-        a, missed, size = self.constrained.acceleration_check(self.u).values()
-        return {
-            "a": a,
-            "missed": self.sizes.share(missed, self.sizes.rows),
-            "size": self.sizes.share(size, self.sizes.rows),
-        }
+        """The acceleration, the relative residual of the constraints, and the relative size of the terms of these."""
+        found = self.constrained.acceleration_check(self.u)
+        return {k: x if k == "a" else self.sizes.share(x, self.sizes.rows) for k, x in found.items()}
 
     @property
     def branch_names(self) -> tuple[str, ...]:
@@ -275,7 +271,7 @@ class Expressions:
         return self.coordinates.retract(self.q, np.matvec(self._joint_rows(), self.constrained.position_correction()))
 
     def friction_gain(self) -> Array:
-        """How strongly friction answers its own reaction (1,): below 1 the acceleration is unique; 0 without such friction."""
+        """Gain (1,) of the feedback from friction to its own reaction: below 1 the acceleration is unique; 0 without such friction."""
         friction = self.constrained.friction if self.is_constrained else None
         return np.zeros(1) if friction is None else np.reshape(friction.gain, (1,))
 
@@ -284,10 +280,9 @@ class Expressions:
     # velocity that satisfy the constraints, and the velocity at the end of a step is that of the new configuration.
 
     def kept(self) -> dict[str, Array] | None:
-        """What is watched along a motion (:mod:`heavytop.simulate.energy_monitor`); None without loops, constraints and drivers.
+        """Quantities monitored along a motion (:mod:`heavytop.simulate.energy_monitor`); None without loops, constraints and drivers.
 
-        Energies, misses of constraints, the speed and branches of loops, gain of friction; accelerations of driven frames and the momenta that they
-        carry.
+        Energies, residuals of constraints, the speed and branches of loops, gain of friction; accelerations of driven frames and their momenta.
         """
         d, none = self.description, np.zeros(0)
         if not (d.loops or d.constraints or self.is_driven):

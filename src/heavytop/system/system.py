@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,20 +19,30 @@ from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name,
 from heavytop.system.description.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.description.graph import Edge, FrameGraph, check_pose, placement
 from heavytop.system.description.inputs import Input
-from heavytop.system.description.joint_elements import ActingInJoints
 from heavytop.system.description.moments import Damping, Inertia, Moments, SpringSet, Stiffness
 from heavytop.system.description.names import GRAVITY, TIME, WORLD, check_frame_name, check_name
 from heavytop.system.description.shapes import PlacedShape, Shape, color_of
 from heavytop.system.dynamics.rheonomic import depends_on_time
-from heavytop.system.forces import Damper, Dissipation, Force, ForceElement, Potential, Spring, Strut
+from heavytop.system.forces import (
+    Armature,
+    Damper,
+    Dissipation,
+    Force,
+    ForceElement,
+    JointDamper,
+    JointFriction,
+    JointSpring,
+    JointStop,
+    Potential,
+    Spring,
+    Strut,
+)
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.joints.parts import JointLimits
-
-if TYPE_CHECKING:
-    from heavytop.system.model import Model
+from heavytop.system.model import Model
 
 
-class System(ActingInJoints, Portable, Shown):
+class System(Portable, Shown):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -53,10 +63,8 @@ class System(ActingInJoints, Portable, Shown):
     def __init__(self, gravity: Array = (0.0, 0.0, -GRAVITY), name: str = "system") -> None:
         if isinstance(gravity, str):
             raise ModelError(
-                f"gravity of a system must be three numbers, got {gravity!r}. Its name is ht.System(name={gravity!r})."
+                f"gravity must be three numbers, got {gravity!r}. Did you mean ht.System(name={gravity!r})?"
             )
-        if not isinstance(name, str) or not name:
-            raise ModelError(f"the name of a system must be text, got {name!r}.")
         self.name = name
         self._parameters: dict[str, Parameter] = {}
         self._time = Parameter(TIME, symbol("t"), 0.0, is_time=True)
@@ -70,11 +78,12 @@ class System(ActingInJoints, Portable, Shown):
         self._basis: Basis | None = None
         self._shapes: list[PlacedShape] = []
         self.limits: dict[str, JointLimits] = {}
+        """Joint name -> bounds, as data: ``joint_stop`` or ``ht.simulate.limit_events`` enforce them."""
         self.gravity = gravity
 
     def __repr__(self) -> str:
         sizes = ((self._inertias, "body"), (self._edges, "joint"), (self._inputs, "input"))
-        return f"System({self.name!r}: {', '.join(counted(len(items), what) for items, what in sizes)})"
+        return f"System({self.name!r}: {', '.join(counted(len(items), noun) for items, noun in sizes)})"
 
     def _overview(self) -> Overview:
         joints = [f"{edge.label} ({type(edge.joint).__name__.lower()}: {edge.a} to {edge.b})" for edge in self._edges]
@@ -98,7 +107,7 @@ class System(ActingInJoints, Portable, Shown):
             return False
 
     def __copy__(self) -> System:
-        """A system that can be changed without changing this one; parameters and all parts, which never change, are shared."""
+        """An independent system; immutable parts and parameters are shared."""
         made = System.__new__(type(self))
         vars(made).update({name: copy(part) for name, part in vars(self).items()})
         return made
@@ -108,7 +117,7 @@ class System(ActingInJoints, Portable, Shown):
 
     @property
     def gravity(self) -> Array:
-        """Acceleration of free fall (3,) in world axes, m/s^2; it may be set again, also to an expression of parameters."""
+        """Acceleration of free fall (3,) in world axes, m/s^2: read-only; assign a whole vector, of numbers or expressions, to change it."""
         return self._gravity
 
     @gravity.setter
@@ -143,9 +152,7 @@ class System(ActingInJoints, Portable, Shown):
         """
         self._check_frame_name(name)
         if inertia is not None:
-            if not isinstance(inertia, Inertia):
-                raise ModelError(f"inertia of body {name!r} must be an ht.Inertia, got {type(inertia).__name__}.")
-            self._check_moments(inertia, f"body {name!r}")
+            self._check_moments(inertia, Inertia, f"body {name!r}")
         if joint is not None:
             self._connect(parent, name, joint, at, name)
         self._frames.append(name)
@@ -183,14 +190,10 @@ class System(ActingInJoints, Portable, Shown):
         >>> system.body("brick", joint=ht.Free(), inertia=ht.Inertia.of(brick, density=2000.0))
         >>> system.shape("brick", brick, color="#aa3311")
         """
-        if not hasattr(shape, "unit_moments") or isinstance(shape, type):
-            raise ModelError(f"the shape of {body!r} must be one such as ht.Box((1, 1, 1)), got {shape!r}.")
-        pose = (
-            np.eye(4)
-            if at is None
-            else self._at_defaults(self._pose(at, f"at of the shape of {body!r}"), f"at of the shape of {body!r}")
-        )
-        self._shapes.append(PlacedShape(body, shape, pose, color_of(color)))
+        if not hasattr(shape, "unit_moments"):
+            raise ModelError(f"the shape of {body!r} must be a shape such as ht.Box((1, 1, 1)), got {shape!r}.")
+        where = f"at of the shape of {body!r}"
+        self._shapes.append(PlacedShape(body, shape, self._at_defaults(self._pose(at, where), where), color_of(color)))
 
     def _check_frame_name(self, name: str) -> None:
         check_frame_name(name)
@@ -200,16 +203,12 @@ class System(ActingInJoints, Portable, Shown):
             )
 
     def _connect(self, a: str, b: str, joint: Joint, at: Array, label: str) -> None:
-        if not isinstance(joint, Joint):
-            raise ModelError(f"joint {label!r} must be a joint such as ht.Revolute('z'), got {joint!r}.")
         if any(edge.label == label for edge in self._edges):
-            raise ModelError(
-                f"joint name {label!r} is taken. Give the joint another name: system.connect(..., name=...)."
-            )
+            raise ModelError(f"joint name {label!r} is taken. Choose another one: system.connect(..., name=...).")
         placed, joint = joint.prescribed(self._pose(at, f"at of joint {label!r}"), self.time)
         if depends_on(placed, self.time):
             placed = self._pose(placed, f"motion of joint {label!r}")
-            if not joint.is_fixed:  # the anchor is a frame of its own, so that joints never move by themselves
+            if not joint.is_fixed:  # the anchor becomes a frame, so that joints never move by themselves
                 anchor = f"{label} anchor"
                 self._check_frame_name(anchor)
                 self._frames.append(anchor)
@@ -227,10 +226,6 @@ class System(ActingInJoints, Portable, Shown):
 
     def add(self, element: ForceElement) -> None:
         """Add a force element: one of ``ht.system.forces``, or your own :class:`~heavytop.PairElement` or :class:`~heavytop.JointElement`."""
-        if not isinstance(element, ForceElement):
-            raise ModelError(
-                f"system.add takes a force element, an object of a class derived from ht.PairElement or ht.JointElement, got {element!r}."
-            )
         element.check_pieces()
         self._elements.append(element)
 
@@ -243,18 +238,14 @@ class System(ActingInJoints, Portable, Shown):
         least = 0.0
         if isinstance(stiffness, SpringSet):
             stiffness, rest, least = stiffness
-        if not isinstance(stiffness, Stiffness):
-            raise ModelError(f"spring between {a!r} and {b!r} needs an ht.Stiffness, got {type(stiffness).__name__}.")
         where = f"spring between {a!r} and {b!r}"
-        self._check_moments(stiffness, where)
+        self._check_moments(stiffness, Stiffness, where)
         pose = None if rest is None else self._pose(rest, f"rest pose of {where}")
         self.add(Spring(a, b, stiffness, pose, least))
 
     def damper(self, a: str, b: str, damping: Damping) -> None:
         """Add a damper: body b moves through a viscous fluid fixed to body a (not symmetric in a and b, section 3.4.5)."""
-        if not isinstance(damping, Damping):
-            raise ModelError(f"damper between {a!r} and {b!r} needs an ht.Damping, got {type(damping).__name__}.")
-        self._check_moments(damping, f"damper between {a!r} and {b!r}")
+        self._check_moments(damping, Damping, f"damper between {a!r} and {b!r}")
         self.add(Damper(a, b, damping))
 
     def strut(
@@ -276,7 +267,7 @@ class System(ActingInJoints, Portable, Shown):
         points = [as_array(at_a), as_array(at_b)]
         if any(depends_on(point, self.time) for point in points):
             raise ModelError(
-                f"the points of {where} must not depend on the time, since its damper would not see them move. Let it hold a frame that moves: "
+                f"the points of {where} must not depend on the time, since its damper would not notice. Attach it to a moving frame: "
                 "system.frame(name, body, at) with an at that depends on system.time."
             )
         for label, point in zip(("at_a", "at_b"), points, strict=True):
@@ -290,30 +281,211 @@ class System(ActingInJoints, Portable, Shown):
 
     def potential(self, fn: Callable[[Array], Array]) -> None:
         """Add a potential energy ``fn(q)`` in J, written in NumPy notation."""
-        self.add(Potential(user_function(fn, "potential")))
+        self.add(Potential(on_symbols(fn, "potential")))
 
     def dissipation(self, fn: Callable[[Array, Array], Array]) -> None:
         """Add a dissipation function ``fn(q, v)`` in W (half the power for a quadratic one); its force is d fn/dv.
 
         ``v`` are the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
         """
-        self.add(Dissipation(user_function(fn, "dissipation")))
+        self.add(Dissipation(on_symbols(fn, "dissipation")))
 
     def force(self, fn: Callable[[Array, Array], Array]) -> None:
         """Add a generalised force ``fn(q, v)`` on the right-hand side.
 
         ``v`` and the force belong to the joints' own velocity coordinates, also where ``derive(velocity=...)`` or a basis chooses others.
         """
-        self.add(Force(user_function(fn, "force")))
+        self.add(Force(on_symbols(fn, "force")))
 
     def input(self, name: str, element: Input) -> None:
         """Add an input: one column of B(q)."""
         check_name(name, "an input")
         if name in self._inputs:
             raise ModelError(f"the input name {name!r} is taken: input names must be unique.")
-        if not hasattr(element, "actions") or isinstance(element, type):
-            raise ModelError(f"input {name!r} must be an element such as ht.Thruster(...), got {element!r}.")
         self._inputs[name] = element
+
+    # --- elements and limits of joints ------------------------------------------------------------------------------------
+
+    def limit(
+        self,
+        joint: str,
+        lower: float | None = None,
+        upper: float | None = None,
+        *,
+        velocity: float | None = None,
+        effort: float | None = None,
+    ) -> None:
+        """Store the bounds of a joint of one axis in :attr:`limits`: data for stops, events, sliders and robot files, not a force.
+
+        Parameters
+        ----------
+        joint : name of the joint.
+        lower, upper : ends of its range, rad or m; None: no end.
+        velocity, effort : largest speed (rad/s or m/s) and force (N m or N); None: no bound.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("door", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(0.5, 0, 0)))
+        >>> system.limit("door", 0.0, 1.5)
+        >>> system.joint_stop("door", stiffness=1e3)  # at these limits
+        """
+        where = f"limits of joint {joint!r}"
+        given = {"lower": lower, "upper": upper, "velocity": velocity, "effort": effort}
+        kept = {name: float(x) for name, x in given.items() if x is not None and np.isfinite(x)}
+        if any(x is not None and np.isnan(x) for x in given.values()):
+            raise ModelError(f"{where} must be numbers, got {given}.")
+        if kept.get("lower", -np.inf) > kept.get("upper", np.inf):
+            raise ModelError(f"{where}: lower must not exceed upper, got {lower} and {upper}.")
+        if min(kept.get("velocity", 0.0), kept.get("effort", 0.0)) < 0.0:
+            raise ModelError(f"{where}: velocity and effort must not be negative, got {velocity} and {effort}.")
+        self.limits[joint] = JointLimits(**kept)
+
+    def joint_spring(self, joint: str, *, stiffness: Array, rest: Array = 0.0) -> None:
+        """Add a spring in a joint.
+
+        Parameters
+        ----------
+        joint : name of the joint: that of the body it carries, or ``name`` of :meth:`connect`.
+        stiffness : N m/rad or N/m; one number or one for each velocity of the joint.
+        rest : relaxed displacement from the neutral configuration, rad or m; for rotations the rotation vector.
+        """
+        where = f"joint spring in {joint!r}"
+        self._check_values(where, stiffness=stiffness)
+        self._check_values(where, sign=False, rest=rest)
+        self.add(JointSpring(joint, stiffness, rest))
+
+    def joint_damper(self, joint: str, *, damping: Array) -> None:
+        """Add viscous friction in a joint: ``damping`` in N m s/rad or N s/m, one number or one for each velocity of the joint."""
+        self._check_values(f"joint damper in {joint!r}", damping=damping)
+        self.add(JointDamper(joint, damping))
+
+    def joint_friction(
+        self,
+        joint: str,
+        *,
+        coulomb: Array,
+        viscous: Array = 0.0,
+        static: Array | None = None,
+        stribeck_speed: Array = 0.1,
+        smoothing: Array = 0.01,
+    ) -> None:
+        """Add dry friction in a joint: ``(F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w`` against the velocity w.
+
+        Parameters
+        ----------
+        joint : name of the joint.
+        coulomb : F_C, N m or N; like all values one number, or one for each velocity of the joint.
+        viscous : d, N m s/rad or N s/m.
+        static : F_S, N m or N; None: as ``coulomb``.
+        stribeck_speed : w_S, rad/s or m/s, at which the static friction has gone.
+        smoothing : w_0, rad/s or m/s, within which the sign of w is smoothed; small values make the equations stiff.
+        """
+        where = f"joint friction in {joint!r}"
+        self._check_values(where, coulomb=coulomb, viscous=viscous, static=coulomb if static is None else static)
+        self._check_values(where, positive=True, stribeck_speed=stribeck_speed, smoothing=smoothing)
+        self.add(JointFriction(joint, coulomb, viscous, static, stribeck_speed, smoothing))
+
+    def joint_stop(
+        self,
+        joint: str,
+        *,
+        lower: Array | None = None,
+        upper: Array | None = None,
+        stiffness: Array,
+        damping: Array = 0.0,
+        smoothing: Array = 1e-3,
+    ) -> None:
+        """Add compliant stops to a joint.
+
+        Parameters
+        ----------
+        joint : name of the joint.
+        lower, upper : ends of its range, rad or m (for rotations of the rotation vector from the neutral attitude); None: no end. Without
+            both the ends are those of ``system.limits``.
+        stiffness, damping : beyond the ends, N m/rad and N m s/rad, or N/m and N s/m.
+        smoothing : depth in rad or m over which the stop sets in, with a force of continuous slope.
+        """
+        where = f"joint stop in {joint!r}"
+        if lower is None and upper is None and joint in self.limits:
+            lower, upper = self.limits[joint].lower, self.limits[joint].upper
+        if lower is None and upper is None:
+            raise ModelError(f"{where} needs an end: lower=, upper= or both, or limits of the joint (system.limit).")
+        low, high = -np.inf if lower is None else lower, np.inf if upper is None else upper
+        self._check_values(where, stiffness=stiffness, damping=damping)
+        self._check_values(where, positive=True, smoothing=smoothing)
+        ends = [self._at_defaults(as_array(end), f"ends of {where}") for end in (low, high)]
+        if not np.all(ends[0] <= ends[1]):
+            raise ModelError(f"{where}: lower must not exceed upper, got {ends[0].tolist()} and {ends[1].tolist()}.")
+        self.add(JointStop(joint, low, high, stiffness, damping, smoothing))
+
+    def armature(
+        self, joint: str, inertia: Array, gear_ratio: Array = 1.0, *, body: str | None = None, axis: Any = None
+    ) -> None:
+        """Add the inertia of a motor's rotor to a joint: ``inertia * gear_ratio**2`` on its velocity, without a further coordinate.
+
+        Parameters
+        ----------
+        joint : name of the joint that the motor drives.
+        inertia : of the rotor about its axis, kg m^2 (kg for sliding joints); like ``gear_ratio`` one number, or one for each velocity.
+        gear_ratio : turns of the rotor per turn of the joint.
+        body : the body (or frame) on which the motor is mounted; the spin of the rotor then also turns this body, exactly. The inertia of
+            the body includes the rotor as if it were welded to it. None: the gyroscopic effect is left out.
+        axis : of the rotor in ``body``; None: that of the joint.
+        """
+        where = f"armature in {joint!r}"
+        self._check_values(where, inertia=inertia)
+        self._check_values(where, sign=False, gear_ratio=gear_ratio)
+        if axis is not None and body is None:
+            raise ModelError(f"{where}: axis= belongs to a rotor on a body; name the body with body=.")
+        self.add(Armature(joint, inertia, gear_ratio, body, axis))
+
+    def _act_in(self, label: str, joint: Joint) -> None:
+        """Add the elements and limits that are given as keywords of a joint."""
+        parts = joint.parts
+        if not parts:
+            return
+        if joint.is_fixed:
+            raise ModelError(f"joint {label!r} does not move, so {', '.join(parts)} cannot act in it.")
+        if "stiffness" in parts:
+            self.joint_spring(label, stiffness=parts["stiffness"], rest=parts.get("rest", 0.0))
+        if "damping" in parts:
+            self.joint_damper(label, damping=parts["damping"])
+        if "friction" in parts:
+            self.joint_friction(label, **_keywords(parts["friction"], "coulomb"))
+        if "armature" in parts:
+            self.armature(label, **_keywords(parts["armature"], "inertia"))
+        if "limits" in parts:
+            self._limit_by_keyword(label, joint, parts["limits"])
+
+    def _limit_by_keyword(self, label: str, joint: Joint, value: Any) -> None:
+        if isinstance(value, JointLimits):
+            self.limit(label, value.lower, value.upper, velocity=value.velocity, effort=value.effort)
+            return
+        if isinstance(value, Mapping):
+            self.joint_stop(label, **value)
+            ends = value.get("lower"), value.get("upper")
+            if all(end is None or isinstance(end, int | float) for end in ends):
+                self.limit(label, *ends)
+            return
+        if joint.own_coordinates.nv != 1:
+            raise ModelError(
+                f"limits= of joint {label!r}: it has {joint.own_coordinates.nv} velocities, and (lower, upper) bounds one. Use stops: "
+                "limits={'lower': ..., 'upper': ..., 'stiffness': ...} with one number each for every velocity."
+            )
+        self.limit(label, *value)
+
+    def _check_values(self, where: str, sign: bool = True, positive: bool = False, **values: Array) -> None:
+        """Raise a ModelError unless all numbers or vectors are finite, not negative (``sign``), or positive (``positive``)."""
+        for label, value in values.items():
+            number = self._at_defaults(as_array(value), f"{label} of {where}")
+            is_finite, least = bool(np.all(np.isfinite(number))), np.min(number, initial=np.inf)
+            if number.ndim > 1 or not is_finite or (sign and least < 0) or (positive and least <= 0):
+                needed = "positive" if positive else "finite and not negative" if sign else "finite"
+                raise ModelError(
+                    f"{label} of {where} must be {needed}: one number or one for each velocity, got {number.tolist()}."
+                )
 
     # --- constraints --------------------------------------------------------------------------------------------------------
 
@@ -335,13 +507,11 @@ class System(ActingInJoints, Portable, Shown):
         frame at b: a pin of radius r resists with the moment ``-mu r sign(twist[5])``.
         """
         label = self._constraint_name(name, f"loop{len(self._loops) + 1}")
-        if not isinstance(joint, Joint):
-            raise ModelError(f"loop {label!r} needs a joint such as ht.Revolute('z'), got {joint!r}.")
         at_a, at_b = self._pose(at_a, f"at_a of loop {label!r}"), self._pose(at_b, f"at_b of loop {label!r}")
         joint.check_closure()
         if joint.parts:
             raise ModelError(
-                f"loop {label!r}: {', '.join(joint.parts)} of a joint that closes a loop cannot act, as it has no coordinates. Put an element "
+                f"loop {label!r}: a joint that closes a loop has no coordinates, so {', '.join(joint.parts)} cannot act in it. Put an element "
                 "between the two bodies instead: system.strut(...), system.spring(...), or your own ht.PairElement."
             )
         self._loops.append(Loop(label, a, b, joint, at_a, at_b, friction))
@@ -381,10 +551,10 @@ class System(ActingInJoints, Portable, Shown):
         """
         label = self._constraint_name(name, f"constraint{len(self._constraints) + 1}")
         if kind is None:
-            count = argument_count(user_function(fn, "constrain"))
+            count = _argument_count(fn)
             if count not in (1, 2):
                 raise ModelError(
-                    f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments. Say which with "
+                    f"constraint {label!r} must be a function of q, or of q and v; it takes {count} arguments. Specify "
                     "kind='position' or kind='velocity'."
                 )
             kind = "position" if count == 1 else "velocity"
@@ -393,11 +563,11 @@ class System(ActingInJoints, Portable, Shown):
         self._constraints.append(FunctionConstraint(label, fn, kind == "position", work, friction))
 
     def basis(self, fn: Callable[[Array, Array], Array], names: Sequence[str]) -> None:
-        """Give minimal velocity coordinates for all constraints: ``v = fn(q, w)`` with one name per entry of w.
+        """Choose minimal velocity coordinates for all constraints: ``v = fn(q, w)`` with one name per entry of w.
 
         The model is then derived in w: no multipliers are needed and velocity constraints hold exactly.
         """
-        self._basis = Basis(user_function(fn, "basis"), tuple(names))
+        self._basis = Basis(on_symbols(fn, "basis"), tuple(names))
 
     def _constraint_name(self, name: str | None, default: str) -> str:
         label = name or default
@@ -409,10 +579,10 @@ class System(ActingInJoints, Portable, Shown):
 
     @property
     def time(self) -> Array:
-        """The time in s as a symbol: it can stand wherever a number can, except in inertias.
+        """The time in s as a symbol, allowed wherever a number is, except in inertias.
 
         Where a placement ``at`` depends on it, the anchor or support moves; potentials, springs, forces, inputs and constraints may depend on
-        it too. A simulation sets it; methods of the model take it as the parameter ``"time"`` (0 unless given).
+        it too. A model whose equations depend on it has the parameter ``"time"`` (default 0), which a simulation sets.
 
         Examples
         --------
@@ -429,7 +599,7 @@ class System(ActingInJoints, Portable, Shown):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Values of the parameters by name, as they were declared; a derived model has them, too.
+        """Declared values of the parameters by name.
 
         >>> import heavytop as ht
         >>> system = ht.System()
@@ -440,7 +610,7 @@ class System(ActingInJoints, Portable, Shown):
         return {parameter.name: parameter.value for parameter in self._parameters.values()}
 
     def parameter(self, name: str, value: float) -> Array:
-        """Declare a named number; the result can stand wherever a number can and stays an input of compiled code."""
+        """Declare a named number; the returned symbol is allowed wherever a number is and stays an input of compiled code."""
         check_name(name, "a parameter")
         if name in self._parameters:
             raise ModelError(f"the parameter name {name!r} is taken: parameter names must be unique.")
@@ -456,7 +626,9 @@ class System(ActingInJoints, Portable, Shown):
         except ValueError as error:
             raise ModelError(f"{where} uses symbols that are not parameters of {self.name!r}: {error}.") from None
 
-    def _check_moments(self, moments: Moments, where: str) -> None:
+    def _check_moments(self, moments: Moments, kind: type[Moments], where: str) -> None:
+        if not isinstance(moments, kind):  # other moments would be taken without an error
+            raise ModelError(f"{where} needs an ht.{kind.__name__}, got {type(moments).__name__}.")
         numbers = self._at_defaults(moments.moments, where)
         if not np.all(np.isfinite(numbers)):
             raise ShapeError(f"{moments.kind} of {where} must be finite.")
@@ -465,7 +637,7 @@ class System(ActingInJoints, Portable, Shown):
     # --- derivation -------------------------------------------------------------------------------------------------------
 
     def describe(self, velocity: Callable[[Array, Array], Array] | None = None) -> Description:
-        """The description as immutable data, with every name checked."""
+        """Return the description as immutable data, with all names checked."""
         joints = [edge.label for edge in self._edges if not edge.joint.is_fixed]
         for name in self.limits:
             if name not in joints:
@@ -514,19 +686,12 @@ class System(ActingInJoints, Portable, Shown):
         ----------
         velocity : other velocity coordinates. A function w = velocity(q, v), linear in v, in NumPy notation; or a mapping from joint
             names to "absolute" or "relative" for spherical joints, as in example 7 of the thesis.
-        native : whether methods run as native code (compiled when first called, kept on disk) or are interpreted: the latter starts
+        native : whether methods run as native code (compiled when first called, cached on disk) or are interpreted, which starts
             sooner and is about a hundred times slower.
         """
-        from heavytop.system.model import Model
-
         described = self
         if isinstance(velocity, Mapping):
             described, velocity = self._with_velocity_frames(velocity), None
-        if velocity is not None and not callable(velocity):
-            raise ModelError(
-                "velocity must be a function of (q, v), or map joint names to 'absolute' or 'relative', such as "
-                f"{{'load': 'absolute'}}, got {velocity!r}."
-            )
         model = Model(described.describe(velocity), native)
         model.check()
         return model
@@ -543,15 +708,13 @@ class System(ActingInJoints, Portable, Shown):
         return changed
 
 
-def user_function(fn: Any, what: str) -> Any:
-    """``fn`` itself, with errors on symbols that name ``what`` it is; raises a ModelError for what cannot be called."""
-    if not callable(fn):
-        raise ModelError(f"{what} must be a function, got {fn!r}.")
-    return on_symbols(fn, what)
+def _keywords(value: Any, first: str) -> Mapping[str, Any]:
+    """The keywords of a method given as a mapping, or as one value of its ``first`` keyword."""
+    return value if isinstance(value, Mapping) else {first: value}
 
 
-def argument_count(fn: Callable[..., Any]) -> int:
-    """Number of positional arguments without default; 0 where ``*args`` leaves it open."""
+def _argument_count(fn: Callable[..., Any]) -> int:
+    """Number of positional arguments without default; 0 for ``*args``."""
     parameters = inspect.signature(fn).parameters.values()
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Floats
 from heavytop.errors import ConfigurationError, unknown_name
-from heavytop.system.constraints.scaling import inverse_beside
+from heavytop.system.constraints.scaling import scaled_pseudo_inverse
 from heavytop.system.dynamics.sparse_ldl import RANK_TOLERANCE
 
 if TYPE_CHECKING:
@@ -19,18 +19,18 @@ RANK = RANK_TOLERANCE**0.5
 """Singular values of Phi below this share of the largest count as zero, as in the elimination at run time."""
 ITERATIONS = 100
 LONGEST_STEP = 0.5
-"""Of an iteration: rad, or beside the length of the system. Ways that slide and lead nearer are gone at once: a place may be far away."""
+"""Largest step of an iteration, in rad or in lengths of the system; longer steps of sliding joints are taken where they reduce the residual."""
 ROUNDING = 1e-9
-"""Miss beside the sizes of the equations that rounding may leave far from the origin: there an assembly ends when it gets no better."""
+"""Relative residual below which an assembly ends as soon as it stops improving: rounding errors far from the origin."""
 SIZES = ("row_sizes", "velocity_sizes")
 GUESSES = 20
-"""Random guesses where none is given and loops do not close from the neutral one."""
+"""Number of random guesses if none is given and loops do not close from the neutral configuration."""
 
 
 def assemble_any(
     model: Model, guesses: Sequence[Floats], v: Floats, fixed: tuple[str, ...], parameters: Any, tolerance: float
 ) -> tuple[Floats, Floats]:
-    """A start from the first guess that leads to one; the error is that of the first guess."""
+    """Assemble from the first guess that succeeds; if none does, raise the error of the first one."""
     error: ConfigurationError | None = None
     for q in guesses:
         try:
@@ -54,19 +54,19 @@ def assemble(
     slides = np.array([unit == "m/s" for unit in model.v_units])
     for _ in range(ITERATIONS):
         phi = model.evaluate("position_residual", q, parameters=parameters)
-        miss = _miss(model, q, parameters)
-        if miss < tolerance or (miss < ROUNDING and miss > 0.5 * before):
+        error = _residual(model, q, parameters)
+        if error < tolerance or (error < ROUNDING and error > 0.5 * before):
             break
-        before = miss
+        before = error
         sizes, scale, rows = (
             model.evaluate(name, q, parameters=parameters) for name in (*SIZES, "constraint_jacobian")
         )
         allowed = np.where(free, rows[holonomic], 0.0)
-        step = -inverse_beside(allowed, sizes[holonomic], scale, RANK) @ phi
+        step = -scaled_pseudo_inverse(allowed, sizes[holonomic], scale, RANK) @ phi
         turn = np.max(np.abs(step), initial=0.0, where=~slides)
         step *= min(1.0, LONGEST_STEP / max(turn, 1e-300))
         length, there = np.max(np.abs(step / scale)), _moved(model, q, step, parameters)
-        if length > LONGEST_STEP and not _miss(model, there, parameters) < miss:
+        if length > LONGEST_STEP and not _residual(model, there, parameters) < error:
             there = _moved(model, q, step * (LONGEST_STEP / length), parameters)
         q = there
     else:
@@ -76,24 +76,24 @@ def assemble(
         )
     sizes, scale, Phi = (model.evaluate(name, q, parameters=parameters) for name in (*SIZES, "constraint_jacobian"))
     residual = model.evaluate("velocity_residual", q, v, parameters=parameters)
-    asked, v = v, v - inverse_beside(np.where(free, Phi, 0.0), sizes, scale, RANK) @ residual
+    given, v = v, v - scaled_pseudo_inverse(np.where(free, Phi, 0.0), sizes, scale, RANK) @ residual
     _, left, terms = model.evaluate("misses", q, v, parameters=parameters)
-    terms = np.maximum(terms, model.evaluate("misses", q, asked, parameters=parameters)[2])
+    terms = np.maximum(terms, model.evaluate("misses", q, given, parameters=parameters)[2])
     if not np.max(np.abs(left), initial=0.0) <= 1e-8 * np.max(terms, initial=0.0):
-        missed = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)))
+        worst = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)))
         raise ConfigurationError(
-            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {missed:.3g}. Fix fewer joints."
+            f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {worst:.3g}. Fix fewer joints."
         )
     return q, v
 
 
-def _miss(model: Model, q: Floats, parameters: Any) -> float:
-    """Largest miss of loops and holonomic constraints beside their sizes."""
+def _residual(model: Model, q: Floats, parameters: Any) -> float:
+    """Largest relative residual of loops and holonomic constraints."""
     return float(np.max(np.abs(model.evaluate("position_miss", q, parameters=parameters)), initial=0.0))
 
 
 def _moved(model: Model, q: Floats, step: Floats, parameters: Any) -> Floats:
-    """The configuration displaced by ``step`` (nv,); what the time moves meanwhile is no part of it."""
+    """The configuration displaced by ``step`` (nv,), at a fixed time."""
     if model.description.time is None:
         return model.integrate(q, step, 1.0)
     rows = model.evaluate("joint_rows", q, parameters=parameters)

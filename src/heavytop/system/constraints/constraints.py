@@ -97,7 +97,7 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
 
 
 def loop_motion(loop: Loop, kinematics: Kinematics, moving: bool = True) -> Motion:
-    """Motion of the joint frame at b relative to that at a; if not ``moving``, without what the time adds to these frames themselves."""
+    """Motion of the joint frame at b relative to that at a; if not ``moving``, without the prescribed motion of these frames."""
     motion, time = kinematics.motion(loop.a, loop.b), kinematics.time
     if moving and time is not None and (depends_on(loop.at_a, time) or depends_on(loop.at_b, time)):
         anchor, tip = (Motion.given(as_symbols(at), time, kinematics.nv) for at in (loop.at_a, loop.at_b))
@@ -141,7 +141,7 @@ def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Arr
     value = _vector(constraint.function(q, kinematics.v), constraint.name)
     if not depends_on(value, v):
         raise ModelError(
-            f"constraint {constraint.name!r} does not depend on the velocities: it can never hold or says nothing. Write it with v "
+            f"constraint {constraint.name!r} does not depend on the velocities: it never or always holds. Write it with v "
             "and NumPy functions; a condition on q alone is a function of q."
         )
     if holds_nan(casadi_function(value)):
@@ -222,7 +222,7 @@ class ConstrainedDynamics:
     @cached_property
     def velocity_residual(self) -> Array:
         """Phi v + b (m,)."""
-        return np.matvec(self.Phi, self.v) + concatenate(*(rows.drift for rows in self.rows))
+        return np.matvec(self.Phi, self.v) + self.drift
 
     @cached_property
     def _mass(self) -> SparseLDL:
@@ -237,7 +237,7 @@ class ConstrainedDynamics:
     def groups(self) -> list[int]:
         """For each row of Phi a number that it shares with the rows of the same loop and unit: positions, or directions.
 
-        Equations given by functions have units of the user's choice: each is a group of its own.
+        Equations given by functions have units of the user's choice: each forms a group.
         """
         groups: list[int] = []
         for rows in self.rows:
@@ -288,7 +288,7 @@ class ConstrainedDynamics:
 
     @cached_property
     def friction(self) -> ReactionFriction | None:
-        """Friction that depends on the reactions; None if there is none."""
+        """Friction that depends on the reactions, if any."""
         count, start, terms = self.Phi.shape[0], 0, []
         for rows in self.rows:
             size = rows.Phi.shape[0]
@@ -303,8 +303,7 @@ class ConstrainedDynamics:
         return ReactionFriction(terms, self._mass.solve, hold)
 
     def _frictionless_multipliers(self, u: Array) -> Array:
-        bias = concatenate(*(rows.bias for rows in self.rows))
-        return -self._compliance.solve(np.matvec(self.Phi, self.free_acceleration(u)) + bias)
+        return -self._compliance.solve(np.matvec(self.Phi, self.free_acceleration(u)) + self.bias)
 
     def friction_sizes(self, u: Array) -> Array:
         """Sizes of the reactions (count,) that friction depends on."""
@@ -330,10 +329,10 @@ class ConstrainedDynamics:
         return a0 + np.matvec(self._released, self.multipliers(u))
 
     def acceleration_check(self, u: Array) -> dict[str, Array]:
-        """The acceleration, what it leaves of Phi a + d/dt(Phi) v + d/dt(b) (m,), and the size of these terms (m,)."""
-        a, bias = self.acceleration(u), concatenate(*(rows.bias for rows in self.rows))
+        """The acceleration, the residual of Phi a + d/dt(Phi) v + d/dt(b) = 0 (m,), and the size of its terms (m,)."""
+        a = self.acceleration(u)
         free = np.matvec(self.Phi, self.free_acceleration(u))
-        return {"a": a, "missed": np.matvec(self.Phi, a) + bias, "size": np.abs(free) + np.abs(bias)}
+        return {"a": a, "residual": np.matvec(self.Phi, a) + self.bias, "size": np.abs(free) + np.abs(self.bias)}
 
     def reactions(self, u: Array) -> dict[str, Array]:
         """Name -> reaction: for a loop the wrench (6,) on b in its joint frame, else the generalised force (nv,)."""
@@ -356,7 +355,7 @@ class ConstrainedDynamics:
 
 
 def check_constraints(model: Model) -> None:
-    """Call every function of the constraints once; with a basis, make sure that it satisfies them."""
+    """Call every function of the constraints once; raise a ModelError for a basis that does not satisfy them."""
     expressions = model.expressions
     if model.description.rubs and model.description.basis is not None:
         raise ModelError(
@@ -375,14 +374,13 @@ def check_constraints(model: Model) -> None:
         value = substitute(np.matvec(row.Phi, joint_v) + row.drift, joint_v, v)
         terms = substitute(np.matvec(np.abs(row.Phi), np.abs(joint_v)) + np.abs(row.drift), joint_v, v)
         inputs = {"q": expressions.q, "w": expressions.v, "p": expressions.p}
-        traced = trace_of("basis", inputs, {"miss": value, "terms": terms})
+        traced = trace_of("basis", inputs, {"residual": value, "terms": terms})
         p = np.tile(model.parameter_vector(), (3, 1))
         if model.description.time is not None:
             p[:, -1] = INSTANTS
-        missed, sizes = traced.interpret(q, w, p)
-        miss = np.max(np.abs(missed))
-        if not np.all(np.max(np.abs(missed), axis=0) <= 1e-9 * np.max(sizes, axis=0)):
+        residual, sizes = (np.max(np.abs(x), axis=0) for x in traced.interpret(q, w, p))
+        if not np.all(residual <= 1e-9 * sizes):
             raise ModelError(
-                f"the basis does not satisfy constraint {row.name!r}: it is violated by {miss:.3g} at random configurations. "
+                f"the basis does not satisfy constraint {row.name!r}: it is violated by {np.max(residual):.3g} at random configurations. "
                 "v = basis(q, w) must fulfil every constraint for all w."
             )

@@ -1,7 +1,7 @@
-"""The motions that drivers are given, looked at over the time of a run: a frame that jumps needs an infinite force.
+"""Jumps of prescribed motions during a run: a frame that jumps needs an infinite force.
 
-Nothing in the equations shows a jump: a derivative is taken on both sides of it, never across it. What does is a value that changes by more than
-its rate explains. For a value f with the rate f' the trapezium rule misses
+Equations do not show a jump: a derivative is taken on both sides of it, never across it. A jump shows as a change of a value that its rate does not
+explain. For a value f with the rate f' the trapezium rule has the error
 
     f(b) - f(a) - (b - a) (f'(a) + f'(b)) / 2 = O((b - a)^3)
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 MOST_INTERVALS, MOST_FOLLOWED, MOST_SETS, MOST_KEPT = 4096, 256, 64, 256
-"""Intervals of a run, those among them that are halved, sets of parameters that are looked at, and runs that are remembered."""
+"""Intervals of a run, intervals that are halved, sets of parameters, and cached runs."""
 HALVINGS, SPAN = 60, 1e-7
-"""Of an interval with a jump, and how far from it (beside the time in s) its size is measured."""
+"""Halvings of an interval with a jump, and the distance, relative to the time in s, at which its size is measured."""
 JUMP = 1e-6
-"""A jump beside the largest change within the run."""
+"""Smallest jump, relative to the largest change within the run."""
 ROUNDING = 1e-11
-"""What rounding makes of a value beside its size."""
+"""Relative rounding error of a value."""
 POSITION, VELOCITY = 12, 6
 
 
 class GivenMotions:
-    """The frames and anchors of a model that the time moves.
+    """Frames and anchors of a model with a prescribed motion.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class GivenMotions:
 
     @cached_property
     def _motions(self) -> dict[str, Motion]:
-        """Name -> motion, relative to what carries it."""
+        """Name -> motion relative to the parent."""
         d = self.model.description
         places = {edge.label: edge.at for edge in d.graph.edges}
         places |= {
@@ -87,7 +87,7 @@ class GivenMotions:
         """Raise where a frame or its velocity jumps between two times in s; ``p`` (..., np) are the parameters.
 
         A pulse between two of 4096 instants, or of the ``steps`` if they are fewer, is not seen; of more than 64 different sets of parameters
-        at most 64 are looked at, evenly spread over the sorted ones.
+        64, evenly spread over the sorted ones, are checked.
         """
         if self._function is None or not end > start:
             return
@@ -118,7 +118,7 @@ class GivenMotions:
             np.stack([f[:-1], f[1:]], axis=1),
         )  # (n, 2) and (n, 2, 2, k): both ends
         for _ in range(HALVINGS):
-            worst = np.max(_missed(t, f) / least, axis=-1)
+            worst = np.max(_trapezium_error(t, f) / least, axis=-1)
             kept = np.argsort(worst)[::-1][:MOST_FOLLOWED]
             kept = kept[worst[kept] > 1.0]
             if not kept.size:
@@ -129,16 +129,16 @@ class GivenMotions:
             halves = [(t.copy(), f.copy()) for _ in range(2)]
             for end, (times, values) in zip((1, 0), halves, strict=True):
                 times[:, end], values[:, end] = middle, f_m
-            misses = [np.max(_missed(*half) / least, axis=-1) for half in halves]
-            first = misses[0] > misses[1]
+            errors = [np.max(_trapezium_error(*half) / least, axis=-1) for half in halves]
+            first = errors[0] > errors[1]
             t = np.where(first[:, None], halves[0][0], halves[1][0])
             f = np.where(first[:, None, None, None], halves[0][1], halves[1][1])
-        missed = _missed(t, f)
-        row, column = np.unravel_index(np.argmax(missed / least), missed.shape)
+        error = _trapezium_error(t, f)
+        row, column = np.unravel_index(np.argmax(error / least), error.shape)
         around = t[row] + SPAN * (1.0 + np.abs(t[row])) * np.array(
             [-1.0, 1.0]
         )  # at the jump itself may be a mean of both sides
-        size = _missed(around[None], sample(around)[None])[0, column]
+        size = _trapezium_error(around[None], sample(around)[None])[0, column]
         kind = "" if column % (POSITION + VELOCITY) < POSITION else "the velocity of "
         raise SimulationError(
             f"{kind}{self._name(int(column))} jumps by {size:.6g} at t = {t[row, 1]:.6g} s: its driver would need an infinite "
@@ -146,7 +146,7 @@ class GivenMotions:
         )
 
     def _least(self, values: np.ndarray) -> np.ndarray:
-        """The least jump of each entry that is told: beside what the entries of its kind change by, and their rounding."""
+        """Smallest jump of each entry that raises an error: relative to the changes of entries of its kind, and to their rounding."""
         least = np.empty(values.shape[-1])
         for k in range(0, shape(values)[-1], POSITION + VELOCITY):
             for part in (slice(k, k + POSITION), slice(k + POSITION, k + POSITION + VELOCITY)):
@@ -158,6 +158,6 @@ class GivenMotions:
         return f"{list(self._motions)[column // (POSITION + VELOCITY)]!r} of {self.model.name!r}"
 
 
-def _missed(t: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """What the trapezium rule misses (n, k) between two times (n, 2) with values and rates (n, 2, 2, k)."""
+def _trapezium_error(t: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """Error (n, k) of the trapezium rule between two times (n, 2) with values and rates (n, 2, 2, k)."""
     return np.abs(f[:, 1, 0] - f[:, 0, 0] - 0.5 * np.diff(t, axis=-1) * (f[:, 0, 1] + f[:, 1, 1]))

@@ -1,6 +1,6 @@
-"""Sizes that make misses of loops and constraints pure numbers: what counts as closed must not depend on the unit of length.
+"""Characteristic sizes that make residuals of loops and constraints pure numbers, so that tolerances do not depend on the unit of length.
 
-An equation of positions is compared with the length of the system, one of directions with 1, and one that a user's function gives with the change
+An equation of positions is divided by the length of the system, one of directions by 1, and one given by a user's function by the change
 that displacements by one size make in it: s_i = |Phi_ij| s_j, with 1 rad for angles and the length for sliding coordinates.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from heavytop.system.expressions import Expressions
 
 CLOSED = 1e-6
-"""Largest miss of loops and constraints, beside their sizes, in a configuration or velocity that a caller gives."""
+"""Largest relative residual of loops and constraints in a given configuration or velocity."""
 OPEN = 1e-4
-"""The same along a motion: at more a trajectory ends."""
+"""The same along a motion; beyond it a trajectory ends."""
 ASSEMBLED = 1e-12
-"""The same where an assembly ends."""
+"""The same at the end of an assembly."""
 
 
 class SystemSizes:
@@ -43,7 +43,7 @@ class SystemSizes:
     def length(self) -> Array:
         """The largest distance, in m, of points of one body: joints, ends of loops, the centre of mass; or a radius of gyration.
 
-        Without any it is the largest of the sliding coordinates, but at least 1 m: near their origin they tell nothing about the system.
+        Without any it is the largest of the sliding coordinates, but at least 1 m, since near their origin they are not a size of the system.
         """
         squares = [np.vecdot(r, r) for r in _arms(self._e.description)] + _gyrations(self._e.description)
         constants = [float(np.asarray(s)) for s in squares if not is_symbolic(s)]
@@ -67,7 +67,7 @@ class SystemSizes:
 
     @property
     def velocities(self) -> Array:
-        """The same for the velocity coordinates (nv,); 1 for those of the user, whose units are unknown."""
+        """The same for the velocity coordinates (nv,); 1 for user-defined ones, whose units are unknown."""
         d = self._e.description
         return self.joints if d.velocity is None and d.basis is None else np.ones(self._e.nv)
 
@@ -96,7 +96,7 @@ class SystemSizes:
         return concatenate(*kept)
 
     def misses(self) -> dict[str, Array]:
-        """phi and Phi v + b beside their sizes (that of rates in 1/s), and the sum of the magnitudes of the terms of the latter."""
+        """phi and Phi v + b divided by their sizes (those of rates in 1/s), and the sum of the magnitudes of the terms of the latter."""
         c = self._e.constrained
         terms = np.matvec(np.abs(c.Phi), np.abs(self._e.v)) + np.abs(c.drift)
         return {
@@ -106,7 +106,7 @@ class SystemSizes:
         }
 
     def kept(self) -> dict[str, Array]:
-        """What is to stay zero beside its size: phi of loops and holonomic constraints, Phi v + b (1/s) of velocity constraints."""
+        """Relative residuals to monitor: phi of loops and holonomic constraints, Phi v + b (1/s) of velocity constraints."""
         c, slips, start = self._e.constrained, [np.zeros(0)], 0
         for rows in c.rows:
             end = start + shape(rows.Phi)[0]
@@ -117,7 +117,7 @@ class SystemSizes:
 
     @cached_property
     def speed(self) -> Array:
-        """The largest velocity coordinate beside its size, in 1/s."""
+        """The largest velocity coordinate divided by its size, in 1/s."""
         rates = self._e.v / self.velocities
         result = np.zeros(())
         for k in range(self._e.nv):
@@ -133,12 +133,12 @@ class SystemSizes:
         return np.where(values == 0.0, 0.0, values / sizes)
 
 
-def inverse_beside(matrix: Floats, rows: Floats, columns: Floats, tolerance: float) -> Floats:
+def scaled_pseudo_inverse(matrix: Floats, rows: Floats, columns: Floats, tolerance: float) -> Floats:
     """Pseudo-inverse (..., n, m) of a matrix (..., m, n) whose rows and columns have the sizes (m,) and (n,).
 
-    Least steps and rank do not depend on units then. Equations of size zero say nothing.
+    Least steps and rank then do not depend on units. Equations of size zero are ignored.
 
-    >>> inverse_beside(np.array([[2.0, 4.0]]), np.array([2.0]), np.array([1.0, 0.5]), 1e-9)
+    >>> scaled_pseudo_inverse(np.array([[2.0, 4.0]]), np.array([2.0]), np.array([1.0, 0.5]), 1e-9)
     array([[0.25 ],
            [0.125]])
     """
@@ -148,7 +148,7 @@ def inverse_beside(matrix: Floats, rows: Floats, columns: Floats, tolerance: flo
 
 
 def _arms(description: Description) -> list[Array]:
-    """Vectors between points of one body. The origin of the world is none: where a system stands says nothing about its size."""
+    """Vectors between points of one body. The origin of the world does not count: the place of a system is not a size."""
     points: dict[str, list[Array]] = {WORLD: []}
     for frame in description.graph.frames:
         points.setdefault(frame, [np.zeros(3)] if frame != WORLD else [])

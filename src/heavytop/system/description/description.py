@@ -1,4 +1,4 @@
-"""What a system is, as plain immutable data: the input of the derivation."""
+"""The description of a system as plain immutable data: the input of the derivation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from heavytop.system.joints.parts import JointLimits
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Parameter(Brief):
-    """A named number that stays an input: its symbol and its default value; ``is_time``: the time, which a simulation sets."""
+    """A named number that remains an input: its symbol and its default value; ``is_time``: the time, which a simulation sets."""
 
     name: str
     symbol: Array
@@ -33,7 +33,7 @@ class Parameter(Brief):
 class Loop(Brief):
     """A joint between the frame ``at_a`` of a and the frame ``at_b`` of b that closes a loop of the graph.
 
-    ``friction(twist)`` gives the wrench on b per unit of the reaction force, for the twist of b relative to a, all in the joint frame.
+    ``friction(twist)`` is the wrench on b per unit of the reaction force, for the twist of b relative to a, all in the joint frame.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Loop(Brief):
 class FunctionConstraint(Brief):
     """A constraint given by a function: phi(q) = 0 (holonomic) or fn(q, v) = 0, linear in v plus a drift (velocity).
 
-    ``work(q, v)`` gives the nonideal part: a generalised force whose work under virtual displacements is prescribed. ``friction(q, v)`` is one
+    ``work(q, v)`` is the nonideal part: a generalised force whose work under virtual displacements is prescribed; ``friction(q, v)`` is one
     per unit of the reaction |lam|.
     """
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, constant, transpose
+from heavytop._arrays import Array, as_array, concatenate, constant, is_symbolic, transpose
 from heavytop._format import Brief
 from heavytop.errors import HeavytopError, ModelError, wrong_shape
 from heavytop.geometry import se3, so3
@@ -28,7 +28,7 @@ def _freeze_vectors(element: Any, *names: str) -> None:
 
 
 def unit_axis(axis: Any, where: str) -> Array:
-    """A unit vector from "x", "-y", ... or from three numbers; errors say ``where`` the axis belongs."""
+    """A unit vector from "x", "-y", ... or from three numbers; ``where`` the axis belongs, for errors."""
     if isinstance(axis, str) and axis.startswith("-"):
         return constant(-unit_axis(axis[1:], where))
     try:
@@ -46,7 +46,7 @@ class BodyWrench:
     relative_to: str = WORLD
 
     def place(self, u: Array, actions: Actions) -> None:
-        """Let ``u`` units of it act in the recursions over the tree."""
+        """Apply ``u`` units of it in the recursions over the tree."""
         actions.wrench(self.relative_to, self.frame, self.wrench * u)
 
 
@@ -64,13 +64,13 @@ class JointAction:
 
 
 class Input(Protocol):
-    """Anything that turns one input into wrenches on bodies and forces in joints, each per unit of the input.
+    """Turns one input into wrenches on bodies and forces in joints, each per unit of the input.
 
-    An input that has a unit gives it as ``unit(joints)``, where ``joints`` maps the names of joints to joints.
+    Optional: ``unit(joints)`` returns the unit of the input, where ``joints`` maps names to joints.
     """
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench | JointAction]:
-        """What one unit of the input does."""
+        """Wrenches and joint forces of one unit of the input."""
         ...
 
 
@@ -147,7 +147,7 @@ class JointForce(Brief):
         return (JointAction(self.body, self.index, self.gear),)
 
     def unit(self, joints: Mapping[str, Joint]) -> str:
-        """That of the force in the joint, for a gear without unit."""
+        """Unit of the force in the joint, for a gear without unit."""
         return joints[self.body].force_units[self.index] if self.body in joints else ""
 
 
@@ -196,5 +196,5 @@ class Wrench(Brief):
 
     def unit(self, joints: Mapping[str, Joint]) -> str:
         """Newton for a force alone, newton metre for a moment alone, for directions without unit; otherwise unknown."""
-        force, moment = (np.any(np.asarray(part, dtype=object) != 0) for part in (self.force, self.moment))
+        force, moment = (is_symbolic(part) or np.any(part) for part in (self.force, self.moment))
         return "" if force and moment else "N" if force else "N m"

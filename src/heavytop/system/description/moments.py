@@ -156,12 +156,12 @@ class Moments(Shown):
         return cls(total, center, so3.Vee((weights[:, None] * arms).T @ arms))
 
     def shifted(self, pose: Array) -> Self:
-        """The same distribution seen from another body frame: ``pose`` (4, 4) is the present frame in the new one."""
+        """The distribution in another body frame: ``pose`` (4, 4) is the present frame in the new one."""
         R, r = se3.rotation(pose), se3.position(pose)
         return type(self)(self.total, r + np.matvec(R, self.center), R @ self.moment_at_center @ transpose(R))
 
     def __add__(self, other: Self) -> Self:
-        """The union of two distributions given in the same frame."""
+        """The union of two distributions in the same frame."""
         if type(other) is not type(self):
             return NotImplemented
         return type(self).from_moments(self.moments + other.moments)
@@ -220,15 +220,13 @@ class Inertia(Moments):
         given = float(density if mass is None else mass)  # pyright: ignore[reportArgumentType]
         if not np.isfinite(given) or given < 0:
             raise ModelError(f"Inertia.of: density or mass must be finite and not negative, got {given:g}.")
-        if not hasattr(shape, "unit_moments") or isinstance(shape, type):
-            raise ModelError(f"Inertia.of: the shape must be one such as ht.Box((1, 1, 1)), got {shape!r}.")
         volume, center, moment = shape.unit_moments()
         filled = given if mass is None else given / volume
-        whole = cls(filled * volume, center, filled * moment)
+        centred = cls(filled * volume, center, filled * moment)
         if at is None:
-            return whole
+            return centred
         pose = as_array(at)
-        return whole.shifted(se3.pose(np.eye(3), pose) if pose.shape == (3,) else pose)
+        return centred.shifted(se3.pose(np.eye(3), pose) if pose.shape == (3,) else pose)
 
     @property
     def mass(self) -> Array:
@@ -262,7 +260,7 @@ class Damping(Moments):
 
 
 class SpringSet(NamedTuple):
-    """What a set of springs between two bodies amounts to.
+    """The resultant of a set of springs between two bodies.
 
     >>> from heavytop.system import Stiffness
     >>> SpringSet(Stiffness(10.0), np.eye(4), 0.0).least_energy

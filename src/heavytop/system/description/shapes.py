@@ -1,4 +1,4 @@
-"""Shapes of bodies as data: what they look like, and what mass they have when they are filled evenly.
+"""Shapes of bodies as data, for drawings and for the inertia of homogeneous bodies.
 
 A shape lives in its own frame: boxes, spheres, cylinders and capsules are centred at the origin, with the axis of revolution along z.
 Shapes do not enter the equations; :meth:`heavytop.Inertia.of` turns one into an inertia.
@@ -27,18 +27,20 @@ CLOSED_TOLERANCE = 1e-6
 
 
 class Shape(Protocol):
-    """Anything with a volume: moments of a body of unit density."""
+    """A solid with known moments at unit density."""
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         """Volume (m^3), its centre (3,) (m) and its moment matrix (3, 3) about the centre (m^5)."""
         ...
 
 
-def _positive(shape: object, **lengths: Any) -> None:
-    for name, value in lengths.items():
-        number = np.asarray(value, dtype=float)
-        if number.shape != () or not np.isfinite(number) or number <= 0:
-            raise ModelError(f"{type(shape).__name__}: {name} must be a positive number in m, got {value!r}.")
+def _lengths(shape: object, name: str, value: Any, count: int | None = None) -> Any:
+    """A positive length in m, or a tuple of ``count`` of them."""
+    numbers = np.asarray(value, dtype=float)
+    if numbers.shape != (() if count is None else (count,)) or not np.all(np.isfinite(numbers) & (numbers > 0)):
+        noun = "a positive number" if count is None else f"{count} positive numbers"
+        raise ModelError(f"{type(shape).__name__}: {name} must be {noun} in m, got {value!r}.")
+    return numbers.tolist() if count is None else tuple(numbers.tolist())
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,7 @@ class Box:
     size: tuple[float, float, float]
 
     def __post_init__(self) -> None:
-        size = np.asarray(self.size, dtype=float)
-        if size.shape != (3,) or not np.all(np.isfinite(size)) or np.any(size <= 0):
-            raise ModelError(f"Box: size must be three positive numbers in m, got {self.size!r}.")
-        object.__setattr__(self, "size", tuple(size.tolist()))
+        object.__setattr__(self, "size", _lengths(self, "size", self.size, 3))
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         x, y, z = self.size
@@ -74,7 +73,7 @@ class Sphere:
     radius: float
 
     def __post_init__(self) -> None:
-        _positive(self, radius=self.radius)
+        _lengths(self, "radius", self.radius)
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         volume = 4 / 3 * np.pi * self.radius**3
@@ -92,10 +91,7 @@ class Ellipsoid:
     radii: tuple[float, float, float]
 
     def __post_init__(self) -> None:
-        radii = np.asarray(self.radii, dtype=float)
-        if radii.shape != (3,) or not np.all(np.isfinite(radii)) or np.any(radii <= 0):
-            raise ModelError(f"Ellipsoid: radii must be three positive numbers in m, got {self.radii!r}.")
-        object.__setattr__(self, "radii", tuple(radii.tolist()))
+        object.__setattr__(self, "radii", _lengths(self, "radii", self.radii, 3))
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         a, b, c = self.radii
@@ -115,7 +111,8 @@ class Cylinder:
     length: float
 
     def __post_init__(self) -> None:
-        _positive(self, radius=self.radius, length=self.length)
+        _lengths(self, "radius", self.radius)
+        _lengths(self, "length", self.length)
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         r, h = self.radius, self.length
@@ -136,7 +133,8 @@ class Capsule:
     length: float
 
     def __post_init__(self) -> None:
-        _positive(self, radius=self.radius, length=self.length)
+        _lengths(self, "radius", self.radius)
+        _lengths(self, "length", self.length)
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         r, h = self.radius, self.length
@@ -175,19 +173,19 @@ class Mesh:
         path = Path(self.path)
         try:
             found = path.is_file()
-        except (OSError, ValueError):  # a name that no file can have
+        except (OSError, ValueError):  # an impossible file name
             found = False
         if not found:
-            raise FileFormatError(f"there is no mesh file {self.path!r}.")
+            raise FileFormatError(f"mesh file {self.path!r} does not exist.")
         if path.suffix.lower() not in MESH_FORMATS:
             raise FileFormatError(f"mesh {self.path!r}: the format must be one of {', '.join(MESH_FORMATS)}.")
         if path.stat().st_size > LARGEST_MESH:
             raise FileFormatError(f"mesh {self.path!r} has more than {LARGEST_MESH} bytes.")
-        try:  # from memory, without a resolver: references of the file to other ones lead nowhere
+        try:  # from memory, without a resolver: references to other files are ignored
             content, unit = path.read_bytes(), 1.0
             if path.suffix.lower() == ".dae":
                 unit = _collada_unit(content, self.path)
-                # materials are not used, and a missing one would cost the triangles that name it
+                # materials are not used, and triangles with a missing one would be lost
                 content = re.sub(rb"<bind_material\b.*?</bind_material>", b"", content, flags=re.DOTALL)
             kind = path.suffix.lower().lstrip(".")
             loaded: Any = trimesh.load(BytesIO(content), file_type=kind, force="mesh", skip_materials=True)
@@ -216,7 +214,7 @@ class Mesh:
         if gap > CLOSED_TOLERANCE or volume <= 0:
             raise ModelError(
                 f"mesh {self.path!r} is not closed (its faces leave a gap of {gap:.1e}) or is turned inside out (volume "
-                f"{volume:.3g} m^3), so that it has no inertia. Repair it, or give the inertia by numbers."
+                f"{volume:.3g} m^3), so it has no inertia. Repair it, or give the inertia as numbers."
             )
         return volume, center, moment
 
@@ -228,17 +226,17 @@ def _collada_unit(content: bytes, path: str) -> float:
     parser = expat.ParserCreate()
     units: list[float] = []
 
-    def refuse(*_: object) -> None:
-        raise FileFormatError(f"mesh {path!r}: document type declarations are refused. Remove them.")
+    def reject(*_: object) -> None:
+        raise FileFormatError(f"mesh {path!r}: document type declarations are not allowed. Remove them.")
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if (
             tag == "unit" and "meter" in attributes and not units
-        ):  # that of the document comes before those of its parts
+        ):  # the unit of the document precedes those of its parts
             units.append(float(attributes["meter"]))
 
-    parser.StartDoctypeDeclHandler = refuse
-    parser.EntityDeclHandler = refuse
+    parser.StartDoctypeDeclHandler = reject
+    parser.EntityDeclHandler = reject
     parser.StartElementHandler = start
     parser.Parse(content, True)
     unit = units[0] if units else 1.0

@@ -211,7 +211,7 @@ def _without(inertia: Array, S: Array) -> Array:
 
 
 def has_composites(dynamics: EquationTerms) -> bool:
-    """Whether :func:`composite_mass_matrix` applies: a tree of joints with velocities of their own, relative to the parent, that no time moves."""
+    """Whether :func:`composite_mass_matrix` applies: a tree of joints with own velocities relative to the parent, without explicit time."""
     own = all(step.edge.joint.velocity_frame != "absolute" for step in dynamics.kinematics.steps)
     return own and dynamics.description.time is None and is_recursive(dynamics)
 
@@ -261,13 +261,13 @@ def _numbers(parts: list[Array], q_symbols: Array, p_symbols: Array, q: np.ndarr
 
     symbolic = [is_symbolic(part) for part in parts]
     column = casadi.vertcat(
-        *(to_sx(part) for part, asked in zip(parts, symbolic, strict=True) if asked), casadi.SX(0, 1)
+        *(to_sx(part) for part, is_symbol in zip(parts, symbolic, strict=True) if is_symbol), casadi.SX(0, 1)
     )
     found = casadi.Function("links", [to_sx(q_symbols), to_sx(p_symbols)], [casadi.densify(column)])(q, p)
     flat, at = np.asarray(found).ravel(), 0
     made: list[np.ndarray] = []
-    for part, asked in zip(parts, symbolic, strict=True):
-        size = int(np.prod(shape(part))) if asked else 0
-        made.append(flat[at : at + size].reshape(shape(part)) if asked else np.asarray(part, dtype=float))
+    for part, is_symbol in zip(parts, symbolic, strict=True):
+        size = int(np.prod(shape(part))) if is_symbol else 0
+        made.append(flat[at : at + size].reshape(shape(part)) if is_symbol else np.asarray(part, dtype=float))
         at += size
     return made

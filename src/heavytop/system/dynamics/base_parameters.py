@@ -48,7 +48,7 @@ class BodyMoments:
         return BodyMoments(self.mass + other.mass, self.first + other.first, self.second + other.second)
 
     def moved(self, pose: np.ndarray) -> BodyMoments:
-        """The same in another frame, in which the present one has ``pose`` (4, 4): S + 2 (s.r) I - s r^T - r s^T + m (r.r I - r r^T)."""
+        """Moments about another frame, in which the present one has ``pose`` (4, 4): S + 2 (s.r) I - s r^T - r s^T + m (r.r I - r r^T)."""
         R, r = se3.rotation(pose), se3.position(pose)
         s = np.matvec(R, self.first)
         crossed = 2.0 * np.vecdot(s, r) * np.eye(3) - np.outer(s, r) - np.outer(r, s)
@@ -60,7 +60,7 @@ NOTHING = BodyMoments(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
 def regrouped(carriers: Mapping[str, Carrier]) -> dict[str, BodyMoments]:
-    """The moments of each carrier in its internal frame, with what its joint cannot tell apart moved towards the world."""
+    """The moments of each carrier in its internal frame, with all that its joint cannot distinguish moved to its parent."""
     moments = {name: carrier.moments for name, carrier in carriers.items()}
     for name, carrier in reversed(tuple(carriers.items())):
         own, parent = moments[name], carrier.parent

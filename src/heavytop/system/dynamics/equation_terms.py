@@ -36,7 +36,7 @@ class InertiaTerm:
 
     @property
     def jacobian(self) -> Array:
-        """J (n, nv), built when first asked for."""
+        """J (n, nv), built on demand."""
         return self._motion.jacobian if isinstance(self._motion, Motion) else self._motion.rows
 
     @property
@@ -60,7 +60,7 @@ class InertiaTerm:
 
 
 class EquationTerms:
-    """Symbolic dynamics of a described system; each quantity is derived when first asked for."""
+    """Symbolic dynamics of a described system; each quantity is derived on demand."""
 
     def __init__(self, description: Description, kinematics: Kinematics, q: Array, v: Array) -> None:
         self.description, self.kinematics, self.q, self.v = description, kinematics, q, v
@@ -123,7 +123,7 @@ class EquationTerms:
         return total
 
     def need_rest(self, what: str) -> None:
-        """Raise a ModelError where the time moves frames: then the bias c is no quadratic form of the velocities."""
+        """Raise a ModelError if time moves frames: then the bias c is not a quadratic form of the velocities."""
         moving = [edge.label for edge in self.description.graph.edges if self.kinematics.is_moving(edge)]
         if moving:
             raise ModelError(
@@ -224,7 +224,7 @@ class EquationTerms:
 
     @cached_property
     def nonlinear_dissipation_force(self) -> Array:
-        """f^D - D v: what the damping matrix does not account for."""
+        """f^D - D v: the part beyond the damping matrix."""
         if self.description.time is not None:  # resistance to what moves by itself
             return self.dissipation_force - np.matvec(self.damping_matrix, self.v)
         return self._total((t.port, t.nonlinear_resistance) for t in self.elements)
@@ -281,7 +281,7 @@ class EquationTerms:
         return self.applied_force if self.description.basis is not None else self.applied_force + self.nonideal_force
 
     def nonpotential_force(self, u: Array) -> Array:
-        """All forces (nv,) that are no gradient of an energy: inputs, supplied forces, resistances."""
+        """All nonconservative forces (nv,): inputs, supplied forces, resistances."""
         return self.input_force(u) + self.supplied_force - self.dissipation_force
 
     def power(self, u: Array) -> dict[str, Array]:

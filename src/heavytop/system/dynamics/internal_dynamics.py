@@ -91,8 +91,8 @@ class Form:
     def eliminate(self, variable: Variable, keeps: bool = True, unit: tuple[int, Any] | None = None) -> Elimination:
         """Take out a joint acceleration; the form itself is brought up to date where it ``keeps`` being used.
 
-        ``unit`` is, for a joint along a coordinate axis without inertia of its own, the row (0 to 5) that vanishes with it, and the force
-        in the joint, which is what the bias then has there.
+        ``unit`` is, for a joint along a coordinate axis without rotor inertia, the row (0 to 5) that vanishes with it, and the force
+        in the joint, which is the entry of the bias there.
         """
         U, f, D = self.U.pop(variable), self.f.pop(variable), self.D.pop(frozenset((variable,)))
         others = {k: self.D.pop(frozenset((variable, k))) for k in self.U if frozenset((variable, k)) in self.D}
@@ -235,7 +235,7 @@ class CarriedBody:
 
     @cached_property
     def lift(self) -> Vector | None:
-        """Centripetal acceleration (3,) of the origin in axes of the parent: W_parent r; None where the parent stands still."""
+        """Centripetal acceleration (3,) of the origin in axes of the parent: W_parent r; None if the parent is at rest."""
         if self.parent is None:
             return None
         return self.parent.spin @ self.position

@@ -62,13 +62,13 @@ class Drivers:
 
     @cached_property
     def frames(self) -> dict[str, Motion]:
-        """Name of each frame that the time moves -> its motion relative to its parent."""
+        """Name of each frame with a prescribed motion -> this motion relative to its parent."""
         moving = [edge for edge in self.e.description.graph.edges if self.kinematics.is_moving(edge)]
         return {edge.label: Motion.given(edge.at, self.time, self.e.nv) for edge in moving}
 
     @cached_property
     def basis_drift(self) -> Array | None:
-        """The joints' own velocities (n,) that a basis gives at w = 0; None if there are none."""
+        """The joints' own velocities (n,) of a basis at w = 0, or None if they vanish."""
         if self.e.description.basis is None:
             return None
         drift = at_rest(self.kinematics.v, self.kinematics)
@@ -98,7 +98,7 @@ class Drivers:
 
     @cached_property
     def has_potentials(self) -> bool:
-        """Whether the time is in a potential by itself, beside the motion of frames."""
+        """Whether a potential depends on time explicitly, not only through the motion of frames."""
         if self.time is None:
             return False
         dynamics = self.e.dynamics
@@ -108,7 +108,7 @@ class Drivers:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Frames that move, then constraints that move, a basis with a drift, potentials that change."""
+        """Moving frames, moving constraints, a basis with a drift, time-dependent potentials."""
         frames = list(self.frames)
         held = [f"constraint {name}" if name in frames else name for name in self.constraints]
         others = [BASIS] * (self.basis_drift is not None) + [POTENTIALS] * self.has_potentials
@@ -118,7 +118,7 @@ class Drivers:
 
     @cached_property
     def _pushes(self) -> dict[str, Array]:
-        """Symbols of what is added to the twist (6,) of each frame, and to the pace () of a basis."""
+        """Symbols that are added to the twist (6,) of each frame, and to the pace () of a basis."""
         pushes = {label: symbol(f"push_{label}", 6) for label in self.frames}
         return pushes | ({BASIS: symbol("pace", 1)} if self.basis_drift is not None else {})
 
@@ -130,11 +130,11 @@ class Drivers:
         return self.e.tree(v, {label: self._pushes[label] for label in self.frames})
 
     def _slope(self, velocity: Array, push: Array) -> Array | None:
-        """Derivative (n, 6) of a velocity by a push; None if it does not feel it."""
+        """Derivative (n, 6) of a velocity by a push; None if it does not depend on it."""
         return jacobian(velocity, push) if depends_on(velocity, push) else None
 
     def _acting(self, a: Array, u: Array) -> Iterator[tuple[str, Array, Array]]:
-        """(kind, force, velocity) of all that acts, the velocities with pushes; forces against inertia and gradients are ``stored``."""
+        """(kind, force, velocity) of all forces, the velocities with pushes; forces against inertia and gradients are ``stored``."""
         e, d, k = self.e, self.e.description, self._pushed
         bodies = len(d.inertias)
         terms = e.dynamics.inertia_terms
@@ -197,8 +197,8 @@ class Drivers:
             for name, push in self._pushes.items():
                 slope = self._slope(velocity, push)
                 if slope is not None:
-                    felt = signs[kind] * np.matvec(transpose(self._unpushed(slope)), force)
-                    total[name][kind] = total[name][kind] + felt if kind in total[name] else felt
+                    share = signs[kind] * np.matvec(transpose(self._unpushed(slope)), force)
+                    total[name][kind] = total[name][kind] + share if kind in total[name] else share
         return total
 
     @cached_property
@@ -208,7 +208,7 @@ class Drivers:
 
     @cached_property
     def momenta(self) -> Array:
-        """Momentum (6 k,) of what each frame carries, at its origin in its axes: sum_b D_k^T M_b xi."""
+        """Momentum (6 k,) of the bodies carried by each frame, at its origin in its axes: sum_b D_k^T M_b xi."""
         totals = []
         for name in self.frames:
             total = np.zeros(6)
@@ -248,7 +248,7 @@ class Drivers:
         return dict(zip(self.names, values, strict=True))
 
     def _changing_potentials(self, a: Array, u: Array) -> Array:
-        """dV/dt at fixed poses: the whole partial derivative by the time less what the motion of frames makes of it."""
+        """dV/dt at fixed poses: the partial derivative by time without the share of the motion of frames."""
         whole = directional(as_symbols(np.reshape(self.e.dynamics.potential_energy, ())), self.time, ONE)
         for name, motion in self.frames.items():
             for _kind, force, velocity in self._gradients():
@@ -258,7 +258,7 @@ class Drivers:
         return whole
 
     def _gradients(self) -> Iterator[tuple[str, Array, Array]]:
-        """The gradients of potentials among what acts."""
+        """The gradients of potentials among the forces."""
         d = self.e.description
         for name, inertia in d.inertias.items():
             pose = self.kinematics.motion(WORLD, name).pose
@@ -272,7 +272,7 @@ class Drivers:
                 yield STORED, t.stiffness, t.element.port(self._pushed).velocity
 
     def balance(self, a: Array, u: Array) -> dict[str, Array]:
-        """Powers of inputs, resistances, other forces and all drivers, each with the whole velocity of what it acts on."""
+        """Powers of inputs, resistances, other forces and all drivers, each with the full velocity at its point of action."""
         plain = self.e.dynamics.power(u)
         if self.e.description.rubs:
             plain["dissipated"] = plain["dissipated"] - np.vecdot(self.e.v, self.e.constrained.friction_force(u))

@@ -1,7 +1,7 @@
-"""Single symbols in a hurry.
+"""Fast symbolic scalars.
 
-An operator of CasADi's Python class looks for its meaning among all kinds of matrices, which takes eight times as long as the operation. A recursion
-over a tree makes hundreds of operations per body, so it counts on these scalars, which know what they are.
+An operator of CasADi's Python class first determines the types of its operands, which takes eight times as long as the operation. A recursion
+over a tree makes hundreds of operations per body, so it uses these scalars, whose type is known.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def linear_part(expression: Array, variables: Array) -> Array | None:
 def inverse_by_elimination(matrix: Array) -> Array:
     """Inverse of a symbolic square matrix by Gauss-Jordan elimination that prefers constant pivots.
 
-    The velocity maps of users are mostly unit triangular up to permutation: then no division by an expression occurs.
+    User-defined velocity maps are mostly unit triangular up to permutation: then no division by an expression occurs.
     """
     import casadi
 

@@ -17,11 +17,11 @@ from heavytop._arrays import Array, Floats, is_symbolic, to_sx
 RANK_TOLERANCE = 1e-10
 """A pivot of S = Phi M^-1 Phi^T below this share of the scale of its row counts as zero: in the metric M^-1 the row of Phi then lies within
 about 1e-5 (the square root) of the span of the rows before it. The scale is the sum of the diagonal entries of the rows it belongs to,
-so that a row that vanishes as a whole, as in an aligned mechanism, is seen to vanish."""
+so that a row that vanishes completely, as in an aligned mechanism, is found to vanish."""
 
 
 NEAR = 1e-3
-"""Share of its scale below which a pivot tells that the configuration is nearly singular."""
+"""Share of its scale below which a pivot indicates a nearly singular configuration."""
 
 
 def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:

@@ -5,7 +5,7 @@ States that satisfy phi(q) = 0 and Phi(q) v + b(q) = 0 are a manifold. A displac
 
     H delta = 0,     Phi dv + R delta = 0,     H = d phi/d delta,  R = d(Phi v + b)/d delta.
 
-As minimal coordinates serve the deviations of independent coordinates (Wehage and Haug 1982): xi = those of delta, eta = those of dv that are
+The minimal coordinates are the deviations of independent coordinates (Wehage and Haug 1982): xi = those of delta, eta = those of dv that are
 left when H and Phi are solved for the others. So delta = D xi and dv = N eta + K xi, where the rows of D and N that belong to the independent
 ones are those of the identity, and K has zeros there: D and N are bases of the null spaces of H and Phi. As the choice does not change with
 time, neither do these rows, and the linear equations hold along motions too.
@@ -26,7 +26,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, concatenate, from_columns, jacobian, shape, substitute, symbol, transpose
 from heavytop.errors import ConfigurationError, ModelError, unknown_name
 from heavytop.system.constraints.constraints import loop_rows
-from heavytop.system.constraints.scaling import inverse_beside
+from heavytop.system.constraints.scaling import scaled_pseudo_inverse
 from heavytop.system.dynamics.articulated import inverse_dynamics
 from heavytop.system.dynamics.sparse_ldl import RANK_TOLERANCE
 from heavytop.system.dynamics.tree_slopes import is_closed_form, rigid_slopes
@@ -39,7 +39,7 @@ DEPENDENT = RANK_TOLERANCE**0.5
 """Share of the largest below which a pivot counts as zero, as in the elimination at run time."""
 
 RESTS = 1e-6
-"""Accelerations in m/s^2 or rad/s^2 that count as none, and displacements in m or rad from a rest, as of pi typed with seven digits."""
+"""Accelerations in m/s^2 or rad/s^2 that count as zero, and displacements in m or rad from a rest, such as pi typed with seven digits."""
 
 
 class NotAtRestWarning(UserWarning):
@@ -51,7 +51,7 @@ class NotAtRestWarning(UserWarning):
 
 
 def warn_if_not_at_rest(model: Model, q: np.ndarray, p: np.ndarray, A: np.ndarray) -> None:
-    """Warn if the model, with the slopes A (..., nx, nx), does not stay at rest in q (..., nq) without inputs; of a batch the first is looked at."""
+    """Warn if the model, with the slopes A (..., nx, nx), does not rest at q (..., nq) without inputs; only the first of a batch is checked."""
     if not A.size:
         return
     place, numbers = q[(0,) * (q.ndim - 1)], p[(0,) * (p.ndim - 1)]
@@ -172,13 +172,15 @@ def minimal_tangent(
     dependent = [k for k in range(model.nv) if k not in velocities]
     K = np.zeros((*Phi.shape[:-2], model.nv, len(places)))
     if dependent:
-        K[..., dependent, :] = -inverse_beside(Phi[..., dependent], rows, columns[dependent], DEPENDENT) @ (R @ D)
+        K[..., dependent, :] = -scaled_pseudo_inverse(Phi[..., dependent], rows, columns[dependent], DEPENDENT) @ (
+            R @ D
+        )
     names = [f"along {model.coordinates.v_names[k]}" for k in places] + [model.v_names[k] for k in velocities]
     return MinimalTangent(places, velocities, D, N, K, tuple(names))
 
 
 def _wanted(model: Model, independent: Sequence[str]) -> tuple[int, ...]:
-    """Indices of the velocities of joints that shall be independent."""
+    """Indices of the velocities of the joints requested as independent."""
     labels = tuple(model.coordinates.names or ())
     found: list[int] = []
     for label in independent:
@@ -229,8 +231,8 @@ def null_space(
     sizes = np.linalg.svd(solved, compute_uv=False)
     if rank and not np.all(sizes[..., rank - 1] > DEPENDENT * sizes[..., 0]):
         raise ConfigurationError(
-            f"no choice of independent coordinates of {model.name!r} serves all these states: at one of them the constraints bind what is free "
-            "at the first. Linearise them one by one, or name the joints that are independent."
+            f"no choice of independent coordinates of {model.name!r} serves all these states: at one of them the constraints bind coordinates "
+            "that are free at the first. Linearise them one by one, or name the joints that are independent."
         )
     basis = np.zeros((*matrix.shape[:-2], n, len(free)))
     basis[..., free, range(len(free))] = 1.0
@@ -288,7 +290,7 @@ def _implicit(
     inverse = None
     if parts["s_v"].shape[-2]:
         _, columns, rows, _ = sizes(model, q, parameters)
-        inverse = inverse_beside(
+        inverse = scaled_pseudo_inverse(
             model.evaluate("constraint_jacobian", q, parameters=parameters), rows, columns, DEPENDENT
         )
     found = []

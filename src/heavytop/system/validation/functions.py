@@ -1,4 +1,4 @@
-"""Checks of a description that need its kinematics: inputs and the user's functions, before anything is computed with them."""
+"""Checks of a description that need its kinematics: inputs, user-defined functions, inertia."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 VERIFIED = "heavytop.system.forces."
-"""Elements that cannot contradict themselves: the tests hold their laws, so that not every derivation has to."""
+"""Package of elements whose consistency is shown by tests instead of at every derivation."""
 
 EXPLICIT_UP_TO = 30
-"""Velocity coordinates up to which the mass matrix is written down to be checked."""
+"""Number of velocity coordinates up to which the mass matrix is traced to be checked."""
 SINGULAR = 1e-13
 """Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
 
 
 def check_joints(description: Description) -> None:
-    """Raise what is wrong with joints of the user: sizes, poses outside SE(3), a Jacobian or bias of another motion."""
+    """Raise a ModelError for inconsistent user-defined joints: sizes, poses outside SE(3), a Jacobian or bias of another motion."""
     parameters = [(p.symbol, p.value) for p in description.parameters]
     joints = [edge.joint for edge in description.graph.edges] + [loop.joint for loop in description.loops]
     for joint in joints:
@@ -37,10 +37,7 @@ def check_joints(description: Description) -> None:
 
 
 def check_elements(dynamics: EquationTerms, p: Array) -> None:
-    """Raise what is wrong with the bodies, inputs, potentials, dissipations and forces of a system.
-
-    ``p`` are the symbolic parameters (np,).
-    """
+    """Raise an error for invalid bodies, inputs, potentials, dissipations and forces of a system; ``p`` are the symbolic parameters (np,)."""
     description = dynamics.description
     if dynamics.nv == 0:
         raise ModelError(
@@ -70,14 +67,14 @@ def check_elements(dynamics: EquationTerms, p: Array) -> None:
 
 
 def _check_time(dynamics: EquationTerms, time: Array) -> None:
-    """Raise a ModelError where the time is in an inertia: what happens to the momentum of mass that comes or goes is not said."""
+    """Raise a ModelError for an inertia that depends on time: the momentum of mass that comes or goes is unknown."""
     inertias = {f"the inertia of {name!r}": i.moments for name, i in dynamics.description.inertias.items()}
     inertias |= {terms.element.title: terms.inertia for terms in dynamics.elements if terms.inertia is not None}
     for what, value in inertias.items():
         if depends_on(value, time):
             raise ModelError(
-                f"{what} of {dynamics.description.name!r} depends on the time. Mass that comes or goes takes momentum with it, which the description "
-                "does not tell: model the bodies that move, or the force of the jet."
+                f"{what} of {dynamics.description.name!r} depends on the time. Mass that comes or goes carries momentum, which the description "
+                "does not include: model the moving bodies, or the force of the jet."
             )
 
 
@@ -107,7 +104,7 @@ def check_inertia(model: Model) -> None:
 
 
 def why_not_finite(model: Model, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
-    """What keeps the equations from having finite numbers at a state (..., nq), (..., nv) with parameters (..., np), in words."""
+    """The reason why the equations are not finite at a state (..., nq), (..., nv) with parameters (..., np), as text."""
     expressions = model.expressions
     symbols = {"q": expressions.q, "v": expressions.v, "p": expressions.p}
     for terms in expressions.dynamics.elements:
@@ -116,8 +113,8 @@ def why_not_finite(model: Model, q: np.ndarray, v: np.ndarray, p: np.ndarray) ->
         force = trace_of("force", symbols, {"force": terms.exerted}).interpret(q, v, p)[0]
         if not np.all(np.isfinite(force)):
             return (
-                f"{terms.element.title} has no finite force there. A strut, for one, has no direction where its points meet: give them "
-                "a distance."
+                f"{terms.element.title} has no finite force there. For example, a strut has no direction when its end points coincide; "
+                "move them apart."
             )
     if not np.all(np.isfinite(model.traced("mass_matrix").interpret(q, p)[0])):
         return "its mass matrix is not finite there. Euler angles may be at their singularity."
@@ -128,9 +125,9 @@ def why_not_finite(model: Model, q: np.ndarray, v: np.ndarray, p: np.ndarray) ->
 
 
 def _check_inertia_of_many(model: Model) -> None:
-    """The same for many velocities: M in numbers, then the pivots of its elimination from the tips.
+    """As :func:`check_inertia` for many velocities: M in numbers, then the pivots of its elimination from the tips.
 
-    A pivot is the inertia that a joint moves when all joints behind it are free. One configuration at which none vanishes is enough.
+    A pivot is the inertia that a joint moves when all joints behind it are free. One configuration at which none vanishes suffices.
     """
     n = model.nv
     for q in model.random(0, (2,)):
@@ -148,13 +145,13 @@ def _check_inertia_of_many(model: Model) -> None:
         if worst >= SINGULAR:
             return
     raise ModelError(
-        f"velocity {model.v_names[weakest]!r} of {model.name!r} moves no mass: the mass matrix is singular (a pivot of {worst:.1e} beside its "
+        f"velocity {model.v_names[weakest]!r} of {model.name!r} moves no mass: the mass matrix is singular (pivot {worst:.1e} relative to its "
         "diagonal). Give inertia to the bodies that this joint carries, with a moment about its axis (a point mass on the axis has none)."
     )
 
 
 def _mass_matrix_of_many(model: Model, q: np.ndarray) -> np.ndarray:
-    """M (nv, nv) at a configuration by composite bodies; columns of it by inverse dynamics, whose program is short, where they do not apply."""
+    """M (nv, nv) at a configuration by composite bodies or, where these do not apply, by columns from inverse dynamics, whose program is short."""
     n, zero, p, dynamics = model.nv, np.zeros(model.nv), model.parameter_vector(), model.expressions.dynamics
     if has_composites(dynamics):
         return composite_mass_matrix(dynamics, model.expressions.p, q, p)
@@ -165,7 +162,7 @@ def _mass_matrix_of_many(model: Model, q: np.ndarray) -> np.ndarray:
 
 
 def _check_action(dynamics: EquationTerms, action: BodyWrench | JointAction) -> Array:
-    """Check where an action attacks and that it is finite; return its force or wrench."""
+    """Return the force or wrench of an action, after checks of its point of attack and of finiteness."""
     kinematics = dynamics.kinematics
     if isinstance(action, JointAction):
         kinematics.joint_velocity_row(action.joint, action.index)
@@ -183,7 +180,7 @@ def _check_action(dynamics: EquationTerms, action: BodyWrench | JointAction) -> 
 
 
 def _is_finite(value: Array) -> bool:
-    """Whether no constant inside is nan or infinite."""
+    """Whether all constants in an expression are finite."""
     if not is_symbolic(value):
         return bool(np.all(np.isfinite(value)))
     import casadi
@@ -194,7 +191,7 @@ def _is_finite(value: Array) -> bool:
 
 
 def _check_symbols(value: Array, known: list[Array], what: str, name: str) -> None:
-    """Raise a ModelError when an expression holds symbols that are neither coordinates nor parameters of the system."""
+    """Raise a ModelError for an expression with symbols that are neither coordinates nor parameters of the system."""
     if not is_symbolic(value):
         if value is None or not np.all(np.isfinite(np.asarray(value, dtype=float))):
             raise ModelError(f"{what} of {name!r} must return finite numbers, got {value}. {NOT_MATH}")

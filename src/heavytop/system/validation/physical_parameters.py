@@ -1,10 +1,9 @@
-"""Whether what a system is made of can be at given parameters: no negative mass, no negative moment about any axis, no damping that drives.
+"""Physical consistency at given parameters: no negative mass, no negative moment about any axis, no negative damping.
 
-The defaults are checked whole when the system is described. What is given later is checked here, by signs: of the mass and the principal
-minors of the moments at the centre, for dampings and springs alike, and of the constants that elements say to be positive or not negative. That is
-a few products for each set of parameters, and nothing for parameters that enter none of them. What looks wrong is looked at closely, with an
-allowance for rounding. Moments that break the triangle inequality alone are no error here: parameters that are wrong by some percent do so for flat
-bodies.
+Default values are checked completely when the system is described. Other values are checked here, by signs: of the mass and the principal
+minors of the moments at the centre, also of dampings and springs, and of the constants that elements declare to be positive or not negative. That
+takes a few products for each set of parameters, and nothing for parameters that enter none of them; negative signs are checked again with a
+tolerance for rounding. Moments that only violate the triangle inequality are accepted: slightly wrong parameters of flat bodies do so.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MINORS = (Moments.check_physical.__qualname__, Stiffness.check_physical.__qualna
 
 @dataclass(frozen=True, eq=False)
 class Signed:
-    """Something whose sign matters: moments, or a constant (an array); ``strict``: zero is refused too."""
+    """Moments or a constant (an array) that must not be negative; ``strict``: nor zero."""
 
     title: str
     value: Any
@@ -38,7 +37,7 @@ class Signed:
 
     @property
     def signs(self) -> Array:
-        """Numbers of which none is negative if all is well."""
+        """Numbers that must not be negative."""
         if isinstance(self.value, Moments):
             return _signs(self.value)
         flat = np.reshape(self.value, (int(np.prod(shape(self.value))),))
@@ -69,7 +68,7 @@ class PhysicalConstants:
         self._signs: Callable[..., Any] | None = None
 
     def __call__(self, p: Floats) -> None:
-        """Raise a ModelError for the first of the parameters (..., np) with which something cannot be."""
+        """Raise a ModelError for the first inconsistent set among the parameters (..., np)."""
         if self._signs is None:
             signs = concatenate(*(item.signs for item in self.signed))
             self._signs = numpy_function(trace_of("signs", {"p": self._p}, {"signs": signs}))
@@ -81,21 +80,21 @@ class PhysicalConstants:
             end = start + shape(item.signs)[0]
             wrong = np.min(signs[..., start:end], axis=-1) < 0.0
             for row in p[wrong] if p.ndim > 1 else [p] if wrong else []:
-                self._look_closely(item, row)
+                self._check_closely(item, row)
             start = end
 
     @property
     def _p(self) -> Array:
         return vector(*(parameter.symbol for parameter in self.description.parameters))
 
-    def _look_closely(self, item: Signed, p: Floats) -> None:
+    def _check_closely(self, item: Signed, p: Floats) -> None:
         parameters = self.description.parameters
         given = ", ".join(f"{parameters[k].name} = {p[k]:g}" for k in item.entering)
         where = f"{item.title} in {self.description.name!r} with {given}"
         if not isinstance(item.value, Moments):
             values = trace_of("constant", {"p": self._p}, {"value": item.value}).interpret(p)[0]
-            asked = "must be positive" if item.strict else "must not be negative"
-            raise ModelError(f"{where}: it {asked}, got {np.asarray(values).tolist()}.")
+            needed = "must be positive" if item.strict else "must not be negative"
+            raise ModelError(f"{where}: it {needed}, got {np.asarray(values).tolist()}.")
         outputs = {"total": item.value.total, "moment": item.value.moment_at_center}
         total, moment = trace_of("moments", {"p": self._p}, outputs).interpret(p)
         if total < 0.0:
@@ -108,7 +107,7 @@ class PhysicalConstants:
 
 
 def _signed(description: Description) -> Iterable[Signed]:
-    """All whose sign parameters decide. What also depends on the time is left out: a run sets it."""
+    """All constants whose sign depends on parameters, except those that also depend on the time, which a run sets."""
     parts = [(f"inertia of {body!r}", inertia, False) for body, inertia in description.inertias.items()]
     for element in description.elements:
         for strict, constants in ((False, element.not_negative()), (True, element.positive())):
@@ -123,10 +122,10 @@ def _signed(description: Description) -> Iterable[Signed]:
 
 
 def _signs(moments: Moments) -> Array:
-    """Numbers of which none is negative for a body: its mass, and the principal minors of its moments at the centre."""
+    """The mass and the principal minors of the moments at the centre."""
     S = moments.moment_at_center
     if not is_symbolic(S) or type(moments).check_physical.__qualname__ not in MINORS:
-        return vector(moments.total)  # a class with a rule of its own asks for no more
+        return vector(moments.total)  # a class with another rule
     trace = S[0, 0] + S[1, 1] + S[2, 2]
     pairs = [S[i, i] * S[j, j] - S[i, j] ** 2 + ROUNDING * trace**2 for i, j in ((0, 1), (0, 2), (1, 2))]
     whole = (

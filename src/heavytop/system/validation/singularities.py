@@ -18,10 +18,10 @@ from heavytop.system.dynamics.sparse_ldl import row_scales
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
-MISSED = 1e-4
-"""Share of the terms of Phi a + d/dt(Phi) v + d/dt(b) = 0 that may be left of their sum."""
+RESIDUAL = 1e-4
+"""Largest residual of Phi a + d/dt(Phi) v + d/dt(b) = 0 relative to its terms."""
 WEAK = 1e-2
-"""Share of its scale below which a row that is independent elsewhere tells of a singular configuration nearby."""
+"""Share of its scale below which a row that is independent elsewhere indicates a singular configuration nearby."""
 
 
 def weakest_constraint(model: Model, q: np.ndarray, rank: int, parameters: Any) -> tuple[str, float]:
@@ -42,7 +42,7 @@ def weakest_constraint(model: Model, q: np.ndarray, rank: int, parameters: Any) 
 
 
 def weak_constraint(model: Model, q: np.ndarray, start: np.ndarray, parameters: Any) -> str | None:
-    """Which loop or constraint is nearly singular at ``q``, in words; None if none is. ``start`` is a configuration that is not singular."""
+    """A description of the nearly singular loop or constraint at ``q``, or None; ``start`` is a configuration that is not singular."""
     if not model.is_constrained:
         return None
     rank = model.nv - model.degrees_of_freedom(start, parameters)
@@ -57,13 +57,13 @@ def check_start(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> 
         return
     check_friction(model, q, v, parameters)
     u = np.zeros(model.nu)
-    a, missed, size = model.evaluate("constraint_acceleration", q, v, u, parameters=parameters)
-    wrong = _undetermined(model, missed, size)
+    a, residual, size = model.evaluate("constraint_acceleration", q, v, u, parameters=parameters)
+    wrong = _undetermined(model, residual, size)
     resting = ~np.any(v, axis=-1)
     if np.any(resting) and np.any(a):
         moved = np.where(resting[..., None], a, v)
-        _, missed, size = model.evaluate("constraint_acceleration", q, moved, u, parameters=parameters)
-        wrong = wrong | (resting & _undetermined(model, missed, size))
+        _, residual, size = model.evaluate("constraint_acceleration", q, moved, u, parameters=parameters)
+        wrong = wrong | (resting & _undetermined(model, residual, size))
     if not np.any(wrong):
         return
     first = tuple(np.argwhere(wrong)[0].tolist())
@@ -71,7 +71,7 @@ def check_start(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> 
     place = np.broadcast_to(q, (*wrong.shape, q.shape[-1]))[first]
     own = {k: np.broadcast_to(x, wrong.shape)[first] for k, x in dict(parameters or {}).items()}
     freedom, at_rest = model.degrees_of_freedom(place, own), bool(np.broadcast_to(resting, wrong.shape)[first])
-    why = "at rest nothing tells which one it takes" if at_rest else "this velocity lies along none of them"
+    why = "at rest none of them is preferred" if at_rest else "this velocity lies along none of them"
     raise ConfigurationError(
         f"the start{where} of {model.name!r} is a singular configuration, q = {format_vector(place)}: its loops and constraints leave {freedom} "
         f"degrees of freedom there, branches of motion meet, and {why}. Start a little off it (model.assemble(q, v) from a guess that is bent), or "
@@ -86,18 +86,18 @@ def check_friction(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) 
     gain = np.max(model.evaluate("friction_gain", q, v, parameters=parameters), initial=0.0)
     if not gain < 1.0:
         raise ConfigurationError(
-            f"the acceleration of {model.name!r} is not determined: its friction answers its own reaction with a gain of {gain:.3g}, and from 1 on "
+            f"the acceleration of {model.name!r} is not determined: its friction feeds back on its reaction with a gain of {gain:.3g}; from 1 on "
             "no acceleration or several fulfil the equations (Painleve's paradox). Lower the friction, or model the contact as compliant."
         )
 
 
-def _undetermined(model: Model, missed: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _undetermined(model: Model, residual: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Whether the equations of accelerations are not fulfilled: booleans (*batch,)."""
     floor = 1e-9 * np.max(size, axis=-1, initial=0.0) + 1e-12
-    wrong = np.zeros(missed.shape[:-1], dtype=bool)
+    wrong = np.zeros(residual.shape[:-1], dtype=bool)
     groups = np.array(model.expressions.constrained.groups)
     for group in np.unique(groups):
         rows = groups == group
-        allowed = MISSED * np.max(size[..., rows], axis=-1) + floor
-        wrong |= ~(np.max(np.abs(missed[..., rows]), axis=-1) <= allowed)
+        allowed = RESIDUAL * np.max(size[..., rows], axis=-1) + floor
+        wrong |= ~(np.max(np.abs(residual[..., rows]), axis=-1) <= allowed)
     return wrong
