@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from heavytop import control, library
-from heavytop.ocp.solvers import Solution
+from heavytop.ocp.solvers import Solution, SolveRequest
 from heavytop.plan import Ipopt, Nlpsol, Plan, problems
 from heavytop.plan.problems import Task
 from heavytop.simulate import simulate
@@ -77,27 +76,27 @@ def _plan(report: BenchReport, task: Task, quick: bool, progress: Callable[[str]
     return plan
 
 
-class _Asked(Ipopt):
-    """Remembers the program and the start that it was asked to solve."""
+class _Recorder(Ipopt):
+    """Stores the last program with its starting point."""
 
-    def solve(self, program: Any, x: np.ndarray, **options: Any) -> Solution:
-        self.program, self.x = program, x.copy()
-        return super().solve(program, x, **options)
+    def solve(self, request: SolveRequest) -> Solution:
+        self.program, self.x = request.program, request.x.copy()
+        return super().solve(request)
 
 
 def _speed(report: BenchReport, name: str, target: float, progress: Callable[[str], None]) -> None:
     """Solutions of the same program from the same starts: ours, and those of CasADi."""
-    task, asked = problems.load_transport(steps=30) if name == "load" else problems.load(name), _Asked()
-    task.plan(solver=asked, tolerance=1e9)
-    program, rng = asked.program, np.random.default_rng(0)
-    noise = [0.0 * asked.x, *(1e-9 * rng.standard_normal(len(asked.x)) for _ in range(STARTS - 1))]
-    starts = [np.clip(asked.x + off, program.lower, program.upper) for off in noise]
+    task, recorder = problems.load_transport(steps=30) if name == "load" else problems.load(name), _Recorder()
+    task.plan(solver=recorder, tolerance=1e9)
+    program, rng = recorder.program, np.random.default_rng(0)
+    noise = [0.0 * recorder.x, *(1e-9 * rng.standard_normal(len(recorder.x)) for _ in range(STARTS - 1))]
+    starts = [np.clip(recorder.x + off, program.lower, program.upper) for off in noise]
     sides: dict[str, Callable[[], Callable[[np.ndarray], Solution]]] = {
-        "ours": lambda: lambda x: Ipopt().solve(program, x),
-        "nlpsol, expanded": lambda: Nlpsol(expand=True).prepared(program),
+        "ours": lambda: lambda x: Ipopt().solve(SolveRequest(program, x)),
+        "nlpsol, expanded": lambda: Nlpsol(expand=True).prepared(SolveRequest(program, recorder.x)),
     }
     if name == "gates":  # the other one takes minutes to build for the load, and is slower there too
-        sides["nlpsol"] = lambda: Nlpsol().prepared(program)
+        sides["nlpsol"] = lambda: Nlpsol().prepared(SolveRequest(program, recorder.x))
     taken: dict[str, float] = {}
     for label, prepare in sides.items():
         solve = prepare()

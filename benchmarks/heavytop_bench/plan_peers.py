@@ -11,7 +11,7 @@ import numpy as np
 from heavytop import library
 from heavytop._arrays import Floats
 from heavytop.ocp.inverse_inputs import needed_inputs
-from heavytop.ocp.solvers import Solution
+from heavytop.ocp.solvers import Solution, SolveRequest
 from heavytop.plan import Effort, Ipopt, plan
 from heavytop.simulate import simulate
 from heavytop.system.model import Model
@@ -54,12 +54,12 @@ def _balance(model: Model, q: Floats) -> Floats:
     return needed_inputs(model, q, np.zeros(model.nv), np.zeros(model.nv))
 
 
-class _Asked(Ipopt):
-    """Remembers the program and the start that it was asked to solve."""
+class _Recorder(Ipopt):
+    """Stores the last program with its starting point."""
 
-    def solve(self, program: Any, x: np.ndarray, **options: Any) -> Solution:
-        self.program, self.x = program, x.copy()
-        return super().solve(program, x, **options)
+    def solve(self, request: SolveRequest) -> Solution:
+        self.program, self.x = request.program, request.x.copy()
+        return super().solve(request)
 
 
 def compare(report: BenchReport, peers: Sequence[Peer] | None, effort: BenchEffort) -> None:
@@ -80,14 +80,14 @@ def compare(report: BenchReport, peers: Sequence[Peer] | None, effort: BenchEffo
 def _compare(
     report: BenchReport, case: MotionCase, present: Sequence[Peer], repeats: int, progress: Callable[[str], None]
 ) -> None:
-    asked = _Asked()
+    recorder = _Recorder()
     options: dict[str, Any] = {
         "limits": (case.low, case.high), "steps": case.steps, "cost": case.weight * Effort(about=case.about), "progress": False,
     }  # fmt: skip
     ask = lambda **more: plan(case.model, case.start, case.goal, case.duration, **options, **more)  # noqa: E731
-    coarse = ask(solver=asked, tolerance=1e9)
-    program, x = asked.program, asked.x
-    taken, solution = _best(lambda: Ipopt().solve(program, x), repeats)
+    coarse = ask(solver=recorder, tolerance=1e9)
+    program, x = recorder.program, recorder.x
+    taken, solution = _best(lambda: Ipopt().solve(SolveRequest(program, x)), repeats)
     ours = MotionFound(coarse.u[: case.steps], solution.iterations, "ours")
     cost = _row(report, case, ours, taken, progress)
     whole, fine = _best(lambda: ask(tolerance=1e-8), repeats)

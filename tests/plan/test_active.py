@@ -1,4 +1,4 @@
-"""What holds a plan: multipliers are what a unit of a limit would be worth, by plans with that limit moved."""
+"""Active constraints of a plan: multipliers are sensitivities of the cost, checked by plans with a changed limit."""
 
 from __future__ import annotations
 
@@ -66,22 +66,20 @@ def _sphere(m: ht.Model, d: float) -> Plan:
         (_sphere, "'ball' out of the sphere at (0.5, -0.1, 0)"),
     ],
 )
-def test_multipliers_are_what_a_unit_is_worth(
-    table: ht.Model, make: Callable[[ht.Model, float], Plan], label: str
-) -> None:
+def test_multipliers_are_sensitivities(table: ht.Model, make: Callable[[ht.Model, float], Plan], label: str) -> None:
     d = 1e-4
     found = {item.label: item for item in make(table, 0.0).active}
     assert label in found
-    worth = -(make(table, d).cost - make(table, -d).cost) / (2 * d)
-    assert found[label].multipliers.sum() == pytest.approx(abs(worth), rel=2e-3)
+    slope = -(make(table, d).cost - make(table, -d).cost) / (2 * d)
+    assert found[label].multipliers.sum() == pytest.approx(abs(slope), rel=2e-3)
 
 
-def test_nothing_holds_what_is_free(table: ht.Model) -> None:
+def test_nothing_is_active_in_a_free_plan(table: ht.Model) -> None:
     assert not ht.plan(table, *ENDS, (0.1, 90.0), rates=1e3, cost=Time() + 1e-2 * Effort(), steps=20).active
 
 
 def test_multipliers_are_in_the_order_of_their_times(table: ht.Model) -> None:
-    """The same bound is given for all and for the second phase: one label, whose nodes come in two parts."""
+    """The same bound for all and for the second phase: one label with two groups of nodes."""
     slow = Between("carriage.v_x", -5.0, 1.2)
     phases = [Phase(0.5, 0.5, 10), Phase(0.5, 0.5, 10, path=(slow,))]
     plan = ht.plan(table, *ENDS, phases=phases, path=[slow], cost=1e-2 * Effort())
@@ -94,7 +92,7 @@ def test_multipliers_are_in_the_order_of_their_times(table: ht.Model) -> None:
 
 @pytest.mark.parametrize("mass", [1e-6, 1.0, 1e6])
 def test_limits_of_light_and_heavy_systems(mass: float) -> None:
-    """Whatever the unit of the forces is, the same limits hold at the same nodes; limits that are far away hold nothing."""
+    """The same limits are active at the same nodes in any unit of force; distant limits are inactive."""
     system = ht.System(gravity=(0, 0, 0), name="sled")
     system.body("sled", joint=ht.Prismatic("x"), inertia=ht.Inertia(mass))
     system.input("F", ht.JointForce("sled"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from plan.test_transcription import DEFAULTS, program
+from plan.test_transcription import program
 
 import heavytop as ht
 from heavytop.errors import PlanError
@@ -12,7 +12,7 @@ from heavytop.library.mechanisms import four_bars
 from heavytop.plan import Between, InfeasibleError, Rest
 from heavytop.plan.feasibility.infeasible import other_closure
 from heavytop.plan.guess import straight
-from heavytop.plan.problem_builder import describe
+from heavytop.plan.problem_builder import ProblemArguments, build_problem
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def _closed(model: ht.Model, crank: float, parameters=None, side: float = 1.0, r
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 @pytest.mark.thorough
 def test_goals_of_all_coordinates_of_a_loop(four_bar: ht.Model, parameters, rate: float) -> None:
-    """Start and goal pin three coordinates, the loop leaves one: no row asks for what follows, and few iterations do."""
+    """Start and goal fix three coordinates, the loop leaves one: dependent coordinates have no rows, and few iterations suffice."""
     start, goal = _closed(four_bar, 1.2, parameters), _closed(four_bar, 0.7, parameters, rate=rate)
     plan = ht.plan(
         four_bar, start, goal, 1.0, limits=(-50, 50), steps=20, parameters=parameters, guess="straight", iterations=50
@@ -74,7 +74,7 @@ def test_goals_of_all_coordinates_of_a_loop(four_bar: ht.Model, parameters, rate
 
 
 def test_rest_of_a_loop(four_bar: ht.Model) -> None:
-    """Rest at the end asks for all velocities, two of which follow; the same motion as to a state."""
+    """Rest at the end fixes all velocities, two of them dependent; the same motion as to a state."""
     start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
     ends = (goal, [Between("crank.angle", 0.7, 0.7), Rest()])
     plans = [
@@ -86,7 +86,7 @@ def test_rest_of_a_loop(four_bar: ht.Model) -> None:
 
 @pytest.mark.parametrize("rest", [Rest(), Between("crank.rate", 0.0, 0.0)])
 def test_starts_by_constraints_close_the_loop(four_bar: ht.Model, rest) -> None:
-    """A start of which the crank alone is given: the loop is closed there, and the motion is that from the state."""
+    """A start given by the crank only: the loop is closed there, and the motion is that from the state."""
     start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
     state, found = (
         ht.plan(four_bar, begin, goal, 1.0, limits=(-50, 50), steps=20, guess="straight", iterations=50)
@@ -97,7 +97,7 @@ def test_starts_by_constraints_close_the_loop(four_bar: ht.Model, rest) -> None:
 
 
 def test_periodic_motions_are_closed(linkage: ht.Model) -> None:
-    """The loop stays closed, although the search begins where the linkage is flat and its equations depend on each other."""
+    """The loop stays closed, although the search begins in the flat, singular configuration."""
     plan = ht.plan(linkage, [Between("crank0.angle", 1.2, 1.2)], None, 1.0, periodic=True, steps=10, limits=(-60, 60))
     position, _ = linkage.constraint_residuals(plan.q, plan.v)
     assert np.abs(position).max() < 1e-7
@@ -107,22 +107,22 @@ def test_periodic_motions_are_closed(linkage: ht.Model) -> None:
 
 @pytest.mark.thorough
 def test_goals_of_a_loop_that_cannot_be_reached(four_bar: ht.Model) -> None:
-    """A motor too weak, and the other way to close the loop, are told as what they are."""
+    """A motor too weak, and another closure of the loop."""
     start, goal, other = (_closed(four_bar, crank, side=side) for crank, side in ((1.2, 1.0), (0.7, 1.0), (0.7, -1.0)))
     assert abs(other[0] - goal[0]).max() > 1.0
     options = {"steps": 20, "guess": "straight"}
-    with pytest.raises(InfeasibleError, match="misses the goal"):
+    with pytest.raises(InfeasibleError, match="violates the goal"):
         ht.plan(four_bar, start, goal, 0.2, limits=(-5, 5), **options)
-    with pytest.raises(InfeasibleError, match="misses the goal"):
+    with pytest.raises(InfeasibleError, match="violates the goal"):
         ht.plan(four_bar, start, other, 1.0, limits=(-50, 50), iterations=100, **options)
 
 
-def test_ending_in_another_closure_is_told(four_bar: ht.Model) -> None:
-    """A solution whose independent coordinates are those of the goal, and whose others are not, is no plan."""
+def test_ending_in_another_closure_is_found(four_bar: ht.Model) -> None:
+    """A solution with the independent coordinates of the goal, but other dependent ones, is not a plan."""
     start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
     nlp, x = program(four_bar, start, goal, 1.0, limits=(-50, 50))
     follows = np.nonzero(nlp.problem.follows)[0]
-    assert len(follows) == 4  # two places, two velocities
+    assert len(follows) == 4  # two coordinates, two velocities
     x[-nlp.size :][follows] = 0.0
     assert other_closure(nlp, x, 1e-8) == []
     x[-nlp.size :][follows[0]] = 0.05
@@ -141,13 +141,8 @@ def test_starts_by_constraints_are_closed_with_the_parameters_of_the_plan() -> N
     system.constrain(lambda q: (q[0] + 1.0) ** 2 + (q[1] + 1.0) ** 2 - 2 * length**2, name="ladder")
     system.input("push", ht.JointForce("foot"))
     model = system.derive()
-    problem = describe(
-        model,
-        [Between("foot.v_x", 0.0, 0.0)],
-        [Between("foot.x", 0.1, 0.1)],
-        1.0,
-        **(DEFAULTS | {"parameters": {"length": 1.2}}),
-    )
+    ends = [Between("foot.v_x", 0.0, 0.0)], [Between("foot.x", 0.1, 0.1)]
+    problem = build_problem(ProblemArguments(model, *ends, 1.0, steps=6, parameters={"length": 1.2}))
     q = straight(problem).q[0]
     position, _ = model.constraint_residuals(q, np.zeros(2), {"length": 1.2})
     np.testing.assert_allclose(position, 0.0, atol=1e-9)
@@ -155,7 +150,7 @@ def test_starts_by_constraints_are_closed_with_the_parameters_of_the_plan() -> N
 
 @pytest.mark.thorough
 def test_car_changes_lanes_from_the_default_guess() -> None:
-    """A car that starts in motion coasts in the guess; speed is kept, as only the steering has an input."""
+    """A car that starts in motion coasts in the guess; its speed is constant, as only the steering has an input."""
     car = ht.library.car().derive()
     names = ("chassis.angle.angle", "front.angle", "steer_rate")
     goal = [Between("chassis.position.y", 3.5, 3.5), *(Between(name, 0.0, 0.0) for name in names)]
@@ -189,6 +184,6 @@ def test_predictive_control_on_a_loop(linkage: ht.Model) -> None:
     np.testing.assert_allclose(run.q[-1], held, atol=1e-4)
 
 
-def test_open_loops_are_refused(linkage: ht.Model) -> None:
+def test_open_loops_are_rejected(linkage: ht.Model) -> None:
     with pytest.raises(PlanError, match="violates its loops"):
         ht.plan(linkage, [1.0, 0.5, 0.0], [0.8, 0.8, -0.8], 1.0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop._progress import Progress
 from heavytop.geometry import so3
 from heavytop.plan import AtPose, Effort, HalfSpace, Point, Rest
 
@@ -19,7 +20,7 @@ HOVER = 0.9 * 9.81 / 4
 
 
 def test_a_stretched_arm_is_guessed_without_many_turns() -> None:
-    """Where the arm is stretched the steps towards it are long; those of angles are never gone at once."""
+    """Near the stretched arm the Gauss-Newton steps are long; steps of angles are bounded."""
     system = ht.System(name="arm")
     link = ht.Inertia(1.0, com=(0, 0, 0.5), moment_at_com=(0.01, 0.01, 0.01))
     system.body("upper", joint=ht.Revolute("y"), at=(0, 0, 1), inertia=link)
@@ -71,11 +72,9 @@ def test_a_tracking_flight_and_a_coarser_plan_are_guesses() -> None:
     assert finer.attempts[0].iterations < alone.attempts[0].iterations
 
 
-def test_progress_is_shown_where_it_is_asked_for(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from heavytop.simulate import progress
-
+def test_progress_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
-    monkeypatch.setattr(progress.Progress, "update", lambda self, share: seen.append(share))
+    monkeypatch.setattr(Progress, "update", lambda self, share: seen.append(share))
     cart = ht.library.cart_pole().derive()
     ht.plan(cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), steps=20, tolerance=1e-3, progress=True)
     assert len(seen) > 5

@@ -1,4 +1,4 @@
-"""Plans from the default guess where the numbers are far from one, or where coarse steps would jump over what is singular."""
+"""Plans from the default guess with badly scaled numbers, or with singularities that coarse steps jump over."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def aside(model: ht.Model, path=(), unit: float = 1.0):
 
 
 def test_car_around_an_obstacle_from_the_default_guess() -> None:
-    """The straight guess goes through the middle of the sphere; forces are in N and of a tonne in motion."""
+    """The straight guess passes the centre of the sphere; forces in N move a tonne."""
     plan = aside(car(), [KeepOut("chassis", (3.0, 1.0, 0.0), 0.5)])
     assert plan.accuracy < 1e-8
     assert plan.cost == pytest.approx(1589.86, rel=1e-4)
     assert np.linalg.norm(plan.q[:, :2] - [3.0, 1.0], axis=1).min() > 0.5 - 1e-6
 
 
-def test_coarse_steps_do_not_jump_over_a_singular_place() -> None:
-    """One step of order 4 lets the wheels pass 90 degrees at a third less cost, which is no motion: it is solved again with accurate steps."""
+def test_coarse_steps_do_not_jump_over_a_singularity() -> None:
+    """Steps of order 4 let the wheels pass 90 degrees at a third less cost, which is not a motion: it is solved again with accurate steps."""
     plan = aside(car())
     assert plan.attempts[0].defect > solving.COARSE
     assert plan.accuracy < 1e-8
@@ -90,24 +90,24 @@ def attempt(steps: int, defect: float) -> Attempt:
     return Attempt(8, 1, steps, 10, 0.0, 0.0, defect)
 
 
-def test_halving_ends_where_it_brings_nothing() -> None:
-    assert solving._in_vain([attempt(10, 1e-2), attempt(20, 9e-3), attempt(40, 8e-3)])
-    assert not solving._in_vain([attempt(10, 1e-2), attempt(20, 9e-3), attempt(40, 1e-3)])
-    assert not solving._in_vain([attempt(10, 1e-2), attempt(10, 9e-3), attempt(20, 8e-3)])
-    assert not solving._in_vain([attempt(10, 1e-2), attempt(20, 9e-3)])
+def test_refinement_ends_when_it_stagnates() -> None:
+    assert solving._stagnates([attempt(10, 1e-2), attempt(20, 9e-3), attempt(40, 8e-3)])
+    assert not solving._stagnates([attempt(10, 1e-2), attempt(20, 9e-3), attempt(40, 1e-3)])
+    assert not solving._stagnates([attempt(10, 1e-2), attempt(10, 9e-3), attempt(20, 8e-3)])
+    assert not solving._stagnates([attempt(10, 1e-2), attempt(20, 9e-3)])
 
 
-def test_what_is_no_motion_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where every way to integrate misses, from the guess and with half the steps, an error says so."""
+def test_solutions_that_are_not_motions_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No integration reproduces the solution, from the guess and with half the steps."""
     cart = ht.library.cart_pole().derive()
     monkeypatch.setattr(solving, "COARSE", 0.0)
-    with pytest.raises(PlanError, match="10 steps misses a fine simulation by .*singular"):
+    with pytest.raises(PlanError, match="10 steps .* singularity"):
         ht.plan(cart, [0.0, 0.0], [0.1, 0.0], 1.0, steps=5, guess="straight")
 
 
 @pytest.mark.thorough
-def test_iterates_that_run_away_do_not_warn() -> None:
-    """A cost without a lower bound drives the inputs to infinity; the error is typed, and NumPy says nothing meanwhile."""
+def test_diverging_iterates_do_not_warn() -> None:
+    """A cost without a lower bound drives the inputs to infinity; the error is typed, without warnings of NumPy."""
     cart = ht.library.cart_pole().derive()
     with pytest.raises(PlanError, match="no plan of 'cart and pole' was found"):  # a warning would be an error
         ht.plan(cart, [0, 0], [1, 0], 1.0, cost=OwnCost(lambda u: -(u[0] ** 2)), steps=10, iterations=60)

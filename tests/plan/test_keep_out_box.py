@@ -1,4 +1,4 @@
-"""Boxes to keep out of: outside by measure, around by plan."""
+"""Boxes to keep out of: their rounded bodies, and plans around them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def test_the_way_goes_around_the_box() -> None:
         model, [0.0, 0.0], [2.0, 0.0], 2.0, limits=(-20, 20), path=[box], cost=Effort(), steps=40, tolerance=1e-6
     )
     way = model.pose("world", "point", plan.q)[:, :3, 3]
-    depth = np.array([box.missed_by(place) for place in way])
+    depth = np.array([box.violation_at(position) for position in way])
     assert depth.max() < 1e-6
     assert way[:, 1].max() > 0.2  # over the nearer edge, not through
     assert way[:, 1].max() < 0.3
 
 
 def test_the_rounded_body_holds_the_box() -> None:
-    """Every place inside of the box is refused, every place that stands 8 % before a face, off its edges, is not."""
+    """Every point inside the box is outside the bounds, every point 8 % before a face, away from the edges, within."""
     box = KeepOutBox("point", (-1.0, -2.0, -0.5), (1.0, 2.0, 0.5))
-    half = box.own[3:]
+    half = box.half_sides
 
     class Scene:
-        own = box.own
+        constants = box.constants
 
         def __init__(self, at: np.ndarray) -> None:
             self.at = at
@@ -55,19 +55,19 @@ def test_the_rounded_body_holds_the_box() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "says"),
+    ("given", "error", "text"),
     [
         (((0, 0), (1, 1, 1)), ShapeError, "lower corner"),
         (((0, 0, 0), (1, 1, np.inf)), ShapeError, "upper corner"),
         (((0, 0, 2), (1, 1, 1)), PlanError, "must lie below"),
     ],
 )
-def test_bad_boxes(given: tuple[object, object], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+def test_bad_boxes(given: tuple[object, object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
         KeepOutBox("point", *given)
 
 
-def test_a_goal_inside_is_told_before_the_solver_starts() -> None:
+def test_a_goal_inside_is_rejected() -> None:
     box = KeepOutBox("point", (1.5, -1, -1), (2.5, 1, 1))
     with pytest.raises(PlanError, match="contradicts itself"):
         ht.plan(sliders(), [0.0, 0.0], [Point("point", (2.0, 0.0, 0.0))], 2.0, limits=(-20, 20), path=[box])

@@ -1,4 +1,4 @@
-"""A plan to look at and to keep: figure, page, file."""
+"""Figure, page and file of a plan."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def test_a_saved_plan_is_the_same_plan(plan: Plan, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.inputs(t), plan.inputs(t))
 
 
-def test_times_that_are_no_numbers_are_told(plan: Plan) -> None:
+def test_times_must_be_finite(plan: Plan) -> None:
     with pytest.raises(PlanError, match="finite times"):
         plan.inputs([0.0, np.nan])
 
 
-def test_other_files_are_told_apart(tmp_path: Path) -> None:
+def test_other_files_are_rejected(tmp_path: Path) -> None:
     save_recipe(ht.library.pendulum(), tmp_path / "pendulum.recipe")
-    with pytest.raises(PlanError, match="holds a System, no Plan"):
+    with pytest.raises(PlanError, match="System"):
         Plan.load(tmp_path / "pendulum.recipe", trust=True)
     with pytest.raises(FileFormatError):
         Plan.load(tmp_path / "nothing.plan", trust=True)
 
 
-def test_the_distance_of_a_run_knows_the_parameters_of_the_plan() -> None:
+def test_the_distance_of_a_run_uses_the_parameters_of_the_plan() -> None:
     model, values = lengthening_arm(), {"l": 3.0}
     plan = ht.plan(model, [0.0], [1.0], 1.0, limits=(-50, 50), steps=10, tolerance=1e-4, parameters=values)
     run = ht.simulate(model, ([0.1], [0.0]), 0.1, 0.05, inputs=[0.0], parameters=values)

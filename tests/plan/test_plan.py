@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import PlanError, ShapeError, UnknownNameError
+from heavytop.errors import PlanError
 from heavytop.plan import (
     Distance,
     Effort,
@@ -15,7 +17,6 @@ from heavytop.plan import (
     Ipopt,
     Jerk,
     KeepIn,
-    KeepOut,
     Nlpsol,
     Own,
     OwnCost,
@@ -216,75 +217,33 @@ def test_several_guesses_keep_the_best(sled: ht.Model) -> None:
     assert several.cost <= one.cost * (1 + 1e-9)
 
 
-def test_infeasible_problems_say_what_is_missed() -> None:
-    """In T = 1 s from rest to rest |F| <= 4 N moves 2 kg by F T^2 / 4 m = 0.5 m. What rubs is left to the solver."""
+def test_infeasible_problems_name_the_violation() -> None:
+    """In T = 1 s from rest to rest |F| <= 4 N moves 2 kg by F T^2 / 4 m = 0.5 m. With friction the bound of the momentum does not apply."""
     sled = slider(damping=1e-9)
     with pytest.raises(
-        InfeasibleError, match=r"misses the goal \(place along 'sled.v_x'\) at t = 1 s by 2.5\."
+        InfeasibleError, match=r"violates the goal \(place along 'sled.v_x'\) at t = 1 s by 2.5\."
     ) as caught:
         ht.plan(sled, [0.0], [3.0], 1.0, limits=(-4.0, 4.0), steps=10)
-    ((label, t, amount),) = caught.value.misses
+    ((label, t, amount),) = caught.value.violations
     assert label == "the goal (place along 'sled.v_x')"
     assert (t, amount) == pytest.approx((1.0, 2.5), abs=1e-5)
     halves = [Phase(0.5, 0.5, 6, end=(Point("sled", (1, 0, 0)),)), Phase(0.5, 0.5, 6)]
-    with pytest.raises(InfeasibleError, match=r"misses point of 'sled' at \(1, 0, 0\) at t = 0.5 s by 0.875") as caught:
+    with pytest.raises(
+        InfeasibleError, match=r"violates point of 'sled' at \(1, 0, 0\) at t = 0.5 s by 0.875"
+    ) as caught:
         ht.plan(sled, [0.0], [0.0], phases=halves, limits=(-4.0, 4.0), guess="straight")
 
 
 def test_interrupt_returns_the_best_motion(cart: ht.Model) -> None:
     class Impatient(Ipopt):
-        def solve(self, program, x, **options):
-            def tell(iteration, cost, violation):
+        def solve(self, request):
+            def callback(iteration, cost, violation):
                 if iteration == 8:
                     raise KeyboardInterrupt
 
-            return super().solve(program, x, **(options | {"tell": tell}))
+            return super().solve(replace(request, callback=callback))
 
     plan = ht.plan(cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), steps=40, solver=Impatient())
     assert not plan.converged
     assert plan.message == "stopped by the user"
     assert plan.iterations == 8
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"limits": (1.0, -1.0)}, ht.errors.ControlError, "above the upper"),
-        ({"limits": {"F": (2, 1)}}, PlanError, "contradict"),
-        ({"limits": {"G": (1, 2)}}, UnknownNameError, "unknown input, velocity or coordinate"),
-        ({"duration": 0.0}, PlanError, "must be positive"),
-        ({"duration": (2.0, 1.0)}, PlanError, "shortest <= longest"),
-        ({"duration": "soon"}, PlanError, "'free'"),
-        ({"path": [KeepOut("wheel", (0, 0, 0), 1.0)]}, UnknownNameError, "wheel"),
-        ({"path": [KeepOut("sled", (3, 0, 0), 1.0)]}, PlanError, "goal cannot be reached"),
-        ({"path": [KeepOut("sled", (0, 0, 0), 1.0)]}, PlanError, "start cannot be reached"),
-        ({"path": ["a wall"]}, PlanError, "path takes constraints"),
-        ({"limits": {"sled.v_x": (-1, 1)}}, PlanError, "goal cannot be reached: 'sled.v_x' is limited"),
-        ({"limits": {"sled.x": (-1, 1)}}, PlanError, "goal cannot be reached"),
-        ({"goal": None}, PlanError, "needs a goal"),
-        ({"goal": [1.0, 2.0]}, ShapeError, r"\(\.\.\., 1\), got \(2,\)"),
-        ({"start": ([0.0], [np.nan])}, ShapeError, "finite"),
-        ({"steps": 1}, PlanError, "steps"),
-        ({"duration": None, "cost": Effort()}, PlanError, "no optimum"),
-        ({"inputs": "cubic"}, PlanError, "'held' or 'linear'"),
-        ({"guess": 3}, PlanError, "guess must be"),
-        ({"tolerance": 0.0}, PlanError, "tolerance"),
-        ({"duration": None, "phases": [Phase(1.0, 2.0, 6)], "steps": 55}, PlanError, "steps belong to the phases"),
-        ({"limits": {"wheel": ht.JointLimits(-1.0, 1.0)}}, UnknownNameError, "joint of 'slider'"),
-    ],
-)
-def test_bad_input_is_told_before_the_solver_starts(sled: ht.Model, options, error, message) -> None:
-    class Never(Ipopt):
-        def solve(self, *arguments, **options):
-            raise AssertionError("the solver was started")
-
-    arguments = {"start": [0.0], "goal": [3.0], "duration": 2.0, "solver": Never()} | options
-    with pytest.raises(error, match=message):
-        ht.plan(sled, **arguments)
-
-
-def test_other_things_than_models_are_refused() -> None:
-    with pytest.raises(PlanError, match=r"\.derive\(\)"):
-        ht.plan(ht.library.cart_pole(), [0, 0], [1, 0], 1.0)
-    with pytest.raises(PlanError, match="no inputs"):
-        ht.plan(ht.library.double_pendulum().derive(), [0, 0], [1, 0], 1.0)

@@ -8,7 +8,7 @@ import pytest
 import heavytop as ht
 from heavytop._arrays import symbol
 from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
-from heavytop.ocp.charts import chart, chart_rate, is_turn, miss, place
+from heavytop.ocp.charts import chart, chart_rate, is_turn, place, residual
 from heavytop.ocp.shooting import NodeLayout, Shooting
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4
 
@@ -54,7 +54,7 @@ def test_chart_and_place_are_inverse(model: ht.Model) -> None:
 def test_miss_is_the_place_to_third_order(model: ht.Model) -> None:
     c, rng = model.coordinates, np.random.default_rng(1)
     q, e = model.random(rng), rng.standard_normal(model.nv)
-    errors = [np.abs(miss(c, q, chart(c, q, h * e)) - h * e).max() for h in (0.1, 0.05)]
+    errors = [np.abs(residual(c, q, chart(c, q, h * e)) - h * e).max() for h in (0.1, 0.05)]
     assert errors[0] > 1e-9  # otherwise the ratio says nothing
     assert 7.0 < errors[0] / errors[1] < 9.0
 

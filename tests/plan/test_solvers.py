@@ -1,4 +1,4 @@
-"""Solvers behind one interface: tolerances, warm starts, progress and interrupts, and why nothing was found."""
+"""Solvers behind one interface: tolerances, warm starts, progress and interrupts, and the diagnosis of infeasible problems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from plan.test_transcription import program
 
 import heavytop as ht
-from heavytop.ocp.solvers import Status
+from heavytop.ocp.solvers import SolveRequest, Status
 from heavytop.plan import Fatrop, InfeasibleError, Ipopt, KeepOut, Nlpsol, Point
 
 
@@ -28,20 +28,20 @@ def swing_up():
 
 
 @pytest.mark.parametrize("solver", [Nlpsol(), Fatrop()])
-def test_all_solvers_say_what_is_missed(solver) -> None:
-    """The closest motion misses a goal by 2.5 m, whoever looks for it; what rubs is left to the solver, the rest is known before it starts."""
+def test_all_solvers_find_the_least_violation(solver) -> None:
+    """The closest motion violates the goal by 2.5 m with every solver; without friction momentum rules it out before a solver starts."""
     system = ht.System(gravity=(0, 0, 0), name="slider")
     system.body("sled", joint=ht.Prismatic("x", damping=1e-9), inertia=ht.Inertia(2.0))
     system.input("F", ht.JointForce("sled"))
     sled = system.derive()
     for own in (Ipopt(), solver):
-        with pytest.raises(InfeasibleError, match="misses the goal") as caught:
+        with pytest.raises(InfeasibleError, match="violates the goal") as caught:
             ht.plan(sled, [0.0], [3.0], 1.0, limits=(-4.0, 4.0), steps=10, solver=own, guess="straight")
-        assert caught.value.misses[0][2] == pytest.approx(2.5, abs=1e-4)
+        assert caught.value.violations[0][2] == pytest.approx(2.5, abs=1e-4)
 
 
 def test_elastic_programs_agree(sled: ht.Model) -> None:
-    """The program of least misses in CasADi's expressions has the cost and the rows of our own."""
+    """The program of least violation in CasADi expressions has the cost and the rows of the native one."""
     import casadi
 
     from heavytop.plan.feasibility.infeasible import Elastic
@@ -59,40 +59,40 @@ def test_elastic_programs_agree(sled: ht.Model) -> None:
 
 def test_nlpsol_starts_warm(swing_up) -> None:
     made, x = swing_up
-    cold = Nlpsol().solve(made, x)
-    warm = Nlpsol().solve(made, cold.x, warm=cold)
+    cold = Nlpsol().solve(SolveRequest(made, x))
+    warm = Nlpsol().solve(SolveRequest(made, cold.x, warm=cold))
     assert cold.status is warm.status is Status.SOLVED
     assert warm.iterations < cold.iterations / 2
     assert warm.cost == pytest.approx(cold.cost, rel=1e-8)
 
 
-def test_nlpsol_tells_its_progress(swing_up) -> None:
+def test_nlpsol_reports_its_progress(swing_up) -> None:
     made, x = swing_up
-    told = []
-    found = Nlpsol().solve(made, x, tell=lambda *now: told.append(now))
-    assert [now[0] for now in told] == list(range(found.iterations + 1))
-    assert told[-1][1] == pytest.approx(found.cost, rel=1e-6)
-    assert told[0][2] > 1e-3 > 1e-8 > told[-1][2]
+    seen = []
+    found = Nlpsol().solve(SolveRequest(made, x, callback=lambda *now: seen.append(now)))
+    assert [now[0] for now in seen] == list(range(found.iterations + 1))
+    assert seen[-1][1] == pytest.approx(found.cost, rel=1e-6)
+    assert seen[0][2] > 1e-3 > 1e-8 > seen[-1][2]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_nlpsol_can_be_interrupted(swing_up, error) -> None:
     made, x = swing_up
 
-    def tell(iteration, cost, violation):
+    def callback(iteration, cost, violation):
         if iteration == 3:
             raise error
 
     if error is KeyboardInterrupt:
-        found = Nlpsol().solve(made, x, tell=tell)
+        found = Nlpsol().solve(SolveRequest(made, x, callback=callback))
         assert (found.status, found.message, found.iterations) == (Status.STOPPED, "stopped by the user", 3)
     else:
         with pytest.raises(ZeroDivisionError):
-            Nlpsol().solve(made, x, tell=tell)
+            Nlpsol().solve(SolveRequest(made, x, callback=callback))
 
 
 def test_fatrop_stops_at_the_tolerance(swing_up) -> None:
     made, x = swing_up
-    loose, tight = (Fatrop().solve(made, x, tolerance=tolerance) for tolerance in (1e-2, 1e-9))
+    loose, tight = (Fatrop().solve(SolveRequest(made, x, tolerance)) for tolerance in (1e-2, 1e-9))
     assert loose.status is tight.status is Status.SOLVED
     assert loose.iterations < tight.iterations

@@ -1,4 +1,4 @@
-"""Plans of systems whose equations depend on the time, and constraints that move."""
+"""Plans of systems with explicit time, and moving constraints."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def sled() -> ht.Model:
 
 @pytest.mark.parametrize(("duration", "begin"), [(2.0, 0.0), (2.0, 0.7), (None, 0.7)])
 def test_moved_pivot(shaken: ht.Model, duration: float | None, begin: float) -> None:
-    """The inputs lead to the goal in a simulation that begins at the same time, and need not be changed to follow the reference."""
+    """The inputs lead to the goal in a simulation from the same time, and are those of the reference."""
     plan = ht.plan(shaken, [0], [np.pi], duration, limits=(-1, 1), steps=40, parameters={"time": begin})
     assert plan.accuracy < 1e-8
     run = plan.run()
     assert run.t[0] == begin
     assert run.t[-1] == pytest.approx(begin + plan.duration)
     np.testing.assert_allclose(run.q[-1], np.pi, atol=1e-5)
-    told = plan.reference.feasibility(limits=(-1, 1))
-    assert told.is_feasible()
-    np.testing.assert_allclose(told.inputs, plan.inputs(told.times), atol=1e-9)
+    found = plan.reference.feasibility(limits=(-1, 1))
+    assert found.is_feasible()
+    np.testing.assert_allclose(found.inputs, plan.inputs(found.times), atol=1e-9)
 
 
-def test_when_it_begins_matters(shaken: ht.Model) -> None:
+def test_the_start_time_matters(shaken: ht.Model) -> None:
     costs = [ht.plan(shaken, [0], [1.0], 1.0, steps=20, parameters={"time": t}).cost for t in (0.0, 0.7, 2 * np.pi / 5)]
     assert costs[1] != pytest.approx(costs[0], rel=0.05)
     assert costs[2] == pytest.approx(costs[0], rel=1e-8)  # a period later
@@ -66,7 +66,7 @@ def test_periodic_in_step_with_the_pivot(shaken: ht.Model) -> None:
 
 
 def test_ball_that_crosses_the_way(sled: ht.Model) -> None:
-    """A ball crosses at such a time that the sled must swerve; a ball long gone costs nothing."""
+    """A crossing ball makes the sled swerve; a ball that has passed costs nothing."""
 
     def ball(speed: float) -> Own:
         return Own(lambda q, t: (q[0] - 1) ** 2 + (q[1] - 0.5 + speed * t) ** 2, 0.16, np.inf, name="ball")
@@ -84,7 +84,7 @@ def test_ball_that_crosses_the_way(sled: ht.Model) -> None:
 
 
 def test_cost_that_depends_on_time(sled: ht.Model) -> None:
-    """Force is dear early: it is spent late."""
+    """Force is expensive early, so it is applied late."""
     cost = OwnCost(lambda u, t: (1 + 9 * (1 - t)) * np.vecdot(u, u))
     late = ht.plan(sled, ([0, 0], [1, 0]), [Between("x.v_x", 0, 0)], 1.0, cost=cost, steps=20)
     early = np.abs(late.u[:10, 0]).sum()
@@ -132,7 +132,7 @@ def test_moving_velocity_constraint() -> None:
     np.testing.assert_allclose(plan.v[:, 1], 0.3 * np.sin(plan.times) + 0.5 * plan.v[:, 0], atol=1e-8)
 
 
-def test_laws_still_refuse_it(shaken: ht.Model) -> None:
+def test_laws_reject_time(shaken: ht.Model) -> None:
     plan = ht.plan(shaken, [0], [1.0], 1.0, steps=10, tolerance=1e-4)
     with pytest.raises(ControlError, match="without explicit time"):
         ht.control.energy_law(shaken, shaken).with_reference(plan.reference)

@@ -1,4 +1,4 @@
-"""Plans followed by plants whose masses are 10 % larger and moments of inertia 10 % smaller than the controller knows (docs/plan/tracking.md)."""
+"""Plans followed by plants whose masses are 10 % larger and moments of inertia 10 % smaller than those of the controller (docs/plan/tracking.md)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_swing_up_needs_no_reserve() -> None:
 
 
 def test_the_energy_law_follows_a_perching_flight_with_reserve() -> None:
-    """Without reserve nothing is left to lift the additional mass."""
+    """Without reserve no thrust is left to lift the additional mass."""
     task = problems.quadcopter_perch()
     limits = control.Limits(*task.options["limits"])
     law = control.energy_law(task.model, agile_prototype(8.0, 25.0), limits)
@@ -90,7 +90,7 @@ def test_others_are_followed(name: str, reserve: float) -> None:
 
 @pytest.mark.slow
 def test_the_rotary_pendulum_needs_time() -> None:
-    """In 2.5 s its torque is just enough; in 4 s a fifth of it is left to the regulator."""
+    """In 2.5 s its torque is just enough; in 4 s a fifth of it is reserved for the regulator."""
     with pytest.raises(ht.plan.InfeasibleError):
         problems.swing_up_furuta().plan(reserve=0.2, tolerance=1e-6)
     task = problems.swing_up_furuta(duration=4.0)

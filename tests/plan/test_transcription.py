@@ -14,15 +14,10 @@ from heavytop.ocp.solvers.symbolic import symbolic
 from heavytop.ocp.transcription import Transcription
 from heavytop.plan import Between, Cone, Effort, Gate, Jerk, KeepIn, KeepOut, Own, Point, Speed, Time
 from heavytop.plan.guess import straight
-from heavytop.plan.node_functions import Functions
-from heavytop.plan.problem_builder import describe
+from heavytop.plan.node_functions import NodeFunctions
+from heavytop.plan.problem_builder import ProblemArguments, build_problem
 from heavytop.plan.solve import first_variables
 from heavytop.simulate.integrators.tableaus import RADAU5, RK4, Tableau
-
-DEFAULTS = {
-    "limits": None, "rates": None, "path": (), "cost": None, "steps": 6, "phases": None, "inputs": "held",
-    "parameters": None, "periodic": False,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +28,9 @@ def quad() -> ht.Model:
 def program(
     model: ht.Model, start, goal, duration, substeps: int = 1, tableau: Tableau = RK4, **options
 ) -> tuple[Transcription, np.ndarray]:
-    problem = describe(model, start, goal, duration, **(DEFAULTS | options))
+    problem = build_problem(ProblemArguments(model, start, goal, duration, **({"steps": 6} | options)))
     guess = straight(problem)
-    made = Functions(problem).transcription(guess.q, tableau, substeps)
+    made = NodeFunctions(problem).transcription(guess.q, tableau, substeps)
     rng = np.random.default_rng(0)
     return made, first_variables(made, guess) + 0.1 * rng.standard_normal(made.variables)
 
@@ -77,18 +72,18 @@ def check_derivatives(nlp: Transcription, x: np.ndarray) -> None:
     """Gradient, Jacobian and Hessian of the Lagrangian against central differences along a random direction."""
     rng, h = np.random.default_rng(1), 1e-6
     n, lam, along = len(x), rng.standard_normal(nlp.rows), rng.standard_normal(len(x))
-    lower = scipy.sparse.coo_matrix((nlp.curves(x, lam, 0.7), nlp.curve_places), (n, n)).tocsr()
+    lower = scipy.sparse.coo_matrix((nlp.hessian(x, lam, 0.7), nlp.hessian_structure), (n, n)).tocsr()
     hessian = lower + scipy.sparse.tril(lower, -1).T
 
-    def slopes(x):
-        return scipy.sparse.coo_matrix((nlp.slopes(x), nlp.slope_places), (nlp.rows, n)).tocsr()
+    def jacobian(x):
+        return scipy.sparse.coo_matrix((nlp.jacobian(x), nlp.jacobian_structure), (nlp.rows, n)).tocsr()
 
     def lagrangian_gradient(x):
-        return slopes(x).T @ lam + 0.7 * nlp.gradient(x)
+        return jacobian(x).T @ lam + 0.7 * nlp.gradient(x)
 
     central = lambda f: (f(x + h * along) - f(x - h * along)) / (2 * h)  # noqa: E731
     np.testing.assert_allclose(central(nlp.objective), nlp.gradient(x) @ along, atol=1e-6)
-    np.testing.assert_allclose(central(nlp.values), slopes(x) @ along, atol=1e-6)
+    np.testing.assert_allclose(central(nlp.values), jacobian(x) @ along, atol=1e-6)
     np.testing.assert_allclose(central(lagrangian_gradient), hessian @ along, atol=1e-5)
 
 

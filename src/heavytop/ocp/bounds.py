@@ -215,7 +215,7 @@ def input_bounds(model: Model, limits: Any, what: str = "limits", error: type[Ex
             lower[k], upper[k] = pair
         return lower, upper
     if not isinstance(limits, Limits):
-        if not isinstance(limits, Sequence) or isinstance(limits, str) or len(limits) != 2:
+        if not isinstance(limits, Sequence | np.ndarray) or isinstance(limits, str) or len(limits) != 2:
             raise error(
                 f"{what} must be a pair (lower, upper), Limits(lower, upper), a mapping such as {{{model.u_names[0]!r}: (-1, 1)}}, or joint "
                 f"limits (system.limits); got {limits!r}."

@@ -1,4 +1,4 @@
-"""A model in a chart: ``x' = rho(x, u)`` with ``x = (e, v)``, its exact first and second derivatives as native code.
+"""Dynamics of a model in a chart: ``x' = rho(x, u)`` with ``x = (e, v)``, its exact first and second derivatives as native code.
 
 One batch evaluates all stages of all steps of a plan. The derivatives of steps of any Runge-Kutta method follow from these by the chain
 rule (:mod:`heavytop.ocp.shooting`), so that the programs depend on the model only: they are compiled once and found in the cache.
@@ -6,18 +6,27 @@ rule (:mod:`heavytop.ocp.shooting`), so that the programs depend on the model on
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, from_sx, split, symbol, to_sx
 from heavytop._pickling import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.coordinates import Product, Vector
 from heavytop.errors import ControlError
-from heavytop.ocp.charts import chart, chart_rate, miss
+from heavytop.ocp.charts import chart, chart_rate, residual
+from heavytop.system.description.names import TIME
 from heavytop.system.model import Model
+
+Expression = tuple[Array, Array, Mapping[str, Array]]
+"""Value (m,), the symbols (n,) by which it is differentiated, further symbols by name."""
+
+MOST_SHARED = 64
+"""Functions of expressions that are kept with a model."""
 
 
 class Derivatives(Unchanging):
@@ -25,23 +34,19 @@ class Derivatives(Unchanging):
 
     Parameters
     ----------
-    name : of the function.
-    value : expression (m,).
-    variables : the symbols (n,) it is differentiated by.
-    symbols : further symbols it depends on, by name.
-    fingerprint : text that determines it, or None.
+    name : name of the function.
+    build : returns the expression.
+    fingerprint : text that determines the function, or None.
     """
 
-    def __init__(
-        self, name: str, value: Callable[[], tuple[Array, Array, Mapping[str, Array]]], fingerprint: str | None = None
-    ) -> None:
-        self.name, self._value, self.fingerprint = name, value, fingerprint
+    def __init__(self, name: str, build: Callable[[], Expression], fingerprint: str | None = None) -> None:
+        self.name, self._build, self.fingerprint = name, build, fingerprint
 
     @cached_property
     def _expression(self) -> tuple[Array, Array, dict[str, Array]]:
         import casadi
 
-        value, variables, symbols = self._value()
+        value, variables, symbols = self._build()
         return from_sx(casadi.cse(to_sx(value)), tuple(value.shape)), variables, {"y": variables, **symbols}
 
     @cached_property
@@ -73,7 +78,7 @@ class Derivatives(Unchanging):
 
     @cached_property
     def patterns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the Jacobian (m, n) and the Hessian (n, n) of all values may differ from zero."""
+        """Structural nonzeros of the Jacobian (m, n) and of the Hessian (n, n) of all values."""
         import casadi
 
         value, y, _ = self._expression
@@ -106,50 +111,76 @@ class Derivatives(Unchanging):
 
 
 class ChartRates(Unchanging):
-    """The rates of a model in charts, kept with the model.
+    """Rates of a model in charts; one object for each model.
 
     Attributes
     ----------
+    coordinates, q_names : of the configurations q (nq,), those of the model.
     rho : (e, v, u), q_bar, p -> (e', v').
-    link : (e, e_1), q_bar, q_bar_1 -> miss of the place e_1 of the chart around q_bar_1 by the place e of the one around q_bar.
+    link : (e, e_1), q_bar, q_bar_1 -> residual between e_1 in the chart around q_bar_1 and e in the chart around q_bar.
     """
+
+    has_time = False
 
     def __init__(self, model: Model) -> None:
         if model.nu == 0:
             raise ControlError(f"{model.name!r} has no inputs: there is nothing to choose. Add system.input(...).")
         self.model = model
-        self.ne, self.nv, self.nu = model.coordinates.nv, model.nv, model.nu
+        self.coordinates, self.fingerprint = self._coordinates(), self._fingerprint()
+        self.q_names, self.nq = self.coordinates.q_names, self.coordinates.nq
+        self.ne, self.nv, self.nu = self.coordinates.nv, model.nv, model.nu
         self.nx = self.ne + self.nv
-        mark = model.description.fingerprint
-        self.rho = Derivatives("rates", self._rho, mark)
-        self.link = Derivatives("link", self._link, mark)
+        self.rho = Derivatives("rates", self._rho, self.fingerprint)
+        self.link = Derivatives("link", self._link, self.fingerprint)
+        self._shared: dict[str, Derivatives] = {}
 
     @classmethod
-    def of(cls, model: Model) -> ChartRates:
+    def of(cls, model: Model) -> Self:
         """The rates of a model; the same object for the same model."""
-        known = vars(model).get("_chart_rates")
-        if known is None:
-            known = vars(model)["_chart_rates"] = cls(model)
-        return known
+        return model.companion(cls)
+
+    def recipe(self) -> tuple[Any, ...]:
+        """The rates of the model, wherever it is pickled to."""
+        return type(self).of, (self.model,)
+
+    def _coordinates(self) -> Product:
+        return self.model.coordinates
+
+    def _fingerprint(self) -> str | None:
+        return self.model.description.fingerprint
+
+    def traced(self, name: str) -> Traced:
+        """A function of the model, its configurations as here."""
+        return self.model.traced(name)
 
     def symbols(self) -> dict[str, Array]:
         """q_bar and p."""
-        return {"q_bar": symbol("q_bar", self.model.nq), "p": symbol("p", len(self.model.parameter_names))}
+        return {"q_bar": symbol("q_bar", self.nq), "p": symbol("p", len(self.model.parameter_names))}
 
-    def _rho(self) -> tuple[Array, Array, dict[str, Array]]:
-        c, symbols = self.model.coordinates, self.symbols()
+    def shared(self, name: str, build: Callable[[], Expression]) -> Derivatives:
+        """The function of an expression. Functions with equal expressions are one object, so that each is compiled once."""
+        made = Derivatives(name, build)
+        key = hashlib.sha256(made.traced_value.function.serialize().encode()).hexdigest()
+        made.fingerprint = f"expression {key}"
+        found = self._shared[key] = self._shared.pop(key, made)
+        if len(self._shared) > MOST_SHARED:
+            del self._shared[next(iter(self._shared))]  # the least recently used one
+        return found
+
+    def _rho(self) -> Expression:
+        c, symbols = self.coordinates, self.symbols()
         y = symbol("y", self.nx + self.nu)
         e, v, u = split(y, (self.ne, self.nv, self.nu))
         q = chart(c, symbols["q_bar"], e)
-        w, a = self.model.traced("motion").expressions(q, v, u, symbols["p"])[:2]
+        w, a = self.traced("motion").expressions(q, v, u, symbols["p"])[:2]
         return concatenate(chart_rate(c, symbols["q_bar"], e, w), a), y, symbols
 
-    def _link(self) -> tuple[Array, Array, dict[str, Array]]:
-        c = self.model.coordinates
+    def _link(self) -> Expression:
+        c = self.coordinates
         y = symbol("y", 2 * self.ne)
         e, e_1 = split(y, (self.ne, self.ne))
-        centres = {"q_bar": symbol("q_bar", self.model.nq), "q_bar_1": symbol("q_bar_1", self.model.nq)}
-        return miss(c, chart(c, centres["q_bar_1"], e_1), chart(c, centres["q_bar"], e)), y, centres
+        centres = {"q_bar": symbol("q_bar", self.nq), "q_bar_1": symbol("q_bar_1", self.nq)}
+        return residual(c, chart(c, centres["q_bar_1"], e_1), chart(c, centres["q_bar"], e)), y, centres
 
     def parameters(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         """One value (np,) of each parameter."""
@@ -157,3 +188,40 @@ class ChartRates(Unchanging):
         if values.ndim != 1:
             raise ControlError("plans and predictions take one value of each parameter, not batches.")
         return values
+
+
+class TimedChartRates(ChartRates):
+    """Rates of a model with the time as its last coordinate, ``t' = 1``: configurations are (q, t).
+
+    A plan of free duration does not know when a node is passed. With the time as a coordinate of the node this is one more row,
+    ``t_{k+1} = t_k + h``, and derivatives by the durations follow like those by the other coordinates. The entry of the time in p is not used.
+    """
+
+    has_time = True
+
+    def __init__(self, model: Model) -> None:
+        self._traced: dict[str, Traced] = {}
+        super().__init__(model)
+
+    def _coordinates(self) -> Product:
+        c = self.model.coordinates
+        return Product((*c.blocks, Vector(1)), names=(*(c.names or ()), TIME))
+
+    def _fingerprint(self) -> str | None:
+        described = super()._fingerprint()
+        return None if described is None else f"{described} with time"
+
+    def traced(self, name: str) -> Traced:
+        """A function of the model with q = (q, t); rates of coordinates get the 1 of the time."""
+        if name not in self._traced:
+            inner, nq = self.model.traced(name), self.model.nq
+            sizes = {label: shape[0] for label, shape in inner.inputs.items()} | {"q": self.nq}
+            given = {label: symbol(label, size) for label, size in sizes.items()}
+            values = {**given, "q": given["q"][:nq]}
+            if self.model.description.time is not None:
+                values["p"] = concatenate(given["p"][: len(self.model.parameter_names) - 1], given["q"][nq:])
+            results = list(inner.expressions(*(values[label] for label in inner.inputs)))
+            if name in ("motion", "rate"):
+                results[0] = concatenate(results[0], np.ones(1))
+            self._traced[name] = trace_of(name, given, dict(zip(inner.outputs, results, strict=True)))
+        return self._traced[name]

@@ -2,7 +2,7 @@
 
 ``q = chart(q_bar, e)`` with ``e`` (nv,) around the centre ``q_bar``: joint coordinates are shifted, positions of free bodies are shifted
 along the axes of the world, attitudes are turned by the rotation vector ``e`` (in body axes), which is regular up to a whole turn. A
-motion with joint velocities ``w`` has ``e' = chart_rate(q_bar, e, w)``; :func:`miss` compares two configurations without any singularity
+motion with joint velocities ``w`` has ``e' = chart_rate(q_bar, e, w)``; :func:`residual` compares two configurations without any singularity
 but at half a turn apart, where it grows without bounds.
 """
 
@@ -40,13 +40,13 @@ def chart_rate(coordinates: Product, q_bar: Array, e: Array, w: Array) -> Array:
     return concatenate(*(_rate(block, q, d, velocity) for block, q, d, velocity in parts))
 
 
-def miss(coordinates: Product, q0: Array, q1: Array) -> Array:
+def residual(coordinates: Product, q0: Array, q1: Array) -> Array:
     """How far q1 is from q0 (nv,): zero if they agree, the place of q1 in the chart around q0 up to third order.
 
     Attitudes are compared by Cayley's map ``2 tan(angle / 2)``: no branches, no second zero.
     """
     parts = zip(coordinates.blocks, coordinates.split_q(q0), coordinates.split_q(q1), strict=True)
-    return concatenate(*(_miss(block, a, b) for block, a, b in parts))
+    return concatenate(*(_residual(block, a, b) for block, a, b in parts))
 
 
 def place(coordinates: Product, q_bar: Array, q: Array) -> Array:
@@ -92,10 +92,10 @@ def _rate(block: Coordinates, q_bar: Array, e: Array, w: Array) -> Array:
     return solve_definite(symmetric(transpose(slope) @ slope), np.matvec(transpose(slope), rate))
 
 
-def _miss(block: Coordinates, q0: Array, q1: Array) -> Array:
+def _residual(block: Coordinates, q0: Array, q1: Array) -> Array:
     if isinstance(block, Pose):
         (r0, a0), (r1, a1) = block.split(q0), block.split(q1)
-        return concatenate(r1 - r0, _miss(block.attitude_block, a0, a1))
+        return concatenate(r1 - r0, _residual(block.attitude_block, a0, a1))
     if isinstance(block, EulerAngles):
         return q1 - q0
     if isinstance(block, Attitude):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from heavytop.ocp.chart_dynamics import ChartRates, TimedChartRates
 from heavytop.system.model import Model
 
 
@@ -25,7 +26,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Bounds of inputs, of their rates, of velocities: pairs of arrays."""
+    """Bounds of inputs u, velocities v and rates of inputs: pairs of arrays."""
 
     u: tuple[np.ndarray, np.ndarray]
     v: tuple[np.ndarray, np.ndarray]
@@ -53,11 +54,13 @@ class OptimalControlProblem:
     total : bounds of the sum of all durations, where single phases do not give it.
     periodic : whether the end is the state of the start.
     linear : whether inputs are linear in time between the nodes, otherwise they are held.
+    timed : whether the time is the last coordinate; configurations of start and goal then include it, NaN where it is open.
+    hover : (nu,) inputs nearest to balance at the start.
     follows : (ne + nv,) which entries of (e, v) at the goal follow from the others by loops and constraints; None: none.
     units : (nu,) in which solvers count the inputs; None: as they are.
     """
 
-    model: Any
+    model: Model
     parameters: np.ndarray
     start: State | None
     goal: State | None
@@ -65,30 +68,25 @@ class OptimalControlProblem:
     bounds: Bounds
     periodic: bool = False
     linear: bool = False
+    timed: bool = False
     total: tuple[float, float] | None = None
     hover: np.ndarray = field(default_factory=lambda: np.zeros(0))
     follows: np.ndarray | None = None
     units: np.ndarray | None = None
 
     @property
-    def described(self) -> Model:
-        """The user's model: ``model`` has the time as its last coordinate where the problem depends on it."""
-        return getattr(self.model, "inner", self.model)
-
-    @property
-    def clocked(self) -> bool:
-        """Whether the time is the last coordinate."""
-        return self.described is not self.model
+    def rates(self) -> ChartRates:
+        """The rates of the model in charts, with the time as last coordinate if the problem is timed."""
+        return (TimedChartRates if self.timed else ChartRates).of(self.model)
 
     @property
     def start_time(self) -> float:
-        """The time (s) at the start: that of the parameters."""
-        names = self.described.parameter_names
-        return float(self.parameters[-1]) if names and self.described.description.time is not None else 0.0
+        """The time (s) at the start, from the parameters."""
+        return float(self.parameters[-1]) if self.model.description.time is not None else 0.0
 
     def with_time(self, q: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Configurations (n, nq) of the user's model at the times t (n,) from the start, as ``model`` takes them."""
-        return np.column_stack([q, self.start_time + t]) if self.clocked else q
+        """Configurations (n, nq) of the model at the times t (n,) from the start, as ``rates`` takes them."""
+        return np.column_stack([q, self.start_time + t]) if self.timed else q
 
     def pinned(self, state: State, q: np.ndarray) -> np.ndarray:
         """The configuration of an end: q (nq,) where the state leaves it open (the time at the goal)."""

@@ -1,7 +1,8 @@
-"""From a problem to a nonlinear program: multiple shooting in charts around the nodes of a guess.
+"""Transcription of an optimal control problem to a nonlinear program: multiple shooting in charts around the nodes of a guess.
 
 Variables are the y = (e, v, [s], [tau], c) of every node (:mod:`heavytop.ocp.shooting`): no redundant coordinates, no unit-norm
-constraints. Rows are, for every interval, how far its end misses the next node; then the constraints at nodes. See docs/plan/theory.md.
+constraints. Rows are the residuals between the end of every interval and the next node, then the constraints at nodes. See
+docs/plan/theory.md.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from heavytop.compile import Bound
-from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.ocp.chart_dynamics import Derivatives
 from heavytop.ocp.charts import chart
 from heavytop.ocp.collocation import intervals
 from heavytop.ocp.node_blocks import Block
@@ -22,12 +23,12 @@ from heavytop.ocp.sparsity import interval_patterns
 from heavytop.simulate.integrators.tableaus import Tableau
 
 NEAR = 0.1
-"""How far (m, rad) places that follow may be from the goal while a plan is looked for; beyond lies another way to close the loops."""
+"""Largest distance (m, rad) from the goal of dependent coordinates in the search for a plan; beyond lies another closure of the loops."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a row of the program says: a label and the node it belongs to."""
+    """Label and node of a row of the program."""
 
     label: str
     node: int
@@ -38,15 +39,14 @@ class Transcription:
 
     Parameters
     ----------
-    problem : what is planned. centres : (N + 1, nq) configurations around which the charts lie.
-    tableau, substeps : how intervals are integrated. blocks : constraints and costs at nodes.
-    integrand : cost per time, or None, with the weight of time itself.
-    durations : (phases,) of the fixed phases in s.
+    problem : the problem. centres : (N + 1, nq) centres of the charts.
+    tableau, substeps : integration of intervals. blocks : constraints and costs at nodes.
+    integrand : cost per time with its constants, or None. time_weight : weight of the duration.
 
     Attributes
     ----------
-    lower, upper : bounds of the variables; row_lower, row_upper : of the rows.
-    slope_places, curve_places : rows and columns of the entries of Jacobian and Hessian (one triangle).
+    lower, upper : bounds of the variables. rates, layout, shooting : of the nodes and intervals. weights : (N,) lengths of intervals, as part of
+        tau if the duration is free, else in s.
     """
 
     def __init__(
@@ -56,20 +56,21 @@ class Transcription:
         tableau: Tableau,
         substeps: int,
         blocks: list[Block],
-        integrand: Derivatives | None,
-        time_weight: float,
+        integrand: Derivatives | None = None,
+        constants: np.ndarray | None = None,
+        time_weight: float = 0.0,
     ) -> None:
         self.problem, self.centres, self.blocks, self.time_weight = problem, centres, blocks, time_weight
-        self.rates = ChartRates.of(problem.model)
-        r = self.rates
+        self.rates = r = problem.rates
+        self.constants = np.zeros(0) if constants is None else constants
         self.layout = NodeLayout(r.ne, r.nv, r.nu, problem.linear, problem.free)
         self.shooting = intervals(r, self.layout, tableau, substeps, integrand)
         self.count, self.size = problem.steps, self.layout.size
         self.p = problem.parameters
         phases = problem.phases
-        own_steps = np.array([phase.steps for phase in phases], dtype=float)[problem.phase_of_interval]
+        steps = np.array([phase.steps for phase in phases], dtype=float)[problem.phase_of_interval]
         lengths = np.array([phase.shortest for phase in phases])[problem.phase_of_interval]
-        self.weights = 1.0 / own_steps if problem.free else lengths / own_steps
+        self.weights = 1.0 / steps if problem.free else lengths / steps
         every = np.arange(self.size)
         for block in blocks:
             block.prepare(np.r_[every[: r.nx], every[self.layout.u]])
@@ -97,7 +98,7 @@ class Transcription:
             if problem.bounds.rate is not None and not layout.free:
                 for side, bound in zip((lower, upper), problem.bounds.rate, strict=True):
                     side[:-1, layout.c] = bound * self.weights[:, None]
-        # the last node has no interval: its input, or change of input, and its duration mean nothing
+        # the last node has no interval: its input, or change of input, and its duration are without effect
         last = np.zeros(self.size)
         if not layout.linear:
             last[layout.c] = np.clip(problem.hover, *problem.bounds.u)
@@ -118,26 +119,26 @@ class Transcription:
             loose = np.nonzero(problem.follows)[0]
             for side, bound, far in ((lower, problem.bounds.v[0], -NEAR), (upper, problem.bounds.v[1], NEAR)):
                 side[-1, loose] = np.r_[np.full(layout.ne, far), bound][loose]
-        if problem.clocked:  # the motion starts at a given time and ends at any
-            clock = layout.ne - 1
-            lower[0, clock] = upper[0, clock] = 0.0
-            lower[-1, clock], upper[-1, clock] = -np.inf, np.inf
+        if problem.timed:  # the motion starts at a given time and ends at any
+            time = layout.ne - 1
+            lower[0, time] = upper[0, time] = 0.0
+            lower[-1, time], upper[-1, time] = -np.inf, np.inf
         return lower.ravel(), upper.ravel()
 
     @cached_property
     def units(self) -> np.ndarray | None:
-        """Size (n,) of the variables, in which a solver may count them; None: all are of the size 1."""
-        own = self.problem.units
-        if own is None or np.all(own == 1.0):
+        """Units (n,) of the variables for solvers that scale; None: all are 1."""
+        of_inputs = self.problem.units
+        if of_inputs is None or np.all(of_inputs == 1.0):
             return None
         units = np.ones((self.count + 1, self.size))
         for place in (self.layout.s, self.layout.c) if self.layout.linear else (self.layout.c,):
-            units[:, place] = own
+            units[:, place] = of_inputs
         return units.ravel()
 
     @cached_property
     def _link_rows(self) -> np.ndarray:
-        """Intervals whose duration is that of the next one."""
+        """Intervals with the duration of the next one."""
         if not self.layout.free:
             return np.zeros(0, dtype=int)
         phase = self.problem.phase_of_interval
@@ -145,9 +146,9 @@ class Transcription:
 
     @cached_property
     def _rate_sides(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-        """Inputs (m,) and bounds (m,) of their rates that become rows of every interval, where the duration is free: upper, then lower ones.
+        """Inputs (m,) and bounds (m,) of their rates that become rows of every interval if the duration is free: upper, then lower ones.
 
-        An infinite bound has no row: infinity times a duration says nothing.
+        An infinite bound has no row.
         """
         if not (self.layout.linear and self.layout.free) or self.problem.bounds.rate is None:
             return ()
@@ -160,13 +161,13 @@ class Transcription:
 
     @property
     def _bounded_total(self) -> bool:
-        """Whether the sum of the durations is bounded by a row of its own."""
+        """Whether a row bounds the sum of the durations."""
         low, high = self.problem.total or (0.0, np.inf)
         return self.layout.free and len(self.problem.phases) > 1 and (low > 0.0 or high < np.inf)
 
     @cached_property
     def offsets(self) -> dict[str, int]:
-        """Where each group of rows begins."""
+        """First row of each group of rows."""
         sizes = {
             "dynamics": self.count * self.rates.nx,
             "inputs": self.count * (self.layout.s.stop - self.layout.s.start),
@@ -192,9 +193,9 @@ class Transcription:
         for side, (own, _), free in zip((lower, upper), self._rate_sides, (-np.inf, np.inf), strict=False):
             side[start : start + self.count * len(own)] = free
             start += self.count * len(own)
-        if self._periodic_rows and self.problem.clocked:  # the time goes on
-            clock = self.offsets["periodic"] + self.rates.ne - 1
-            lower[clock], upper[clock] = -np.inf, np.inf
+        if self._periodic_rows and self.problem.timed:  # the time goes on
+            time = self.offsets["periodic"] + self.rates.ne - 1
+            lower[time], upper[time] = -np.inf, np.inf
         if self._bounded_total:
             lower[self.offsets["total"]], upper[self.offsets["total"]] = self.problem.total or (0.0, np.inf)
         for i, block in enumerate(self.constraints):
@@ -203,7 +204,7 @@ class Transcription:
         return lower, upper
 
     def row(self, index: int) -> Row:
-        """What a row says."""
+        """Label and node of a row."""
         starts = list(self.offsets.items())
         group, start = next((name, s) for name, s in reversed(starts[:-1]) if s <= index and self.offsets["end"] > s)
         inside = index - start
@@ -214,9 +215,7 @@ class Transcription:
         if group == "dynamics":
             node, component = divmod(inside, self.rates.nx)
             model = self.problem.model
-            names = [f"place {i + 1}" for i in range(self.rates.ne)]
-            if self.rates.ne == model.coordinates.nv:
-                names = [f"place along {name!r}" for name in model.coordinates.v_names]
+            names = [f"place along {name!r}" for name in self.rates.coordinates.v_names]
             return Row(f"dynamics ({[*names, *map(repr, model.v_names)][component]})", node)
         if group == "inputs":
             return Row("inputs", inside // self.layout.nu)
@@ -232,32 +231,31 @@ class Transcription:
     # --- values -------------------------------------------------------------------------------------------------------------
 
     def nodes(self, x: np.ndarray) -> np.ndarray:
-        """The variables node by node (N + 1, ny)."""
+        """Variables node by node (N + 1, ny)."""
         return x[: self.variables].reshape(self.count + 1, self.size)
 
     def configurations(self, x: np.ndarray) -> np.ndarray:
         """q at all nodes (N + 1, nq)."""
-        return chart(self.problem.model.coordinates, self.centres, self.nodes(x)[:, self.layout.e])
+        return chart(self.rates.coordinates, self.centres, self.nodes(x)[:, self.layout.e])
 
     def lengths(self, x: np.ndarray) -> np.ndarray:
         """Length of each interval (N,) in s."""
         return self.weights * self.nodes(x)[:-1, self.layout.tau] if self.layout.free else self.weights.copy()
 
     @property
-    def _own(self) -> tuple[np.ndarray, ...]:
-        return () if self._integrand_own is None else (self._integrand_own,)
-
-    _integrand_own: np.ndarray | None = None
+    def _further(self) -> tuple[np.ndarray, ...]:
+        """Further arguments of the integrand."""
+        return () if self.shooting.integrand is None else (self.constants,)
 
     def _run(self, x: np.ndarray) -> tuple[Trajectory, np.ndarray, np.ndarray]:
-        """The trajectory with slopes, and value and slope of the links; kept for the x that came last.
+        """The trajectory with slopes, and value and slope of the links; cached for the last x.
 
-        Where a solver asks for values it mostly asks for slopes next, and they cost little more.
+        Solvers mostly evaluate slopes after values, and they cost little more.
         """
         key = x.tobytes()
         if self._at is None or self._at[0] != key:
             Y = self.nodes(x)
-            run = self.shooting.run(Y[:-1], self.weights, self._begin, self.p, self._own, slopes=True)
+            run = self.shooting.run(Y[:-1], self.weights, self._begin, self.p, self._further, slopes=True)
             self._place_ends(run, Y)
             first, _, _, value, slope, _ = self._links
             first()
@@ -282,7 +280,7 @@ class Transcription:
 
     @cached_property
     def _ends_at(self) -> np.ndarray:
-        """Places (N, 2 ne) at the ends of the intervals and of the nodes that follow."""
+        """Chart coordinates (N, 2 ne) at the ends of the intervals and of the next nodes."""
         return np.empty((self.count, 2 * self.rates.ne))
 
     def _place_ends(self, run: Trajectory, Y: np.ndarray) -> None:
@@ -296,7 +294,7 @@ class Transcription:
         return total + sum(float(b.cost_weights @ b.values(Y, self.centres, self.p)[:, 0]) for b in self.costs)
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Its gradient."""
+        """Gradient of the cost."""
         g = np.zeros((self.count + 1, self.size))
         run = self._run(x)[0]
         g[:-1] = run.cost_slopes
@@ -308,10 +306,10 @@ class Transcription:
         return g.ravel()
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """All rows."""
+        """Values of all rows."""
         Y, layout = self.nodes(x), self.layout
-        run, missed, _ = self._run(x)
-        dynamics = np.concatenate([missed, run.ends[:, self.rates.ne :] - Y[1:, layout.v]], axis=1)
+        run, gaps, _ = self._run(x)
+        dynamics = np.concatenate([gaps, run.ends[:, self.rates.ne :] - Y[1:, layout.v]], axis=1)
         parts = [dynamics.ravel()]
         if layout.linear:
             parts.append((Y[:-1, layout.s] + Y[:-1, layout.c] - Y[1:, layout.s]).ravel())
@@ -331,7 +329,7 @@ class Transcription:
         e = np.concatenate([Y[-1, self.layout.e], Y[0, self.layout.e]])[None]
         return e, self.centres[-1:], self.centres[:1]
 
-    # --- places of derivatives ----------------------------------------------------------------------------------------------
+    # --- structure of derivatives ----------------------------------------------------------------------------------------------
 
     @cached_property
     def _patterns(self):
@@ -339,7 +337,7 @@ class Transcription:
 
     @cached_property
     def _entries(self) -> tuple[np.ndarray, ...]:
-        """Places in one interval of: slopes by its node and by the next one; curves by its node, across, by the next one."""
+        """Flat indices in one interval of: Jacobian by its node and by the next one; Hessian by its node, mixed, by the next one."""
         P, ny, ne = self._patterns, self.size, self.rates.ne
         flat = lambda mask, width, r0=0, c0=0: (np.nonzero(mask)[0] + r0) * width + np.nonzero(mask)[1] + c0  # noqa: E731
         return (
@@ -348,7 +346,7 @@ class Transcription:
         )  # fmt: skip
 
     @cached_property
-    def slope_places(self) -> tuple[np.ndarray, np.ndarray]:
+    def jacobian_structure(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of the entries of the Jacobian."""
         N, ny, nx, ne, layout = self.count, self.size, self.rates.nx, self.rates.ne, self.layout
         k = np.arange(N)[:, None]
@@ -389,13 +387,13 @@ class Transcription:
             columns.append(k[:, 0] * ny + layout.tau)
         flat_rows, flat_columns = [a.ravel() for a in rows], [a.ravel() for a in columns]
         for i, block in enumerate(self.constraints):
-            r, c = block.slope_places(self.offsets[f"block{i}"], ny)
+            r, c = block.jacobian_structure(self.offsets[f"block{i}"], ny)
             flat_rows.append(r)
             flat_columns.append(c)
         return np.concatenate(flat_rows).astype(np.int32), np.concatenate(flat_columns).astype(np.int32)
 
-    def slopes(self, x: np.ndarray) -> np.ndarray:
-        """Entries of the Jacobian in the order of :attr:`slope_places`."""
+    def jacobian(self, x: np.ndarray) -> np.ndarray:
+        """Entries of the Jacobian in the order of :attr:`jacobian_structure`."""
         N, ne, nx, layout = self.count, self.rates.ne, self.rates.nx, self.layout
         Y = self.nodes(x)
         run, _, link = self._run(x)
@@ -403,7 +401,7 @@ class Transcription:
         np.matmul(link[:, :, :ne], run.slopes[:, :ne], out=full[:, :ne])
         full[:, ne:] = run.slopes[:, ne:]
         own, following, *_ = self._entries
-        parts = [_taken(full, own), _taken(link, following), np.full(N * self.rates.nv, -1.0)]
+        parts = [_entries_of(full, own), _entries_of(link, following), np.full(N * self.rates.nv, -1.0)]
         if layout.linear:
             parts += [np.ones(2 * N * layout.nu), np.full(N * layout.nu, -1.0)]
         if layout.free:
@@ -416,12 +414,12 @@ class Transcription:
             parts += [slope[np.nonzero(self.rates.link.patterns[0])], np.ones(self.rates.nv), -np.ones(self.rates.nv)]
         if self._bounded_total:
             parts.append(self.weights)
-        parts += [block.slopes(Y, self.centres, self.p) for block in self.constraints]
+        parts += [block.jacobian(Y, self.centres, self.p) for block in self.constraints]
         return np.concatenate(parts)
 
     @cached_property
-    def curve_places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns of the entries of the Hessian: one triangle, entries at the same place are added."""
+    def hessian_structure(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of the Hessian: one triangle, entries of equal indices are added."""
         N, ny, ne, P = self.count, self.size, self.rates.ne, self._patterns
         k = np.arange(N)[:, None]
         rows, columns = [], []
@@ -439,7 +437,7 @@ class Transcription:
             rows.append(index(r))
             columns.append(index(c))
         for block in (*self.constraints, *self.costs):
-            r, c = block.curve_places(ny)
+            r, c = block.hessian_structure(ny)
             rows.append(r)
             columns.append(c)
         r, c = np.concatenate(rows), np.concatenate(columns)
@@ -450,7 +448,7 @@ class Transcription:
         rows, columns = np.nonzero(np.triu(self.rates.link.patterns[1]))
         return rows, columns
 
-    def curves(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
+    def hessian(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
         """Entries of the Hessian of ``cost_weight * objective + lam . values``."""
         N, ne, nx, P = self.count, self.rates.ne, self.rates.nx, self._patterns
         Y = self.nodes(x)
@@ -458,7 +456,9 @@ class Transcription:
         own = lam[: N * nx].reshape(N, nx)
         turned = (own[:, None, :ne] @ link[:, :, :ne])[:, 0]
         adjoint = np.concatenate([turned, own[:, ne:]], axis=1)
-        total = self.shooting.hessians(run, adjoint, cost_weight, Y[:-1], self.weights, self._begin, self.p, self._own)
+        total = self.shooting.hessians(
+            run, adjoint, cost_weight, Y[:-1], self.weights, self._begin, self.p, self._further
+        )
         *_, curve, cross, last = self._entries
         parts = []
         if P.linked:
@@ -468,8 +468,8 @@ class Transcription:
             D = run.slopes[:, :ne]
             DT = np.swapaxes(D, 1, 2)
             total += DT @ (bent[:, :ne, :ne] @ D)
-            parts = [_taken(DT @ bent[:, :ne, ne:], cross), _taken(bent, last)]
-        parts.insert(0, _taken(total, curve))
+            parts = [_entries_of(DT @ bent[:, :ne, ne:], cross), _entries_of(bent, last)]
+        parts.insert(0, _entries_of(total, curve))
         if self._periodic_rows:
             start = self.offsets["periodic"]
             (bent,) = self.rates.link.second(lam[None, start : start + ne], *self._ends(Y))
@@ -477,13 +477,13 @@ class Transcription:
         for i, block in enumerate(self.constraints):
             start = self.offsets[f"block{i}"]
             parts.append(
-                block.curves(Y, self.centres, self.p, lam[start : start + block.rows].reshape(block.lower.shape))
+                block.hessian(Y, self.centres, self.p, lam[start : start + block.rows].reshape(block.lower.shape))
             )
         for block in self.costs:
-            parts.append(block.curves(Y, self.centres, self.p, cost_weight * block.cost_weights[:, None]))
+            parts.append(block.hessian(Y, self.centres, self.p, cost_weight * block.cost_weights[:, None]))
         return np.concatenate(parts)
 
 
-def _taken(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Entries of matrices (N, m, n), interval by interval."""
-    return np.take(values.reshape(len(values), -1), places, axis=1).ravel()
+def _entries_of(values: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Entries of matrices (N, m, n) at flat indices, interval by interval."""
+    return np.take(values.reshape(len(values), -1), indices, axis=1).ravel()

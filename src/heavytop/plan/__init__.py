@@ -21,6 +21,7 @@ from heavytop.plan.constraints import Gate as Gate
 from heavytop.plan.constraints import HalfSpace as HalfSpace
 from heavytop.plan.constraints import KeepIn as KeepIn
 from heavytop.plan.constraints import KeepOut as KeepOut
+from heavytop.plan.constraints import KeepOutBox as KeepOutBox
 from heavytop.plan.constraints import Own as Own
 from heavytop.plan.constraints import Point as Point
 from heavytop.plan.constraints import Rest as Rest
@@ -34,12 +35,11 @@ from heavytop.plan.costs import Speed as Speed
 from heavytop.plan.costs import Time as Time
 from heavytop.plan.feasibility.infeasible import InfeasibleError as InfeasibleError
 from heavytop.plan.guess import Guess as Guess
-from heavytop.plan.keep_out_box import KeepOutBox as KeepOutBox
 from heavytop.plan.problem import Phase as Phase
 from heavytop.plan.result import Plan as Plan
 
 
-class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
+class _Callable(ModuleType):  # a callable package, documented like its function of the same name
     def __call__(self, *arguments, **named):
         return self.plan(*arguments, **named)
 

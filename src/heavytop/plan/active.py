@@ -1,4 +1,4 @@
-"""What holds a plan: bounds and constraints at which it is, and what a unit of each would be worth."""
+"""Active bounds and constraints of a plan, with their multipliers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from heavytop.ocp.transcription import Transcription
 from heavytop.plan.result import Active
 
 LEAST = 1e-6
-"""Multipliers below it are what the barrier of a solver leaves."""
+"""Smaller multipliers are left by the barrier of a solver."""
 
 
 def active(program: Transcription, solution: Solution, times: np.ndarray) -> list[Active]:
-    """Bounds of inputs, velocities, rates and durations and constraint inequalities that hold the plan with nodes at ``times``."""
+    """Active bounds of inputs, velocities, rates and durations and active inequalities of the plan with nodes at ``times``."""
     return [
         *_variables(program, solution, times),
         *_rates(program, solution, times),
@@ -36,7 +36,7 @@ def _variables(program: Transcription, solution: Solution, times: np.ndarray) ->
 def _held(
     program: Transcription, solution: Solution, column: int
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
-    """Side, nodes, multipliers and bounds where one of the variables of the nodes is held by its bounds."""
+    """Side, nodes, multipliers and bounds where one variable of the nodes is at its bounds."""
     lower, upper = program.nodes(program.lower)[:, column], program.nodes(program.upper)[:, column]
     at = program.nodes(solution.x)[:, column]
     width = np.where(
@@ -44,14 +44,14 @@ def _held(
     )  # limits may be micro- or meganewtons
     for side, every, bound in (("lower", solution.lower_lam, lower), ("upper", solution.upper_lam, upper)):
         lam = program.nodes(every)[:, column]
-        gap = np.abs(at - bound)  # away from a bound the multiplier is what the barrier leaves
+        gap = np.abs(at - bound)  # away from a bound the multiplier is left by the barrier
         nodes = np.nonzero((lower < upper) & (lam * width > np.maximum(LEAST, gap / width)))[0]
         if len(nodes):
             yield side, nodes, lam[nodes], bound[nodes]
 
 
 def _rates(program: Transcription, solution: Solution, times: np.ndarray) -> Iterator[Active]:
-    """Bounds of the rates of inputs: of variables where the duration is fixed, otherwise rows."""
+    """Bounds of the rates of inputs: bounds of variables if the duration is fixed, otherwise rows."""
     problem, layout = program.problem, program.layout
     if problem.bounds.rate is None:
         return
@@ -108,7 +108,7 @@ def _constraints(program: Transcription, solution: Solution, times: np.ndarray) 
         gap = np.minimum(np.abs(rows - block.lower), np.abs(rows - block.upper))
         lam = np.where((block.lower < block.upper) & (lam > gap), lam, 0.0).max(axis=1)
         for label in dict.fromkeys(block.labels):
-            mine = np.array([own == label for own in block.labels]) & (lam > LEAST)
-            if mine.any():
-                order = np.argsort(block.nodes[mine], kind="stable")
-                yield Active(label, times[block.nodes[mine][order]], lam[mine][order])
+            held = np.array([other == label for other in block.labels]) & (lam > LEAST)
+            if held.any():
+                order = np.argsort(block.nodes[held], kind="stable")
+                yield Active(label, times[block.nodes[held][order]], lam[held][order])

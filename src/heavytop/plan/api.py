@@ -12,17 +12,17 @@ from heavytop.ocp.solvers.fatrop import Fatrop
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
 from heavytop.plan.feasibility.infeasible import InfeasibleError
-from heavytop.plan.feasibility.reach import check_numbers
+from heavytop.plan.feasibility.necessary_conditions import check_numbers
 from heavytop.plan.guess import as_guess
 from heavytop.plan.multistart import best_of
 from heavytop.plan.problem import Phase
-from heavytop.plan.problem_builder import Duration, check_option, describe
+from heavytop.plan.problem_builder import Duration, ProblemArguments, build_problem, check_options
 from heavytop.plan.result import Plan
-from heavytop.plan.solve import solve
+from heavytop.plan.solve import SolveOptions, solve
 from heavytop.system.model import Model
 
 RETRIES = 4
-"""Random guesses after a straight one that leads nowhere."""
+"""Random guesses after a straight one without success."""
 
 
 def plan(
@@ -55,33 +55,34 @@ def plan(
     Parameters
     ----------
     model : a derived model with inputs.
-    start : configuration (nq,) at rest, state (q, v), or constraints on a start that is to be found.
+    start : configuration (nq,) at rest, state (q, v), or constraints on an unknown start.
     goal : the same for the end.
     duration : seconds, a pair (shortest, longest), or None: free.
     limits : pair (lower, upper) of the inputs, or mapping from names of inputs, velocities and coordinates to pairs and from joints to their
-        :class:`.JointLimits`: ``system.limits`` as it is.
-    rates : limits of the rates of the inputs: a number, a pair or a mapping; inputs are linear in time then.
-    reserve : share of the inputs that is left to feedback: limits are drawn towards the inputs in balance by this part of the way. A plan
-        in least time leaves a law nothing to correct with; 0.1 to 0.2 is enough for parameters that are 10 % wrong.
-    path : constraints all the way (:class:`KeepOut`, :class:`KeepIn`, :class:`Cone`, ...) and gates in order (:class:`Gate`).
-    cost : what is made least; default: time with a little effort if the duration is free, otherwise effort.
+        :class:`.JointLimits`, such as ``system.limits``.
+    rates : limits of the rates of the inputs: a number, a pair or a mapping; inputs are then linear in time.
+    reserve : share of the inputs reserved for feedback: limits are moved towards the inputs in balance by this share. A plan
+        of least time leaves a law no input to correct with; 0.1 to 0.2 is enough for parameters that are 10 % wrong.
+    path : path constraints (:class:`KeepOut`, :class:`KeepIn`, :class:`Cone`, ...) and gates in order (:class:`Gate`).
+    cost : the minimised cost; default: time with a little effort if the duration is free, otherwise effort. User-defined functions of costs and
+        constraints are traced when the plan is made.
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
-    guesses : number of random guesses that are tried beside the first one; the best plan is kept. If no guess is given and the straight
-        one leads nowhere, four random ones are tried in any case.
-    steps : number of intervals in which an input is held (or linear); default: 60.
-    phases : instead of duration, steps and gates: parts with their own durations, steps and constraints.
+    guesses : number of random guesses tried besides the first one; the best plan is returned. If no guess is given and the straight
+        one has no success, four random ones are tried in any case.
+    steps : number of intervals with held (or linear) inputs; default: 60.
+    phases : instead of duration, steps and gates: phases with their own durations, steps and constraints.
     inputs : "held" or "linear" between the nodes.
-    method : "shooting" integrates intervals by explicit steps, "collocation" by implicit ones (Radau's points, the stages eliminated);
-        "auto" collocates where the motion is stiff, if the solver is not :class:`Fatrop`, which takes explicit steps only.
+    method : "shooting" integrates intervals by explicit steps, "collocation" by implicit ones (Radau points, the stages eliminated);
+        "auto" collocates stiff motions, unless the solver is :class:`Fatrop`, which takes explicit steps only.
     periodic : the motion ends in the state in which it starts.
     tolerance : largest difference of an interval from a fine simulation; the integration is refined until it is met.
-    iterations : of the solver at most. solver : default: IPOPT with native callbacks.
+    iterations : largest number of iterations of the solver. solver : default: IPOPT with native callbacks.
     progress : show progress; None: on a terminal, after a second. Ctrl-C returns the best motion so far.
 
     Raises
     ------
     PlanError
-        The description contradicts itself; or no motion fulfils it: then the error says which constraint is missed when and by how much.
+        The arguments contradict each other; or no motion fulfils them: then the error states which constraint is violated when and by how much.
 
     Examples
     --------
@@ -93,32 +94,29 @@ def plan(
     array([0., 0.])
     """
     if method == "auto" and isinstance(solver, Fatrop):
-        method = "shooting"  # all that it takes
-    problem = describe(
-        model, start, goal, duration, limits=limits, rates=rates, path=path, cost=cost, steps=steps, phases=phases,
-        inputs=inputs, parameters=parameters, periodic=periodic, reserve=reserve, method=method,
-        guessed=guess is not None,
-    )  # fmt: skip
-    for name, value in (("tolerance", tolerance), ("guesses", guesses), ("iterations", iterations)):
-        check_option(name, value)
-    if solver is not None and not callable(getattr(solver, "solve", None)):
-        raise PlanError(
-            f"solver must be Ipopt(), Fatrop(), Nlpsol() or an object with their method solve, got {solver!r}."
+        method = "shooting"
+    check_options(tolerance=tolerance, guesses=guesses, iterations=iterations)
+    problem = build_problem(
+        ProblemArguments(
+            model, start, goal, duration, limits, rates, reserve, path, cost, steps, phases, inputs, method, periodic, parameters
         )
-    solver = default_solver() if solver is None else solver
+    )  # fmt: skip
+    if solver is not None and not callable(getattr(solver, "solve", None)):
+        raise PlanError(f"solver must be Ipopt(), Fatrop(), Nlpsol() or an object with a method solve, got {solver!r}.")
     first = as_guess(problem, guess)
     check_numbers(problem, first)
     with Progress(f"plan of {model.name}", progress) as bar:
-        tell = lambda iteration, cost, violation: bar.update(1.0 - 0.98**iteration)  # noqa: E731
+        callback = lambda iteration, cost, violation: bar.update(1.0 - 0.98**iteration)  # noqa: E731
+        options = SolveOptions(default_solver() if solver is None else solver, tolerance, iterations, callback)
         if guesses:
-            return best_of(problem, [first], guesses, seed, solver, tolerance, iterations)
+            return best_of(problem, [first], guesses, seed, options)
         try:
-            return solve(problem, first, solver, tolerance, iterations, tell)
+            return solve(problem, first, options)
         except InfeasibleError as error:
             if guess is not None:
                 raise
             # a straight guess may be a dead end, where no small change helps: bent ones leave it
             try:
-                return best_of(problem, [], RETRIES, seed, solver, tolerance, iterations)
+                return best_of(problem, [], RETRIES, seed, options)
             except InfeasibleError:
                 raise error from None

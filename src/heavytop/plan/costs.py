@@ -1,4 +1,4 @@
-"""What a plan makes least: time, effort, jerk, distance from a reference, functions of the user; they can be added and scaled.
+"""Costs of a plan: time, effort, jerk, distance from a reference, user-defined functions; they can be added and scaled.
 
 >>> Time() + 1e-3 * Effort()
 Time() + 0.001 * Effort()
@@ -18,9 +18,8 @@ from heavytop._arrays import Array, as_array, directional, shape, symbol
 from heavytop._pickling import Unchanging
 from heavytop.compile import on_symbols, trace_of
 from heavytop.errors import PlanError, wrong_shape
-from heavytop.ocp.charts import miss
-from heavytop.plan.scene import NodeScene, check_frame
-from heavytop.plan.time_augmented_model import call
+from heavytop.ocp.charts import residual
+from heavytop.plan.scene import NodeScene, check_frame, takes_time
 from heavytop.system.model import Model
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ class Cost(Unchanging, ABC):
     True
     """
 
-    weight: float = 1.0
-    __array_ufunc__ = None  # an array is no factor, and NumPy shall not make an array of costs
+    __array_ufunc__ = None  # NumPy must not make an array of costs
 
     def __add__(self, other: Cost) -> Sum:
         if not isinstance(other, Cost):
@@ -57,21 +55,21 @@ class Cost(Unchanging, ABC):
         """Weights and single costs."""
         return ((1.0, self),)
 
+    @property
+    def uses_time(self) -> bool:
+        """Whether the cost depends on the time explicitly."""
+        return False
+
     @abstractmethod
     def check(self, model: Model) -> None:
-        """Raise what is wrong with the cost for this model."""
+        """Raise an error if the cost does not fit the model."""
 
 
 class RunningCost(Cost):
-    """A cost that is the integral of a cost per time."""
+    """The integral of a cost per time."""
 
-    @property
-    def kind(self) -> str | None:
-        """Text that determines :meth:`integrand`, or None."""
-        return None
-
-    def own(self, model: Model) -> np.ndarray:
-        """Numbers that :meth:`integrand` finds in ``scene.own``."""
+    def constants(self, model: Model) -> np.ndarray:
+        """Numbers that :meth:`integrand` finds in ``scene.constants``."""
         return np.zeros(0)
 
     @abstractmethod
@@ -79,15 +77,28 @@ class RunningCost(Cost):
         """Cost per time."""
 
     def check(self, model: Model) -> None:
-        self.own(model)
+        self.constants(model)
 
 
-def _check_weights(what: str, values: np.ndarray, positive: bool) -> None:
-    if not np.all(np.isfinite(values)) or (positive and np.any(values < 0)):
-        raise PlanError(f"{what} must be finite{' and not negative' if positive else ''}, got {values.tolist()}.")
+def _weights(value: Any, what: str, size: int, signed: bool = False) -> np.ndarray:
+    """Finite numbers (size,) from one number or as many, not negative unless signed."""
+    array = np.asarray(value, dtype=float)
+    if array.shape not in ((), (size,)):
+        raise wrong_shape(what, (size,), array.shape)
+    if not np.all(np.isfinite(array)) or (not signed and np.any(array < 0)):
+        raise PlanError(f"{what} must be finite{'' if signed else ' and not negative'}, got {array.tolist()}.")
+    return np.broadcast_to(array, (size,))
 
 
-@dataclass(frozen=True, eq=False)
+def _as_value(cost: Cost, *names: str) -> None:
+    """Store arrays of a frozen dataclass as tuples, so that equal costs compare equal."""
+    for name in names:
+        value = getattr(cost, name)
+        if isinstance(value, np.ndarray | list):
+            object.__setattr__(cost, name, tuple(np.asarray(value, dtype=float).tolist()))
+
+
+@dataclass(frozen=True)
 class Sum(Cost):
     """A weighted sum of costs."""
 
@@ -96,6 +107,10 @@ class Sum(Cost):
     @property
     def terms(self) -> tuple[tuple[float, Cost], ...]:
         return self.parts
+
+    @property
+    def uses_time(self) -> bool:
+        return any(term.uses_time for _, term in self.parts)
 
     def check(self, model: Model) -> None:
         for _, term in self.parts:
@@ -113,21 +128,17 @@ class Time(RunningCost):
     Time() + 0.1 * Speed()
     """
 
-    @property
-    def kind(self) -> str:
-        return "time"
-
     def integrand(self, scene: NodeScene) -> Array:
         return np.asarray(1.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class Effort(RunningCost):
     """Integral of ``sum_i weights_i (u_i - about_i)^2``.
 
     Parameters
     ----------
-    about : (nu,) inputs that cost nothing; None: zero. weights : a number or (nu,).
+    about : (nu,) inputs of zero cost; None: zero. weights : a number or (nu,).
 
     Examples
     --------
@@ -138,30 +149,23 @@ class Effort(RunningCost):
     about: Any = None
     weights: Any = 1.0
 
+    def __post_init__(self) -> None:
+        _as_value(self, "about", "weights")
+
     def __repr__(self) -> str:
         return "Effort()"
 
-    @property
-    def kind(self) -> str:
-        return "effort"
-
-    def own(self, model: Model) -> np.ndarray:
-        parts = []
-        for name, value in (("about", 0.0 if self.about is None else self.about), ("weights", self.weights)):
-            array = np.asarray(value, dtype=float)
-            if array.shape not in ((), (model.nu,)):
-                raise wrong_shape(f"{name} of Effort", (model.nu,), array.shape)
-            _check_weights(f"{name} of Effort", array, name == "weights")
-            parts.append(np.broadcast_to(array, (model.nu,)))
-        return np.concatenate(parts)
+    def constants(self, model: Model) -> np.ndarray:
+        about = _weights(0.0 if self.about is None else self.about, "about of Effort", model.nu, signed=True)
+        return np.concatenate([about, _weights(self.weights, "weights of Effort", model.nu)])
 
     def integrand(self, scene: NodeScene) -> Array:
         n = scene.model.nu
-        away = scene.u - scene.own[:n]
-        return np.vecdot(scene.own[n : 2 * n], away * away)
+        away = scene.u - scene.constants[:n]
+        return np.vecdot(scene.constants[n : 2 * n], away * away)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class Speed(RunningCost):
     """Integral of ``sum_i weights_i v_i^2`` over the velocity coordinates.
 
@@ -171,27 +175,22 @@ class Speed(RunningCost):
 
     weights: Any = 1.0
 
+    def __post_init__(self) -> None:
+        _as_value(self, "weights")
+
     def __repr__(self) -> str:
         return "Speed()"
 
-    @property
-    def kind(self) -> str:
-        return "speed"
-
-    def own(self, model: Model) -> np.ndarray:
-        array = np.asarray(self.weights, dtype=float)
-        if array.shape not in ((), (model.nv,)):
-            raise wrong_shape("weights of Speed", (model.nv,), array.shape)
-        _check_weights("weights of Speed", array, True)
-        return np.broadcast_to(array, (model.nv,)).copy()
+    def constants(self, model: Model) -> np.ndarray:
+        return _weights(self.weights, "weights of Speed", model.nv)
 
     def integrand(self, scene: NodeScene) -> Array:
-        return np.vecdot(scene.own[: scene.model.nv], scene.v * scene.v)
+        return np.vecdot(scene.constants[: scene.model.nv], scene.v * scene.v)
 
 
 @dataclass(frozen=True)
 class Jerk(RunningCost):
-    """Integral of the squared jerk of a point of a frame; inputs are linear in time then, and their rate is part of it.
+    """Integral of the squared jerk of a point of a frame; inputs are then linear in time, and their rate is part of it.
 
     >>> Jerk("hull").frame
     'hull'
@@ -200,35 +199,35 @@ class Jerk(RunningCost):
     frame: str
     offset: Any = (0.0, 0.0, 0.0)
 
-    @property
-    def kind(self) -> str:
-        return f"jerk {self.frame} {tuple(map(float, self.offset))}"
+    def __post_init__(self) -> None:
+        _as_value(self, "offset")
 
     def check(self, model: Model) -> None:
         check_frame(model, self.frame)
 
     def integrand(self, scene: NodeScene) -> Array:
-        """|j|^2 with the jerk j, the third rate of the place of the point along the motion."""
-        model, sizes = scene.model, {"q": scene.model.nq, "v": scene.model.nv, "u": scene.model.nu}
+        """|j|^2 with the jerk j, the third rate of the position of the point along the motion."""
+        model = scene.model
+        sizes = {"q": scene.rates.nq, "v": model.nv, "u": model.nu, "p": len(model.parameter_names)}
         own = {name: symbol(name, size) for name, size in sizes.items()}
-        p, rate = symbol("p", len(model.parameter_names)), symbol("u_rate", model.nu)
-        at = NodeScene(model, own["q"], own["v"], own["u"], p, symbol("none", 0))
-        (q_rate,) = model.traced("rate").expressions(at.q, at.v, p)
+        rate = symbol("u_rate", model.nu)
+        at = NodeScene(scene.rates, *own.values(), symbol("none", 0))
+        (q_rate,) = scene.rates.traced("rate").expressions(at.q, at.v, at.p)
         along = lambda x: (  # noqa: E731
             directional(x, at.q, q_rate) + directional(x, at.v, at.acceleration()) + directional(x, at.u, rate)
         )
         jerk = along(along(directional(at.point(self.frame, self.offset), at.q, q_rate)))
-        traced = trace_of("jerk", {**own, "p": p, "u_rate": rate}, {"square": np.vecdot(jerk, jerk)})
+        traced = trace_of("jerk", {**own, "u_rate": rate}, {"square": np.vecdot(jerk, jerk)})
         return traced.expressions(scene.q, scene.v, scene.u, scene.p, scene.u_rate)[0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class Distance(Cost):
     """Sum over the nodes of the squared distance from a reference, times the step: a plan that stays near it.
 
     Parameters
     ----------
-    reference : to stay near. places, speeds : weights of places in the chart around q_R and of velocities.
+    reference : the reference. places, speeds : weights of coordinates in the chart around q_R and of velocities.
 
     Examples
     --------
@@ -248,19 +247,19 @@ class Distance(Cost):
         own = self.reference.model
         if (own.nq, own.nv) != (model.nq, model.nv):
             raise PlanError(
-                f"Distance: the reference is one of {own.name!r} with {own.nq} coordinates, the plan one of {model.name!r} with {model.nq}."
+                f"Distance: the reference belongs to {own.name!r} with {own.nq} coordinates, the plan to {model.name!r} with {model.nq}."
             )
-        _check_weights("weights of Distance", np.array([self.places, self.speeds], dtype=float), True)
+        _weights([self.places, self.speeds], "weights of Distance", 2)
 
     def at_node(self, scene: NodeScene) -> Array:
-        """Squared distance (1,) from (q_R, v_R) = scene.own."""
-        nq, nv = scene.model.nq, scene.model.nv
-        away = miss(scene.model.coordinates, scene.own[:nq], scene.q)
-        faster = scene.v - scene.own[nq : nq + nv]
+        """Squared distance (1,) from (q_R, v_R) = scene.constants."""
+        nq, nv = scene.rates.nq, scene.model.nv
+        away = residual(scene.rates.coordinates, scene.constants[:nq], scene.q)
+        faster = scene.v - scene.constants[nq : nq + nv]
         return np.reshape(self.places * np.vecdot(away, away) + self.speeds * np.vecdot(faster, faster), (1,))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class OwnCost(RunningCost):
     """Integral of ``function(q, v, u, t)``, a number in NumPy notation; it takes those of q, v, u and t that it names.
 
@@ -270,19 +269,19 @@ class OwnCost(RunningCost):
 
     inner: Callable[..., Array]
 
+    def __post_init__(self) -> None:
+        if not callable(self.inner):
+            raise PlanError(f"OwnCost needs a function of q, v, u and t, got {self.inner!r}.")
+
     def __repr__(self) -> str:
         return "OwnCost()"
 
+    @property
+    def uses_time(self) -> bool:
+        return takes_time(self.inner)
+
     def integrand(self, scene: NodeScene) -> Array:
-        value = as_array(on_symbols(call, "OwnCost", PlanError)(self.inner, scene))
+        value = as_array(on_symbols(scene.call, "OwnCost", PlanError)(self.inner))
         if prod(shape(value)) != 1:
             raise PlanError(f"the function of OwnCost must return a number, got an array of shape {shape(value)}.")
         return np.reshape(value, ())
-
-    def as_constraint(self, scene: NodeScene) -> Array:
-        """The integrand as a vector (1,)."""
-        return np.reshape(self.integrand(scene), (1,))
-
-    def check(self, model: Model) -> None:
-        if not callable(self.inner):
-            raise PlanError(f"OwnCost needs a function of q, v, u and t, got {self.inner!r}.")

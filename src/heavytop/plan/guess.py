@@ -1,4 +1,4 @@
-"""First guesses: straight on the manifold from waypoint to waypoint, from a reference, a run or another plan, or random ones."""
+"""Initial guesses: straight on the manifold from waypoint to waypoint, from a reference, a run or another plan, or random."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from heavytop.ocp.charts import chart, place
 from heavytop.ocp.inverse_inputs import needed_inputs
 from heavytop.plan.constraints import Constraint, Rest
 from heavytop.plan.problem import Phase, Problem
-from heavytop.plan.scene import node_function
 from heavytop.system.description.names import TIME
 
 if TYPE_CHECKING:
     from heavytop.plan.result import Plan
 
 PACE = 5.0
-"""Acceleration (m/s^2, rad/s^2) with which a free duration is guessed."""
+"""Acceleration (m/s^2, rad/s^2) from which a free duration is guessed."""
 
 
 @dataclass(eq=False)
@@ -41,9 +40,9 @@ class Guess:
 def straight(problem: Problem) -> Guess:
     """From the start through all gates to the goal, each way straight in the chart of its beginning, inputs in balance.
 
-    Whoever starts or ends in motion coasts, and the straight way is added to that.
+    Velocities at the ends add a coasting motion to the straight way.
     """
-    model, c = problem.model, problem.model.coordinates
+    c = problem.rates.coordinates
     first, last = _end_velocities(problem)
     here = _beginning(problem)
     durations, q, done = [], [here[None]], 0
@@ -51,8 +50,8 @@ def straight(problem: Problem) -> Guess:
         there = _waypoint(problem, i, here)
         fractions = np.linspace(0.0, 1.0, phase.steps + 1)[:, None]
         v = first + (done + phase.steps * fractions) / problem.steps * (last - first)
-        time = _pace(phase, place(c, here, there), model._joint_velocity(here, v.mean(axis=0)))
-        coasted = _coasted(model, here, v, time / phase.steps)
+        time = _pace(phase, place(c, here, there), _joint_velocity(problem, here, v.mean(axis=0)))
+        coasted = _coasted(problem, here, v, time / phase.steps)
         there = _waypoint(problem, i, coasted[-1])
         q.append(chart(c, coasted, fractions * place(c, coasted[-1], there))[1:])
         durations.append(time)
@@ -62,19 +61,19 @@ def straight(problem: Problem) -> Guess:
     path = _on_time(problem, path, durations)
     if problem.goal is not None:
         path[-1] = problem.pinned(problem.goal, path[-1])
-    u = np.broadcast_to(np.clip(problem.hover, *problem.bounds.u), (problem.steps + 1, model.nu)).copy()
+    u = np.broadcast_to(np.clip(problem.hover, *problem.bounds.u), (problem.steps + 1, problem.model.nu)).copy()
     return _fixed_ends(problem, Guess(path, _velocities(problem, path, durations), u, durations))
 
 
 def _on_time(problem: Problem, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
-    """The configurations with the time at which they are passed."""
-    if problem.clocked:
-        q = problem.with_time(q[:, : problem.described.nq], _node_times(problem, durations))
+    """Replace the time in configurations by that of their nodes."""
+    if problem.timed:
+        q = problem.with_time(q[:, : problem.model.nq], _node_times(problem, durations))
     return q
 
 
 def _end_velocities(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Velocities (nv,) at both ends as far as they are known: what is not known stays as it is at the other end."""
+    """Velocities (nv,) at both ends; an unknown one is that of the other end."""
     rest = np.zeros(problem.model.nv)
     if any(isinstance(constraint, Rest) for constraint in problem.phases[-1].end):
         last: np.ndarray | None = rest
@@ -86,27 +85,34 @@ def _end_velocities(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return first, first if last is None else last
 
 
+def _joint_velocity(problem: Problem, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Joint velocities (ne,), with the rate 1 of the time."""
+    w = problem.model.evaluate("joint_velocity", q[: problem.model.nq], v)
+    return np.append(w, 1.0) if problem.timed else w
+
+
 def _pace(phase: Phase, way: np.ndarray, w: np.ndarray) -> float:
-    """Duration (s) of a way in a chart, with joint velocities w on the mean."""
+    """Duration (s) of a way in a chart with mean joint velocities w."""
     free = 2.0 * np.sqrt(max(float(np.linalg.norm(way)), 0.1) / PACE)
     coasting = float(way @ w) / max(float(w @ w), 1e-12)
     return float(np.clip(coasting if coasting > 0.1 * free else free, phase.shortest, phase.longest))
 
 
-def _coasted(model: Any, q: np.ndarray, v: np.ndarray, h: float) -> np.ndarray:
-    """Where the velocities v (n + 1, nv) lead from q in steps of h: (n + 1, nq)."""
+def _coasted(problem: Problem, q: np.ndarray, v: np.ndarray, h: float) -> np.ndarray:
+    """Configurations (n + 1, nq) after steps of h from q with the velocities v (n + 1, nv)."""
     if not v.any():
         return np.broadcast_to(q, (len(v), len(q)))
-    nodes = [q]
+    model, nodes = problem.model, [q]
     for here, there in pairwise(v):
-        nodes.append(model.coordinates.project(model.integrate(nodes[-1], 0.5 * (here + there), h)))
+        moved = model.integrate(nodes[-1][: model.nq], 0.5 * (here + there), h)
+        nodes.append(problem.rates.coordinates.project(np.append(moved, nodes[-1][model.nq :] + h)))
     return np.array(nodes)
 
 
 def _velocities(problem: Problem, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
     """Velocities (N + 1, nv) that lead from node to node, within their bounds."""
-    h = np.diff(_node_times(problem, durations))[:, None]
-    between = problem.model.difference(q[:-1], q[1:]) / h
+    h, nq = np.diff(_node_times(problem, durations))[:, None], problem.model.nq
+    between = problem.model.difference(q[:-1, :nq], q[1:, :nq]) / h
     v = np.zeros((len(q), problem.model.nv))
     v[1:-1] = 0.5 * (between[1:] + between[:-1])
     if problem.start is None:
@@ -128,66 +134,65 @@ def _beginning(problem: Problem) -> np.ndarray:
     if problem.start is not None:
         return problem.start.q
     model = problem.model
-    parameters = dict(zip(model.parameter_names, problem.parameters, strict=True))
     if problem.goal is not None:
-        near = problem.pinned(problem.goal, model.neutral())
+        near = problem.pinned(problem.goal, problem.rates.coordinates.neutral())
     else:
-        near = model.assemble(parameters=parameters)[0] if model.is_constrained else model.neutral()
-    if problem.clocked:
+        parameters = dict(zip(model.parameter_names, problem.parameters, strict=True))
+        q = model.assemble(parameters=parameters)[0] if model.is_constrained else model.neutral()
+        near = np.append(q, 0.0) if problem.timed else q
+    if problem.timed:
         near[-1] = problem.start_time
     return nearest(problem, near, problem.begin)
 
 
 def _waypoint(problem: Problem, index: int, near: np.ndarray) -> np.ndarray:
-    """A configuration at the end of a phase that fulfils the constraints there as well as it can."""
+    """A configuration at the end of a phase that fulfils the constraints there as well as possible."""
     if index == len(problem.phases) - 1 and problem.goal is not None:
         return problem.pinned(problem.goal, near)
     return nearest(problem, near, problem.phases[index].end)
 
 
 def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]) -> np.ndarray:
-    """A configuration near q that fulfils the constraints: damped Gauss-Newton steps on their violation."""
-    model = problem.model
-    c, ne = model.coordinates, model.coordinates.nv
-    functions = [node_function(model, "constraint", k.function, len(k.own), k.kind) for k in constraints]
-    still = np.concatenate([np.zeros(ne + model.nv), problem.hover])
+    """A configuration near q that fulfils constraints of the problem: damped Gauss-Newton steps on their violation."""
+    c, ne = problem.rates.coordinates, problem.rates.ne
+    bound = [problem.node_constraints[constraint] for constraint in constraints]
+    still = np.concatenate([np.zeros(problem.rates.nx), problem.hover])
     turns = np.array([unit != "m/s" for unit in c.v_units])
 
-    def missed(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By how much the values miss their bounds (m,), with their slopes (m, ne)."""
-        rows, misses = [np.zeros((0, ne))], [np.zeros(0)]
-        for constraint, function in zip(constraints, functions, strict=True):
-            value, slope = function.first(still, q, problem.parameters, constraint.own)
-            low, high = constraint.bounds(model)
-            outside = (value < low) | (value > high)
-            misses.append((np.clip(value, low, high) - value)[outside])
+    def violated(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Violations (m,) of bounds, with their slopes (m, ne)."""
+        rows, violations = [np.zeros((0, ne))], [np.zeros(0)]
+        for one in bound:
+            value, slope = one.function.first(still, q, problem.parameters, one.constraint.constants)
+            outside = (value < one.lower) | (value > one.upper)
+            violations.append((np.clip(value, one.lower, one.upper) - value)[outside])
             slope = slope[outside, :ne].copy()
-            if problem.clocked:
-                slope[:, -1] = 0.0  # a configuration is looked for, not another time
+            if problem.timed:
+                slope[:, -1] = 0.0  # the time is given
             rows.append(slope)
-        return np.concatenate(misses), np.concatenate(rows)
+        return np.concatenate(violations), np.concatenate(rows)
 
-    miss, rows = missed(q)
+    violation, rows = violated(q)
     for _ in range(30):
-        if not len(miss) or np.abs(miss).max() < 1e-9:
+        if not len(violation) or np.abs(violation).max() < 1e-9:
             break
-        step = np.linalg.lstsq(rows, miss, rcond=1e-6)[0]
+        step = np.linalg.lstsq(rows, violation, rcond=1e-6)[0]
         if (turn := float(np.abs(step[turns]).max(initial=0.0))) > 10:
             step = step / turn  # near a singular configuration, such as a stretched arm
         there = c.project(chart(c, q, step))
-        longest, next_miss, next_rows = float(np.abs(step).max(initial=0.0)), *missed(there)
-        # a long way that leads nearer is gone at once: a place may be far away
-        if longest > 10 and not np.linalg.norm(next_miss) < np.linalg.norm(miss):
+        longest, next_violation, next_rows = float(np.abs(step).max(initial=0.0)), *violated(there)
+        # a long step is taken if it reduces the violation: the goal may be far away
+        if longest > 10 and not np.linalg.norm(next_violation) < np.linalg.norm(violation):
             there = c.project(chart(c, q, step / longest))
-            next_miss, next_rows = missed(there)
-        q, miss, rows = there, next_miss, next_rows
+            next_violation, next_rows = violated(there)
+        q, violation, rows = there, next_violation, next_rows
     return q
 
 
 def random(problem: Problem, rng: np.random.Generator) -> Guess:
     """The straight guess, bent: a smooth random detour of every coordinate, other durations and inputs."""
     guess = straight(problem)
-    c, s = problem.model.coordinates, np.linspace(0.0, 1.0, problem.steps + 1)[:, None]
+    c, s = problem.rates.coordinates, np.linspace(0.0, 1.0, problem.steps + 1)[:, None]
     detour = sum(
         np.sin(np.pi * k * s) * rng.standard_normal(c.nv) / k for k in (1, 2, 3)
     ) * rng.uniform(0.2, 1.5)  # fmt: skip
@@ -204,7 +209,7 @@ def random(problem: Problem, rng: np.random.Generator) -> Guess:
 
 
 def from_plan(problem: Problem, plan: Plan) -> Guess:
-    """The motion of another plan at the nodes of this problem; its durations, phase by phase where their number agrees."""
+    """The motion of another plan at the nodes of this problem; its durations, phase by phase if their number agrees."""
     ends = plan.phase_times
     if len(ends) != len(problem.phases):
         ends = np.linspace(0.0, plan.duration, len(problem.phases) + 1)[1:]
@@ -216,38 +221,35 @@ def from_plan(problem: Problem, plan: Plan) -> Guess:
 
 
 def from_reference(problem: Problem, reference: Reference) -> Guess:
-    """A reference at the nodes of the problem; inputs as it needs them."""
-    duration = reference.horizon
-    share = np.array([phase.steps for phase in problem.phases], dtype=float)
-    durations = duration * share / share.sum()
-    if not problem.free:
-        durations = np.array([phase.shortest for phase in problem.phases])
+    """A reference at the nodes of the problem, with the inputs it requires."""
+    durations = _durations(problem, reference.horizon)
     times = _node_times(problem, durations)
     q, v, a = reference(times)
-    given: dict[str, Any] = dict(zip(problem.described.parameter_names, problem.parameters, strict=True))
-    if problem.described.description.time is not None:
+    given: dict[str, Any] = dict(zip(problem.model.parameter_names, problem.parameters, strict=True))
+    if problem.model.description.time is not None:
         given[TIME] = problem.start_time + times
-    u = np.clip(needed_inputs(problem.described, q, v, a, given), *problem.bounds.u)
+    u = np.clip(needed_inputs(problem.model, q, v, a, given), *problem.bounds.u)
     return _fixed_ends(problem, Guess(problem.with_time(q, times), v, u, durations))
 
 
 def from_run(problem: Problem, run: Any) -> Guess:
     """A simulated motion (a tracking flight, for example), sampled at the nodes of the problem."""
-    share = np.array([phase.steps for phase in problem.phases], dtype=float)
-    durations = float(run.t[-1] - run.t[0]) * share / share.sum()
-    if not problem.free:
-        durations = np.array([phase.shortest for phase in problem.phases])
-    times = _node_times(problem, durations)
-    k = np.clip(np.searchsorted(run.t, run.t[0] + times), 0, len(run.t) - 1)
     if run.q.ndim != 2:
         raise PlanError("a guess from a run needs a single trajectory, not a batch.")
-    u = (
-        np.broadcast_to(problem.hover, (len(k), problem.model.nu))
-        if run.u is None
-        else run.u[np.minimum(k, len(run.u) - 1)]
-    )
-    q = problem.with_time(run.q[k], times)
-    return _fixed_ends(problem, Guess(q, run.v[k], np.clip(u, *problem.bounds.u), durations))
+    durations = _durations(problem, float(run.t[-1] - run.t[0]))
+    times = _node_times(problem, durations)
+    k = np.clip(np.searchsorted(run.t, run.t[0] + times), 0, len(run.t) - 1)
+    hover = np.broadcast_to(problem.hover, (len(k), problem.model.nu))
+    u = np.clip(hover if run.u is None else run.u[np.minimum(k, len(run.u) - 1)], *problem.bounds.u)
+    return _fixed_ends(problem, Guess(problem.with_time(run.q[k], times), run.v[k], u, durations))
+
+
+def _durations(problem: Problem, total: float) -> np.ndarray:
+    """Durations of the phases: shares of a total by their steps, unless they are fixed."""
+    if not problem.free:
+        return np.array([phase.shortest for phase in problem.phases])
+    share = np.array([phase.steps for phase in problem.phases], dtype=float)
+    return total * share / share.sum()
 
 
 def _node_times(problem: Problem, durations: np.ndarray) -> np.ndarray:
@@ -263,8 +265,8 @@ def _fixed_ends(problem: Problem, guess: Guess) -> Guess:
 
 
 def _checked(problem: Problem, given: Guess) -> Guess:
-    """A guess of the user with the shapes of the problem, its ends set."""
-    model, n = problem.described, problem.steps + 1
+    """A user-defined guess with the shapes of the problem, its ends set."""
+    model, n = problem.model, problem.steps + 1
     shapes = {"q": (n, model.nq), "v": (n, model.nv), "u": (n, model.nu), "durations": (len(problem.phases),)}
     parts = {name: np.array(getattr(given, name), dtype=float) for name in shapes}
     for name, shape in shapes.items():
@@ -279,17 +281,17 @@ def _checked(problem: Problem, given: Guess) -> Guess:
 
 
 def as_guess(problem: Problem, given: Any) -> Guess:
-    """The guess a user means."""
+    """The guess from the argument ``guess`` of a plan."""
     from heavytop.plan.result import Plan
 
     if given is None or given == "straight":
         return straight(problem)
     if isinstance(given, Guess):
         return _checked(problem, given)
-    of = getattr(given, "model", None)
-    if of is not None and any(getattr(of, n, None) != getattr(problem.described, n) for n in ("nq", "nv", "nu")):
+    model, other = problem.model, getattr(given, "model", None)
+    if other is not None and any(getattr(other, n, None) != getattr(model, n) for n in ("nq", "nv", "nu")):
         raise PlanError(
-            f"the guess is a motion of {getattr(of, 'name', of)!r}, which has other coordinates or inputs than {problem.described.name!r}."
+            f"the guess is a motion of {getattr(other, 'name', other)!r}, which has other coordinates or inputs than {model.name!r}."
         )
     if isinstance(given, Plan):
         return from_plan(problem, given)

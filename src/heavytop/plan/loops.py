@@ -1,7 +1,7 @@
-"""Goals of systems with loops and constraints: what of a state is free to be asked for, and what follows.
+"""Goals of systems with loops and constraints: independent coordinates, and those that follow from them.
 
-Loops and constraints hold along a motion by themselves, but for the drift of its integration. A goal that pins all coordinates asks for them once
-more, with rows that depend on each other and contradict each other by that drift. So the independent coordinates are pinned alone.
+Loops and constraints hold along a motion, up to the drift of the integration. A goal that fixes all coordinates would impose them again, by dependent
+rows that contradict each other by that drift. So only independent coordinates are fixed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from heavytop.system.dynamics.tangent import null_space, sizes
 from heavytop.system.model import Model
 
 CLOSE = 1e-3
-"""How far (m, rad) places that follow may be from the goal at the end."""
+"""Largest distance (m, rad) of dependent coordinates from the goal."""
 
 
 def followed(model: Model, goal: State, parameters: Any) -> np.ndarray:
@@ -40,11 +40,11 @@ def followed(model: Model, goal: State, parameters: Any) -> np.ndarray:
 
 
 def followed_velocities(problem: Problem, q: np.ndarray) -> np.ndarray:
-    """Which velocities (nv,) follow from the others at a configuration q (nq,) of the problem's model."""
-    model, p = problem.described, problem.parameters.copy()
+    """Which velocities (nv,) follow from the others at a configuration q (nq,) of the problem."""
+    model, p = problem.model, problem.parameters.copy()
     if not model.is_constrained:
         return np.zeros(model.nv, dtype=bool)
-    if problem.clocked and model.description.time is not None:
+    if problem.timed and model.description.time is not None:
         p[-1] = q[-1]
     parameters = dict(zip(model.parameter_names, p, strict=True))
     q = q[: model.nq]
@@ -54,11 +54,11 @@ def followed_velocities(problem: Problem, q: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Closed(Constraint):
-    """Loops and constraints hold where a motion begins that no state says: along it they hold by themselves.
+    """Loops and constraints at an unspecified start; along the motion they hold anyway.
 
     Attributes
     ----------
-    positions, velocities : rows of both residuals that do not depend on each other.
+    positions, velocities : independent rows of both residuals.
     """
 
     positions: tuple[int, ...]
@@ -68,23 +68,18 @@ class Closed(Constraint):
     def label(self) -> str:
         return "loops and constraints"
 
-    @property
-    def kind(self) -> str:
-        return f"closed {self.positions} {self.velocities}"
-
     def function(self, scene: NodeScene) -> Array:
-        (phi,) = scene.model.traced("position_residual").expressions(scene.q, scene.p)
-        (rate,) = scene.model.traced("velocity_residual").expressions(scene.q, scene.v, scene.p)
+        (phi,) = scene.rates.traced("position_residual").expressions(scene.q, scene.p)
+        (rate,) = scene.rates.traced("velocity_residual").expressions(scene.q, scene.v, scene.p)
         rows = [part(phi, k, k + 1) for k in self.positions] + [part(rate, k, k + 1) for k in self.velocities]
         return concatenate(*rows)
 
-    def bounds(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
-        size = len(self.positions) + len(self.velocities)
-        return np.zeros(size), np.zeros(size)
+    def bounds(self) -> tuple[Any, Any]:
+        return 0.0, 0.0
 
 
 def closed(model: Model, q: np.ndarray, parameters: Any) -> Closed:
-    """The constraint that closes loops, with rows that are independent around the configuration q: there itself they may just not be."""
+    """The constraint that closes loops, with independent rows around the configuration q; exactly there they may be singular."""
     away = 0.3 * np.random.default_rng(0).standard_normal((3, model.coordinates.nv))
     around = [q, *(model.coordinates.project(chart(model.coordinates, q, e)) for e in away)]
     each = [model.evaluate("tangent_rows", place, np.zeros(model.nv), parameters=parameters)[:2] for place in around]

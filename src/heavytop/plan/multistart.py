@@ -1,56 +1,55 @@
-"""Several guesses, the best plan kept; on systems that can fork they run side by side."""
+"""Multi-start: the best plan of several guesses; on Linux they are solved in parallel."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from heavytop.ocp.solvers import Solver
 from heavytop.plan.feasibility.infeasible import InfeasibleError
 from heavytop.plan.guess import Guess, random
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Plan
-from heavytop.plan.solve import solve
+from heavytop.plan.solve import SolveOptions, solve
 
 
-def best_of(
-    problem: Problem, first: list[Guess], count: int, seed: int, solver: Solver, tolerance: float, iterations: int
-) -> Plan:
+def best_of(problem: Problem, first: list[Guess], count: int, seed: int, options: SolveOptions) -> Plan:
     """The plan of least cost from the first guesses and ``count`` random ones.
 
     Guess i depends on the seed and i only, so that more guesses never make the result worse.
     """
+    options = replace(options, callback=None)
     trials = [*first, *(random(problem, np.random.default_rng([seed, i])) for i in range(count))]
-    costs = _costs(problem, trials, solver, iterations)
+    costs = _costs(problem, trials, replace(options, tolerance=np.inf))
     ranked = [k for k in np.argsort(costs, kind="stable") if np.isfinite(costs[k])]
     if not ranked:
-        return solve(problem, trials[0], solver, tolerance, iterations)  # tells why
+        return solve(problem, trials[0], options)  # raises the reason
     error: InfeasibleError | None = None
     for k in ranked:
         try:
-            return solve(problem, trials[k], solver, tolerance, iterations)
+            return solve(problem, trials[k], options)
         except InfeasibleError as caught:
             error = caught
     raise error if error is not None else AssertionError("no guess was tried")
 
 
-def _costs(problem: Problem, trials: list[Guess], solver: Solver, iterations: int) -> np.ndarray:
-    """Cost from every guess on the coarsest integration; infinite where nothing was found."""
+def _costs(problem: Problem, trials: list[Guess], options: SolveOptions) -> np.ndarray:
+    """Cost from every guess on the coarsest integration; infinite without a plan."""
 
     def cost(guess: Guess) -> float:
         try:
-            return solve(problem, guess, solver, np.inf, iterations).cost
+            return solve(problem, guess, options).cost
         except InfeasibleError:
             return np.inf
 
     workers = min(len(trials), os.cpu_count() or 1)
     if workers < 2 or not sys.platform.startswith("linux"):
         return np.array([cost(guess) for guess in trials])
-    costs = [cost(trials[0])]  # compiles what the others use
+    costs = [cost(trials[0])]  # compiles the functions of the others
     context: Any = multiprocessing.get_context("fork")
     rest = trials[1:]
     shares = [list(range(w, len(rest), workers)) for w in range(workers)]

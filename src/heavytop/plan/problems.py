@@ -1,4 +1,4 @@
-"""Problems worth planning, ready made: swing-ups, gates, transport of loads, transfers, reorientation in free flight.
+"""Ready-made planning problems: swing-ups, gates, transport of loads, transfers, reorientation in free flight.
 
 Each function returns a :class:`Task`; ``task.plan()`` solves it from the default guess.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from heavytop import library
 from heavytop._pickling import Unchanging
-from heavytop.errors import PlanError, unknown_name, wrong_shape
+from heavytop.errors import unknown_name, wrong_shape
 from heavytop.ocp.inverse_inputs import needed_inputs
 from heavytop.plan.api import plan
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, Own, Point, Rest, swing
@@ -28,11 +28,11 @@ from heavytop.system.model import Model
 
 @dataclass(frozen=True, eq=False)
 class Task(Unchanging):
-    """A problem that is ready to be planned.
+    """A ready-made problem.
 
     Attributes
     ----------
-    name, text : what it is. model, start, goal : as in :func:`heavytop.plan`; options : its other arguments.
+    name, text : its name and description. model, start, goal : as in :func:`heavytop.plan`; options : its other arguments.
     """
 
     name: str
@@ -81,9 +81,9 @@ def quadcopter_gates(
 
 
 def quadcopter_flip(steps: int = 60) -> Task:
-    """A quadcopter turns once around, over one side, its back and the other side, and is at rest where it was, in least time.
+    """A quadcopter rolls once around, over one side, its back and the other side, from rest to rest in least time.
 
-    Upside down alone would not do: it is quicker to turn back from there than to turn on.
+    A gate upside down alone does not suffice: rolling back from there is faster than rolling on.
     """
     model = library.quadcopter().derive()
     hover = hover_input(model)
@@ -106,7 +106,7 @@ def quadcopter_perch(at: Any = (4.0, 0.0, 2.0), steps: int = 60) -> Task:
     hover = hover_input(model)
     place = np.asarray(at, dtype=float)
     if place.shape != (3,):
-        raise wrong_shape("the place to perch", (3,), place.shape)
+        raise wrong_shape("the position to perch", (3,), place.shape)
     beyond = float(place[0])
     goal = [*perch(model, "hull", place), Cone("hull", np.radians(2.0), about=(-1.0, 0.0, 0.0))]
     options = {
@@ -137,8 +137,8 @@ def carrier() -> System:
 def load_transport(distance: float = 3.0, angle: float = np.radians(30.0), steps: int = 60, turns: float = 0.0) -> Task:
     """A tricopter carries a load over some metres in least time, from rest to rest; the load swings at most by ``angle``.
 
-    ``turns`` is the weight of squared turning rates. Without it spinning costs nothing, the optimum is flat, and with a wide angle the solver
-    creeps along it for minutes.
+    ``turns`` is the weight of squared angular rates. Without it spinning costs nothing, the optimum is flat, and with a wide angle the solver
+    takes minutes.
     """
     model = carrier().derive()
     hover = hover_input(model)
@@ -174,7 +174,7 @@ def bicopter_transfer(goal: Any = (2.0, 1.0, 0.5), steps: int = 60) -> Task:
 
 
 def free_arm() -> System:
-    """A free-floating base with an arm of two links that turn about crossed axes; no outer force, momentum is kept."""
+    """A free-floating base with an arm of two links that turn about crossed axes; without external forces, momentum is conserved."""
     system = System(gravity=(0.0, 0.0, 0.0), name="free-flying arm")
     system.body("base", joint=Free(), inertia=Inertia(10.0, moment_at_com=(0.5, 0.5, 0.4)))
     link = Inertia(2.0, com=(0.0, 0.0, 0.4), moment_at_com=(0.1, 0.1, 0.01))
@@ -186,9 +186,9 @@ def free_arm() -> System:
 
 
 def arm_reorientation(angle: float = np.radians(20.0), duration: float = 6.0, steps: int = 60) -> Task:
-    """A free-flying arm turns its base about the axis that no joint has, by moving its two joints in a loop, as a falling cat does.
+    """A free-flying arm turns its base about an axis without joint, by moving its two joints in a loop, like a falling cat.
 
-    Angular momentum stays zero; the arm ends as it began.
+    Angular momentum stays zero; the arm ends in its initial shape.
     """
     model = free_arm().derive()
     start = model.neutral()
@@ -196,7 +196,7 @@ def arm_reorientation(angle: float = np.radians(20.0), duration: float = 6.0, st
         lambda q, v, u: np.stack([q[4] - np.sin(angle), q[5], q[8]]), np.zeros(3), np.zeros(3), name="base turned"
     )
     names = [f"{joint}.{part}" for joint in ("upper", "lower") for part in ("angle", "rate")]
-    straight = [Between(name, 0.0, 0.0) for name in names]  # the base rests with them, as momentum is kept
+    straight = [Between(name, 0.0, 0.0) for name in names]  # then the base is at rest too, as momentum is conserved
     options = {"duration": duration, "limits": (-5.0, 5.0), "cost": Effort(), "steps": steps}
     return Task("arm", "reorientation without outer forces", model, start, [turned, *straight], options)
 
@@ -217,8 +217,8 @@ BEST_KNOWN = {
     "cart-pole": 0.535849, "furuta": 6.59556, "gates": 2.48906, "flip": 0.659498, "perch": 0.982786, "load": 1.62925, "bicopter": 0.859894,
     "arm": 0.362534,
 }  # fmt: skip
-"""Least costs that were found, by IPOPT from the default guess with the tolerance 1e-8. fatrop, with derivatives of CasADi, finds the same to
-1e-6 for cart-pole, furuta and bicopter; the others were found by one solver alone and tell a change for the worse, not an optimum."""
+"""Least known costs, by IPOPT from the default guess with the tolerance 1e-8. fatrop, with derivatives of CasADi, finds the same to
+1e-6 for cart-pole, furuta and bicopter; the others were found by one solver only and detect regressions, not an optimum."""
 
 
 def load(name: str) -> Task:
@@ -229,23 +229,19 @@ def load(name: str) -> Task:
 
 
 def hover_input(model: Model) -> np.ndarray:
-    """Inputs (nu,) in balance where the model is neutral."""
-    if not isinstance(model, Model):
-        raise PlanError(f"hover_input needs a derived model, got {type(model).__name__}.")
+    """Inputs (nu,) in balance in the neutral configuration."""
     zero = np.zeros(model.nv)
     return needed_inputs(model, model.neutral(), zero, zero)
 
 
 def _moved(model: Model, place: Any) -> np.ndarray:
-    """The neutral configuration with the free body at another place."""
+    """The neutral configuration with the free body at another position."""
     q = model.neutral().copy()
     q[:3] = place
     return q
 
 
 def perch(model: Model, frame: str, at: Any, offset: Any = (0.0, 0.0, 0.0)) -> tuple[Constraint, ...]:
-    """A goal: a point of a frame of the model touches a place, at rest, in whatever attitude."""
-    if not isinstance(model, Model):
-        raise PlanError(f"perch needs the derived model that the frame belongs to, got {type(model).__name__}.")
+    """A goal: a point of a frame of the model at a position, at rest, in any attitude."""
     check_frame(model, frame)
     return Point(frame, at, offset), Rest()

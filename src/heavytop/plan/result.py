@@ -1,4 +1,4 @@
-"""A plan: the motion, the inputs, what was active and how accurate it is."""
+"""A plan: motion, inputs, active constraints and accuracy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from heavytop.control.linear.lqr import LinearQuadratic, lqr
 from heavytop.control.linear.weights import Weights
 from heavytop.control.references.reference import Reference
 from heavytop.errors import PlanError
-from heavytop.ocp.chart_dynamics import ChartRates
 from heavytop.ocp.charts import chart
 from heavytop.ocp.collocation import intervals
 from heavytop.ocp.inverse_inputs import needed_inputs
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Active:
-    """A bound or constraint at which the plan is held.
+    """An active bound or constraint.
 
     Attributes
     ----------
-    label : what it is. times : (n,) s where. multipliers : (n,) what a unit of it would be worth, in units of the cost.
+    label : its name. times : (n,) s. multipliers : (n,) sensitivities of the cost.
     """
 
     label: str
@@ -47,7 +46,7 @@ class Active:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One solution on the way: how intervals were integrated, iterations, seconds, and the defect that came out."""
+    """One solution during refinement: integration of intervals, iterations, seconds and resulting defect."""
 
     order: int
     substeps: int
@@ -66,12 +65,12 @@ class Plan(Unchanging, Shown):
     ----------
     times : (N + 1,) s of the nodes. q, v : (N + 1, nq), (N + 1, nv). u : (N + 1, nu) inputs at the nodes: held until the next node, or
         linear in between (``linear``).
-    cost, duration, iterations : what they say; ``attempts`` tells them solution by solution.
+    cost, duration, iterations : of the plan; ``attempts`` lists them solution by solution.
     accuracy : largest difference of an interval from a fine simulation from the same node (m, rad, and their rates).
-    active : bounds and constraints at which the plan is held, with multipliers.
-    violation : largest violation between the nodes of constraints and limits, with its label; in m for places, rad for angles, otherwise in the
-        unit of what is bounded.
-    converged : False if the user stopped the solver; the best motion so far is kept then.
+    active : active bounds and constraints, with multipliers.
+    violation : largest violation of constraints and limits between the nodes, with its label; in m for positions, rad for angles, otherwise in the
+        unit of the bounded value.
+    converged : False if the user stopped the solver; the plan is then the best motion so far.
 
     Examples
     --------
@@ -98,14 +97,10 @@ class Plan(Unchanging, Shown):
     violation: tuple[str, float] = ("", 0.0)
     solution: Solution | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.problem, Problem):
-            raise PlanError(f"a plan belongs to a Problem, got {type(self.problem).__name__}. ht.plan(...) makes both.")
-
     @property
     def model(self) -> Any:
         """The planned model."""
-        return self.problem.described
+        return self.problem.model
 
     @property
     def duration(self) -> float:
@@ -144,7 +139,7 @@ class Plan(Unchanging, Shown):
 
     @cached_property
     def _lengths(self) -> np.ndarray:
-        """Lengths (N,) of the intervals as divisors: 1 s where a phase takes no time."""
+        """Lengths (N,) of the intervals as divisors: 1 s for phases without duration."""
         h = np.diff(self.times)
         return np.where(h > 0, h, 1.0)
 
@@ -153,10 +148,10 @@ class Plan(Unchanging, Shown):
         return (t > self.duration * (1 + 1e-9))[:, None]
 
     def inputs(self, t: Any) -> np.ndarray:
-        """Inputs (..., nu) at the times t (...); after the end those that hold the last configuration best."""
+        """Inputs (..., nu) at the times t (...); after the end those nearest to balance in the last configuration."""
         times = numbers(t, "times of a plan")
         if not np.all(np.isfinite(times)):
-            raise PlanError("the inputs of a plan are known at finite times only.")
+            raise PlanError("the inputs of a plan need finite times.")
         k, tau = self._interval(times.reshape(-1))
         u = self.u[k]
         if self.linear:
@@ -179,7 +174,7 @@ class Plan(Unchanging, Shown):
 
     @cached_property
     def reference(self) -> Reference:
-        """The motion as reference for every law: integrated from the node before, so that it is feasible at any time.
+        """The motion as reference for every law: integrated from the previous node, so that it is feasible at any time.
 
         After its end the last configuration is held at rest.
         """
@@ -193,7 +188,7 @@ class Plan(Unchanging, Shown):
         )
 
     def _motion(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        problem, model, rates = self.problem, self.problem.model, ChartRates.of(self.problem.model)
+        problem, rates = self.problem, self.problem.rates
         k, tau = self._interval(t)
         layout = NodeLayout(rates.ne, rates.nv, rates.nu, self.linear)
         y = np.zeros((len(t), layout.size))
@@ -202,18 +197,18 @@ class Plan(Unchanging, Shown):
             y[:, layout.c] = (tau / self._lengths[k])[:, None] * (self.u[k + 1] - self.u[k])
         centres = problem.with_time(self.q, self.times)[k]
         ends = intervals(rates, layout, self.tableau, self.substeps).run(y, tau, centres, problem.parameters).ends
-        q = model.coordinates.project(chart(model.coordinates, centres, ends[:, : rates.ne]))[:, : self.model.nq]
+        q = rates.coordinates.project(chart(rates.coordinates, centres, ends[:, : rates.ne]))[:, : self.model.nq]
         v = ends[:, rates.ne :]
         a = self.model.evaluate("acceleration", q, v, self.inputs(t), parameters=self._parameters(self.times[k] + tau))
         after = self._after(t)
         return q, np.where(after, 0.0, v), np.where(after, 0.0, a)
 
     def run(self, samples: int = 400, record_every: int = 10) -> Run:
-        """The planned motion as a run, to be drawn and saved: the inputs of the plan from its start, without feedback.
+        """The planned motion as a run, for plots and files: the inputs of the plan from its start, without feedback.
 
         A motion that is unstable without feedback leaves the plan by rounding and the defects of the intervals; ``reference`` does not.
         """
-        # nodes of phases with other lengths do not lie on one grid: each step takes the mean input, which keeps its impulse
+        # nodes of phases of different lengths are not on one grid: each step takes the mean input, which keeps its impulse
         count = record_every * samples
         grid = np.linspace(0.0, self.duration, count + 1)
         mean = np.diff(self._impulse(grid), axis=0) / np.diff(grid)[:, None]
@@ -241,8 +236,8 @@ class Plan(Unchanging, Shown):
 
         Parameters
         ----------
-        cost : weights; None: inputs cost a tenth of what they cost in :class:`.Weights`, which leaves little to wrong masses.
-        limits : of the inputs of the plant, those from which a ``reserve`` was taken; None: those of the plan.
+        cost : weights; None: inputs cost a tenth of the default of :class:`.Weights`, for robustness to wrong masses.
+        limits : of the inputs of the plant, including a ``reserve``; None: those of the plan.
 
         Examples
         --------
@@ -257,13 +252,13 @@ class Plan(Unchanging, Shown):
         return lqr(self.model, self.reference, cost or Weights(inputs=0.01), inputs=self.inputs, limits=bounds)
 
     def distance(self, run: Run) -> np.ndarray:
-        """How far (m) the farthest body, by the origin of its frame, is from where the plan has it, at the times of a run (n, *batch).
+        """Largest distance (m) of a body of a run from its planned position, by the origins of frames, at the times of the run (n, *batch).
 
-        Bodies are where the parameters of the plan put them, in the plan and in the run.
+        Positions of both are computed with the parameters of the plan.
         """
         if run.q.shape[-1] != self.model.nq or tuple(run.q_names) != tuple(self.model.q_names):
             raise PlanError(
-                f"the run is one of other coordinates ({', '.join(run.q_names)}) than the plan of {self.model.name!r} "
+                f"the run has other coordinates ({', '.join(run.q_names)}) than the plan of {self.model.name!r} "
                 f"({', '.join(self.model.q_names)})."
             )
         t = np.asarray(run.t) - self.problem.start_time
@@ -271,23 +266,23 @@ class Plan(Unchanging, Shown):
         parameters = self._parameters(t)
         away = []
         for body in self.model.body_names:
-            wanted = self.model.pose("world", body, q, parameters=parameters)[:, :3, 3]
-            was = self.model.pose("world", body, run.q, parameters=parameters)[..., :3, 3]
-            away.append(np.linalg.norm(was - wanted.reshape(len(t), *(1,) * (was.ndim - 2), 3), axis=-1))
+            planned = self.model.pose("world", body, q, parameters=parameters)[:, :3, 3]
+            actual = self.model.pose("world", body, run.q, parameters=parameters)[..., :3, 3]
+            away.append(np.linalg.norm(actual - planned.reshape(len(t), *(1,) * (actual.ndim - 2), 3), axis=-1))
         return np.max(away, axis=0)
 
-    # --- look and keep ------------------------------------------------------------------------------------------------------
+    # --- show and save ------------------------------------------------------------------------------------------------------
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Figure with coordinates, velocities and inputs, limits and what holds them; written to ``path`` (png, pdf, svg) if given."""
+        """Figure with coordinates, velocities, inputs and their limits; written to ``path`` (png, pdf, svg) if given."""
         from heavytop.show.plan_figure import plot_plan
 
         return plot_plan(self, path)
 
     def show(self, path: str | Path | None = None) -> Path | InlinePage:
-        """Write a self-contained page with the moving system, gates and obstacles, curves, and what holds the plan.
+        """Write a self-contained page with the moving system, gates and obstacles, curves, and the active constraints.
 
-        Without a ``path`` the page is returned as an object that a notebook shows in place.
+        Without a ``path`` the page is returned as an object that a notebook displays.
         """
         from heavytop.show.inline import InlinePage
         from heavytop.show.page import write_page
@@ -297,33 +292,33 @@ class Plan(Unchanging, Shown):
         return InlinePage(report) if path is None else write_page(report, path)
 
     def save(self, path: str | Path) -> None:
-        """Write the plan with its problem and its model; :meth:`load` reads it back. ``plan.run().save(path)`` writes the motion as netCDF."""
+        """Write the plan with its problem and its model, for :meth:`load`. ``plan.run().save(path)`` writes the motion as netCDF."""
         from heavytop.io.recipe import save_recipe
 
         save_recipe(self, path)
 
     @classmethod
     def load(cls, path: str | Path, *, trust: bool = False) -> Plan:
-        """Read a plan that was saved. Reading runs code that the file names, so say that you trust it: ``Plan.load(path, trust=True)``.
+        """Read a saved plan. Reading runs code named in the file, so confirm that you trust it: ``Plan.load(path, trust=True)``.
 
         Raises
         ------
         RecipeError
-            It is not trusted, or comes from another series of heavytop.
+            It is not trusted, or was written by another series of heavytop.
         PlanError
-            The file holds something else.
+            The file holds another object.
         """
         from heavytop.io.recipe import load_recipe
 
         found = load_recipe(path, trust=trust)
         if not isinstance(found, cls):
             raise PlanError(
-                f"{str(path)!r} holds a {type(found).__name__}, no Plan. load_recipe(path, trust=True) reads it."
+                f"{str(path)!r} holds a {type(found).__name__}, not a Plan. load_recipe(path, trust=True) reads it."
             )
         return found
 
     def report(self) -> str:
-        """A short text: what came out and what held it."""
+        """A short text with the result and the active constraints."""
         lines = [
             f"{self.model.name}: {self.duration:.6g} s, cost {self.cost:.8g}, {self.iterations} iterations, {self.message}",
             f"defect against a fine simulation {self.accuracy:.2g}",

@@ -1,19 +1,22 @@
-"""What functions of goals, constraints and costs see: the state of one node as symbols, and the frames of the model by name."""
+"""State of one node as symbols, with the frames of the model by name: the argument of constraint and cost functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from inspect import Parameter, signature
 
 import numpy as np
 
 from heavytop._arrays import Array, symbol
-from heavytop.compile import on_symbols
 from heavytop.errors import PlanError
-from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.ocp.chart_dynamics import ChartRates, Derivatives, Expression
 from heavytop.ocp.charts import chart
 from heavytop.system.description.names import WORLD
 from heavytop.system.model import Model
+
+ARGUMENTS = ("q", "v", "u", "t")
+"""Arguments that user-defined functions may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,63 +25,89 @@ class NodeScene:
 
     Attributes
     ----------
-    model : that moves. q, v, u : configuration, velocity and input. p : parameters. own : numbers of the constraint or cost itself.
-    u_rate : rates of the inputs, for costs that ask for them.
+    rates : of the model. q, v, u : configuration, velocity and input. p : parameters. constants : those of the constraint or cost.
+    u_rate : rates of the inputs, for costs that depend on them.
     """
 
-    model: Model
+    rates: ChartRates
     q: Array
     v: Array
     u: Array
     p: Array
-    own: Array
+    constants: Array
     u_rate: Array | None = None
 
     @property
-    def configuration(self) -> Array:
-        """q (nq,) of the described model, without the time that a plan may have added to it."""
-        own = getattr(self.model, "inner", self.model).nq
-        return self.q if own == self.model.nq else self.q[:own]
+    def model(self) -> Model:
+        """The model."""
+        return self.rates.model
+
+    @property
+    def time(self) -> Array:
+        """The time in s."""
+        if not self.rates.has_time:
+            raise PlanError("a function that takes the time t needs a plan with the time as a coordinate.")
+        return self.q[self.model.nq]
 
     def pose(self, frame: str, seen_from: str = WORLD) -> Array:
         """G (4, 4) of a frame."""
-        return self.model.traced(f"pose:{seen_from}:{frame}").expressions(self.q, self.p)[0]
+        return self.rates.traced(f"pose:{seen_from}:{frame}").expressions(self.q, self.p)[0]
 
     def point(self, frame: str, offset: Array = (0.0, 0.0, 0.0)) -> Array:
-        """Place (3,) in the world of a point with the coordinates ``offset`` in a frame."""
+        """Position (3,) in the world of the point ``offset`` of a frame."""
         G = self.pose(frame)
         return G[:3, 3] + np.matvec(G[:3, :3], np.asarray(offset, dtype=float))
 
     def twist(self, frame: str, seen_from: str = WORLD) -> Array:
         """Body twist (6,) of a frame: (linear, angular)."""
-        J = self.model.traced(f"jacobian:{seen_from}:{frame}").expressions(self.q, self.p)[0]
+        J = self.rates.traced(f"jacobian:{seen_from}:{frame}").expressions(self.q, self.p)[0]
         return np.matvec(J, self.v)
 
     def acceleration(self) -> Array:
         """Rates of the velocity coordinates (nv,)."""
-        return self.model.traced("motion").expressions(self.q, self.v, self.u, self.p)[1]
+        return self.rates.traced("motion").expressions(self.q, self.v, self.u, self.p)[1]
+
+    def call(self, function: Callable[..., Array]) -> Array:
+        """A user-defined function, with those of q, v, u and t that it takes."""
+        names = _argument_names(function)
+        q = self.q[: self.model.nq] if self.rates.has_time else self.q
+        given = {"q": q, "v": self.v, "u": self.u}
+        if names is None:
+            return function(*given.values())
+        if "t" in names:
+            given["t"] = self.time
+        return function(**{name: given[name] for name in names})
 
 
-def node_function(model: Model, name: str, function: Any, numbers: int, mark: str | None) -> Derivatives:
-    """``function(scene)`` (m,) with derivatives by (e, v, u) in the chart of a node.
+def _argument_names(function: Callable[..., Array]) -> tuple[str, ...] | None:
+    """Those of q, v, u and t that a function takes by name; None: it has other names, and takes (q, v, u) in this order."""
+    try:
+        parameters = signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    fixed = any(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL) for p in parameters.values())
+    needed = [name for name, p in parameters.items() if p.default is Parameter.empty]
+    return None if fixed or not set(needed) <= set(ARGUMENTS) else tuple(n for n in ARGUMENTS if n in parameters)
 
-    Parameters
-    ----------
-    numbers : how many numbers of its own the function has (``scene.own``).
-    mark : text that determines the function, or None if only its code does.
-    """
-    rates = ChartRates.of(model)
 
-    def build() -> tuple[Array, Array, dict[str, Array]]:
+def takes_time(function: Callable[..., Array]) -> bool:
+    """Whether a user-defined function has an argument ``t``."""
+    return "t" in (_argument_names(function) or ())
+
+
+def node_function(
+    rates: ChartRates, name: str, function: Callable[[NodeScene], Array], constants: int = 0
+) -> Derivatives:
+    """``function(scene)`` (m,) with derivatives by (e, v, u) in the chart of a node; ``constants``: their number."""
+
+    def build() -> Expression:
         y, symbols = symbol("y", rates.nx + rates.nu), rates.symbols()
-        own = symbol("own", numbers)
-        q = chart(model.coordinates, symbols["q_bar"], y[: rates.ne])
-        scene = NodeScene(model, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], own)
-        value = on_symbols(function, name, PlanError)(scene)
-        return value + 0.0 * y[0], y, {**symbols, "own": own}  # a constant is a function too
+        own = symbol("constants", constants)
+        q = chart(rates.coordinates, symbols["q_bar"], y[: rates.ne])
+        scene = NodeScene(rates, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], own)
+        return function(scene) + 0.0 * y[0], y, {**symbols, "constants": own}  # a constant is a function too
 
-    fingerprint = model.description.fingerprint
-    return Derivatives(f"node_{name}", build, None if mark is None or fingerprint is None else f"{fingerprint} {mark}")
+    return rates.shared(f"node_{name}", build)
 
 
 def check_frame(model: Model, frame: str) -> None:

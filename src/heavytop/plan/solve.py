@@ -1,23 +1,22 @@
-"""Solve, centre the charts anew, measure the defect against a fine simulation, refine, until the plan is as accurate as asked for."""
+"""Solve, re-centre the charts, measure the defect against a fine simulation, refine, until the plan meets the tolerance."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from heavytop.errors import PlanError
 from heavytop.ocp.charts import chart, is_turn
 from heavytop.ocp.collocation import intervals
-from heavytop.ocp.solvers import Solution, Solver, Status
-from heavytop.ocp.solvers.nonlinear_program import Tell
+from heavytop.ocp.solvers import Solution, Solver, SolveRequest, Status
 from heavytop.ocp.transcription import Transcription
 from heavytop.plan.active import active
-from heavytop.plan.feasibility.infeasible import explain, least_misses, other_closure, singular
+from heavytop.plan.feasibility.infeasible import explain, least_violation, other_closure, singular
 from heavytop.plan.guess import Guess
-from heavytop.plan.node_functions import Functions
+from heavytop.plan.node_functions import NodeFunctions
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Attempt, Plan
 from heavytop.plan.violations import between_nodes
@@ -30,32 +29,42 @@ METHODS: tuple[Method, ...] = (
 )  # fmt: skip
 """Ways to integrate an interval, from cheap to accurate (stages times steps)."""
 FINE = (COOPER_VERNER8, 6)
-"""What counts as a fine simulation."""
+"""Reference integration of intervals."""
 COLLOCATION: tuple[Method, ...] = ((RADAU5, 1), (RADAU9, 1), (RADAU9, 2), (RADAU9, 4))
 FINE_COLLOCATION = (RADAU9, 8)
 """The same for stiff motions."""
 STIFF = 2.0
-"""Decay (1/s) times length of an interval (s) beyond which explicit steps are not stable, or hardly so."""
+"""Decay (1/s) times length of an interval (s) beyond which explicit steps are hardly stable."""
 TRIED = 200
-"""Iterations after which a motion that looks stiff is no longer collocated."""
+"""Largest number of iterations of a collocation that was chosen for apparent stiffness."""
 MARGIN = 0.5
 """A method is taken if its defect on the last solution is below this part of the tolerance."""
 MOST_REFINED = 2000
-"""Intervals up to which a plan is refined."""
+"""Largest number of intervals of a refined plan."""
 COARSE = 0.2
-"""Defect (m, rad, and their rates) beyond which a solution is no motion: the solver lives on the errors of the integration."""
+"""Defect (m, rad, and their rates) beyond which a solution is not a motion: it exploits the errors of the integration."""
 ACCURATE: Method = (COOPER_VERNER8, 2)
-"""How intervals are integrated then, from the guess on."""
+"""Integration after that, again from the guess."""
 RESTARTS = 3
-"""From the guess: first so, then with intervals of half the length; then it is over."""
+"""Largest number of such restarts; after the first one intervals are halved."""
 SHORTEST = 1e-9
-"""Duration (s) of a motion at least."""
+"""Least duration (s) of a motion."""
 LARGE_TURN = 2.0
-"""Turn (rad) in a chart beyond which it is centred anew."""
+"""Rotation (rad) in a chart beyond which it is re-centred."""
+
+
+@dataclass(frozen=True, eq=False)
+class SolveOptions:
+    """Solver with the largest defect of an interval, the largest number of iterations and the callback of every iteration."""
+
+    solver: Solver
+    tolerance: float = 1e-8
+    iterations: int = 1000
+    callback: Callable[[int, float, float], None] | None = None
 
 
 def first_variables(program: Transcription, guess: Guess) -> np.ndarray:
-    """The variables of a guess whose configurations are the centres."""
+    """The variables of a guess with its configurations as centres."""
     layout, Y = program.layout, np.zeros((program.count + 1, program.size))
     Y[:, layout.v], Y[:, layout.u] = guess.v, guess.u
     if layout.linear:
@@ -66,20 +75,18 @@ def first_variables(program: Transcription, guess: Guess) -> np.ndarray:
     return np.clip(Y.ravel(), program.lower, program.upper)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # where iterates run away; solvers reject what is not finite
-def solve(
-    problem: Problem, guess: Guess, solver: Solver, tolerance: float, iterations: int, tell: Tell | None = None
-) -> Plan:
-    """The plan from a guess; raises a PlanError that says what cannot be met."""
-    functions = Functions(problem)
+@np.errstate(over="ignore", invalid="ignore")  # of diverging iterates; solvers reject values that are not finite
+def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
+    """The plan from a guess; a PlanError names constraints that cannot be met."""
+    functions = NodeFunctions(problem)
     method = (COLLOCATION if _is_stiff(functions, guess) else METHODS)[0]
     attempts: list[Attempt] = []
     warm: Solution | None = None
     rescued, tried, shot = False, False, None
     begin, restarts = (functions, guess), 0
     while True:
-        most = iterations if shot is None else min(iterations, TRIED)
-        program, solution = _solve_centred(functions, guess, method, solver, most, warm, tell)
+        most = options.iterations if shot is None else min(options.iterations, TRIED)
+        program, solution = _solve_centred(functions, guess, method, replace(options, iterations=most), warm)
         problem = functions.problem
         failed = solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT)
         if restarts < RESTARTS and method in METHODS and solution.status is not Status.STOPPED:
@@ -93,15 +100,15 @@ def solve(
                 method, warm = ACCURATE, None
                 continue
         if failed:
-            if shot is not None:  # it only looked stiff
+            if shot is not None:  # not stiff after all
                 if 2 * program.count > MOST_REFINED:
-                    raise _inaccurate(program, attempts[-1].defect, tolerance)
+                    raise _inaccurate(program, attempts[-1].defect, options.tolerance)
                 functions, guess, method, warm, shot = *_finer(*shot, METHODS), METHODS[0], None, None
                 continue
-            nearest, misses = least_misses(program, solution.x, solver)
-            if misses or rescued or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
-                raise explain(program, solution, misses)
-            # there is a motion within all constraints: begin from it
+            nearest, violations = least_violation(program, solution.x, options.solver)
+            if violations or rescued or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
+                raise explain(program, solution, violations)
+            # a motion within all constraints exists: start from it
             guess, warm, rescued = motion_of(program, nearest.x), None, True
             continue
         guess = motion_of(program, solution.x)
@@ -109,20 +116,20 @@ def solve(
         defects = _defects(functions, guess, methods)
         defect = defects[method]
         attempts.append(_attempt(program, method, solution, defect))
-        if defect <= tolerance or solution.status is Status.STOPPED:
-            if missed := other_closure(program, solution.x, defect):
-                raise explain(program, solution, missed)
+        if defect <= options.tolerance or solution.status is Status.STOPPED:
+            if violations := other_closure(program, solution.x, defect):
+                raise explain(program, solution, violations)
             return _plan(functions, program, solution, guess, method, tuple(attempts))
-        better = [m for m in methods[methods.index(method) + 1 :] if defects[m] <= MARGIN * tolerance]
+        better = [m for m in methods[methods.index(method) + 1 :] if defects[m] <= MARGIN * options.tolerance]
         if better:
             method, warm = better[0], solution
         elif methods is METHODS and not tried and _is_stiff(functions, guess):
             # the guess was not stiff, but the motion is
             method, warm, tried, shot = COLLOCATION[0], None, True, (functions, guess)
-        elif 2 * program.count <= MOST_REFINED and not _in_vain(attempts):
+        elif 2 * program.count <= MOST_REFINED and not _stagnates(attempts):
             functions, guess, warm, shot = *_finer(functions, guess, methods), None, None
         else:
-            raise _inaccurate(program, defect, tolerance)
+            raise _inaccurate(program, defect, options.tolerance)
 
 
 def _attempt(program: Transcription, method: Method, solution: Solution, defect: float) -> Attempt:
@@ -131,36 +138,30 @@ def _attempt(program: Transcription, method: Method, solution: Solution, defect:
     return Attempt(tableau.order, substeps, program.count, solution.iterations, *times, defect)
 
 
-def _in_vain(attempts: list[Attempt]) -> bool:
-    """Whether twice as many intervals brought next to nothing two times in a row: the motion goes through something singular."""
+def _stagnates(attempts: list[Attempt]) -> bool:
+    """Whether halving the intervals did not halve the defect twice in a row: the motion passes a singularity."""
     halved = [a.steps < b.steps and 2 * b.defect > a.defect for a, b in pairwise(attempts)]
     return len(halved) > 1 and all(halved[-2:])
 
 
 def _inaccurate(program: Transcription, defect: float, tolerance: float) -> PlanError:
     return PlanError(
-        f"the plan of {program.problem.model.name!r} does not become accurate: with {program.count} steps an interval still misses a "
-        f"fine simulation by {defect:.2g} (tolerance {tolerance:g}). Smooth its forces, take method='collocation' if it is "
-        "stiff, or ask for less (tolerance=...)."
+        f"the plan of {program.problem.model.name!r} does not become accurate: with {program.count} steps an interval still differs from a "
+        f"fine simulation by {defect:.2g} (tolerance {tolerance:g}). Smooth its forces, use method='collocation' if it is "
+        "stiff, or allow a larger tolerance=."
     )
 
 
 def _solve_centred(
-    functions: Functions,
-    guess: Guess,
-    method: Method,
-    solver: Solver,
-    iterations: int,
-    warm: Solution | None,
-    tell: Tell | None,
+    functions: NodeFunctions, guess: Guess, method: Method, options: SolveOptions, warm: Solution | None
 ) -> tuple[Transcription, Solution]:
-    """Solve in charts around the guess; where the solution has turned far from its centres, again around itself."""
-    turns = is_turn(functions.problem.model.coordinates)
+    """Solve in charts around the guess; if the solution has rotated far from the centres, again around itself."""
+    turns = is_turn(functions.rates.coordinates)
     for repeat in range(4):
         program = functions.transcription(guess.q, *method)
         x = first_variables(program, guess)
-        nlp: Any = program
-        solution = solver.solve(nlp, x, iterations=iterations, warm=warm, tell=tell)
+        request = SolveRequest(program, x, iterations=options.iterations, warm=warm, callback=options.callback)
+        solution = options.solver.solve(request)
         turned = np.abs(program.nodes(solution.x)[:, : len(turns)][:, turns])
         if solution.status in (Status.SOLVED, Status.ACCEPTABLE, Status.STOPPED):
             return program, solution
@@ -171,10 +172,9 @@ def _solve_centred(
 
 
 def motion_of(program: Transcription, x: np.ndarray) -> Guess:
-    """The motion that variables stand for; its configurations are the centres of the next charts."""
+    """The motion of variables; its configurations are the centres of the next charts."""
     layout, Y = program.layout, program.nodes(x)
-    coordinates = program.problem.model.coordinates
-    q = coordinates.project(program.configurations(x))
+    q = program.rates.coordinates.project(program.configurations(x))
     for k, state in ((0, program.problem.start), (-1, program.problem.goal)):
         if state is not None:
             q[k] = program.problem.pinned(state, q[k])
@@ -190,8 +190,8 @@ def _fine(methods: tuple[Method, ...]) -> Method:
     return FINE if methods is METHODS else FINE_COLLOCATION
 
 
-def _is_stiff(functions: Functions, guess: Guess) -> bool:
-    """Whether the intervals of a motion are to be collocated: parts of it die out within them."""
+def _is_stiff(functions: NodeFunctions, guess: Guess) -> bool:
+    """Whether to collocate the intervals of a motion: parts of it decay within them."""
     if functions.problem.method != "auto":
         return functions.problem.method == "collocation"
     program = functions.transcription(guess.q)
@@ -207,8 +207,8 @@ def _is_stiff(functions: Functions, guess: Guess) -> bool:
     return bool(np.max(decay * program.lengths(x)) > STIFF)
 
 
-def _defects(functions: Functions, guess: Guess, methods: tuple[Method, ...]) -> dict[Method, float]:
-    """Largest difference of the intervals from a fine simulation, by the method that integrates them."""
+def _defects(functions: NodeFunctions, guess: Guess, methods: tuple[Method, ...]) -> dict[Method, float]:
+    """Largest difference of the intervals from a fine simulation, by integration method."""
     program = functions.transcription(guess.q)
     y = program.nodes(first_variables(program, guess))[:-1].copy()
     y[:, program.layout.e] = 0.0
@@ -222,7 +222,7 @@ def _defects(functions: Functions, guess: Guess, methods: tuple[Method, ...]) ->
     return {method: float(np.nan_to_num(np.max(np.abs(end - fine)), nan=np.inf)) for method, end in ends.items()}
 
 
-def _finer(functions: Functions, guess: Guess, methods: tuple[Method, ...]) -> tuple[Functions, Guess]:
+def _finer(functions: NodeFunctions, guess: Guess, methods: tuple[Method, ...]) -> tuple[NodeFunctions, Guess]:
     """Twice as many intervals, and the motion on them."""
     problem = functions.problem
     program = functions.transcription(guess.q)
@@ -233,7 +233,7 @@ def _finer(functions: Functions, guess: Guess, methods: tuple[Method, ...]) -> t
         y[:, layout.c] *= 0.5
     ends = halves.run(y, 0.5 * program.weights, guess.q[:-1], problem.parameters).ends
     middle_u = guess.u[:-1] + 0.5 * np.diff(guess.u, axis=0) if layout.linear else guess.u[:-1]
-    coordinates = problem.model.coordinates
+    coordinates = functions.rates.coordinates
     middle_q = coordinates.project(chart(coordinates, guess.q[:-1], ends[:, layout.e]))
 
     def between(nodes: np.ndarray, middles: np.ndarray) -> np.ndarray:
@@ -243,11 +243,11 @@ def _finer(functions: Functions, guess: Guess, methods: tuple[Method, ...]) -> t
 
     finer = replace(problem, phases=tuple(replace(phase, steps=2 * phase.steps) for phase in problem.phases))
     q, v = between(guess.q, middle_q), between(guess.v, ends[:, layout.v])
-    return Functions(finer), Guess(q, v, between(guess.u, middle_u), guess.durations)
+    return NodeFunctions(finer), Guess(q, v, between(guess.u, middle_u), guess.durations)
 
 
 def _plan(
-    functions: Functions,
+    functions: NodeFunctions,
     program: Transcription,
     solution: Solution,
     guess: Guess,
@@ -257,13 +257,13 @@ def _plan(
     times = np.concatenate([[0.0], np.cumsum(program.lengths(solution.x))])
     if not times[-1] > SHORTEST:
         raise PlanError(
-            f"the best motion of {functions.problem.model.name!r} takes no time: it is at its goal where it starts. Give a shortest "
+            f"the best motion of {functions.problem.model.name!r} takes no time: the start is at the goal. Give a shortest "
             "duration (duration=(1.0, 5.0)) or another goal."
         )
     plan = Plan(
         functions.problem,
         times,
-        guess.q[:, : functions.problem.described.nq],
+        guess.q[:, : functions.problem.model.nq],
         guess.v,
         guess.u,
         solution.cost,
@@ -277,11 +277,11 @@ def _plan(
         *method,
         solution=solution,
     )
-    return replace(plan, violation=between_nodes(functions, plan))
+    return replace(plan, violation=between_nodes(plan))
 
 
 def _multipliers(program: Transcription, solution: Solution) -> dict[str, np.ndarray]:
-    """Multipliers by what they belong to: dynamics (N, nx), constraints (nodes, m) and bounds (N + 1, ny)."""
+    """Multipliers by group: dynamics (N, nx), constraints (nodes, m) and bounds (N + 1, ny)."""
     lam, n = solution.lam, program.rates.nx
     found: dict[str, np.ndarray] = {"dynamics": lam[: program.count * n].reshape(program.count, n)}
     for i, block in enumerate(program.constraints):

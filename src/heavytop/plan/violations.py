@@ -1,4 +1,4 @@
-"""What a plan does between its nodes, where the solver does not look: by how much constraints and limits are exceeded there."""
+"""Violations of constraints and limits between the nodes of a plan, where the solver does not enforce them."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from heavytop.plan.constraints import Constraint
-from heavytop.plan.node_functions import Functions
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Plan
 
 SAMPLES, CLOSER = 8, 17
-"""Parts into which an interval is cut, and moments looked at around the worst of them."""
+"""Samples of an interval, and of the neighbourhood of the worst of them."""
 MET = 1e-6
-"""Share of a limit of inputs or rates that solvers leave: they hold these exactly between the nodes as well."""
+"""Relative violation of limits of inputs or rates that solvers leave: these limits hold exactly between the nodes."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Check:
-    """One constraint or limit: its name, the intervals in which it holds, and how far (n,) values y = (0, v, u) at centres are beyond it."""
+    """One constraint or limit: its label, its intervals, and its excess (n,) at y = (0, v, u) in charts around centres."""
 
     label: str
     intervals: slice
     excess: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def between_nodes(functions: Functions, plan: Plan) -> tuple[str, float]:
+def between_nodes(plan: Plan) -> tuple[str, float]:
     """Largest violation between the nodes of constraints and of limits of coordinates, velocities, inputs and their rates: (label, amount).
 
-    Every interval is sampled; where a constraint comes closest to its bound, or goes farthest beyond, it is sampled more densely.
+    Every interval is sampled, more densely around the largest excess of each constraint.
     """
     worst = max(_rates(plan), key=lambda item: item[1], default=("", 0.0))
-    checks, length = list(_checks(functions)), np.diff(plan.times)
+    checks, length = list(_checks(plan.problem)), np.diff(plan.times)
     fractions = np.linspace(0.0, 1.0, SAMPLES, endpoint=False)[1:]
     coarse = plan.times[:-1, None] + fractions * length[:, None]
     if not checks:
@@ -61,35 +60,34 @@ def _flat(values: np.ndarray) -> np.ndarray:
 def _states(plan: Plan, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """y = (0, v, u) and configurations at moments of a plan."""
     q, v, _ = plan.reference(times)
-    places = np.zeros((len(times), plan.problem.model.coordinates.nv))
-    return np.concatenate([places, v, plan.inputs(times)], axis=1), plan.problem.with_time(q, times)
+    e = np.zeros((len(times), plan.problem.rates.ne))
+    return np.concatenate([e, v, plan.inputs(times)], axis=1), plan.problem.with_time(q, times)
 
 
-def _checks(functions: Functions) -> Iterator[_Check]:
-    problem = functions.problem
+def _checks(problem: Problem) -> Iterator[_Check]:
     for constraint in problem.path:
-        yield _Check(constraint.label, slice(0, problem.steps), _excess(functions, constraint))
+        yield _Check(constraint.label, slice(0, problem.steps), _excess(problem, constraint))
     first = 0
     for phase, last in zip(problem.phases, problem.ends, strict=True):
         for constraint in phase.path:
-            yield _Check(constraint.label, slice(first, int(last)), _excess(functions, constraint))
+            yield _Check(constraint.label, slice(first, int(last)), _excess(problem, constraint))
         first = int(last)
     yield from _limits(problem)
 
 
-def _excess(functions: Functions, constraint: Constraint) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    problem = functions.problem
+def _excess(problem: Problem, constraint: Constraint) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    function = problem.node_constraints[constraint].function
 
     def excess(y: np.ndarray, centres: np.ndarray) -> np.ndarray:
-        (values,) = functions.function(constraint).value(y, centres, problem.parameters, constraint.own)
-        return np.max(constraint.excess(problem.model, values), axis=-1, initial=-np.inf)
+        (values,) = function.value(y, centres, problem.parameters, constraint.constants)
+        return np.max(constraint.excess(values), axis=-1, initial=-np.inf)
 
     return excess
 
 
 def _limits(problem: Problem) -> Iterator[_Check]:
     """Limits of velocities and inputs."""
-    model, ne = problem.model, problem.model.coordinates.nv
+    model, ne = problem.model, problem.rates.ne
     for names, sides, first, met in (
         (model.v_names, problem.bounds.v, ne, 0.0),
         (model.u_names, problem.bounds.u, ne + model.nv, MET),
@@ -111,7 +109,7 @@ def _beyond(amount: np.ndarray, met: float) -> np.ndarray:
 
 
 def _rates(plan: Plan) -> Iterator[tuple[str, float]]:
-    """How far rates of the inputs, which are constant in every interval, are beyond their limits."""
+    """Violations of the limits of input rates, which are constant in every interval."""
     if plan.problem.bounds.rate is None:
         return
     found = np.diff(plan.u, axis=0) / np.diff(plan.times)[:, None]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.plan.constraints import Gate, KeepOut
-from heavytop.plan.keep_out_box import KeepOutBox
+from heavytop.plan.constraints import Gate, KeepOut, KeepOutBox
 from heavytop.show.meshes import box, ring, sphere
 from heavytop.show.run_report import report_of
 from heavytop.show.scene import Body, Marker, Report, Table
@@ -74,8 +73,8 @@ def _places(plan: Plan, count: int) -> dict[str, Body]:
             found[f"obstacle {k + 1}"] = Body([sphere(constraint.radius)], np.broadcast_to(pose, (count, 4, 4)))
         elif isinstance(constraint, KeepOutBox):
             pose = np.eye(4)
-            pose[:3, 3] = constraint.own[:3]
-            sides = box(2.0 * constraint.own[3:], "load")
+            pose[:3, 3] = constraint.center
+            sides = box(2.0 * constraint.half_sides, "load")
             found[f"obstacle {k + 1}"] = Body([sides], np.broadcast_to(pose, (count, 4, 4)))
     return found
 

@@ -17,7 +17,7 @@ from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.compile.bound_kernel import Bound
 from heavytop.ocp.bounds import StateBounds
 from heavytop.ocp.chart_dynamics import ChartRates
-from heavytop.ocp.charts import chart, miss, place
+from heavytop.ocp.charts import chart, place, residual
 
 
 class Linear(NamedTuple):
@@ -73,7 +73,7 @@ class Prediction:
         k3 = rate(x + 0.5 * h * k2)
         k4 = rate(x + h * k3)
         end = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        defect = concatenate(miss(c, s["q_1"], chart(c, s["q"], end[: r.ne])), end[r.ne :] - s["v_1"])
+        defect = concatenate(residual(c, s["q_1"], chart(c, s["q"], end[: r.ne])), end[r.ne :] - s["v_1"])
         moved = symbol("moved", r.nx)
         away = concatenate(place(c, s["q_R"], chart(c, s["q_1"], moved[: r.ne])), s["v_1"] + moved[r.ne :] - s["v_R"])
         zero = lambda expression, variables: substitute(expression, variables, np.zeros(variables.shape))  # noqa: E731

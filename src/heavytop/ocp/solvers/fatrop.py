@@ -1,7 +1,7 @@
-"""fatrop, the interior-point method that knows stages: its linear algebra is a Riccati recursion, linear in the number of steps.
+"""fatrop, an interior-point method for stage-wise problems: its linear algebra is a Riccati recursion, linear in the number of steps.
 
-It comes with CasADi's wheel and runs by way of ``casadi.nlpsol``. Variables are ordered node by node already; what is new here is the order
-of the rows: those that lead from node k to the next one, then the constraints at node k.
+It comes with CasADi's wheel and runs through ``casadi.nlpsol``. Variables are ordered node by node already; rows are reordered to those that lead
+from node k to the next one, then the constraints at node k.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp.solvers.nlpsol import ending
-from heavytop.ocp.solvers.nonlinear_program import NonlinearProgram, Solution, Status, Tell
+from heavytop.ocp.solvers.nlpsol import status_of
+from heavytop.ocp.solvers.nonlinear_program import Solution, SolveRequest, Status, default_solver
 from heavytop.ocp.transcription import Transcription
 
 
 class Fatrop:
     """The solver fatrop, functions and derivatives in CasADi's virtual machine.
 
-    It takes what falls into stages: no periodic motions, no bounds on the sum of several durations.
+    It solves stage-wise problems: no periodic motions, no bounds on the sum of several durations.
 
     Parameters
     ----------
-    options : of fatrop by their names.
+    options : options of fatrop by their names.
 
     Examples
     --------
@@ -40,22 +40,11 @@ class Fatrop:
     def __repr__(self) -> str:
         return "Fatrop()"
 
-    def solve(
-        self,
-        program: NonlinearProgram,
-        x: np.ndarray,
-        *,
-        tolerance: float = 1e-8,
-        iterations: int = 1000,
-        warm: Solution | None = None,
-        tell: Tell | None = None,
-    ) -> Solution:
-        """Solve from the point x; ``warm`` and ``tell`` are for other solvers: fatrop takes no multipliers and tells nothing on its way."""
-        if not isinstance(program, Transcription):
-            from heavytop.ocp.solvers.nonlinear_program import default_solver
-
-            return default_solver().solve(program, x, tolerance=tolerance, iterations=iterations, warm=warm, tell=tell)
-        return _Staged(program).solve(x, tolerance, iterations, self.options)
+    def solve(self, request: SolveRequest) -> Solution:
+        """Solve the program of the request from its starting point; fatrop ignores ``warm`` and ``callback``."""
+        if not isinstance(request.program, Transcription):
+            return default_solver().solve(request)
+        return _Staged(request.program).solve(request, self.options)
 
 
 class _Staged:
@@ -73,13 +62,13 @@ class _Staged:
             raise PlanError(
                 "fatrop solves stage by stage, and a bound on the sum of several durations ties them together: use Ipopt()."
             )
-        # the last node has neither input nor duration: its variables after the state are constants, and left away
+        # the last node has neither input nor duration: its variables after the state are constants, and omitted
         self.kept = t.count * t.size + t.layout.s.stop
         self.fixed = np.nonzero((t.lower == t.upper)[: self.kept])[0]
         self.steps, self.sizes, self.gap = self._order()
 
     def _order(self) -> tuple[np.ndarray, dict[str, list[int]], np.ndarray]:
-        """Rows stage by stage (those of fixed variables count on after the others), sizes of the stages, which rows are gaps."""
+        """Rows stage by stage (those of fixed variables come after the others), sizes of the stages, which rows are gaps."""
         t, layout = self.program, self.program.layout
         first = set(np.r_[0, t.problem.ends[:-1]].tolist())
         at: list[list[int]] = [[] for _ in range(t.count + 1)]
@@ -115,7 +104,7 @@ class _Staged:
         nx[-1], nu[-1] = layout.s.stop, 0
         return np.array(order), {"nx": nx, "nu": nu, "ng": ng}, np.array(gap)
 
-    def solve(self, x: np.ndarray, tolerance: float, iterations: int, given: dict[str, Any]) -> Solution:
+    def solve(self, request: SolveRequest, given: dict[str, Any]) -> Solution:
         import casadi as ca
 
         from heavytop.ocp.solvers.symbolic import symbolic
@@ -133,20 +122,20 @@ class _Staged:
         options: dict[str, Any] = {
             "print_time": False, "error_on_fail": False, "expand": True, "structure_detection": "manual", "N": t.count,
             **self.sizes, "equality": (low == high)[self.steps].tolist(),
-            "fatrop": {"print_level": 0, "max_iter": iterations, "tol": tolerance, **given},
+            "fatrop": {"print_level": 0, "max_iter": request.iterations, "tol": request.tolerance, **given},
         }  # fmt: skip
         try:
             solver = ca.nlpsol("plan", "fatrop", {"x": X, "f": cost, "g": rows}, options)
         except RuntimeError as error:
-            raise PlanError(f"CasADi's fatrop cannot take this program: {error}") from None
+            raise PlanError(f"CasADi's fatrop rejects this program: {error}") from None
         begin, cpu = time.perf_counter(), time.process_time()
-        result = solver(x0=x[:kept], lbx=lower, ubx=upper, lbg=low[self.steps], ubg=high[self.steps])
+        result = solver(x0=request.x[:kept], lbx=lower, ubx=upper, lbg=low[self.steps], ubg=high[self.steps])
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         stats = solver.stats()
         found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
         solved = bool(stats.get("success"))
         text = "solved" if solved else str(stats.get("unified_return_status", "failed"))
-        status = Status.SOLVED if solved else ending(text)
+        status = Status.SOLVED if solved else status_of(text)
         lam = np.zeros(t.rows + len(fixed))
         lam[self.steps] = sign * found["lam_g"]
         last = np.zeros(t.variables - kept)
@@ -154,12 +143,12 @@ class _Staged:
         bounds[fixed] = lam[t.rows :]
         inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
         return Solution(
-            point, self._compared(point, lam[: t.rows]), np.maximum(-bounds, 0.0), np.maximum(bounds, 0.0),
+            point, self._multipliers(point, lam[: t.rows]), np.maximum(-bounds, 0.0), np.maximum(bounds, 0.0),
             float(result["f"]), int(stats.get("iter_count", 0)), status, text, seconds, float(inside), cpu,
         )  # fmt: skip
 
-    def _compared(self, x: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """Multipliers of places as the transcription compares them: ``lam = T^T lam'`` with the slope T of miss by place."""
+    def _multipliers(self, x: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """Multipliers of the rows of the transcription: ``lam = T^T lam'`` with the Jacobian T of the residual by chart coordinates."""
         t, n, ne = self.program, self.program.rates.nx, self.program.rates.ne
         slope = t._run(x)[2][:, :, ne:]
         own = lam[: t.count * n].reshape(t.count, n).copy()

@@ -1,4 +1,4 @@
-"""IPOPT through its C interface, with callbacks that run native code. The library is the one in CasADi's wheel."""
+"""IPOPT through its C interface, with native callbacks. The library is the one in CasADi's wheel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.ocp.solvers.nonlinear_program import WARM, NonlinearProgram, Solution, Status, Tell
+from heavytop.errors import PlanError
+from heavytop.ocp.solvers.nonlinear_program import WARM, Solution, SolveRequest, Status
 
 _INT, _REAL, _BOOL, _ANY = ct.c_int, ct.c_double, ct.c_bool, ct.c_void_p
 _REALS = _INTS = _ANY  # addresses: pointers of ctypes take longer to become arrays
 _OBJECTIVE = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REALS, _ANY)
 _ROWS = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _REALS, _ANY)
-_SLOPES = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _INT, _INTS, _INTS, _REALS, _ANY)
-_CURVES = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REAL, _INT, _REALS, _BOOL, _INT, _INTS, _INTS, _REALS, _ANY)
+_JACOBIAN = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _INT, _INT, _INTS, _INTS, _REALS, _ANY)
+_HESSIAN = ct.CFUNCTYPE(_BOOL, _INT, _REALS, _BOOL, _REAL, _INT, _REALS, _BOOL, _INT, _INTS, _INTS, _REALS, _ANY)
 _PROGRESS = ct.CFUNCTYPE(_BOOL, _INT, _INT, *[_REAL] * 8, _INT, _ANY)
 
 _ENDINGS = {
@@ -37,14 +38,14 @@ _ENDINGS = {
     -13: (Status.FAILED, "a function is not a number"),
 }
 _FAR = 2e19
-"""What IPOPT takes for infinity."""
+"""Infinity of IPOPT."""
 _STEEP = 100.0
-"""Slope beyond which IPOPT scales a cost or row (its option nlp_scaling_max_gradient)."""
+"""Derivative beyond which IPOPT scales a cost or row (its option nlp_scaling_max_gradient)."""
 
 
 @cache
 def library() -> Any:
-    """The loaded library, or None if CasADi's wheel has none."""
+    """The loaded library, or None if CasADi's wheel lacks it."""
     import casadi
 
     folder = Path(str(casadi.__file__)).parent
@@ -81,34 +82,25 @@ class Ipopt:
     def __repr__(self) -> str:
         return "Ipopt()"
 
-    def solve(
-        self,
-        program: NonlinearProgram,
-        x: np.ndarray,
-        *,
-        tolerance: float = 1e-8,
-        iterations: int = 1000,
-        warm: Solution | None = None,
-        tell: Tell | None = None,
-    ) -> Solution:
-        """Solve from the point x."""
-        return _Run(program, tell).solve(x, tolerance, iterations, warm, self.options)
+    def solve(self, request: SolveRequest) -> Solution:
+        """Solve the program of the request from its starting point."""
+        return _Run(request).solve(self.options)
 
 
 class _Run:
-    """One problem inside IPOPT: the callbacks and what they have seen."""
+    """One problem inside IPOPT: its callbacks and their state."""
 
-    def __init__(self, program: NonlinearProgram, tell: Tell | None) -> None:
-        self.program, self.tell = program, tell
+    def __init__(self, request: SolveRequest) -> None:
+        self.request, self.program = request, request.program
         self.interrupted: BaseException | None = None
         self.iterations, self.callback_seconds = 0, 0.0
         self.accepted: np.ndarray | None = None
         self.best: tuple[float, float, np.ndarray] | None = None
-        self.rows, self.columns = program.slope_places
-        self.curve_rows, self.curve_columns = program.curve_places
+        self.rows, self.columns = self.program.jacobian_structure
+        self.hessian_rows, self.hessian_columns = self.program.hessian_structure
 
     def _guarded(self, function: Callable[..., bool | None]) -> Callable[..., bool]:
-        """An exception must not cross C code: it is kept, and IPOPT is told to stop."""
+        """Keep an exception, which must not cross C code, and stop IPOPT."""
 
         def call(*arguments: Any) -> bool:
             if self.interrupted is not None:
@@ -140,24 +132,24 @@ class _Run:
         _array(out, m)[:] = values
         return bool(np.all(np.isfinite(values)))
 
-    def _slopes(self, n: int, x: Any, new: bool, m: int, count: int, rows: Any, columns: Any, out: Any, user: Any):
+    def _jacobian(self, n: int, x: Any, new: bool, m: int, count: int, rows: Any, columns: Any, out: Any, user: Any):
         if rows:
             _array(rows, count, _INT)[:] = self.rows
             _array(columns, count, _INT)[:] = self.columns
             return True
-        values = self.program.slopes(_array(x, n))
+        values = self.program.jacobian(_array(x, n))
         _array(out, count)[:] = values
         return bool(np.all(np.isfinite(values)))
 
-    def _curves(
+    def _hessian(
         self, n: int, x: Any, new: bool, weight: float, m: int, lam: Any, new_lam: bool, count: int, rows: Any,
         columns: Any, out: Any, user: Any,
     ):  # fmt: skip
         if rows:
-            _array(rows, count, _INT)[:] = self.curve_rows
-            _array(columns, count, _INT)[:] = self.curve_columns
+            _array(rows, count, _INT)[:] = self.hessian_rows
+            _array(columns, count, _INT)[:] = self.hessian_columns
             return True
-        values = self.program.curves(_array(x, n), _array(lam, m), weight)
+        values = self.program.hessian(_array(x, n), _array(lam, m), weight)
         _array(out, count)[:] = values
         return bool(np.all(np.isfinite(values)))
 
@@ -165,14 +157,14 @@ class _Run:
         self.iterations = iteration
         if self.accepted is not None and (self.best is None or (violation, cost) <= self.best[:2]):
             self.best = (violation, cost, self.accepted)
-        if self.tell is not None:
-            self.tell(iteration, cost, violation)
+        if self.request.callback is not None:
+            self.request.callback(iteration, cost, violation)
         return True
 
     def _scales(self, x: np.ndarray, units: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Factors of cost, variables and rows: variables in their units, slopes of more than 100 as IPOPT scales them by itself."""
+        """Factors of cost, variables and rows: variables in their units, derivatives above 100 as IPOPT's own scaling."""
         with np.errstate(all="ignore"):
-            gradient, slopes = self.program.gradient(x) * units, np.abs(self.program.slopes(x) * units[self.columns])
+            gradient, slopes = self.program.gradient(x) * units, np.abs(self.program.jacobian(x) * units[self.columns])
         rows = np.zeros(len(self.program.row_bounds[0]))
         np.maximum.at(rows, self.rows, slopes)
         cost = float(np.max(np.abs(gradient), initial=0.0))
@@ -182,11 +174,9 @@ class _Run:
             np.where(np.isfinite(rows), _STEEP / np.maximum(rows, _STEEP), 1.0),
         )
 
-    def solve(
-        self, x: np.ndarray, tolerance: float, iterations: int, warm: Solution | None, options: dict[str, Any]
-    ) -> Solution:
-        lib, program = library(), self.program
-        x = np.ascontiguousarray(x, dtype=float).copy()
+    def solve(self, options: dict[str, Any]) -> Solution:
+        lib, program, request, warm = library(), self.program, self.request, self.request.warm
+        x = np.ascontiguousarray(request.x, dtype=float).copy()
         n = len(x)
         lower, upper = (np.clip(side, -_FAR, _FAR) for side in (program.lower, program.upper))
         row_lower, row_upper = (np.clip(side, -_FAR, _FAR) for side in program.row_bounds)
@@ -195,19 +185,19 @@ class _Run:
             _OBJECTIVE(self._guarded(self._objective)),
             _ROWS(self._guarded(self._rows)),
             _OBJECTIVE(self._guarded(self._gradient)),
-            _SLOPES(self._guarded(self._slopes)),
-            _CURVES(self._guarded(self._curves)),
+            _JACOBIAN(self._guarded(self._jacobian)),
+            _HESSIAN(self._guarded(self._hessian)),
         )
         progress = _PROGRESS(self._guarded(self._progress))
         problem = lib.CreateIpoptProblem(
             _INT(n), _pointer(lower), _pointer(upper), _INT(m), _pointer(row_lower), _pointer(row_upper),
-            _INT(len(self.rows)), _INT(len(self.curve_rows)), _INT(0), *callbacks,
+            _INT(len(self.rows)), _INT(len(self.hessian_rows)), _INT(0), *callbacks,
         )  # fmt: skip
         handle = _ANY(problem)
         try:
             settings: dict[str, Any] = {
-                "print_level": 0, "sb": "yes", "tol": tolerance, "constr_viol_tol": min(tolerance, 1e-8),
-                "max_iter": iterations, "mumps_mem_percent": 1000, "honor_original_bounds": "yes",
+                "print_level": 0, "sb": "yes", "mumps_mem_percent": 1000, "honor_original_bounds": "yes",
+                "max_iter": request.iterations, "tol": request.tolerance, "constr_viol_tol": min(request.tolerance, 1e-8),
             }  # fmt: skip
             if warm is None:
                 settings["mu_strategy"] = "adaptive"  # a third fewer iterations over the gallery, never a worse optimum
@@ -220,14 +210,10 @@ class _Run:
             for name, value in (settings | options).items():
                 _set(lib, handle, name, value)
             lib.SetIntermediateCallback(handle, progress)
-            lam, low, high = (
-                np.zeros(size) if warm is None else np.ascontiguousarray(given).copy()
-                for size, given in (
-                    (m, None if warm is None else warm.lam),
-                    (n, None if warm is None else warm.lower_lam),
-                    (n, None if warm is None else warm.upper_lam),
-                )
-            )
+            if warm is None:
+                lam, low, high = np.zeros(m), np.zeros(n), np.zeros(n)
+            else:
+                lam, low, high = (np.array(side) for side in (warm.lam, warm.lower_lam, warm.upper_lam))
             cost, begin, cpu = _REAL(0.0), time.perf_counter(), time.process_time()
             rows = np.zeros(m)
             code = lib.IpoptSolve(
@@ -249,8 +235,6 @@ class _Run:
 
 
 def _set(lib: Any, handle: Any, name: str, value: Any) -> None:
-    from heavytop.errors import PlanError
-
     key = ct.c_char_p(name.encode())
     if isinstance(value, str):
         ok = lib.AddIpoptStrOption(handle, key, ct.c_char_p(value.encode()))
@@ -259,7 +243,7 @@ def _set(lib: Any, handle: Any, name: str, value: Any) -> None:
     else:
         ok = lib.AddIpoptNumOption(handle, key, _REAL(value))
     if not ok & 1:
-        raise PlanError(f"IPOPT does not know the option {name!r} with the value {value!r}.")
+        raise PlanError(f"IPOPT rejects the option {name!r} with the value {value!r}.")
 
 
 def _array(address: int | None, size: int, kind: Any = _REAL) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The same program by way of ``casadi.nlpsol``: the fallback without IPOPT's library, and the baseline in CasADi's virtual machine."""
+"""Solvers of ``casadi.nlpsol``: the fallback without IPOPT's library, and the baseline in CasADi's virtual machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp.solvers.nonlinear_program import WARM, NonlinearProgram, Solution, Status, Tell
+from heavytop.ocp.solvers.nonlinear_program import WARM, NonlinearProgram, Solution, SolveRequest, Status
 
 
 class Nlpsol:
@@ -18,7 +18,7 @@ class Nlpsol:
     Parameters
     ----------
     plugin : name of the solver in CasADi. expand : whether all functions become one program of scalar operations, which runs faster
-        and takes longer to build. options : of the solver.
+        and takes longer to build. options : options of the solver.
 
     Examples
     --------
@@ -34,43 +34,27 @@ class Nlpsol:
     def __repr__(self) -> str:
         return f"Nlpsol({self.plugin!r})"
 
-    def solve(
-        self,
-        program: NonlinearProgram,
-        x: np.ndarray,
-        *,
-        tolerance: float = 1e-8,
-        iterations: int = 1000,
-        warm: Solution | None = None,
-        tell: Tell | None = None,
-    ) -> Solution:
-        """Solve from the point x, with the multipliers of ``warm``; ``tell`` is called after every iteration."""
-        return self.prepared(program, tolerance=tolerance, iterations=iterations, warm=warm, tell=tell)(x)
+    def solve(self, request: SolveRequest) -> Solution:
+        """Solve the program of the request from its starting point."""
+        return self.prepared(request)(request.x)
 
-    def prepared(
-        self,
-        program: NonlinearProgram,
-        *,
-        tolerance: float = 1e-8,
-        iterations: int = 1000,
-        warm: Solution | None = None,
-        tell: Tell | None = None,
-    ) -> Callable[[np.ndarray], Solution]:
-        """Build the program in CasADi, once; what comes back solves it from a point x."""
+    def prepared(self, request: SolveRequest) -> Callable[[np.ndarray], Solution]:
+        """Build the program in CasADi once; return a function that solves it from a point x."""
         import casadi
 
         from heavytop.ocp.solvers.symbolic import symbolic
 
+        program, warm = request.program, request.warm
         own_form = getattr(program, "symbolic", None)
         built = symbolic(program) if own_form is None else own_form()
         options: dict[str, Any] = {"print_time": False, "error_on_fail": False, "expand": self.expand}
-        own: dict[str, Any] = {"max_iter": iterations, "tol": tolerance, **self.options}
+        own: dict[str, Any] = {"max_iter": request.iterations, "tol": request.tolerance, **self.options}
         if self.plugin == "ipopt":
             own = {
                 "print_level": 0, "sb": "yes", "mumps_mem_percent": 1000, "constr_viol_tol": 1e-8,
                 **({"mu_strategy": "adaptive"} if warm is None else WARM), **own,
             }  # fmt: skip
-        progress = None if tell is None else _progress(program, tell)
+        progress = None if request.callback is None else _progress(program, request.callback)
         if progress is not None:
             options["iteration_callback"] = progress
         try:
@@ -80,8 +64,8 @@ class Nlpsol:
         return lambda x: _solved(solver, program, x, warm, progress)
 
 
-def _progress(program: NonlinearProgram, tell: Tell) -> Any:
-    """What CasADi calls after every iteration; an interrupt, or an error of ``tell``, is kept in ``.interrupted`` and stops the solver."""
+def _progress(program: NonlinearProgram, callback: Callable[[int, float, float], None]) -> Any:
+    """CasADi's iteration callback; an interrupt or error of ``callback`` is kept in ``.interrupted`` and stops the solver."""
     import casadi
 
     low, high = program.row_bounds
@@ -107,7 +91,7 @@ def _progress(program: NonlinearProgram, tell: Tell) -> Any:
             rows = np.asarray(given[places["g"]]).ravel()
             violation = float(np.max(np.maximum(np.maximum(low - rows, rows - high), 0.0), initial=0.0))
             try:
-                tell(self.count, float(given[places["f"]]), violation)
+                callback(self.count, float(given[places["f"]]), violation)
             except BaseException as error:
                 self.interrupted = error
             self.count += 1
@@ -127,7 +111,7 @@ def _solved(solver: Any, program: NonlinearProgram, x: np.ndarray, warm: Solutio
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     stats = solver.stats()
     text = str(stats.get("return_status", stats.get("unified_return_status", "")))
-    status = Status.SOLVED if stats.get("success") else ending(text)
+    status = Status.SOLVED if stats.get("success") else status_of(text)
     if interrupted is not None:
         status, text = Status.STOPPED, "stopped by the user"
     found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
@@ -139,8 +123,8 @@ def _solved(solver: Any, program: NonlinearProgram, x: np.ndarray, warm: Solutio
     )  # fmt: skip
 
 
-def ending(text: str) -> Status:
-    """What a text of CasADi means."""
+def status_of(text: str) -> Status:
+    """Status that a message of CasADi stands for."""
     for part, status in (
         ("Infeasible", Status.INFEASIBLE),
         ("Restoration", Status.INFEASIBLE),

@@ -1,4 +1,4 @@
-"""What a solver is given and what it gives back."""
+"""Interface of solvers: the nonlinear program, the request and the solution."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class NonlinearProgram(Protocol):
 
     @property
     def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the rows."""
+        """Lower and upper bounds of the rows."""
         ...
 
     @property
     def units(self) -> np.ndarray | None:
-        """Sizes of the variables, None: 1. Solvers that scale count them in these."""
+        """Units of the variables for solvers that scale; None: all are 1."""
         ...
 
     @property
-    def slope_places(self) -> tuple[np.ndarray, np.ndarray]:
+    def jacobian_structure(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of the entries of the Jacobian."""
         ...
 
     @property
-    def curve_places(self) -> tuple[np.ndarray, np.ndarray]:
+    def hessian_structure(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of the entries of the Hessian, lower triangle."""
         ...
 
@@ -47,18 +47,18 @@ class NonlinearProgram(Protocol):
         ...
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Its gradient."""
+        """Gradient of the cost."""
         ...
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """The rows."""
+        """Values of the rows."""
         ...
 
-    def slopes(self, x: np.ndarray) -> np.ndarray:
-        """Entries of the Jacobian."""
+    def jacobian(self, x: np.ndarray) -> np.ndarray:
+        """Entries of the Jacobian of the rows."""
         ...
 
-    def curves(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
+    def hessian(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
         """Entries of the Hessian of the Lagrangian."""
         ...
 
@@ -76,13 +76,12 @@ class Status(Enum):
 
 @dataclass(eq=False)
 class Solution:
-    """The end of a solver's work.
+    """Result of a solver.
 
     Attributes
     ----------
-    x : variables. lam : multipliers of the rows. lower_lam, upper_lam : of the bounds of the variables.
-    cost, iterations, status, message : what they say. seconds : time in the solver; callback_seconds : of it in the functions; cpu_seconds :
-        time of the processor in the solver.
+    x : variables. lam : multipliers of the rows. lower_lam, upper_lam : multipliers of the bounds of the variables.
+    seconds : time in the solver; callback_seconds : part of it in the functions; cpu_seconds : processor time in the solver.
     """
 
     x: np.ndarray
@@ -98,31 +97,37 @@ class Solution:
     cpu_seconds: float = 0.0
 
 
-Tell = Callable[[int, float, float], None]
-"""Called after every iteration with its number, the cost and the largest violation."""
+@dataclass(frozen=True, eq=False)
+class SolveRequest:
+    """A nonlinear program with a starting point.
+
+    Attributes
+    ----------
+    program : the program. x : starting point. tolerance, iterations : stopping criteria.
+    warm : solution of a similar program, for its multipliers. callback : called after every iteration with its number, the cost and the largest
+        violation.
+    """
+
+    program: NonlinearProgram
+    x: np.ndarray
+    tolerance: float = 1e-8
+    iterations: int = 1000
+    warm: Solution | None = None
+    callback: Callable[[int, float, float], None] | None = None
 
 
 class Solver(Protocol):
-    """Solves programs."""
+    """A solver of nonlinear programs."""
 
     name: str
 
-    def solve(
-        self,
-        program: NonlinearProgram,
-        x: np.ndarray,
-        *,
-        tolerance: float = 1e-8,
-        iterations: int = 1000,
-        warm: Solution | None = None,
-        tell: Tell | None = None,
-    ) -> Solution:
-        """Solve from the point x; ``warm`` is the solution of a program like this one."""
+    def solve(self, request: SolveRequest) -> Solution:
+        """Solve the program of the request from its starting point."""
         ...
 
 
 def default_solver() -> Solver:
-    """IPOPT through its C interface where CasADi's wheel has its library, otherwise by way of CasADi."""
+    """IPOPT through its C interface if CasADi's wheel has its library, otherwise through CasADi."""
     from heavytop.ocp.solvers.ipopt import Ipopt, library
     from heavytop.ocp.solvers.nlpsol import Nlpsol
 

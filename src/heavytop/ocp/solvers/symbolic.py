@@ -1,10 +1,8 @@
-"""A transcription as expressions of CasADi: the same variables, charts, steps and rows, for solvers that differentiate themselves."""
+"""A transcription as CasADi expressions: the same variables, charts, steps and rows, for solvers that differentiate themselves."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from heavytop._arrays import symbol
 from heavytop.compile import trace_of
@@ -17,8 +15,8 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
 
     Parameters
     ----------
-    explicit : whether the places at the ends of intervals are equations ``place(end) - e = 0``, linear in the next node, as solvers that
-        know stages want them; otherwise they are compared as in the transcription itself.
+    explicit : whether the rows of chart coordinates are ``place(end) - e = 0``, linear in the next node, as stage-wise solvers
+        require; otherwise the residuals of the transcription.
     """
     import casadi as ca
 
@@ -27,7 +25,7 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
     p = ca.DM(t.p)
     rho, link = rates.rho.traced_value.function, rates.link.traced_value.function
     integrand = None if shooting.integrand is None else shooting.integrand.traced_value.function
-    own = ca.DM(t._integrand_own if t._integrand_own is not None else np.zeros(0))
+    constants = ca.DM(t.constants)
 
     # one interval as a function, mapped over all
     y, weight = ca.MX.sym("y", t.size), ca.MX.sym("w")
@@ -36,7 +34,7 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
     x, cost, a, b = y[: rates.nx], ca.MX(0), shooting.tableau.matrix, shooting.tableau.b
     for step in range(shooting.substeps):
         if shooting.tableau.implicit:
-            x, added = _collocated(t, step, x, y, h, q_bar, p, own)
+            x, added = _collocated(t, step, x, y, h, q_bar, p, constants)
             cost += added
             continue
         k: list[Any] = []
@@ -46,7 +44,7 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
             z = ca.vertcat(x + h * sum((a[i, j] * k[j] for j in range(i) if a[i, j]), ca.MX.zeros(rates.nx)), u)
             k.append(rho(z, q_bar, p))
             if integrand is not None and b[i]:
-                cost += h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, own)
+                cost += h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, constants)
         x = x + h * sum(b[i] * k[i] for i in range(shooting.tableau.stages) if b[i])
     interval = ca.Function("interval", [y, weight, q_bar], [x, cost])
 
@@ -55,13 +53,13 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
     centres = ca.DM(t.centres.T)
     ends, costs = interval.map(N)(Y[:, :-1], ca.DM(t.weights).T, centres[:, :-1])
     if explicit:
-        c, e = t.problem.model.coordinates, symbol("e", rates.ne)
+        c, e = rates.coordinates, symbol("e", rates.ne)
         here, there = (symbol(name, t.centres.shape[1]) for name in ("here", "there"))
         arrival = trace_of("arrival", {"e": e, "here": here, "there": there}, {"e": place(c, there, chart(c, here, e))})
-        missed = arrival.function.map(N)(ends[: rates.ne, :], centres[:, :-1], centres[:, 1:]) - Y[layout.e, 1:]
+        gaps = arrival.function.map(N)(ends[: rates.ne, :], centres[:, :-1], centres[:, 1:]) - Y[layout.e, 1:]
     else:
-        missed = link.map(N)(ca.vertcat(ends[: rates.ne, :], Y[layout.e, 1:]), centres[:, :-1], centres[:, 1:])
-    dynamics = ca.vertcat(missed, ends[rates.ne :, :] - Y[layout.v, 1:])
+        gaps = link.map(N)(ca.vertcat(ends[: rates.ne, :], Y[layout.e, 1:]), centres[:, :-1], centres[:, 1:])
+    dynamics = ca.vertcat(gaps, ends[rates.ne :, :] - Y[layout.v, 1:])
     rows = [ca.vec(dynamics)]
     if layout.linear:
         rows.append(ca.vec(Y[layout.s, :-1] + Y[layout.c, :-1] - Y[layout.s, 1:]))
@@ -82,7 +80,7 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
         nodes = block.nodes.tolist()
         function = block.function.traced_value.function.map(len(nodes))
         values = function(
-            Y[block.columns.tolist(), nodes], centres[:, nodes], ca.repmat(p, 1, len(nodes)), ca.DM(block.own.T)
+            Y[block.columns.tolist(), nodes], centres[:, nodes], ca.repmat(p, 1, len(nodes)), ca.DM(block.constants.T)
         )
         if block.weights is None:
             rows.append(ca.vec(values))
@@ -92,14 +90,16 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
 
 
 def _cost_arguments(t: Transcription, z: Any, y: Any, h: Any) -> Any:
-    """Arguments of the cost per time: those of the rates, and the rates of the inputs where it depends on them."""
+    """Arguments of the cost per time: those of the rates, and the rates of the inputs if it depends on them."""
     import casadi as ca
 
     return ca.vertcat(z, y[t.layout.c] / (h * t.shooting.substeps)) if t.shooting.rated else z
 
 
-def _collocated(t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any, p: Any, own: Any) -> tuple[Any, Any]:
-    """End and cost of a step whose stages depend on each other: CasADi finds the rates by Newton's method."""
+def _collocated(
+    t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any, p: Any, constants: Any
+) -> tuple[Any, Any]:
+    """End and cost of an implicit step: CasADi finds the rates of its stages by Newton's method."""
     import casadi as ca
 
     layout, shooting, n, nx = t.layout, t.shooting, t.shooting.tableau.stages, t.rates.nx
@@ -118,14 +118,14 @@ def _collocated(t: Transcription, step: int, x: Any, y: Any, h: Any, q_bar: Any,
     k, given = ca.MX.sym("k", nx * n), [ca.MX.sym("x", nx), ca.MX.sym("y", t.size), ca.MX.sym("h")]
     centre = ca.MX.sym("q_bar", q_bar.shape[0])
     rates = [rho(z, centre, p) for z in arguments(ca.reshape(k, nx, n), *given)]
-    missed = ca.Function("missed", [k, *given, centre], [k - ca.vertcat(*rates)])
-    find = ca.rootfinder("stages", "newton", missed, {"abstol": 1e-13, "max_iter": 50, "error_on_fail": False})
+    residual = ca.Function("residual", [k, *given, centre], [k - ca.vertcat(*rates)])
+    find = ca.rootfinder("stages", "newton", residual, {"abstol": 1e-13, "max_iter": 50, "error_on_fail": False})
     found = ca.reshape(find(ca.MX.zeros(nx * n), x, y, h, q_bar), nx, n)
     cost = ca.MX(0)
     if shooting.integrand is not None:
         integrand = shooting.integrand.traced_value.function
         cost = sum(
-            h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, own)
+            h * b[i] * integrand(_cost_arguments(t, z, y, h), q_bar, p, constants)
             for i, z in enumerate(arguments(found, x, y, h))
         )
     return x + h * ca.mtimes(found, ca.DM(b)), cost

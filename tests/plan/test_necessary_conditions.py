@@ -1,4 +1,4 @@
-"""What cannot be met is told before a solver starts: bounds that exclude each other, places beyond the links, ways too long for the speed."""
+"""Necessary conditions: contradicting bounds, positions beyond the links and distances beyond the speed are rejected before a solver starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plan.test_refused import Never
+from plan.test_momentum import STARTED, Never
 
 import heavytop as ht
 from heavytop.errors import PlanError
@@ -16,17 +16,18 @@ from heavytop.plan import (
     Between,
     Gate,
     HalfSpace,
+    InfeasibleError,
     KeepIn,
     KeepOut,
     KeepOutBox,
-    Own,
     Phase,
     Point,
     Rest,
 )
-from heavytop.plan.feasibility.kinematic_reach import reach
+from heavytop.plan.feasibility.necessary_conditions import reach
 from heavytop.plan.guess import nearest
-from heavytop.plan.problem_builder import describe
+from heavytop.plan.problem import Problem
+from heavytop.plan.problem_builder import ProblemArguments, build_problem
 
 FAR = (0.0, 0.0, 2.0)
 POSE = np.eye(4)
@@ -47,7 +48,7 @@ def arm() -> ht.Model:
 
 
 GOALS = [
-    (Point("tip", FAR), "0.9 m far from its first joint, .* by 0.9 m"),
+    (Point("tip", FAR), "0.9 m from the first joint, .* by 0.9 m"),
     (Point("tip", FAR, radius=0.1), "by 0.8 m"),
     (AtPose("tip", POSE), "pose of 'tip' by 0.9 m"),
     (KeepIn("tip", (3, -1, -1), (4, 1, 1)), "by 2.1 m"),
@@ -70,7 +71,7 @@ def test_goals(arm: ht.Model, goal: Any, text: str, guess: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"path": [Gate("tip", FAR, radius=0.2)]}, "the end of phase 1 .* out of reach: .* by 0.7 m"),
+        ({"path": [Gate("tip", FAR, radius=0.2)]}, "the end of phase 1 .* by 0.7 m"),
         ({"path": [KeepOut("tip", (0.5, 0, 0.5), 0.2), Gate("tip", (0.5, 0, 0.5), radius=0.05)]}, "by 0.15"),
         ({"path": [Between("M_upper", 20, 30)], "limits": {"M_upper": (-10, 10)}}, "the way .* 'M_upper' must be at least 20"),
         ({"path": [Between("upper.rate", -0.1, 0.1)]}, "in 2 s the distance of 1 is 0.8 too far"),
@@ -100,9 +101,8 @@ def test_conditions_of_the_next_phase_hold_where_it_begins(arm: ht.Model) -> Non
         ht.plan(arm, [0.0, 0.0], [0.0, 0.0], phases=phases, solver=Never())
 
 
-def problem(model: ht.Model, start: Any, goal: Any):
-    options = dict.fromkeys(("limits", "rates", "cost", "steps", "phases", "parameters"))
-    return describe(model, start, goal, 1.0, path=(), inputs="held", periodic=False, **options)
+def problem(model: ht.Model, start: Any, goal: Any, **options: Any) -> Problem:
+    return build_problem(ProblemArguments(model, start, goal, 1.0, **options))
 
 
 def test_reach_is_the_largest_distance(arm: ht.Model) -> None:
@@ -122,7 +122,7 @@ def test_reach_is_the_largest_distance(arm: ht.Model) -> None:
     assert straight[1] == pytest.approx(0.9)
 
 
-def test_reach_knows_parameters_and_says_nothing_of_what_slides() -> None:
+def test_reach_depends_on_parameters_and_ignores_sliders() -> None:
     system = ht.System(name="arm")
     length = system.parameter("length", 0.5)
     system.body("upper", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, 0.25)))
@@ -132,16 +132,15 @@ def test_reach_knows_parameters_and_says_nothing_of_what_slides() -> None:
     system.body("slider", parent="lower", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
     system.input("M", ht.JointForce("upper"))
     arm = system.derive()
-    options = dict.fromkeys(("limits", "rates", "cost", "steps", "phases")) | {"parameters": {"length": 2.0}}
-    made = describe(arm, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1.0, path=(), inputs="held", periodic=False, **options)
+    made = problem(arm, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], parameters={"length": 2.0})
     found = reach(made, "lower")
     assert found is not None
     assert found[1] == pytest.approx(2.0)
     assert reach(made, "slider") is None
 
 
-def test_places_far_away_are_no_contradiction() -> None:
-    """A vehicle that flies freely may be anywhere: 500 m are found in a few steps."""
+def test_distant_positions_are_found() -> None:
+    """A free vehicle may be anywhere: 500 m are found in a few steps."""
     quad = ht.library.quadcopter().derive()
     far = Point("hull", (500.0, -300.0, 20.0))
     made = problem(quad, quad.neutral(), [far, Rest()])
@@ -154,37 +153,13 @@ def cart() -> ht.Model:
     return ht.library.cart_pole().derive()
 
 
-def test_a_motion_that_takes_no_time_is_told(cart: ht.Model) -> None:
-    with pytest.raises(PlanError, match="takes no time: it is at its goal where it starts"):
+def test_a_motion_without_duration_is_rejected(cart: ht.Model) -> None:
+    with pytest.raises(PlanError, match="takes no time"):
         ht.plan(cart, [0.0, 0.0], [0.0, 0.0], steps=10)
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"limits": {"F": (np.inf, np.inf)}}, "limits of 'F' leave no number"),
-        ({"path": [Between("x.x", -np.inf, -np.inf)]}, "leave no number"),
-        ({"path": [Own(lambda q: q[:0], -1.0, 1.0, "nothing")]}, "function of 'nothing' has no values"),
-    ],
-)
-def test_bounds_that_leave_nothing(cart: ht.Model, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(PlanError, match=text):
-        ht.plan(cart, [0.0, 0.0], [1.0, 0.0], 1.0, steps=10, solver=Never(), **options)
-
-
-def test_phases_with_one_constraint_and_with_gates(cart: ht.Model) -> None:
-    """One constraint needs no brackets; a gate in the path of a phase would have to be passed all the way."""
-    one: Any = KeepOut("pole", (5, 0, 0), 1.0)
-    end: Any = Rest()
-    options = dict.fromkeys(("limits", "rates", "cost", "steps", "parameters")) | {"path": (), "periodic": False}
-    made = describe(cart, [0, 0], [1, 0], None, phases=[Phase(1, 2, 5, one, end)], inputs="held", **options)
-    assert (made.phases[0].path, made.phases[0].end) == ((one,), (end,))
-    with pytest.raises(PlanError, match="a gate is passed once, at the end of a phase"):
-        ht.plan(cart, [0, 0], [1, 0], phases=[Phase(1, 2, 5, path=(Gate("cart", (0.5, 0, 0)),))], solver=Never())
-
-
 def test_phases_that_take_no_time_have_inputs(cart: ht.Model) -> None:
-    """Intervals of no length divide by nothing."""
+    """Intervals without length do not divide by zero."""
     plan = ht.plan(cart, [0.0, 0.0], [0.5, 0.0], 1.0, steps=10, inputs="linear", tolerance=1e-2)
     times = plan.times.copy()
     times[-2:] = times[-3]
@@ -194,10 +169,56 @@ def test_phases_that_take_no_time_have_inputs(cart: ht.Model) -> None:
     assert np.all(np.isfinite(still.run(20).q))
 
 
-def test_distances_of_other_systems_are_refused(cart: ht.Model) -> None:
+def test_distances_of_other_systems_are_rejected(cart: ht.Model) -> None:
     plan = ht.plan(cart, [0.0, 0.0], [0.1, 0.0], 1.0, steps=10, tolerance=1e-2)
     furuta = ht.library.furuta().derive()
     with pytest.raises(
         PlanError, match="other coordinates .theta.angle, alpha.angle. than the plan of 'cart and pole'"
     ):
         plan.distance(ht.simulate(furuta, ([0.0, 0.0], [0.0, 0.0]), 0.1, 1e-2))
+
+
+@pytest.fixture(scope="module")
+def ball() -> ht.Model:
+    """A ball that can be pushed along all axes."""
+    system = ht.System(gravity=(0, 0, 0), name="ball")
+    parent = "world"
+    for axis in "xyz":
+        system.body(axis, parent=parent, joint=ht.Prismatic(axis), inertia=ht.Inertia(1.0))
+        system.input(f"F{axis}", ht.JointForce(axis))
+        parent = axis
+    return system.derive()
+
+
+@pytest.mark.parametrize(
+    ("path", "goal", "text"),
+    [
+        ([Gate("z", (1, 0, 0)), KeepOut("z", (1, 0, 0.1), 0.5)], None, "phase 1 .* by 0.4"),
+        ([Gate("z", (1, 0, 5)), KeepIn("z", (-9,) * 3, (9, 9, 2))], None, "by 3"),
+        ([Gate("z", (1, 0, 5)), HalfSpace("z", (0, 0, -1), -4.0)], None, "by 1"),
+        ([], [Point("z", (1, 0, 0)), Point("z", (3, 0, 0))], "the goal .* by 2"),
+    ],
+)
+def test_points_that_contradict_constraints(ball: ht.Model, path, goal, text: str) -> None:
+    with pytest.raises(PlanError, match=text):
+        ht.plan(ball, [0, 0, 0], [2, 0, 0] if goal is None else goal, path=path, solver=Never())
+
+
+def test_a_free_body_that_is_too_slow() -> None:
+    model = ht.library.quadcopter().derive()
+    start, goal = model.neutral(), model.neutral().copy()
+    goal[:3] = 3.0, 0.0, 4.0
+    limits = {**dict.fromkeys(model.u_names, (0.0, 7.0)), **dict.fromkeys(model.v_names[:3], (-1.0, 2.0))}
+    with pytest.raises(PlanError, match="has to move by 5 m, .* at most 3.4641 m in 1 s"):
+        ht.plan(model, start, goal, 1.0, limits=limits, solver=Never())
+    with STARTED:  # 6.9 m in 2 s
+        ht.plan(model, start, goal, 2.0, limits=limits, solver=Never())
+
+
+def test_the_solver_finds_unreachable_points(arm: ht.Model) -> None:
+    """A point beside the plane of the arm, within the length of its links: the closest motion violates it by its distance from the plane."""
+    with pytest.raises(InfeasibleError) as caught:
+        ht.plan(arm, [np.pi, 0.0], [Point("tip", (0.4, 0.3, 0.2)), Rest()], 2.0, steps=10, guess="straight")
+    (label, _, amount) = caught.value.violations[0]
+    assert label.startswith("point of 'tip'")
+    assert amount == pytest.approx(0.3, abs=1e-4)
