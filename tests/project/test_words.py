@@ -55,8 +55,6 @@ PENDING: tuple[str, ...] = (
         for name in ("__init__", "_arrays", "_files", "_likeness", "_pickling", "_toml_lines", "errors")
     ),
     "docs",
-    "README.md",
-    "SECURITY.md",
     "benchmarks",
     "examples",
     "scripts",
@@ -64,7 +62,9 @@ PENDING: tuple[str, ...] = (
 )
 """Places that are still to be rewritten; none at a release."""
 
-ALLOWED: dict[tuple[str, str], tuple[int, str]] = {}
+ALLOWED: dict[tuple[str, str], tuple[int, str]] = {
+    ("CHANGELOG.md", "refused"): (1, "the name of an outcome before 0.2.0"),
+}
 """(file, word) -> how often, and why it must stay; at most ten in all."""
 
 
