@@ -191,30 +191,30 @@ def test_cached_schedule_is_not_built_again():
 
 def test_errors(stepper):
     good = {"w": 1.0, "h": 0.1}
-    with pytest.raises(ShapeError, match=r"the constant 'h' of trailing shape \(\) is missing"):
+    with pytest.raises(ShapeError, match="'h'.*missing"):
         stepper.run({"x": [1.0, 0.0]}, {"w": 1.0}, {"u": [0.0]}, steps=1)
     with pytest.raises(UnknownNameError, match="unknown state 'z'"):
         stepper.run({"x": [1.0, 0.0], "z": 1.0}, good, {"u": [0.0]}, steps=1)
     with pytest.raises(ShapeError, match=r"'x' must have shape \(..., 2\), got \(3,\)"):
         stepper.run({"x": [1.0, 0.0, 0.0]}, good, {"u": [0.0]}, steps=1)
-    with pytest.raises(ShapeError, match=r"held for at least one step, got hold=\{'u': 0\}"):
+    with pytest.raises(ShapeError, match=r"hold=\{'u': 0\}"):
         stepper.run({"x": [1.0, 0.0]}, good, {"u": [0.0]}, steps=1, hold={"u": 0})
-    with pytest.raises(ShapeError, match="must not be negative, got -1, 1 and 0"):
+    with pytest.raises(ShapeError, match="steps.*-1"):
         stepper.run({"x": [1.0, 0.0]}, good, {"u": [0.0]}, steps=-1)
-    with pytest.raises(ShapeError, match="has no samples"):
+    with pytest.raises(ShapeError, match="'u'"):
         stepper.run({"x": [1.0, 0.0]}, good, {"u": []}, steps=1)
     with pytest.raises(ShapeError, match="do not broadcast"):
         stepper.run({"x": np.ones((2, 2))}, {"w": np.ones(3), "h": 0.1}, {"u": [0.0]}, steps=1)
     f = trace(lambda x: x, {"x": (2,)}, name="f")
-    with pytest.raises(ModelError, match="before anything writes it"):
+    with pytest.raises(ModelError, match="'f'.*'y'"):
         Schedule({"f": f}, {"x": 2, "y": 2}, ("x",), [Call("f", ("y",), ("x",))])
-    with pytest.raises(ModelError, match="have"):
+    with pytest.raises(ModelError, match=r"'y'.*\(3,\)"):
         Schedule({"f": f}, {"x": 2, "y": 3}, ("x",), [Call("f", ("x",), ("y",))])
-    with pytest.raises(ModelError, match="given from outside"):
+    with pytest.raises(ModelError, match="'f'.*'p'"):
         Schedule({"f": f}, {"x": 2, "p": 2}, ("x",), [Call("f", ("x",), ("p",))], constants=("p",))
     with pytest.raises(UnknownNameError, match="unknown function 'g'"):
         Schedule({"f": f}, {"x": 2}, ("x",), [Call("g", ("x",), ("x",))])
-    with pytest.raises(ModelError, match="cannot be recorded"):
+    with pytest.raises(ModelError, match="'y'"):
         Schedule({"f": f}, {"x": 2, "y": 2}, ("x",), [Call("f", ("x",), ("y",))], record=("y",))
 
 
@@ -245,7 +245,7 @@ def test_buffers_may_have_any_name(monkeypatch):
 def test_observers_see_every_record():
     plan = rk4()
     late = [Call("energy", ("x", "w"), ("E",), every=2)]
-    with pytest.raises(ModelError, match="runs with every record"):
+    with pytest.raises(ModelError, match="'energy'.*every=2"):
         Schedule(
             plan.functions,
             plan.buffers,
@@ -283,7 +283,7 @@ def test_a_call_is_skipped_where_no_lane_asks_for_it(monkeypatch, lanes):
     np.testing.assert_allclose(native.state["x"], slow.state["x"], rtol=1e-13)
     np.testing.assert_array_equal(native.state["x"][[0, 10]], alone)
     assert 0 < np.min(native.state["n"]) < np.max(native.state["n"])
-    with pytest.raises(ModelError, match="may be skipped, so it must read what it writes"):
+    with pytest.raises(ModelError, match="may be skipped"):
         Schedule(functions, buffers | {"y": ()}, ("x", "n"), [Call("turn", ("x", "n", "n"), ("x", "y"), when=2)])
 
 
