@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heavytop.copters import fly, load, quadcopter, ring
+from heavytop.copters import fly, load, quadcopter
 from heavytop.copters.catalogue import airframes, names
 from heavytop.copters.catalogue.toml_airframe import read_airframe
 from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
@@ -113,7 +113,7 @@ def test_motors_without_a_lag_fly_with_rotors(line: str) -> None:
     assert flight.position_error.max() < 1e-3
 
 
-def test_numbers_that_no_vehicle_has() -> None:
+def test_impossible_numbers_raise() -> None:
     wrong = "parasitic_drag = [-1.0, 0.0, 0.0]\n" + GOOD
     with pytest.raises(FileFormatError, match=r"line 1: 'parasitic_drag' must be three non-negative numbers"):
         read_airframe(wrong)
@@ -121,5 +121,3 @@ def test_numbers_that_no_vehicle_has() -> None:
         Propulsion(1e-5, 1e-7, (0.0, 1000.0), rotor_drag=-1.0)
     with pytest.raises(ModelError, match=r"the mass of 'quadcopter' must be a positive number \(kg\), got 0"):
         quadcopter(mass=0.0)
-    with pytest.raises(ModelError, match=r"a ring needs a whole number of rotors, at least one, got 2\.5"):
-        ring(2.5, 0.2)  # pyright: ignore[reportArgumentType]

@@ -147,7 +147,7 @@ def test_rotors_that_lag_and_drag_are_flown_on_demand() -> None:
     assert real.position_error[-1] < 0.05
     assert real.u.shape == ideal.u.shape
     assert np.all(real.u > 0)
-    with pytest.raises(ModelError, match="motors and servos already"):
+    with pytest.raises(ModelError, match="motors and servos"):
         RotorPlant(tricopter_with_load_full())
 
 

@@ -195,10 +195,7 @@ def test_a_bare_law_sees_late_what_the_file_says_is_late() -> None:
 
 def test_sensors_that_cannot_be_simulated_are_told() -> None:
     arm = "[[limb]]\nname = 'arm'\nmass = 0.05\ntip = [0.0, 0.0, -0.1]\n"
-    with pytest.raises(
-        ControlError,
-        match=r"the sensors that the description of 'small' tells cannot be simulated: .* not a single free body",
-    ):
+    with pytest.raises(ControlError, match=r"'small' cannot be simulated: .* not a single free body"):
         fly(small(SENSING + arm), "hover", until=0.1)
 
 
@@ -211,7 +208,7 @@ def test_a_controller_with_sensors_is_not_sensed_twice() -> None:
 
 @pytest.mark.parametrize("make", [bicopter, tricopter])
 def test_the_robust_controller_refuses_tilting_rotors(make: Any) -> None:
-    with pytest.raises(ControlError, match=r"has tilting rotors: .* Fly it with a law .*rotors=False"):
+    with pytest.raises(ControlError, match=r"tilting rotors: .*rotors=False"):
         fly(make(), "hover", law="robust", rotors=True)
     assert fly(make(), "hover", law="robust", until=0.5).outcome.ok
 

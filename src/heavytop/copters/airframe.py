@@ -1,4 +1,4 @@
-"""The shape of a multicopter: where its rotors are, which way they push, what hangs below. Data for models and for drawing."""
+"""The shape of a multicopter: poses of its rotors and its slung load. Data for models and for drawing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Rotor(Brief):
     thrust : least and largest thrust, N.
     tilt : (3,) direction of a second force component if the propeller tilts, perpendicular to ``axis``; None if it is fixed.
     radius : of the propeller, m; for drawing.
-    tilt_range : least and largest tilt, rad; without it the propeller may turn all the way round.
+    tilt_range : least and largest tilt, rad; default: full turns.
     tilt_rate : largest change of the tilt per second, rad/s.
 
     Examples
@@ -61,11 +61,11 @@ class Rotor(Brief):
                 raise ModelError(f"tilt of a rotor must be perpendicular to its axis, got {self.tilt} and {self.axis}.")
             object.__setattr__(self, "tilt", tilt)
         elif np.any(np.isfinite(self.tilt_range)) or np.isfinite(self.tilt_rate):
-            raise ModelError("a rotor that does not tilt has no range and no rate of its tilt. Give it tilt=(3,).")
+            raise ModelError("tilt_range and tilt_rate need a tilting rotor: give it tilt=(3,).")
 
     @property
     def directions(self) -> np.ndarray:
-        """(k, 3) directions of the forces it makes, one per input: (tilt, axis), or (axis,) if it is fixed."""
+        """(k, 3) directions of its forces, one per input: (tilt, axis), or (axis,) if it is fixed."""
         return np.array([self.axis]) if self.tilt is None else np.array([self.tilt, self.axis])
 
     @property
@@ -81,7 +81,7 @@ class Rotor(Brief):
 
 @dataclass(frozen=True)
 class Hanging:
-    """A load for drawing: the body that carries it, length of the cable or rod and size of the crate, m.
+    """A slung load for drawing: its body, length of the cable or rod and size of the crate, m.
 
     >>> Hanging(cable=0.8).cable
     0.8
@@ -109,7 +109,7 @@ class Airframe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rotors", tuple(self.rotors))
         if not self.rotors:
-            raise ModelError("an airframe needs at least one rotor, got none.")
+            raise ModelError("an airframe needs at least one rotor.")
 
     @property
     def inputs(self) -> int:
@@ -136,12 +136,9 @@ class Airframe:
         u = np.asarray(u, dtype=float)
         if u.shape[-1:] != (self.inputs,):
             raise wrong_shape("inputs of an airframe", ("...", self.inputs), u.shape)
-        forces, start = [], 0
-        for rotor in self.rotors:
-            count = len(rotor.directions)
-            forces.append(u[..., start : start + count] @ rotor.directions)
-            start += count
-        return np.stack(forces, axis=-2)
+        ends = np.cumsum([len(rotor.directions) for rotor in self.rotors])
+        parts = np.split(u, ends[:-1], axis=-1)
+        return np.stack([x @ rotor.directions for x, rotor in zip(parts, self.rotors, strict=True)], axis=-2)
 
     def thrusts(self, u: Any) -> np.ndarray:
         """(..., n) thrusts in N: signed along the axis of a fixed rotor, the size of the force of a tilting one."""
@@ -169,7 +166,7 @@ class Airframe:
 
     @property
     def thrust_range(self) -> tuple[float, float] | None:
-        """Least and largest thrust that every rotor has in common; None if there is no finite limit."""
+        """Range of thrusts common to all rotors; None without finite limits."""
         low = max(rotor.thrust[0] for rotor in self.rotors)
         high = min(rotor.thrust[1] for rotor in self.rotors)
         return (low, high) if np.isfinite(low) and np.isfinite(high) else None
@@ -183,9 +180,7 @@ def ring(
     >>> [tuple(float(x) for x in np.round(rotor.at, 3)) for rotor in ring(4, 0.2)]
     [(0.2, 0.0, 0.0), (0.0, 0.2, 0.0), (-0.2, 0.0, 0.0), (-0.0, -0.2, 0.0)]
     """
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-        raise ModelError(f"a ring needs a whole number of rotors, at least one, got {count!r}.")
-    angles = start + 2 * np.pi * np.arange(count) / count
+    angles = [start + 2 * np.pi * k / count for k in range(count)]
     return tuple(
         Rotor((arm * np.cos(a), arm * np.sin(a), height), drag_ratio=(-1) ** k * drag_ratio, **options)
         for k, a in enumerate(angles)

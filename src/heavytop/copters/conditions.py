@@ -1,4 +1,4 @@
-"""What a flight is disturbed by: wind, measurement noise, a payload; and how plant and controller meet them."""
+"""Conditions of a flight: wind, measurement noise, delay and payload, and their effect on plant and controller."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 SPEED_NOISE, RATE_NOISE = 0.03, 0.02
 """The same of velocities (m/s) and angular velocities (rad/s)."""
 ROUNDING = 1e-6
-"""Of a delay, relative, that is not told from a whole number of samples."""
+"""Relative tolerance of a delay that is a whole number of samples."""
 LONGEST_DELAY = 2.0
-"""Seconds; what is measured later is of no use to a vehicle, and every sample of it is kept."""
+"""Seconds; every sample of a delay is stored."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Conditions:
 
     Parameters
     ----------
-    wind : mean speed along x in m/s, or mean velocity (3,) in world axes; gusts of a third of it come from all sides.
-    noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, or of ``sensors``, 0 none.
-    payload : mass in kg that is fixed below the hull and that the controller does not know.
+    wind : mean speed along x in m/s, or mean velocity (3,) in world axes; gusts of a third of it come from all directions.
+    noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, or of ``sensors``.
+    payload : mass in kg that is fixed below the hull and unknown to the controller.
     seed : of gusts and noise.
-    delay : age of the measurements in s, a multiple of the sample period; 0: as late as ``sensors`` say.
-    sensors : of the vehicle, if its description tells them; ``noise`` scales their noise and biases.
+    delay : age of the measurements in s, a multiple of the sample period; 0: that of ``sensors``.
+    sensors : of the vehicle, if specified in its description; ``noise`` scales their noise and biases.
 
     Examples
     --------
@@ -63,13 +63,19 @@ class Conditions:
         seed: int = 0,
         delay: float = 0.0,
     ) -> Conditions:
-        """The conditions of a vehicle with its own sensors, if it has any; their noise is there unless ``noise`` says otherwise."""
+        """The conditions of a vehicle with its own sensors, if any; ``noise`` is 1 with them, 0 without, unless given."""
         if noise is None:
             noise = 0.0 if vehicle.sensors is None else 1.0
         return cls(wind, noise, payload, seed, delay, vehicle.sensors)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "wind", _wind(self.wind))
+        wind = numbers(self.wind, "wind of a flight")
+        if wind.shape not in ((), (3,)) or not np.all(np.isfinite(wind)) or (wind.shape == () and wind < 0):
+            raise ModelError(
+                f"wind of a flight must be a non-negative number (m/s along x) or three finite ones (its mean velocity), got {self.wind}."
+            )
+        still = wind.shape == () or not np.any(wind)
+        object.__setattr__(self, "wind", float(np.max(wind)) if still else tuple(wind.tolist()))
         for name in ("noise", "payload", "delay"):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
@@ -89,7 +95,7 @@ class Conditions:
 
     def plant(self, vehicle: Vehicle) -> Model:
         """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs."""
-        if self.wind == 0 and self.payload == 0:
+        if not (self.wind or self.payload):
             return vehicle.plant
         system = vehicle.with_payload(self.payload)
         if self.wind:
@@ -97,78 +103,54 @@ class Conditions:
         return system.derive()
 
     def deviations(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """Standard deviations (nv,) of configuration (tangent) and velocity: of lengths for what slides, of angles for what turns."""
+        """Standard deviations (nv,) of configuration (tangent) and velocity: of lengths for translations, of angles for rotations."""
         slides: list[bool] = []
         for each in model.description.joints:
-            nv = each.joint.coordinates.nv
-            slides += (
-                [True] * 3 + [False] * 3 if each.joint.kind == "floating" else [each.joint.kind == "prismatic"] * nv
-            )
+            floating, nv = each.joint.kind == "floating", each.joint.coordinates.nv
+            slides += [True] * 3 + [False] * 3 if floating else [each.joint.kind == "prismatic"] * nv
         place = np.where(slides, POSITION_NOISE, TURN_NOISE)
         speed = np.where(slides, SPEED_NOISE, RATE_NOISE)
         return self.noise * place, self.noise * speed
 
     def with_sensors(self, controller: Controller, model: Model, start: tuple[Any, Any], step: float) -> Controller:
-        """The controller that sees the state of ``model`` noisy and late; ``start`` is what it sees first, ``step`` its sample period."""
+        """The controller with noisy and late measurements of the state of ``model``; ``start`` is the first one, ``step`` the period."""
         if self.sensors is not None:
             return self._sensed(controller, model, step, self.sensors_in_flight(self.sensors))
         if self.noise:
             controller = Noisy(controller, model, *self.deviations(model), seed=self.seed + 1)
-        if not self.delay:
-            return controller
-        return Delayed(controller, self.delay_samples(step), start)
+        return Delayed(controller, self.delay_samples(step), start) if self.delay else controller
 
     def sensors_in_flight(self, sensors: Sensors) -> Sensors:
-        """These sensors with the noise and the delay of the flight."""
+        """The sensors with the noise and the delay of the flight."""
         sensors = replace(sensors.scaled(self.noise), seed=self.seed + 1)
         return sensors.late(self.delay) if self.delay else sensors
 
     def _sensed(self, controller: Any, model: Model, step: float, sensors: Sensors) -> Controller:
-        """The controller behind the sensors of its vehicle; a bare law looks neither at the accelerometer nor at speeds of rotors."""
+        """The controller with the sensors of its vehicle; a bare law uses neither accelerometer nor rotor speeds."""
         if self.delay:
             self.delay_samples(step)
-        seen = replace(sensors, accelerometer=None, rotor_speeds=None)
-        if not any(np.any([s.noise, s.bias, np.max(s.delay)]) for s in (getattr(seen, name) for name in seen.names)):
+        used = replace(sensors, accelerometer=None, rotor_speeds=None)
+        if not any(np.any([s.noise, s.bias, np.max(s.delay)]) for s in (getattr(used, name) for name in used.names)):
             return controller
         try:
-            return Sensed(OnPart(controller, model), model, seen)
+            return Sensed(OnPart(controller, model), model, used)
         except ControlError as error:
             raise ControlError(
-                f"the sensors that the description of {model.name!r} tells cannot be simulated: {error} Or fly it without them: leave "
+                f"the sensors specified in {model.name!r} cannot be simulated: {error} Or fly it without them: leave "
                 "[sensors] out of its file, or replace(vehicle, sensors=None)."
             ) from error
 
     def delay_samples(self, period: float) -> int:
-        """The delay in samples.
-
-        Raises
-        ------
-        ModelError
-            It is not a whole number of samples.
-        """
+        """The delay in samples; raises a ModelError unless it is a whole number of them."""
         samples = round(self.delay / period)
         if abs(self.delay - samples * period) > ROUNDING * self.delay:
-            near = " or ".join(
-                f"{k * period:g} s" for k in sorted({int(self.delay / period), int(self.delay / period) + 1})
-            )
+            below = int(self.delay / period)
             raise ModelError(
-                f"a delay of {self.delay:g} s is {self.delay / period:.4g} samples of {period:g} s, but measurements are passed on at samples: "
-                f"fly with a delay of {near}, or with another step."
+                f"a delay of {self.delay:g} s is {self.delay / period:.4g} samples of {period:g} s, but must be a whole number of them: "
+                f"fly with a delay of {below * period:g} s or {(below + 1) * period:g} s, or with another step."
             )
         return samples
 
     def with_wind(self, controller: Controller) -> Controller:
-        """The controller in a plant that feels wind."""
+        """The controller in a plant with wind inputs."""
         return Windy(controller, Breeze(self.wind, self.seed)) if self.wind else controller
-
-
-def _wind(given: Any) -> float | tuple[float, ...]:
-    """A speed along x, or a velocity as a tuple; zero where the air does not move."""
-    value = numbers(given, "wind of a flight")
-    if value.shape not in ((), (3,)) or not np.all(np.isfinite(value)) or (value.shape == () and value < 0):
-        raise ModelError(
-            f"wind of a flight must be a non-negative number (m/s along x) or three finite ones (its mean velocity), got {given}."
-        )
-    if value.shape == () or not np.any(value):
-        return float(np.max(value))
-    return tuple(value.tolist())

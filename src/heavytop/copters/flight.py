@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from heavytop.show.inline import InlinePage
 
 LOST = 5.0
-"""Distance (m) from the reference at the end of a flight beyond which it has failed."""
+"""Distance (m) from the reference at the end beyond which a flight has failed."""
 TUMBLE_TIME, TUMBLE_RATE = 0.5, 15.0
-"""A vehicle that turns faster than this (rad/s) beyond its reference, or is on its back, for so long (s) at the end tumbles."""
+"""A vehicle tumbles if it turns faster than this rate (rad/s) relative to its reference, or is upside down, during this time (s) at the end."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,9 +41,9 @@ class Flight(Shown, Unchanging):
 
     Attributes
     ----------
-    run : of the plant; its first inputs are the vehicle's.
-    law : name of the law. limits : whether the inputs were limited. integral : whether with integral action.
-    rotors : whether the plant had rotor speeds that lag behind, and drag.
+    run : of the plant; its first inputs are those of the vehicle.
+    law : its name. limits : whether the inputs were limited. integral : whether the law had integral action.
+    rotors : whether the plant had lagging rotor speeds and drag.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Flight(Shown, Unchanging):
         return Overview(f"Flight of {self.vehicle.name}: {self.maneuver.name}", tuple((ended | figures).items()))
 
     def show(self, path: str | Path | None = None) -> Path | InlinePage:
-        """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it as an object that a notebook shows."""
+        """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it for display in a notebook."""
         from heavytop.show.flight import flight_report
         from heavytop.show.inline import InlinePage
         from heavytop.show.page import write_page
@@ -94,7 +94,7 @@ class Flight(Shown, Unchanging):
 
     @cached_property
     def u(self) -> np.ndarray:
-        """(n, nu) inputs of the vehicle, N; of a detailed plant, the forces that its propellers make."""
+        """(n, nu) inputs of the vehicle, N; of a detailed plant, the forces of its propellers."""
         if self.vehicle.full is not None:
             return self.vehicle.full.forces(self.run.q, self.run.v)
         if self.rotors:
@@ -144,7 +144,7 @@ class Flight(Shown, Unchanging):
 
     @cached_property
     def outcome(self) -> Outcome:
-        """How the flight ended: as the run did, or ``lost`` if the vehicle tumbles or is far away from where it shall be."""
+        """The outcome of the run, or ``lost`` if the vehicle tumbles or is far from its reference at the end."""
         end = self.run.outcome
         if not end.ok:
             return end
@@ -160,7 +160,7 @@ class Flight(Shown, Unchanging):
 
     @cached_property
     def margins(self) -> Margins | None:
-        """Margins of the law at rest, before anything is wrapped around it; None where it cannot be linearised."""
+        """Margins at rest of the law without wrappers; None if it cannot be linearised."""
         law = (
             agile_law(self.vehicle, limits=self.limits)
             if self.law == ROBUST
@@ -178,7 +178,7 @@ class Flight(Shown, Unchanging):
 
     @property
     def saturated(self) -> float:
-        """Share of the time in which an input was at a limit."""
+        """Share of the time with an input at a limit."""
         if self.vehicle.limits is None or not self.limits:
             return 0.0
         u = self.run.u[..., : self.vehicle.model.nu] if self.vehicle.limbs else self.u
@@ -201,26 +201,20 @@ class Flight(Shown, Unchanging):
         if self.swing_error is not None:
             swing = np.degrees(self.swing_error)
             result |= {"swing error max [deg]": float(swing.max()), "swing error end [deg]": float(swing[-1])}
+        if self.vehicle.limbs:
+            desired = self.joints(desired=True)
+            off = np.stack([y - desired[name] for name, y in self.joints().items()])
+            result |= {"joint error max [rad]": float(np.abs(off).max()), "joint error rms [rad]": rms(off)}
         result |= {
-            **self._joint_numbers(),
             "thrust least [N]": float(self.thrusts.min()),
             "thrust largest [N]": float(self.thrusts.max()),
             "time at limits [%]": 100 * self.saturated,
         }
-        drift = self.run.invariants
-        if "energy" in drift:
-            result["energy balance [J]"] = drift["energy"].drift
-        if "phi" in drift:
-            result["drift off the manifold"] = drift["phi"].drift
+        for name, label in (("energy", "energy balance [J]"), ("phi", "drift off the manifold")):
+            if name in self.run.invariants:
+                result[label] = self.run.invariants[name].drift
         result["times real time"] = self.real_time_factor
         return result
-
-    def _joint_numbers(self) -> dict[str, float]:
-        if not self.vehicle.limbs:
-            return {}
-        wanted = self.joints(desired=True)
-        off = np.stack([y - wanted[name] for name, y in self.joints().items()])
-        return {"joint error max [rad]": float(np.abs(off).max()), "joint error rms [rad]": rms(off)}
 
 
 def rms(x: np.ndarray) -> float:
@@ -242,7 +236,7 @@ def flown_poses(vehicle: Vehicle, run: Run, body: str = "hull") -> np.ndarray:
 
 
 def desired_poses(vehicle: Vehicle, maneuver: Maneuver, run: Run, body: str = "hull") -> np.ndarray:
-    """(n, *ones, 4, 4) poses of a body on the reference at the times of a run, with an axis of one for each of its batch."""
+    """(n, *ones, 4, 4) poses of a body on the reference at the times of a run, with an axis of length one per batch axis."""
     pose = vehicle.model.pose("world", body, maneuver(run.t)[0])
     return pose.reshape(len(pose), *(1,) * len(run.batch), 4, 4)
 

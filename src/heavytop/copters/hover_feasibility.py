@@ -1,4 +1,4 @@
-"""Whether rotors can hold a hull in the air, and turn it: by linear programs over their thrusts, before anything is derived."""
+"""Whether rotors can carry a hull and turn it: linear programs over their thrusts, before anything is derived."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from heavytop.errors import ModelError
 DIRECTIONS = {"thrust": 2, "roll": 3, "pitch": 4, "yaw": 5}
 """Rows of the wrenches."""
 LEAST = 1e-4
-"""Moment, beside the weight at the farthest rotor, below which a direction is not controlled."""
+"""Least moment of a controlled direction, relative to the weight at the farthest rotor."""
 FEW = 8
-"""Rotors up to which a pair is looked for that should spin the other way, not only a single one."""
+"""Most rotors for which also pairs are tried that should spin the other way."""
 STRONGEST = 1e3
-"""Thrust, beside the weight, of rotors without a limit."""
+"""Largest thrust of rotors without a limit, relative to the weight."""
+LEVEL = {"roll": 0.0, "pitch": 0.0}
 
 
 def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0.0, 0.0, 0.0)) -> None:
@@ -28,7 +29,7 @@ def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0
 
     Parameters
     ----------
-    rotors : fixed or tilting ones; where all their drag ratios are zero, or fewer than four forces act, nothing is said about turning.
+    rotors : fixed or tilting ones; turning is not checked if all their drag ratios are zero or fewer than four forces act.
     weight : N. com : (3,) centre of mass, m.
 
     Examples
@@ -40,71 +41,64 @@ def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0
     ...
     heavytop.errors.ModelError: the rotors of 'quad' cannot carry it: level they lift at most 8 N of its weight of 9 N. Give them more thrust.
     """
-    W = _about(rotors, com)
-    low, high = _bounds(rotors, weight)
+    W, (low, high) = _wrenches(rotors, com), _bounds(rotors, weight)
     margin = LEAST * weight * Airframe(rotors).reach
     if not np.all(np.isfinite(W)) or not 0 < weight < np.inf:
-        return  # refused elsewhere, by name
+        return  # rejected by name when the system is described
     if _is_easy(W, low, high, weight, margin):
         return
-    if reach(W, low, high, {"thrust": weight, "roll": 0.0, "pitch": 0.0}, "yaw") is None:
-        raise ModelError(f"the rotors of {name!r} cannot carry it: {_why_not(rotors, com, weight)}")
-    if W.shape[1] < 4 or not any(rotor.drag_ratio for rotor in rotors):
-        return
-    if _turning(W, low, high, weight) > margin:
+    if reach(W, low, high, LEVEL | {"thrust": weight}, "yaw") is None:
+        raise ModelError(f"the rotors of {name!r} cannot carry it: {_reason(rotors, com, W, low, high, weight)}")
+    if W.shape[1] < 4 or not any(rotor.drag_ratio for rotor in rotors) or _turning(W, low, high, weight) > margin:
         return
     spins = {sign: [k for k, r in enumerate(rotors, 1) if r.drag_ratio * sign > 0] for sign in (1, -1)}
-    told = ", ".join(
-        f"the torque of {_rotor_numbers(spins[sign])} is {word}"
+    listed = ", ".join(
+        f"the torque of {_numbered(spins[sign])} is {word}"
         for sign, word in ((1, "positive"), (-1, "negative"))
         if spins[sign]
     )
-    raise ModelError(
-        f"the rotors of {name!r} cannot turn it about z both ways while they carry it: {told}. {_better(rotors, com, weight, margin)}"
-    )
-
-
-def _why_not(rotors: Sequence[Rotor], com: Any, weight: float) -> str:
-    """Why the weight cannot be carried without moments about x and y, in words."""
-    W, (low, high) = _about(rotors, com), _bounds(rotors, weight)
-    level = {"roll": 0.0, "pitch": 0.0}
-    lift, least = reach(W, low, high, level, "thrust"), reach(W, low, high, level, "thrust", -1.0)
-    if lift is not None and least is not None and lift >= weight:
-        return f"their least thrusts lift {-least:.4g} N, more than its weight of {weight:.4g} N. Lower them."
-    told = f"level they lift at most {max(lift or 0.0, 0.0):.4g} N of its weight of {weight:.4g} N."
-    whole = float(np.sum(np.maximum(high * W[2], low * W[2])))
-    if whole < weight:
-        return f"{told} Give them more thrust."
-    listed = "; ".join(f"rotor {k} at {format_vector(rotor.at)}" for k, rotor in enumerate(rotors, 1))
-    return f"{told} Unbalanced they could lift {whole:.4g} N. Check places and the centre of mass {format_vector(com)}: {listed}."
+    remedy = _remedy(rotors, com, weight, margin)
+    raise ModelError(f"the rotors of {name!r} cannot turn it about z both ways while they carry it: {listed}. {remedy}")
 
 
 def _is_easy(W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float, margin: float) -> bool:
     """Whether the least thrusts that carry the weight and turn it both ways are within their limits: then no program is needed."""
     inverse = np.linalg.pinv(W[2:6])
     for moment in (margin, -margin):
-        asked = np.array([weight, 0.0, 0.0, 2 * moment])
-        u = inverse @ asked
-        met = np.max(np.abs(W[2:6] @ u - asked)) <= 1e-3 * margin
+        required = np.array([weight, 0.0, 0.0, 2 * moment])
+        u = inverse @ required
+        met = np.max(np.abs(W[2:6] @ u - required)) <= 1e-3 * margin
         if not met or np.any(u < low) or np.any(u > high):
             return False
     return True
 
 
-def _better(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> str:
-    """Which rotors should spin the other way, or what else is missing, in words."""
-    turning = [k for k, rotor in enumerate(rotors) if rotor.drag_ratio]
+def _reason(rotors: Sequence[Rotor], com: Any, W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float) -> str:
+    """Why the weight cannot be carried without moments about x and y, as text."""
+    lift, least = reach(W, low, high, LEVEL, "thrust"), reach(W, low, high, LEVEL, "thrust", -1.0)
+    if lift is not None and least is not None and lift >= weight:
+        return f"their least thrusts lift {-least:.4g} N, more than its weight of {weight:.4g} N. Lower them."
+    lifted = f"level they lift at most {max(lift or 0.0, 0.0):.4g} N of its weight of {weight:.4g} N."
+    whole = float(np.sum(np.maximum(high * W[2], low * W[2])))
+    if whole < weight:
+        return f"{lifted} Give them more thrust."
+    listed = "; ".join(f"rotor {k} at {format_vector(rotor.at)}" for k, rotor in enumerate(rotors, 1))
+    return f"{lifted} Unbalanced they could lift {whole:.4g} N. Check places and the centre of mass {format_vector(com)}: {listed}."
+
+
+def _remedy(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> str:
+    """Which rotors should spin the other way, or another remedy, as text."""
+    spinning = [k for k, rotor in enumerate(rotors) if rotor.drag_ratio]
     low, high = _bounds(rotors, weight)
-    for count in (1, 2) if len(turning) <= FEW else (1,):
+    for count in (1, 2) if len(spinning) <= FEW else (1,):
         found = []
-        for chosen in combinations(turning, count):
+        for chosen in combinations(spinning, count):
             signs = [-1.0 if k in chosen else 1.0 for k in range(len(rotors))]
-            W = _about(rotors, com, signs)
-            found.append((_turning(W, low, high, weight), chosen))
+            found.append((_turning(_wrenches(rotors, com, signs), low, high, weight), chosen))
         best, chosen = max(found, default=(0.0, ()))
         if best > margin:
-            return f"Change the sign of {_rotor_numbers([k + 1 for k in chosen])}: then they can."
-    more = _turning(_about(rotors, com), low, 1.5 * high, weight)
+            return f"Change the sign of {_numbered([k + 1 for k in chosen])}: then they can."
+    more = _turning(_wrenches(rotors, com), low, 1.5 * high, weight)
     if more > margin:
         return "Carrying it leaves them no thrust to turn it with: give them more thrust."
     if more > 0.01 * margin:
@@ -113,13 +107,12 @@ def _better(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> 
 
 
 def _turning(W: np.ndarray, low: np.ndarray, high: np.ndarray, weight: float) -> float:
-    """The smaller of the moments about z to both sides, N m, with the weight carried and nothing about x and y."""
-    level = {"thrust": weight, "roll": 0.0, "pitch": 0.0}
-    both = [reach(W, low, high, level, "yaw", sign) for sign in (1.0, -1.0)]
+    """The smaller of the moments about z to both sides, N m, with the weight carried and no moment about x and y."""
+    both = [reach(W, low, high, LEVEL | {"thrust": weight}, "yaw", sign) for sign in (1.0, -1.0)]
     return min(-np.inf if b is None else b for b in both)
 
 
-def _about(rotors: Sequence[Rotor], com: Any, signs: Sequence[float] | None = None) -> np.ndarray:
+def _wrenches(rotors: Sequence[Rotor], com: Any, signs: Sequence[float] | None = None) -> np.ndarray:
     """Wrenches (6, n) about the centre of mass, with changed signs of the torques of some rotors."""
     W = wrench_matrix(rotors)
     if signs is not None:
@@ -130,7 +123,7 @@ def _about(rotors: Sequence[Rotor], com: Any, signs: Sequence[float] | None = No
 
 
 def _bounds(rotors: Sequence[Rotor], weight: float) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest of every input; a rotor that tilts may push any way."""
+    """Least and largest value of every input; a tilting rotor may push any way."""
     low, high = [], []
     for rotor in rotors:
         least, largest = rotor.thrust[0], min(rotor.thrust[1], STRONGEST * weight)
@@ -143,7 +136,7 @@ def _bounds(rotors: Sequence[Rotor], weight: float) -> tuple[np.ndarray, np.ndar
 def reach(
     W: np.ndarray, low: np.ndarray, high: np.ndarray, fixed: dict[str, float], name: str, sign: float = 1.0
 ) -> float | None:
-    """Largest amount (times ``sign``) of a wrench in one direction with others fixed; None if they cannot be met."""
+    """Largest amount (times ``sign``) of a wrench in one direction with others fixed; None if that is impossible."""
     from scipy.optimize import linprog
 
     most = max(float(np.max(np.abs([low, high]))), 1e-300)
@@ -158,5 +151,5 @@ def reach(
     return float(-found.fun) * float(sizes[DIRECTIONS[name]]) if found.status == 0 else None
 
 
-def _rotor_numbers(numbers: Sequence[int]) -> str:
+def _numbered(numbers: Sequence[int]) -> str:
     return f"rotor{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"

@@ -1,4 +1,4 @@
-"""Further bodies of a vehicle: links of an arm, a gripper, a gimbal, each with its joint, its motor and what it shall do."""
+"""Limbs of a vehicle: links of an arm, a gripper, a gimbal, each with a joint, a motor and a desired motion."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from heavytop.system.system import System
 
 LIGHT = 1e-3
 """Desired inertia of a limb's rotation about its joint, kg m^2, or of its sliding, kg: a twentieth of the hull's tilt. Heavier limbs move the poles
-of the hull; lighter ones are moved more by forces that the hull cannot make, since swinging the arm also pushes the hull sideways."""
+of the hull; lighter ones react more to forces that the hull cannot make, because swinging the arm also pushes the hull sideways."""
 
 CALM = 8.0
-"""Frequency (rad/s) of the control of a long link, or one that does not hang from its joint."""
+"""Frequency (rad/s) of the control of a long link, or of one that is not a pendulum."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,10 +41,9 @@ class Limb(Brief):
     parent : the hull or another limb. at : (3,) of the joint in the parent's frame, m; default: the tip of the parent limb, the hull's origin.
     inertia : default: a slender rod of the mass from the joint to the tip.
     force : largest torque (N m) or force (N) of the motor.
-    frequency, damping : of the control of the joint, rad/s and ratio. Default of the frequency: 8 rad/s, for short links that of the pendulum they
-        are, as a gust that pushes the hull by the acceleration a leaves the joint off by about a / g times the square of the pendulum's frequency
-        beside this one.
-    path : what the joint shall do: a number, or a function of time in NumPy notation (rad, m).
+    frequency, damping : of the control of the joint, rad/s and ratio. Default of the frequency: 8 rad/s, for short links that of their pendulum:
+        a gust that accelerates the hull by a causes a joint error of about a / g times the squared ratio of the pendulum's frequency to this one.
+    path : desired motion of the joint: a number, or a function of time in NumPy notation (rad, m).
 
     Examples
     --------
@@ -67,18 +66,14 @@ class Limb(Brief):
 
     def __post_init__(self) -> None:
         tip = np.asarray(self.tip, dtype=float)
-        if tip.shape != (3,):
-            raise wrong_shape(f"tip of the limb {self.name!r}", (3,), tip.shape)
-        if not np.all(np.isfinite(tip)):
-            raise ModelError(f"tip of the limb {self.name!r} must be finite, got {tip.tolist()}.")
+        if tip.shape != (3,) or not np.all(np.isfinite(tip)):
+            raise wrong_shape(f"tip of the limb {self.name!r}", (3,), tip.shape, "Give x, y and z in m, all finite.")
         for what in ("mass", "force", "frequency", "damping"):
             value = 1.0 if what == "frequency" and self.frequency is None else getattr(self, what)
             if not value > 0 or (what != "force" and not np.isfinite(value)):
                 raise ModelError(f"{what} of the limb {self.name!r} must be positive and finite, got {value}.")
-        if not callable(self.path) and not (isinstance(self.path, int | float | np.number) and np.isfinite(self.path)):
-            raise ModelError(
-                f"path of the limb {self.name!r} must be a finite number or a function of time, got {self.path!r}."
-            )
+        if not callable(self.path) and not np.isfinite(self.path):
+            raise ModelError(f"path of the limb {self.name!r} must be a finite number or a function of time.")
         coordinates = self.joint.coordinates
         if coordinates.nq != 1 or coordinates.nv != 1:
             raise ModelError(
@@ -113,12 +108,11 @@ class Limb(Brief):
 
     @property
     def motor(self) -> str:
-        """Name of its input."""
         return f"motor_{self.name}"
 
 
 def check_limbs(limbs: Sequence[Limb]) -> tuple[Limb, ...]:
-    """The limbs, each below the hull or one before it.
+    """The limbs; raises a ModelError unless the parent of each is the hull or a limb before it.
 
     >>> [limb.name for limb in check_limbs([Limb("a", 0.1), Limb("b", 0.1, parent="a")])]
     ['a', 'b']
@@ -157,7 +151,7 @@ def limb_prototype(base: Prototype, limbs: Sequence[Limb]) -> Prototype:
 
 
 def center_below(model: Model) -> float:
-    """How far the centre of mass of all bodies is below the hull's origin in the neutral configuration, m."""
+    """Depth of the centre of mass of all bodies below the hull's origin in the neutral configuration, m."""
     q = model.neutral()
     inertias = model.description.inertias
     height = sum(

@@ -1,4 +1,4 @@
-"""Vehicles with a suspended load: reduced models, in which the propellers are forces."""
+"""Vehicles with a suspended load: reduced models with propellers as forces."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def tricopter_with_load(
     velocity: str = "body",
     load_velocity: str = "relative",
 ) -> Vehicle:
-    """The tricopter with a rigid load that hangs on a spherical joint: nine degrees of freedom, six inputs.
+    """The tricopter with a rigid load on a spherical joint: nine degrees of freedom, six inputs.
 
-    The prototype ties the hull to its place, the load's swing to the motion of the hull, and turns the hull on its own.
+    The prototype couples the hull to its place and the load's swing to the motion of the hull; the hull rotates independently.
 
     >>> tricopter_with_load().model
     Model('tricopter_with_load': nq=21, nv=9, nu=6, bodies=2)
@@ -80,7 +80,7 @@ def quadcopter_with_load(
     thrust: tuple[float, float] = (0.0, 7.0),
     poles: Sequence[complex] = (-1.5, -1.5, -1.8 + 0.87j, -1.8 - 0.87j, -4.5 + 2.2j, -4.5 - 2.2j),
 ) -> Vehicle:
-    """A quadcopter with a load on a rod that hangs on a spherical joint in its centre of mass: nine degrees of freedom, four inputs.
+    """A quadcopter with a load on a rod from a spherical joint in its centre of mass: nine degrees of freedom, four inputs.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def slung_prototype(
     spread: float = 0.015,
     vertical: tuple[float, float] = (4.0, 4.0),
 ) -> Prototype:
-    """Prototype of a quadcopter with a load that hangs in its centre of mass, from six lateral poles.
+    """Prototype of a quadcopter with a load below its centre of mass, from six lateral poles.
 
     With c the centre of oscillation of the load, x = c + eps c''/g (hull), theta = c''/g (swing) and
     phi = c''/g + kappa c''''/g^2 (tilt). The projected equation is the prototype's row of the tilt,
@@ -143,7 +143,7 @@ def slung_prototype(
     values |= {"damping of the swing": ups_r, "stiffness of the swing": pi_r}
     for what, value in values.items():
         if not value > 0:
-            raise ControlError(f"these poles give no positive prototype: {what} would be {value:.4g}. Choose others.")
+            raise ControlError(f"these poles have no positive prototype: {what} would be {value:.4g}. Choose others.")
     turn, small = (0.01, 0.054, 0.09), 1e-3
     swing = (0.02 * small, 0.02 * small, 0.02 * small)
     return Prototype(

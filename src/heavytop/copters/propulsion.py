@@ -1,4 +1,4 @@
-"""Coefficients of propellers, motors and frame: measured ones of a vehicle, or typical ones where nobody has measured."""
+"""Coefficients of propellers, motors and frame: measured or typical ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPICAL_SPEED = 1000.0
 TYPICAL_LAG = 0.02
 """Time constant of a motor without data, s."""
 LEAST_LAG = 1e-3
-"""Time constant (s) of the fastest motor that is told from one that answers at once: explicit steps of 1 ms bear it."""
+"""Shortest time constant (s) of a motor: explicit steps of 1 ms are stable with it."""
 HEADROOM = 3.0
 """Largest thrust of a rotor without limits, as a multiple of that of hovering."""
 
@@ -32,7 +32,7 @@ class Propulsion:
     Parameters
     ----------
     thrust_coefficient : k_eta, N/(rad/s)^2. torque_coefficient : k_m, N m/(rad/s)^2.
-    speed : least and largest angular velocity, rad/s. time_constant : tau of the motors, s; default: a typical one. Less than 1 ms counts as 1 ms.
+    speed : least and largest angular velocity, rad/s. time_constant : tau of the motors, s; default: a typical one. At least 1 ms is used.
     rotor_drag, inflow : k_d, k_z, kg/rad. translational_lift : k_h, kg/m. parasitic_drag : c (3,), N/(m/s)^2.
 
     Examples
@@ -60,7 +60,7 @@ class Propulsion:
 
     @property
     def lag(self) -> float:
-        """Time constant of the motors as plants and controllers take it, s."""
+        """Time constant of the motors in plants and controllers, s."""
         return max(self.time_constant, LEAST_LAG)
 
     @property
@@ -75,7 +75,7 @@ class Propulsion:
 
     @property
     def actuators(self) -> Propellers:
-        """The propellers as a controller knows them: of first order in the speed, with limits."""
+        """The actuators of a controller: propellers of first order in the speed, with limits."""
         low, high = self.thrust_range
         return Propellers(self.lag, "speed", low, high, self.thrust_coefficient)
 
@@ -87,7 +87,7 @@ class Propulsion:
 
 
 def typical_propulsion(vehicle: Vehicle) -> Propulsion:
-    """Coefficients for a vehicle without data: motors of 20 ms, the thrusts of its limits at 1000 rad/s, and its own air drag at the rotors.
+    """Coefficients of a vehicle without data: motors of 20 ms, the limits of its thrusts at 1000 rad/s, its air drag at the rotors.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def typical_propulsion(vehicle: Vehicle) -> Propulsion:
     ([0.0, 6.0], 0.02)
     """
     rotors = vehicle.airframe.rotors
-    share = (vehicle.weight or vehicle.mass * GRAVITY) / len(rotors)  # without weight as for the Earth
+    share = (vehicle.weight or vehicle.mass * GRAVITY) / len(rotors)  # without gravity: that of the Earth
     low, high = (np.array([rotor.thrust[i] for rotor in rotors], dtype=float) for i in (0, 1))
     top = float(np.max(high)) if np.all(np.isfinite(high)) else HEADROOM * share
     least = float(np.min(low)) if np.all(np.isfinite(low)) else 0.0

@@ -1,4 +1,7 @@
-"""The robust controller of a vehicle: one law, one set of constants, and everything its description tells."""
+"""The robust controller of a vehicle: one law with one set of constants, and sensors, actuators and drag of its description.
+
+The wrappers around the law are chosen by :func:`heavytop.control.robust`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ POSITION, ATTITUDE, YAW = 5.0, 16.0, 7.5
 """Double pole of the position (1/s), double pole of the tilt and natural frequency of the yaw (rad/s)."""
 TORQUE_PRIORITY = 1e4
 SPREAD = 0.3
-"""Share of the largest desired tilt inertia that gives a positive prototype."""
+"""Desired tilt inertia per largest one of a positive prototype."""
 TYPICAL_SENSORS = Sensors(
     position=Sensor(0.005),
     attitude=Sensor(float(np.deg2rad(0.3))),
@@ -68,7 +71,7 @@ def agile_law(
 
 
 def known_drag(vehicle: Vehicle) -> AirDrag | None:
-    """The drag of a vehicle as its description tells; None if it tells nothing."""
+    """The drag in the description of a vehicle; None if there is none."""
     p = vehicle.propulsion
     if p is None or not (p.rotor_drag or p.inflow or p.translational_lift or any(p.parasitic_drag)):
         return None
@@ -92,7 +95,7 @@ def robust_controller(
     Parameters
     ----------
     vehicle : a single hull. sensors : default: those of the vehicle, else perfect ones.
-    law : default: :func:`agile_law`; also a :class:`.Failover` around it. drag : whether the drag of the description is known to the controller.
+    law : default: :func:`agile_law`; also a :class:`.Failover` around it. drag : whether the controller knows the drag of the description.
     delay, identify, members : see :func:`.control.robust`.
     rotors : whether the plant has fixed rotors that lag; otherwise the inputs act immediately, without drag, and rotor speeds are not measured.
 
@@ -107,8 +110,8 @@ def robust_controller(
         return robust(law, replace(sensors, rotor_speeds=None), delay=delay, identify=identify, members=members)
     if any(rotor.tilt is not None for rotor in vehicle.airframe.rotors):
         raise ControlError(
-            f"{vehicle.name!r} has tilting rotors: the robust controller knows rotor speeds and predicts thrusts of fixed rotors, one input each, "
-            "not servos. Fly it with a law (law='energy'), or robustly with rotors that answer at once (rotors=False)."
+            f"{vehicle.name!r} has tilting rotors: the robust controller predicts the thrusts of fixed rotors, one input each, not servos. "
+            "Fly it with a law (law='energy'), or robustly with rotors that react immediately (rotors=False)."
         )
     actuators = (vehicle.propulsion or typical_propulsion(vehicle)).actuators
     return robust(

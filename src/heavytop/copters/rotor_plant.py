@@ -1,13 +1,13 @@
-"""A vehicle as a test flight feels it: rotor speeds and tilts that lag behind, drag of rotors and frame, wind.
+"""The plant of a vehicle with rotor speeds and tilts that lag behind, drag of rotors and frame, and wind.
 
-The controller commands forces and knows none of this. With the velocity a = R^T (r' - wind) of the hull through the air and
+The controller commands forces. With the velocity a = R^T (r' - wind) of the hull through the air and
 a_k = a + omega x p_k that of rotor k:
 
     n_k' = (n_k,cmd - n_k) / tau,    n_k,cmd = sqrt(thrust_k / k_eta), limited,
     thrust_k = k_eta n_k^2 + k_h (a_kx^2 + a_ky^2),    drag at the hub: -n_k diag(k_d, k_d, k_z) a_k,
     torque_k = +-k_m n_k^2,    drag of the frame: -|a| diag(c) a,
 
-the model of RotorPy (Folk, Paulos, Kumar 2023, after Svacha, Mohta, Kumar 2017). Rotors that tilt have servos of second order beside:
+the model of RotorPy (Folk, Paulos, Kumar 2023, after Svacha, Mohta, Kumar 2017). Tilting rotors also have servos of second order:
 theta'' = w^2 (theta_cmd - theta) - 2 w theta', the short way round.
 """
 
@@ -44,23 +44,23 @@ UNCERTAIN = {
     "drag_factor": 1.0,
     "speed_factor": 1.0,
 }
-"""Parameters of an uncertain plant, true over assumed: mass, moments of inertia, thrust, drag, largest speed of the rotors. Beside them
-``lag`` (s) and ``rotor0_health`` and so on: 1 for a sound rotor, 0 for a dead one."""
+"""Parameters of an uncertain plant, true over assumed: mass, moments of inertia, thrust, drag, largest speed of the rotors. Further ones:
+``lag`` (s) and ``rotor0_health`` and so on, 1 for a sound rotor, 0 for a dead one."""
 
 
 class RotorPlant(UserDynamics):
-    """A vehicle with rotor speeds, and tilts if it has any, as states, and drag; made from a vehicle whose model the controller knows.
+    """A vehicle with rotor speeds, and tilts if any, as states, and drag.
 
     Coordinates: those of the vehicle, the angles of the rotors, the tilts. Inputs: those of the vehicle as commands, then the wind.
 
     Parameters
     ----------
-    vehicle : any but one that has a more detailed plant already. Without ``propulsion`` data typical coefficients are taken.
+    vehicle : without a more detailed plant. Its controller is made for its model. Without ``propulsion`` data typical coefficients are used.
     drag : whether air drag acts.
     payload : mass below the hull that the controller does not know, kg.
     wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
     uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one
-        plant for many vehicles that the law does not know. For a single free body with its origin in the centre of mass.
+        plant for many vehicles unknown to the law. For a single free body with its origin in the centre of mass.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class RotorPlant(UserDynamics):
         uncertain: bool = False,
     ) -> None:
         if vehicle.full is not None:
-            raise ModelError(f"{vehicle.name!r} flies with motors and servos already: it needs no rotor plant.")
+            raise ModelError(f"{vehicle.name!r} already has motors and servos: its plant is vehicle.full.model.")
         self.vehicle, self.drag, self.payload, self.wind, self.uncertain = vehicle, drag, payload, wind, uncertain
         self.propulsion = vehicle.propulsion or typical_propulsion(vehicle)
         if uncertain:
@@ -99,7 +99,6 @@ class RotorPlant(UserDynamics):
 
     @property
     def rotors(self) -> tuple[Rotor, ...]:
-        """Of the vehicle."""
         return tuple(self.vehicle.airframe.rotors)
 
     @property
@@ -116,7 +115,6 @@ class RotorPlant(UserDynamics):
         return system.derive()
 
     def _parameters(self) -> dict[str, float]:
-        """Names and values of what is uncertain."""
         health = {f"rotor{k}_health": 1.0 for k in range(len(self.rotors))}
         return {**UNCERTAIN, "lag": self.propulsion.lag, **health}
 

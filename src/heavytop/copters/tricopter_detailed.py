@@ -1,7 +1,7 @@
 """The tricopter with load as eight bodies: hull, load, three tilting arms, three spinning propellers.
 
-The law of the reduced vehicle decides on the forces of the propellers. Servos turn the arms, motors drive the propellers; their
-inertia, their gyroscopic moments and their reaction on the hull are part of the plant and unknown to the law.
+The law of the reduced vehicle computes the forces of the propellers. Servos turn the arms, motors drive the propellers; their
+inertia, gyroscopic moments and reaction on the hull are part of the plant and unknown to the law.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Drives:
 
 @dataclass(frozen=True, eq=False)
 class FullPlant:
-    """The eight bodies: model, and how the law of the reduced vehicle drives them.
+    """The model of the eight bodies, and its controller from that of the reduced vehicle.
 
     Its coordinates begin with those of the reduced vehicle; then follow tilt angles and propellers. Inputs: three tilt torques, three
-    motor torques, three thrusts; the thrusts are no choice but follow from the propellers' speeds.
+    motor torques, three thrusts, which follow from the propellers' speeds.
     """
 
     model: Model
@@ -120,7 +120,7 @@ def tricopter_with_load_full(
     arm: float = 0.25,
     height: float = 0.03,
 ) -> Vehicle:
-    """The tricopter with load as eight bodies with 15 degrees of freedom, flown by the law of its reduced model with nine.
+    """The tricopter with load as eight bodies with 15 degrees of freedom, flown by the law of its reduced model with nine degrees of freedom.
 
     Examples
     --------

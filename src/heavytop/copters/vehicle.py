@@ -1,4 +1,4 @@
-"""What all multicopters share: a described system, its model, the prototype of its control, limits and shape."""
+"""Multicopters: model, prototype of the control, limits and shape; and the inputs and limits of rotors."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Vehicle(Unchanging, Shown):
     limits : of the inputs, or None.
     airframe : rotors and load.
     describe : returns a new description of the system, which may be changed (payload, drag) and derived.
-    virtual : model with independent inputs, if the vehicle has more rotors than they need; the law is made for it.
-    parameters : what a reader wants to know, name -> text.
+    virtual : model with independent inputs for the law, if the rotors are redundant.
+    parameters : for reports, name -> text.
     levers : heights eps (m) of the motions along x and y, see :func:`.lateral_lever`; zero for fixed rotors.
     drag : air drag of the hull for flights in wind, N s/m.
-    propulsion : coefficients of propellers, motors and frame, if they are known.
-    full : a more detailed plant that flies in place of the model, if there is one.
-    sensors : what measures its motion, if that is described.
-    limbs : links of arms, grippers, gimbals; their coordinates and motors come behind those of the hull.
+    propulsion : coefficients of propellers, motors and frame, if known.
+    full : a more detailed plant that flies instead of the model, if any.
+    sensors : if described.
+    limbs : links of arms, grippers, gimbals; their coordinates and inputs follow those of the hull.
 
     Examples
     --------
@@ -83,7 +83,6 @@ class Vehicle(Unchanging, Shown):
 
     @property
     def name(self) -> str:
-        """Name of the model."""
         return self.model.name
 
     def __repr__(self) -> str:
@@ -99,7 +98,7 @@ class Vehicle(Unchanging, Shown):
 
     @property
     def plant(self) -> Model:
-        """The model that flies: the detailed one if there is one."""
+        """The model that flies: the detailed one, if any."""
         return self.model if self.full is None else self.full.model
 
     @property
@@ -109,14 +108,13 @@ class Vehicle(Unchanging, Shown):
 
     @property
     def weight(self) -> float:
-        """Of all bodies in the gravity of the model, N."""
+        """Weight of all bodies in the gravity of the model, N."""
         return weight_of(self.model)
 
     @property
     def fully_actuated(self) -> bool:
         """Whether the hull can be pushed and turned in all six directions."""
-        rank = np.linalg.matrix_rank(np.array([_column(r, d) for r in self.airframe.rotors for d in r.directions]))
-        return int(rank) == 6
+        return int(np.linalg.matrix_rank(wrench_matrix(self.airframe.rotors).T)) == 6
 
     def with_payload(self, payload: float) -> System:
         """A new description of the vehicle with a mass (kg) fixed below its hull."""
@@ -188,11 +186,11 @@ def input_names(rotors: Sequence[Rotor]) -> tuple[str, ...]:
 def rotor_limits(
     rotors: Sequence[Rotor], torque_priority: float | None = 100.0, period: float = 5e-3, others: Sequence[float] = ()
 ) -> Limits | None:
-    """Limits of the inputs of rotors: boxes for fixed ones, sectors for tilting ones; None if nothing is limited.
+    """Limits of the inputs of rotors: boxes for fixed ones, sectors for tilting ones; None without limits.
 
     Parameters
     ----------
-    period : of the samples in which the rate of the tilts is kept, s. others : largest size of further inputs behind those of the rotors.
+    period : of the samples that keep the rate of the tilts, s. others : largest size of further inputs after those of the rotors.
     """
     lower, upper, sectors = [], [], []
     for rotor in rotors:

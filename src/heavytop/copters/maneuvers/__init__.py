@@ -12,12 +12,12 @@ from typing import Any
 
 from heavytop.copters.maneuvers.acrobatics import barrel_roll as barrel_roll
 from heavytop.copters.maneuvers.acrobatics import flip as flip
+from heavytop.copters.maneuvers.acrobatics import hover_roll as hover_roll
 from heavytop.copters.maneuvers.acrobatics import inverted as inverted
 from heavytop.copters.maneuvers.acrobatics import knife_edge as knife_edge
+from heavytop.copters.maneuvers.acrobatics import level_loop as level_loop
 from heavytop.copters.maneuvers.acrobatics import looping as looping
 from heavytop.copters.maneuvers.acrobatics import reversible
-from heavytop.copters.maneuvers.actuated import hover_roll as hover_roll
-from heavytop.copters.maneuvers.actuated import level_loop as level_loop
 from heavytop.copters.maneuvers.base import Maneuver as Maneuver
 from heavytop.copters.maneuvers.paths import along as along
 from heavytop.copters.maneuvers.paths import circle as circle
@@ -50,11 +50,12 @@ MANEUVERS: dict[str, Callable[..., Maneuver]] = {
 }
 _LOADED = ("hover", "step", "transport")
 _WITH_LIMBS = ("hover", "step", "eight", "circle", "helix", "waypoints")
+_WITH_LEVERS = ("hover", "step", "recovery", "eight", "circle", "helix", "waypoints", "looping")
 _FULLY_ACTUATED = ("hover-roll", "level-loop")
 
 
 def suited(vehicle: Vehicle) -> tuple[str, ...]:
-    """Names of the maneuvers that a vehicle of this kind can be asked to fly.
+    """Names of the maneuvers for a vehicle of this kind.
 
     >>> from heavytop.copters import quadcopter
     >>> "flip" in suited(quadcopter()), "level-loop" in suited(quadcopter())
@@ -64,22 +65,16 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
         return _LOADED
     if vehicle.limbs:
         return _WITH_LIMBS
-    names = [name for name in MANEUVERS if name != "transport"]
-    if not (vehicle.fully_actuated or reversible(vehicle)):
-        names.remove("inverted")
-    if not vehicle.fully_actuated:
-        names = [name for name in names if name not in _FULLY_ACTUATED]
     if any(vehicle.levers):
-        names = [
-            name
-            for name in names
-            if name in ("hover", "step", "recovery", "eight", "circle", "helix", "waypoints", "looping")
-        ]
-    return tuple(names)
+        return _WITH_LEVERS
+    excluded = {"transport"}
+    if not vehicle.fully_actuated:
+        excluded |= {*_FULLY_ACTUATED, *(() if reversible(vehicle) else ("inverted",))}
+    return tuple(name for name in MANEUVERS if name not in excluded)
 
 
 def listed_name(name: str) -> str:
-    """The name of a maneuver as it is listed; underscores may stand for hyphens.
+    """The listed name of a maneuver; underscores may replace hyphens.
 
     >>> listed_name("Hover_Roll")
     'hover-roll'
@@ -91,7 +86,7 @@ def listed_name(name: str) -> str:
 
 
 def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
-    """The maneuver of that name for a vehicle; underscores may stand for hyphens. Options go to its function.
+    """The maneuver of that name for a vehicle; underscores may replace hyphens. Options are those of its function.
 
     >>> from heavytop.copters import quadcopter
     >>> make("hover", quadcopter(), duration=2.0).duration

@@ -1,20 +1,23 @@
-"""Loopings, flips, rolls, inverted flight, knife edge."""
+"""Loopings, flips, rolls, inverted flight, knife edge; independent attitude and position of fully actuated vehicles."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from heavytop._arrays import Array, vector
+from heavytop._arrays import Array, scale, vector
 from heavytop.control.references import curves
 from heavytop.control.references.curves import smoothstep
 from heavytop.control.references.flatness import flat_reference
-from heavytop.copters.maneuvers.actuated import turning
+from heavytop.control.references.reference import Reference
 from heavytop.copters.maneuvers.arguments import finite, non_negative, positive
 from heavytop.copters.maneuvers.base import Maneuver
 from heavytop.copters.maneuvers.paths import along, eased
-from heavytop.copters.maneuvers.rotated import turned
+from heavytop.copters.maneuvers.rotated import rotated
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
+from heavytop.geometry import se3, so3
 
 
 def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str = "xz", rest: float = 1.4) -> Maneuver:
@@ -28,7 +31,7 @@ def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str
     (2.157, 5.591)
     """
     if plane not in ("xz", "yz"):
-        raise ControlError(f"a looping lies in the plane 'xz' or 'yz', got {plane!r}.")
+        raise ControlError(f"plane of looping must be 'xz' or 'yz', got {plane!r}.")
     positive("looping", radius=radius, turn=turn)
     non_negative("looping", rest=rest)
     base = curves.looping(radius, turn)
@@ -69,7 +72,7 @@ def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn
 def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.0, duration: float = 2.9) -> Maneuver:
     """One turn about a horizontal axis ("x" or "y") within ``turn`` seconds, from rest to rest.
 
-    Rotors that push backwards bring the vehicle back to its place; otherwise it ends a little aside, at the same height.
+    With reversible rotors it ends at its place; otherwise a little aside, at the same height.
 
     >>> from heavytop.copters import quadcopter
     >>> maneuver = flip(quadcopter())
@@ -86,7 +89,7 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
     def angle(t: Array) -> Array:
         return 2 * np.pi * smoothstep((t - begin) / turn)
 
-    reference = turned(
+    reference = rotated(
         vehicle,
         angle,
         lambda th, g: g * (1 + np.cos(th)) / 2,
@@ -100,9 +103,9 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
 
 
 def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: float = 2.0) -> Maneuver:
-    """Turn upside down, stay so (a fully actuated vehicle flies ahead), turn on.
+    """Turn upside down, stay so (a fully actuated vehicle flies ahead), complete the turn.
 
-    A vehicle with fixed rotors needs reversible thrust for it: limits below zero.
+    A vehicle with fixed rotors needs reversible thrust: limits below zero.
 
     >>> from heavytop.copters import tricopter
     >>> maneuver = inverted(tricopter())
@@ -121,14 +124,14 @@ def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: flo
     marks = [(begin + turn, "upside down"), (again, "turns back")]
     if vehicle.fully_actuated:
         curve = curves.rest_to_rest((0.0, 0.0, 0.0), (length, 0.0, 0.0), stay + turn, begin + turn / 2)
-        return turning(vehicle, curve, angle, "x", total, "inverted", moments=marks)
+        return _turning(vehicle, curve, angle, "x", total, "inverted", moments=marks)
     if not reversible(vehicle):
         raise ControlError(
             f"the rotors of {vehicle.name!r} cannot push backwards, so it cannot stay upside down. Give them a negative least thrust, "
             "quadcopter(thrust=(-6, 6)), or fly 'looping' or 'flip'."
         )
     knots = (begin, begin + turn, again, again + turn)
-    reference = turned(vehicle, angle, lambda th, g: g * np.cos(th), total, knots, "x", free=False)
+    reference = rotated(vehicle, angle, lambda th, g: g * np.cos(th), total, knots, "x", free=False)
     return Maneuver(vehicle, reference, "inverted", total + 1.0, moments=marks)
 
 
@@ -154,7 +157,7 @@ def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: f
 
         curve = curves.rest_to_rest((0.0, 0.0, 0.0), (length, 0.0, 0.0), stay + turn, begin + turn / 2)
         marks = [(begin + turn, "knife edge"), (again, "turns back")]
-        return turning(vehicle, curve, angle, "x", again + turn + 1.0, "knife-edge", moments=marks)
+        return _turning(vehicle, curve, angle, "x", again + turn + 1.0, "knife-edge", moments=marks)
     quick, back = 0.6, 0.9
     first = 1.1
     second, third = first + quick, first + quick + back
@@ -165,10 +168,68 @@ def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: f
         return bank * (smoothstep(rise) - 2 * smoothstep(turn_over) + smoothstep(rest))
 
     knots = (first, second, third, third + quick)
-    reference = turned(vehicle, swing, lambda th, g: g * np.cos(th), total, knots, "x", free=True)
+    reference = rotated(vehicle, swing, lambda th, g: g * np.cos(th), total, knots, "x", free=True)
     return Maneuver(vehicle, reference, "knife-edge", total + 1.0, moments=[(second, "knife edge"), (third, "brakes")])
 
 
 def reversible(vehicle: Vehicle) -> bool:
     """Whether the rotors can push backwards."""
     return vehicle.limits is None or bool(np.all(np.asarray(vehicle.limits.lower) < 0))
+
+
+def _require_full_actuation(vehicle: Vehicle, what: str) -> None:
+    if not vehicle.fully_actuated:
+        raise ControlError(
+            f"{what} needs a fully actuated vehicle such as the tricopter; the rotors of {vehicle.name!r} cannot push it sideways "
+            "without turning it."
+        )
+
+
+def _turning(
+    vehicle: Vehicle, curve: Any, angle: Any, axis: Any, duration: float, name: str, **options: Any
+) -> Maneuver:
+    """Position curve(t) (3,) with the attitude exp(angle(t) axis), both in NumPy notation."""
+    _require_full_actuation(vehicle, name)
+    n = np.asarray(so3.unit_axis(axis), dtype=float)
+
+    def pose(t: Array) -> Array:
+        return se3.pose(so3.exp(scale(angle(t), n, 1)), curve(t))
+
+    return Maneuver(vehicle, Reference.from_pose(vehicle.model, pose, duration=duration), name, **options)
+
+
+def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: float = 0.5) -> Maneuver:
+    """One turn about a horizontal axis at a fixed place within ``turn`` seconds, by a fully actuated vehicle.
+
+    >>> from heavytop.copters import tricopter
+    >>> maneuver = hover_roll(tricopter())
+    >>> maneuver.name, maneuver.duration
+    ('hover-roll', 4.5)
+    """
+    finite("hover-roll", begin=begin)
+    positive("hover-roll", turn=turn)
+    angle = lambda t: 2 * np.pi * smoothstep((t - begin) / turn)  # noqa: E731
+    still = lambda t: vector(0.0 * t, 0.0 * t, 0.0 * t)  # noqa: E731
+    marks = [(begin, "roll begins"), (begin + turn / 2, "upside down"), (begin + turn, "roll ends")]
+    return _turning(vehicle, still, angle, axis, begin + turn + 1.0, "hover-roll", moments=marks)
+
+
+def level_loop(vehicle: Vehicle, radius: float = 1.5, turn: float = 8.0, begin: float = 0.0) -> Maneuver:
+    """A vertical loop of a fully actuated vehicle with the hull level all the time.
+
+    >>> from heavytop.copters import tricopter
+    >>> maneuver = level_loop(tricopter())
+    >>> maneuver.name, maneuver.duration
+    ('level-loop', 9.0)
+    """
+    _require_full_actuation(vehicle, "level-loop")
+    finite("level-loop", radius=radius, begin=begin)
+    positive("level-loop", turn=turn)
+
+    def pose(t: Array) -> Array:
+        phase = 2 * np.pi * smoothstep((t - begin) / turn)
+        position = vector(radius * np.sin(phase), 0.0 * phase, radius * (1 - np.cos(phase)))
+        return se3.pose(np.eye(3), position)
+
+    reference = Reference.from_pose(vehicle.model, pose, duration=begin + turn + 1.0)
+    return Maneuver(vehicle, reference, "level-loop", moments=[(begin + turn / 2, "top")])

@@ -18,9 +18,9 @@ class Maneuver(Reference):
 
     Attributes
     ----------
-    vehicle, name : whose motion, and what it is called.
-    start : (q, v) where the flight begins; the reference itself unless given.
-    moments : (time, label) worth a mark.
+    vehicle, name : of the motion.
+    start : (q, v) at the start of the flight; default: that of the reference.
+    moments : (time, label) to mark in reports.
 
     Examples
     --------
@@ -58,14 +58,14 @@ class Maneuver(Reference):
 
     @property
     def start(self) -> State:
-        """Where the flight begins."""
+        """State (q, v) at the start of the flight."""
         if self._start is not None:
             return self._start
         q, v, _ = self(0.0)
         return q, v
 
     def check(self) -> Feasibility:
-        """The inputs it needs, compared with the vehicle's limits, and the force that is missing."""
+        """The required inputs compared with the vehicle's limits, and the residual force."""
         return self._check
 
     @cached_property
@@ -75,5 +75,5 @@ class Maneuver(Reference):
     def thrusts(self) -> tuple[np.ndarray, np.ndarray]:
         """Least and largest thrust (n,) of every rotor on the reference, N."""
         shape = self.vehicle.airframe
-        values = shape.thrusts(self.check().inputs[..., : shape.inputs])  # motors of limbs come behind
+        values = shape.thrusts(self.check().inputs[..., : shape.inputs])  # motors of limbs follow
         return values.min(axis=0), values.max(axis=0)

@@ -1,4 +1,4 @@
-"""Maneuvers along a curve: whatever the vehicle is, its attitude follows from the curve."""
+"""Maneuvers along a curve: the attitude of every kind of vehicle follows from the curve."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from heavytop.copters.maneuvers.slung_load import hanging_reference, swung
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
+
+RAMP = 2.0
+"""Time (s) in which the motion on a closed path starts and stops."""
 
 
 def eased(duration: float, ramp: float) -> Any:
@@ -54,12 +57,12 @@ def along(
     """Follow a curve t -> position (3,), given in NumPy notation.
 
     A vehicle with parallel thrusts tilts as the curve demands, a fully actuated one stays level, a bicopter follows a virtual copy of
-    itself, a vehicle with a load leads the load's centre of oscillation along the curve, one with limbs the centre of mass of all bodies, while
+    itself, a vehicle with a load moves the load's centre of oscillation along the curve, one with limbs the centre of mass of all bodies, while
     its joints follow their paths.
 
     Parameters
     ----------
-    side : (3,) normal of the plane of the motion, or heading : (3,) where the nose points; default: heading e_x.
+    side : (3,) normal of the plane of the motion, or heading : (3,) direction of the nose; default: heading e_x.
 
     Examples
     --------
@@ -111,7 +114,7 @@ def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) ->
 
 
 def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> Maneuver:
-    """Fly to a place that is given all at once: the set point jumps by ``to`` (3,) at the start.
+    """Fly to a place after a step of the set point by ``to`` (3,) at the start.
 
     >>> from heavytop.copters import quadcopter
     >>> maneuver = step(quadcopter())
@@ -140,10 +143,18 @@ def recovery(vehicle: Vehicle, angle: float = np.deg2rad(170.0), axis: Any = "x"
 
 
 def _placed(vehicle: Vehicle, at: Any) -> np.ndarray:
-    """The neutral configuration, moved."""
+    """The neutral configuration with the hull at a place."""
     q = vehicle.model.neutral().copy()
     q[:3] = np.asarray(at, dtype=float)
     return q
+
+
+def _laps(vehicle: Vehicle, name: str, rate: float, laps: float, path: Curve, **options: Any) -> Maneuver:
+    """Laps of a path of the phase (rad), from rest to rest."""
+    positive(name, rate=rate)
+    duration = 2 * np.pi * laps / rate + RAMP
+    clock = eased(duration, RAMP)
+    return along(vehicle, lambda t: path(rate * clock(t)), duration, name, **options)
 
 
 def eight(
@@ -153,7 +164,7 @@ def eight(
 
     Parameters
     ----------
-    length, width : half lengths of the sides, m. rate : rad/s. laps : how often.
+    length, width : half lengths of the sides, m. rate : rad/s. laps : their number.
 
     Examples
     --------
@@ -162,19 +173,17 @@ def eight(
     >>> maneuver.name, maneuver.duration
     ('eight', 17.707963267948966)
     """
-    first, second = _plane(plane)
+    if len(plane) != 2 or not set(plane) <= set("xyz"):
+        raise ControlError(f"plane of eight must be two of the axes x, y, z, got {plane!r}.")
     finite("eight", length=length, width=width)
-    positive("eight", rate=rate, laps=laps)
-    ramp = 2.0
-    duration = 2 * np.pi * laps / rate + ramp
-    clock = eased(duration, ramp)
+    positive("eight", laps=laps)
+    first, second = (np.eye(3)["xyz".index(axis)] for axis in plane)
 
-    def position(t: Array) -> Array:
-        phase = rate * clock(t)
+    def path(phase: Array) -> Array:
         return length * np.sin(phase) * first + width * np.sin(2 * phase) * second
 
     side = None if plane == "xy" else np.cross(second, first)
-    return along(vehicle, position, duration, "eight", side=side)
+    return _laps(vehicle, "eight", rate, laps, path, side=side)
 
 
 def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int = 3) -> Maneuver:
@@ -186,16 +195,12 @@ def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int =
     ('circle', 14.566370614359172)
     """
     finite("circle", radius=radius)
-    positive("circle", rate=rate, laps=laps)
-    ramp = 2.0
-    duration = 2 * np.pi * laps / rate + ramp
-    clock = eased(duration, ramp)
+    positive("circle", laps=laps)
 
-    def position(t: Array) -> Array:
-        phase = rate * clock(t)
+    def path(phase: Array) -> Array:
         return vector(radius * (np.cos(phase) - 1.0), radius * np.sin(phase), 0.0 * phase)
 
-    return along(vehicle, position, duration, "circle")
+    return _laps(vehicle, "circle", rate, laps, path)
 
 
 def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float = 3.0, turns: int = 3) -> Maneuver:
@@ -207,16 +212,13 @@ def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float
     ('helix', 12.471975511965978)
     """
     finite("helix", radius=radius, climb=climb)
-    positive("helix", rate=rate, turns=turns)
-    ramp = 2.0
-    duration = 2 * np.pi * turns / rate + ramp
-    clock, whole = eased(duration, ramp), 2 * np.pi * turns
+    positive("helix", turns=turns)
+    whole = 2 * np.pi * turns
 
-    def position(t: Array) -> Array:
-        phase = rate * clock(t)
+    def path(phase: Array) -> Array:
         return vector(radius * (np.cos(phase) - 1.0), radius * np.sin(phase), climb / whole * phase)
 
-    return along(vehicle, position, duration, "helix")
+    return _laps(vehicle, "helix", rate, turns, path)
 
 
 def waypoints(
@@ -249,7 +251,7 @@ def transport(
     swing: float = np.deg2rad(25.0),
     settle: float = 4.0,
 ) -> Maneuver:
-    """Carry a load to a place, from rest to rest, while the swing that it starts with dies out.
+    """Carry a load to a place, from rest to rest, while its initial swing decays.
 
     Parameters
     ----------
@@ -278,9 +280,3 @@ def transport(
     return Maneuver(
         vehicle, maneuver, "transport", start=start, moments=[(0.5, "departure"), (0.5 + duration, "arrival")]
     )
-
-
-def _plane(plane: str) -> tuple[np.ndarray, np.ndarray]:
-    if len(plane) != 2 or not set(plane) <= set("xyz"):
-        raise ControlError(f"a plane is named by two of the axes x, y, z, got {plane!r}.")
-    return np.eye(3)["xyz".index(plane[0])], np.eye(3)["xyz".index(plane[1])]

@@ -1,4 +1,4 @@
-"""Prescribed turns about a horizontal axis, with the thrust that brings the vehicle to rest in the end."""
+"""Prescribed turns about a horizontal axis, with a thrust that ends at rest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from heavytop.copters.vehicle import Vehicle, wrench_matrix
 TERMS = 18
 SAMPLES = 121
 MARGIN = 0.02
-"""Share of the range of thrust that the reference leaves to the controller."""
+"""Share of the range of thrust reserved for the controller."""
 
 
-def turned(
+def rotated(
     vehicle: Vehicle,
     angle: Callable[[Array], Array],
     base: Callable[[np.ndarray, float], np.ndarray],
@@ -28,10 +28,10 @@ def turned(
     axis: str,
     free: bool,
 ) -> Reference:
-    """Attitude angle(t) about ``axis`` with the specific thrust base(angle, g) plus the least correction that ends at rest.
+    """The reference with the attitude angle(t) about ``axis`` and the specific thrust base(angle, g) plus the least correction that ends at rest.
 
     The correction is f = sum c_i sin^4(pi t/T) cos(i pi t/T). The c_i minimise the integral of its square such that the final
-    velocity and height vanish and, unless ``free``, the final place sideways; and, where that is possible, such that every rotor
+    velocity and height vanish and, unless ``free``, the final place sideways; and, if possible, such that every rotor
     stays within its limits (a quadratic program).
     """
     g = float(np.linalg.norm(vehicle.model.description.gravity))
@@ -68,7 +68,7 @@ def turned(
 def thrust_bounds(
     vehicle: Vehicle, angle: Callable[[Array], Array], times: np.ndarray, axis: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest specific thrust (n,) that leave every rotor within its limits while it also turns the vehicle."""
+    """Least and largest specific thrust (n,) with every rotor within its limits while it also turns the vehicle."""
     wide = np.full(len(times), np.inf)
     if vehicle.limits is None:
         return -wide, wide
@@ -91,7 +91,7 @@ def thrust_bounds(
 def _least(
     gram: np.ndarray, rows: np.ndarray, right: np.ndarray, s: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """min c^T gram c with rows c = right and low <= s c <= high; without the latter if no c can keep it."""
+    """min c^T gram c with rows c = right and low <= s c <= high; without the latter if that is impossible."""
     zero = np.zeros((len(rows), len(rows)))
     system = np.block([[gram, rows.T], [rows, zero]])
     plain = np.linalg.solve(system, np.concatenate([np.zeros(len(gram)), right]))[: len(gram)]

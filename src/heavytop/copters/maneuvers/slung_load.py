@@ -1,7 +1,7 @@
 """References of vehicles with a suspended load, from the curve of the load's centre of oscillation c.
 
 The load hangs along the specific force of that point: b = unit(c'' - g), the joint is at s = c + eps b. The hull carries the joint: level
-if it is fully actuated; otherwise its thrust axis is along the force that hull and load need together. Exact for motions in a plane.
+if it is fully actuated; otherwise its thrust axis is along the common force on hull and load. Exact for motions in a plane.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from heavytop.geometry import se3, so3
 
 
 def hanging_reference(vehicle: Vehicle, curve: Curve, duration: float, side: Any = None) -> Reference:
-    """The reference whose load's centre of oscillation follows ``curve``; ``side`` (3,) is the normal of the plane of motion."""
+    """The reference with the load's centre of oscillation on ``curve``; ``side`` (3,) is the normal of the plane of motion."""
     model, load = vehicle.model, vehicle.airframe.load
     joints = {edge.b: edge for edge in model.description.joints}
     if load is None or load.body not in joints or joints[load.body].joint.kind != "spherical":
         raise ControlError(f"{vehicle.name!r} has no load on a spherical joint.")
     if len(joints) != 2 or joints["hull"].joint.kind != "floating":
-        raise ControlError(f"{vehicle.name!r} is not a free hull with one load; a hanging reference needs that.")
+        raise ControlError(f"{vehicle.name!r} is not a free hull with one load, which a hanging reference requires.")
     normal = np.array([0.0, 1.0, 0.0]) if side is None else np.asarray(side, dtype=float)
     gravity = model.description.gravity
     at = np.asarray(joints[load.body].at, dtype=float)[:3, 3]

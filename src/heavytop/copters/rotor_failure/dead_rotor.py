@@ -34,7 +34,7 @@ DIRECTION, RATE, EFFORT = 60.0, 1.0, 1.8e-3
 STIFFNESS, DAMPING = 1.6, 3.2
 """Position loop, 1/s^2 and 1/s."""
 REACH, FAST, LEAN = 1.5, 2.0, 0.8
-"""Largest error of position (m) and of velocity (m/s) that is answered, and the largest tangent of the tilt."""
+"""Limits of the errors of position (m) and velocity (m/s), and of the tangent of the tilt."""
 
 
 class DeadRotorLaw(FeedbackLaw):
@@ -139,19 +139,19 @@ class DeadRotorLaw(FeedbackLaw):
         h = np.matvec(transpose(m.R), n / np.sqrt(np.vecdot(n, n)))
         p, q_rate, r = m.omega[0], m.omega[1], m.omega[2]
         p0, q0 = self._equilibrium(r)
-        # the axis that shall point along n; at a slow spin that of the body
+        # the axis to point along n; at a slow spin that of the body
         size = np.sqrt(p0 * p0 + q0 * q0 + r * r + 1e-9)
         sense = np.where(r >= 0, 1.0, -1.0)
         h1, h2 = sense * p0 / size, sense * q0 / size
         flat = np.sqrt(h[0] * h[0] + h[1] * h[1] + 1e-12)
-        reach = np.where(h[2] < 0.2, 1 / flat, 1.0)  # pointing away: as far as it goes
+        reach = np.where(h[2] < 0.2, 1 / flat, 1.0)  # pointing away: the largest error
         state = [p - p0, q_rate - q0, reach * h[0] - h1, reach * h[1] - h2]
-        asked = [-sum((k * x for k, x in zip(row, state, strict=True)), start=0.0) for row in self._gain(r)]
+        requested = [-sum((k * x for k, x in zip(row, state, strict=True)), start=0.0) for row in self._gain(r)]
         axis = np.matvec(m.R, UP)[2]
         lift = within(hull.mass * up / np.maximum(axis, 0.7), 0.3 * weight, 3.0 * weight)
         total = np.where(axis < 0.2, 0.25 * weight, lift)
-        opposite = 0.0 if two else within(self._idle(r) + asked[0], 0.0, 1.2 * weight)
-        difference = within(asked[-1], -2.2 * weight, 2.2 * weight)
+        opposite = 0.0 if two else within(self._idle(r) + requested[0], 0.0, 1.2 * weight)
+        difference = within(requested[-1], -2.2 * weight, 2.2 * weight)
         both = np.maximum(np.maximum(total - opposite, 0.16 * weight), np.abs(difference))
         values: dict[int, Array] = dict.fromkeys(self.dead, 0.0 * r)
         if not two:
@@ -173,14 +173,14 @@ class DeadRotorLaw(FeedbackLaw):
 
 
 def dead_rotor_law(vehicle: Vehicle, *dead: int) -> FeedbackLaw:
-    """The law for a vehicle whose rotors ``dead`` give nothing any more.
+    """The law of a vehicle with dead rotors.
 
-    A quadcopter gives up yaw. A vehicle with more rotors than it needs shares the thrusts among the others.
+    A quadcopter gives up yaw. A vehicle with redundant rotors shares the thrusts among the others.
 
     Raises
     ------
     ControlError
-        What is left cannot hold the vehicle; the message says what it can still do, see :func:`.remaining`.
+        The other rotors cannot hold its position; the message states its capabilities, see :func:`.remaining`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A rotor that stops is noticed by its speed, and the law for a vehicle without it takes over."""
+"""Detection of a stopped rotor by its speed, and the switch to the law without it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from heavytop.copters.rotor_failure.dead_rotor import dead_rotor_law
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
-STILL, ALIVE, TOLD = 0.15, 0.35, 0.4
-"""Shares of the hovering speed: a rotor below the first that is told to turn above the third is suspicious, one above the second is alive."""
+STILL, ALIVE, COMMANDED = 0.15, 0.35, 0.4
+"""Shares of the hovering speed: a rotor below the first while commanded above the third is suspicious, one above the second is alive."""
 DWELL = 0.025
 """Time (s) of suspicion, beyond delay and lag, after which a rotor is dead."""
 LATCHED = 1e3
@@ -25,10 +25,10 @@ LATCHED = 1e3
 
 
 class Failover(Wrapper):
-    """A law that changes to the one for a dead rotor as soon as the speed of a rotor stays away. It never changes back.
+    """A law that switches to the one for a dead rotor when the speed of a rotor stays low. It never switches back.
 
-    It stands where the law stands: ``robust_controller(vehicle, law=Failover(OnPart(law, vehicle.model), vehicle))``. Needs measured rotor
-    speeds. The channel ``dead`` tells which rotor is given up.
+    It replaces the law: ``robust_controller(vehicle, law=Failover(OnPart(law, vehicle.model), vehicle))``. It requires measured rotor
+    speeds. The channel ``dead`` is 1 for a rotor that is given up.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Failover(Wrapper):
         self.own_state_size = 2 * vehicle.model.nu
 
     def first(self) -> np.ndarray:
-        """Told to hover, no suspicion."""
+        """Hovering commands, no suspicion."""
         return np.concatenate([hover_levels(self.hull, self.actuators), np.zeros(self.vehicle.model.nu)])
 
     def _suspicion(self, at: Seen) -> list[Array]:
@@ -65,9 +65,11 @@ class Failover(Wrapper):
         taken = sum((np.where(b > 0.5 * LATCHED, 1.0, 0.0) for b in before), start=0.0)
         counted = []
         for k in range(nu):
-            odd = np.where(speed[k] < STILL * hover[k], 1.0, 0.0) * np.where(at.z[k] > TOLD * hover[k], 1.0, 0.0)
-            count = np.where(speed[k] > ALIVE * hover[k], 0.0, before[k] + at.period * odd)
-            # one dead rotor is what the law can bear: the first one stays the only one
+            suspicious = np.where(speed[k] < STILL * hover[k], 1.0, 0.0) * np.where(
+                at.z[k] > COMMANDED * hover[k], 1.0, 0.0
+            )
+            count = np.where(speed[k] > ALIVE * hover[k], 0.0, before[k] + at.period * suspicious)
+            # the laws are for one dead rotor: the first one stays the only one
             new = np.where(count > patience, 1.0, 0.0) * np.where(taken > 0.5, 0.0, 1.0)
             counted.append(
                 np.where(
@@ -85,7 +87,7 @@ class Failover(Wrapper):
         return vector(*(np.where(count > 0.5 * LATCHED, 1.0, 0.0) for count in self._suspicion(at)))
 
     def acted(self, at: Seen, u: Array) -> Array:
-        """The inputs of the law that holds."""
+        """The inputs of the active law."""
         dead = self.dead(at)
         p = self.vehicle.model.parameter_vector()
         for k, law in enumerate(self.laws):
@@ -93,9 +95,7 @@ class Failover(Wrapper):
         return u
 
     def following(self, at: Seen, u: Array) -> Array:
-        """What the rotors were told, and the suspicion."""
         return concatenate(self.actuators.target(self.acted(at, u)), vector(*self._suspicion(at)))
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        """Which rotors are given up."""
         return {"dead": self.dead(at)}

@@ -1,4 +1,4 @@
-"""What a vehicle can still do without some of its rotors."""
+"""Capabilities of a vehicle without some of its rotors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Remaining:
-    """What is left of a vehicle.
+    """Capabilities of a vehicle with dead rotors.
 
     Attributes
     ----------
     dead : indices of the dead rotors.
     hovers : whether the others can carry the weight without any moment. lift : largest thrust without roll and pitch moment, per weight.
-    controls : directions in which moments can be made both ways while hovering: roll, pitch, yaw.
+    controls : directions of moments both ways while hovering: roll, pitch, yaw.
     spins : whether the vehicle can hold its position by giving up yaw and spinning.
 
     Examples
@@ -43,7 +43,7 @@ class Remaining:
 
     @property
     def holds_position(self) -> bool:
-        """Whether it can stay where it is."""
+        """Whether it can hold its position."""
         return self.spins or (self.hovers and {"roll", "pitch"} <= set(self.controls))
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Remaining:
 
 
 def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
-    """What a vehicle with fixed rotors can still do when some are dead.
+    """Capabilities of a vehicle with fixed rotors of which some are dead.
 
     Examples
     --------
@@ -75,28 +75,24 @@ def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
     limits = np.array([rotor.thrust for rotor in vehicle.airframe.rotors], dtype=float)
     weight = vehicle.weight
     if not weight:
-        raise ModelError(
-            f"{vehicle.name!r} has no weight: without gravity there is nothing to carry and no hovering to speak of."
-        )
+        raise ModelError(f"{vehicle.name!r} has no weight, so hovering is undefined: give its model gravity.")
     least = LEAST * weight * vehicle.airframe.reach
     low, high = np.maximum(limits[:, 0], 0.0), np.minimum(limits[:, 1], STRONGEST * weight)
     low[list(dead)] = high[list(dead)] = 0.0
     lift = reach(W, low, high, {"roll": 0.0, "pitch": 0.0}, "thrust") or 0.0
     level = {"thrust": weight, "roll": 0.0, "pitch": 0.0, "yaw": 0.0}
     hovers = reach(W, low, high, {k: v for k, v in level.items() if k != "yaw"}, "yaw") is not None
-    exact = reach(W, low, high, {k: v for k, v in level.items() if k != "thrust"} | {"thrust": weight}, "thrust")
-    controls = []
-    for name in ("roll", "pitch", "yaw"):
-        others = {k: v for k, v in level.items() if k != name and (k != "yaw" or exact is not None)}
+    exact = reach(W, low, high, level, "thrust")
+
+    def controlled(name: str, yaw: bool) -> bool:
+        """Whether moments can be made both ways, with the other ones zero; also that about z, unless the heading is given up."""
+        others = {k: v for k, v in level.items() if k != name and (k != "yaw" or yaw)}
         both = [reach(W, low, high, others, name, sign) for sign in (1.0, -1.0)]
-        if all(b is not None and b > least for b in both):
-            controls.append(name)
-    if not {"roll", "pitch"} <= set(controls):  # with the heading given up
-        for name in ("roll", "pitch"):
-            others = {"thrust": weight, ("pitch" if name == "roll" else "roll"): 0.0}
-            both = [reach(W, low, high, others, name, sign) for sign in (1.0, -1.0)]
-            if name not in controls and all(b is not None and b > least for b in both):
-                controls.append(name)
+        return all(b is not None and b > least for b in both)
+
+    controls = [name for name in ("roll", "pitch", "yaw") if controlled(name, exact is not None)]
+    if not {"roll", "pitch"} <= set(controls):
+        controls += [name for name in ("roll", "pitch") if name not in controls and controlled(name, yaw=False)]
     spins = len(vehicle.airframe.rotors) == 4 and _spins(W, dead) and lift / weight > 1.05
     return Remaining(dead, bool(hovers), float(lift / weight), tuple(controls), spins)
 
@@ -113,9 +109,8 @@ def _spins(W: np.ndarray, dead: tuple[int, ...]) -> bool:
 def without_rotors(vehicle: Vehicle, *dead: int) -> FeedbackLaw:
     """The law of a vehicle with more rotors than it needs, the dead ones held at zero and heading last."""
     limits = vehicle.limits
-    lower, upper = (np.array(side, dtype=float) for side in limits.bounds(vehicle.model)) if limits else (None, None)
-    if lower is None or upper is None:
-        lower, upper = np.zeros(vehicle.model.nu), np.full(vehicle.model.nu, np.inf)
+    nu = vehicle.model.nu
+    lower, upper = limits.bounds(vehicle.model) if limits else (np.zeros(nu), np.full(nu, np.inf))
     lower[list(dead)] = 0.0
     upper[list(dead)] = 1e-9
     priority = limits.torque_priority if limits else 100.0
