@@ -120,6 +120,19 @@ def numbers(value: Any, what: str = "a value") -> np.ndarray:
         ) from None
 
 
+def trailing(value: Array, shape: tuple[int, ...], what: str) -> Array:
+    """The array ``value`` if its last axes are ``shape`` (numbers may have leading batch axes); else a ShapeError.
+
+    >>> trailing((1, 2, 3), (3,), "axis")
+    array([1., 2., 3.])
+    """
+    array = as_array(value)
+    got = tuple(array.shape)
+    if (got if is_symbolic(array) else got[-len(shape) :]) != shape:
+        raise wrong_shape(what, shape if is_symbolic(array) else ("...", *shape), got)
+    return array
+
+
 def is_finite(array: np.ndarray) -> bool:
     """Whether all entries are finite; for short vectors several times faster than ``np.isfinite(array).all()``.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from heavytop.geometry.so3 import rotation_with_z
 from heavytop.show.airframes import airframe, rotor, slung_load
-from heavytop.show.meshes import frame_along
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
@@ -71,7 +71,7 @@ def looping(duration: float = 5.0, rate: float = 400.0, load: bool = False) -> R
     if load:
         cable = np.tile(np.eye(4), (len(t), 1, 1))
         tilt = np.stack([0.5 * np.sin(2.2 * t), 0.2 * np.sin(1.7 * t), np.ones_like(t)], -1)
-        cable[:, :3, :3] = frame_along(tilt / np.linalg.norm(tilt, axis=-1, keepdims=True))
+        cable[:, :3, :3] = rotation_with_z(tilt / np.linalg.norm(tilt, axis=-1, keepdims=True))
         cable[:, :3, 3] = path
         bodies["load"] = Body(slung_load(0.55, 0.14), cable)
         trails["path of the load"] = Trail(path - 0.55 * cable[:, :3, 2], role="load path")

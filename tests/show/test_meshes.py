@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from heavytop.errors import ModelError, ShapeError, UnknownNameError
+from heavytop.geometry.so3 import rotation_with_z
 from heavytop.show.airframes import airframe, slung_load
 from heavytop.show.meshes import (
     Surface,
     box,
     cone,
     cylinder,
-    frame_along,
     hull,
     merge,
     propeller,
@@ -88,7 +88,7 @@ def test_the_leading_edge_of_a_counterclockwise_propeller_is_high() -> None:
 
 def test_moving_turns_normals_too() -> None:
     pose = np.eye(4)
-    pose[:3, :3] = frame_along(np.array([0.6, 0.0, 0.8]))
+    pose[:3, :3] = rotation_with_z(np.array([0.6, 0.0, 0.8]))
     pose[:3, 3] = (1, 2, 3)
     moved = box((1, 1, 1)).moved(pose)
     across, _ = face_normals(moved)
@@ -105,7 +105,7 @@ def test_merge_keeps_every_triangle_and_role() -> None:
 def test_frames_along_any_direction_are_rotations() -> None:
     z = np.random.default_rng(1).normal(size=(50, 3))
     z = np.concatenate([z / np.linalg.norm(z, axis=-1, keepdims=True), np.eye(3), -np.eye(3)])
-    R = frame_along(z)
+    R = rotation_with_z(z)
     np.testing.assert_allclose(R[:, :, 2], z)
     np.testing.assert_allclose(np.linalg.det(R), 1.0)
     np.testing.assert_allclose(R @ np.swapaxes(R, 1, 2), np.broadcast_to(np.eye(3), R.shape), atol=1e-12)

@@ -1,8 +1,8 @@
-"""Calculus on coordinates (thesis, section 2.2): directional derivatives, Hessians, commutation, connection.
+"""Calculus on coordinates: the manifold of configurations (thesis, section 2.1), directional derivatives, Hessians, commutation, connection
+(section 2.2), linearisation about a trajectory (section 2.2.3).
 
 Functions of the configuration (``potential(q)``, ``metric(q)``) are written in NumPy notation, so that they run on
-symbols and their derivatives are exact. Configurations may be numbers with leading batch axes or symbols. The tools of
-the manifold and the linearisation about a trajectory, from their own modules, are importable from here too.
+symbols and their derivatives are exact. Configurations may be numbers with leading batch axes or symbols.
 """
 
 from __future__ import annotations
@@ -12,24 +12,103 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, is_symbolic, transpose
+from heavytop._arrays import Array, Flags, as_array, is_symbolic, jacobian, to_sx, transpose
 from heavytop.compile.trace import trace
 from heavytop.coordinates.base import Coordinates
-from heavytop.coordinates.derivatives import connection_matrices, derivative_along, evaluate_stacked, stack_flat
-from heavytop.coordinates.linearization import LinearCoefficients as LinearCoefficients
-from heavytop.coordinates.linearization import deviation as deviation
-from heavytop.coordinates.linearization import linear_coefficients as linear_coefficients
-from heavytop.coordinates.linearization import velocity_deviation as velocity_deviation
-from heavytop.coordinates.manifold import ConstraintDerivatives as ConstraintDerivatives
-from heavytop.coordinates.manifold import Projectors as Projectors
-from heavytop.coordinates.manifold import constraint_derivatives as constraint_derivatives
-from heavytop.coordinates.manifold import contains as contains
-from heavytop.coordinates.manifold import dimension as dimension
-from heavytop.coordinates.manifold import projectors as projectors
+from heavytop.coordinates.derivatives import (
+    connection_matrices,
+    contract_second,
+    derivative_along,
+    derivative_or_zero,
+    evaluate_stacked,
+    stack_flat,
+)
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
+from heavytop.geometry.linalg import pseudo_inverse
 
 Function = Callable[[Array], Array]
 """A function of the configuration ``q`` in NumPy notation."""
+
+
+# --- the manifold of configurations ------------------------------------------------------------------------------------
+
+
+def contains(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> Flags:
+    """Whether ``q`` (..., nq) satisfies ``phi(q) = 0`` (eq. 2.1): booleans (...). Numbers only.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Circle
+    >>> contains(Circle(), [[0.6, 0.8], [0.6, 0.7]])
+    array([ True, False])
+    """
+    return np.all(np.abs(coordinates.constraints(np.asarray(q, dtype=float))) <= tolerance, axis=-1)
+
+
+def dimension(coordinates: Coordinates, q: Array, tolerance: float = 1e-9) -> np.ndarray:
+    """``n = nq - rank dphi/dq`` (eq. 2.2) at ``q``: integers (...). Numbers only.
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Rotation
+    >>> int(dimension(Rotation(), Rotation().neutral()))
+    3
+    """
+    phi = coordinates.constraint_jacobian(np.asarray(q, dtype=float))
+    return coordinates.nq - _rank(phi, tolerance)
+
+
+def _rank(matrix: np.ndarray, tolerance: float) -> np.ndarray:
+    if 0 in matrix.shape[-2:]:
+        return np.zeros(matrix.shape[:-2], dtype=int)
+    return np.linalg.matrix_rank(matrix, rtol=tolerance)
+
+
+class ConstraintDerivatives(NamedTuple):
+    """``phi``, ``phi'`` and ``phi''`` (..., m): the constraint and its hidden forms."""
+
+    value: Array
+    rate: Array
+    acceleration: Array
+
+
+def constraint_derivatives(coordinates: Coordinates, q: Array, v: Array, a: Array) -> ConstraintDerivatives:
+    """The constraint with its first and second time derivative along ``q' = A v``, ``v' = a`` (eq. 2.3)."""
+
+    def derivatives(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+        rate = coordinates.rate(q, v)
+        phi = coordinates.constraints(q)
+        first = derivative_or_zero(phi, q, rate)
+        second = derivative_or_zero(first, q, rate) + derivative_or_zero(first, v, a)
+        return phi, first, second
+
+    n = coordinates.nv
+    traced = trace(derivatives, {"q": (coordinates.nq,), "v": (n,), "a": (n,)}, name="constraint_derivatives")
+    return ConstraintDerivatives(*traced(q, v, a))
+
+
+class Projectors(NamedTuple):
+    """Projectors (..., nq, nq) of identity (2.10): ``tangent + complement = I``."""
+
+    tangent: Array
+    complement: Array
+
+
+def projectors(coordinates: Coordinates, q: Array) -> Projectors:
+    """``P = A Y`` onto the tangent space and ``Psi Phi`` onto its complement (eq. 2.10).
+
+    ``Psi`` is the pseudoinverse of ``Phi = dphi/dq``. Numbers only: the constraints may be dependent, so it needs a
+    singular value decomposition.
+    """
+    q = np.asarray(q, dtype=float)
+    phi = coordinates.constraint_jacobian(q)
+    return Projectors(
+        coordinates.kinematics_matrix(q) @ coordinates.left_inverse(q),
+        pseudo_inverse(phi, 1e-12) @ phi,
+    )
+
+
+# --- derivatives -------------------------------------------------------------------------------------------------------
 
 
 def _scalar(function: Function, q: Array) -> Array:
@@ -90,7 +169,7 @@ Kind = Literal["minimum", "maximum", "saddle", "degenerate"]
 
 
 class CriticalPoint(NamedTuple):
-    """The Hessian matrix ``H`` (nv, nv) at a critical point, its eigenvalues (ascending) and what they say."""
+    """The Hessian matrix ``H`` (nv, nv) at a critical point, its eigenvalues (ascending) and its kind."""
 
     hessian: np.ndarray
     eigenvalues: np.ndarray
@@ -122,7 +201,7 @@ def critical_point(
             "The Hessian matrix (2.15) exists at critical points only; use riemannian_hessian elsewhere."
         )
     hessian = second_derivatives(coordinates, potential, q)
-    hessian = 0.5 * (hessian + transpose(hessian))  # symmetric at a critical point, up to the gradient that is left
+    hessian = 0.5 * (hessian + transpose(hessian))  # symmetric at a critical point, up to the remaining gradient
     eigenvalues = np.linalg.eigvalsh(hessian)
     limit = zero * max(float(np.max(np.abs(eigenvalues), initial=0.0)), np.finfo(float).tiny)
     return CriticalPoint(hessian, eigenvalues, _classify(eigenvalues, limit))
@@ -191,3 +270,60 @@ def riemannian_hessian(coordinates: Coordinates, potential: Function, connection
     gradient = directional_derivatives(coordinates, potential, q)
     second = second_derivatives(coordinates, potential, q)
     return second - np.einsum("...kji,...k->...ij", connection, gradient)
+
+
+# --- linearisation about a trajectory ----------------------------------------------------------------------------------
+
+
+def deviation(coordinates: Coordinates, q_R: Array, q: Array) -> Array:
+    """``eps = A^+(q_R) (q - q_R)`` (..., nv), the linear deviation from the reference ``q_R`` (eq. 2.23)."""
+    return np.matvec(coordinates.left_inverse(q_R), q - q_R)
+
+
+def velocity_deviation(coordinates: Coordinates, q: Array, v: Array, eps: Array, eps_dot: Array) -> Array:
+    """``delta v^i = eps'^i + gamma^i_kj v^k eps^j`` (..., nv) about the reference (eq. 2.24, erratum 0.10)."""
+    n = coordinates.nv
+
+    def deviate(q: Array, v: Array, eps: Array, eps_dot: Array) -> Array:
+        return eps_dot + np.matvec(contract_second(tuple(coordinates.commutation(q)), v), eps)
+
+    shapes = {"q": (coordinates.nq,), "v": (n,), "eps": (n,), "eps_dot": (n,)}
+    return trace(deviate, shapes, name="velocity_deviation")(q, v, eps, eps_dot)[0]
+
+
+class LinearCoefficients(NamedTuple):
+    """``f = value + F0 eps + F1 eps' + F2 eps''`` to first order; value (..., m), matrices (..., m, nv)."""
+
+    value: Array
+    F0: Array
+    F1: Array
+    F2: Array
+
+
+def linear_coefficients(
+    coordinates: Coordinates, f: Callable[[Array, Array, Array], Array], q: Array, v: Array, a: Array
+) -> LinearCoefficients:
+    """Linearise ``f(q, v, v')`` (m,) about a trajectory through ``(q, v, a)`` (eq. 2.25, erratum 0.11).
+
+    Examples
+    --------
+    >>> from heavytop.coordinates import Angle
+    >>> pendulum = lambda q, v, a: a + np.sin(q)
+    >>> linear_coefficients(Angle(), pendulum, [np.pi], [0.0], [0.0]).F0
+    array([[-1.]])
+    """
+    n = coordinates.nv
+
+    def coefficients(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+        value = as_array(f(q, v, a))
+        value = np.reshape(value, (to_sx(value).shape[0],))
+        gamma = tuple(coordinates.commutation(q))
+        by_v, by_a = jacobian(value, v), jacobian(value, a)
+        turning = contract_second(gamma, v)  # gamma^i_kj v^k, row i, column j
+        # gamma^i_kj a^k + (d_l gamma^i_kj) v^l v^k: the time derivative of the line above
+        turning_rate = contract_second(gamma, a) + derivative_or_zero(turning, q, coordinates.rate(q, v))
+        f0 = derivative_along(value, q, coordinates.kinematics_matrix(q)) + by_v @ turning + by_a @ turning_rate
+        return value, f0, by_v + by_a @ turning, by_a
+
+    shapes = {"q": (coordinates.nq,), "v": (n,), "a": (n,)}
+    return LinearCoefficients(*trace(coefficients, shapes, name="linear_coefficients")(q, v, a))

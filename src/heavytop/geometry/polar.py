@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, Flags, Floats, transpose, vector
+from heavytop._arrays import Array, Flags, Floats, trailing, transpose, vector
 from heavytop.errors import ShapeError, wrong_shape
 from heavytop.geometry import linalg, so3
-from heavytop.geometry._check import trailing
 
 
 class ProperSVD(NamedTuple):

@@ -18,12 +18,12 @@ from heavytop._arrays import (
     numbers,
     part,
     scale,
+    trailing,
     transpose,
     vector,
 )
 from heavytop.errors import ShapeError
 from heavytop.geometry import series
-from heavytop.geometry._check import trailing
 
 
 def _quaternion(value: Array) -> Array:

@@ -20,10 +20,10 @@ from heavytop._arrays import (
     part,
     scale,
     submatrix,
+    trailing,
     transpose,
 )
 from heavytop.geometry import series, so3
-from heavytop.geometry._check import trailing
 
 _ZERO = np.zeros((3, 3))
 _LINEAR, _ANGULAR = slice(0, 3), slice(3, 6)

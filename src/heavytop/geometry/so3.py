@@ -10,10 +10,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, components, entry, is_symbolic, matrix, part, scale, transpose, vector
+from heavytop._arrays import (
+    Array,
+    Floats,
+    components,
+    entry,
+    is_symbolic,
+    matrix,
+    part,
+    scale,
+    trailing,
+    transpose,
+    vector,
+)
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, series
-from heavytop.geometry._check import trailing
 
 
 def _vector(value: Array, what: str = "a vector") -> Array:
@@ -25,8 +36,12 @@ def _matrix(value: Array, what: str = "a matrix") -> Array:
 
 
 def trace(M: Array) -> Array:
-    """Sum of the diagonal (...) of a matrix (..., 3, 3)."""
-    return entry(M, 0, 0) + entry(M, 1, 1) + entry(M, 2, 2)
+    """Sum of the diagonal (...) of a square matrix (..., n, n).
+
+    >>> float(trace(np.diag([1.0, 2.0, 3.0])))
+    6.0
+    """
+    return sum(entry(M, i, i) for i in range(M.shape[-1]))
 
 
 def wed(a: Array) -> Array:
@@ -112,7 +127,7 @@ def exp(phi: Array) -> Array:
 def log(R: Array) -> Array:
     """Rotation vector (..., 3), at most pi long, of a rotation matrix (..., 3, 3).
 
-    Goes through the quaternion and keeps full accuracy up to a half turn, where one of the two solutions comes out.
+    Computed through the quaternion, accurate up to a half turn, where it is one of the two solutions.
     """
     return quaternion.log(quaternion.quaternion_from_rotation(R))
 
@@ -203,6 +218,35 @@ def rotation_from_circle(axis: Array | str, cosine: Array, sine: Array) -> Array
             [xz * versine - y * sine, yz * versine + x * sine, zz + (1.0 - zz) * cosine],
         ]
     )
+
+
+def rotation_with_z(z: Array, x: Array | None = None) -> Floats:
+    """Rotations (..., 3, 3) whose third column is the unit vector ``z`` (..., 3). Numbers only.
+
+    The first column is in the plane of ``z`` and ``x`` (..., 3), by default of ``z`` and a coordinate axis far from it.
+
+    >>> rotation_with_z([1.0, 0.0, 0.0])
+    array([[0., 0., 1.],
+           [1., 0., 0.],
+           [0., 1., 0.]])
+    """
+    z = np.asarray(z, dtype=float)
+    side = np.eye(3)[(np.argmax(np.abs(z), axis=-1) + 1) % 3] if x is None else np.asarray(x, dtype=float)
+    for _ in range(2):  # the second time for the rounding of the first
+        side = side - z * np.vecdot(side, z)[..., None]
+        side = side / np.sqrt(np.vecdot(side, side))[..., None]
+    side = without_rounding(side)
+    return np.stack([side, without_rounding(np.cross(z, side)), z], axis=-1)
+
+
+def without_rounding(x: Array, tolerance: float = 1e-15) -> Floats:
+    """Unit vectors whose entries within ``tolerance`` of 0, 1 and -1 are made exact.
+
+    >>> without_rounding([1e-17, 1.0 - 1e-16])
+    array([0., 1.])
+    """
+    y = np.where(np.abs(x) < tolerance, 0.0, x)
+    return np.where(np.abs(np.abs(y) - 1.0) < tolerance, np.sign(y), y)
 
 
 def unit_axis(axis: Array | str | Sequence[float]) -> Array:

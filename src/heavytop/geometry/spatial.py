@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, block, concatenate, part, submatrix, transpose
+from heavytop._arrays import Array, Floats, block, concatenate, part, submatrix, trailing, transpose
 from heavytop.geometry import se3, so3
-from heavytop.geometry._check import trailing
 
 _ZERO = np.zeros((3, 3))
 _FIRST, _LAST = slice(0, 3), slice(3, 6)

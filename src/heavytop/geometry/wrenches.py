@@ -1,4 +1,4 @@
-"""Wrenches of rigid bodies: inertia, gravity, and springs between two poses; each formula of the library's bodies once.
+"""Wrenches of rigid bodies: inertia, gravity, and springs between two poses.
 
 A wrench is a force and a moment (..., 6) in body axes at the body origin, conjugate to the body twist.
 """
@@ -9,17 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, entry, transpose
-from heavytop.geometry import se3
-
-
-def trace(matrix: Array) -> Array:
-    """Sum of the diagonal (...) of a square matrix (..., n, n).
-
-    >>> float(trace(np.diag([1.0, 2.0, 3.0])))
-    6.0
-    """
-    return sum(entry(matrix, i, i) for i in range(matrix.shape[-1]))
+from heavytop._arrays import Array, as_array, concatenate, transpose
+from heavytop.geometry import se3, so3
 
 
 def inertia_wrench(mass: Array, xi: Array, xi_rate: Array, ad: Callable[[Array], Array] = se3.ad) -> Array:
@@ -39,7 +30,7 @@ def gravity_wrench(mass: Array, pose: Array, gravity: Array) -> Array:
 def stiffness_energy(moments: Array, pose: Array, rest: Array) -> Array:
     """``V^K - V_0 = tr((G - G_R) K' (G - G_R)^T) / 2`` (...) (eq. 3.93d, erratum 0.31)."""
     offset = as_array(pose) - rest
-    return 0.5 * trace(offset @ moments @ transpose(offset))
+    return 0.5 * so3.trace(offset @ moments @ transpose(offset))
 
 
 def stiffness_wrench(moments: Array, pose: Array, rest: Array) -> Array:
@@ -48,7 +39,7 @@ def stiffness_wrench(moments: Array, pose: Array, rest: Array) -> Array:
 
 
 def error_wrench(moments: Array, error: Array) -> Array:
-    """``vee2((I - E) K')`` (..., 6): the same in terms of the error pose ``E = G^-1 G_R``."""
+    """``vee2((I - E) K')`` (..., 6): :func:`stiffness_wrench` in terms of the error pose ``E = G^-1 G_R``."""
     return se3.vee2((np.eye(4) - error) @ moments)
 
 
@@ -56,4 +47,4 @@ def acceleration_energy(moments: Array, xi: Array, xi_rate: Array) -> Array:
     """``S = tr(G'' M' G''^T) / 2`` (...) with ``G'' = G (wed(xi') + wed(xi)^2)`` and 4 x 4 moments of mass (eq. 3.93b)."""
     x = se3.wed(xi)
     second = se3.wed(xi_rate) + x @ x
-    return 0.5 * trace(second @ moments @ transpose(second))
+    return 0.5 * so3.trace(second @ moments @ transpose(second))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from heavytop.errors import FileFormatError, HeavytopError, ModelError
-from heavytop.geometry import se3
+from heavytop.geometry import se3, so3
 from heavytop.io.build_elements import add_elements
 from heavytop.io.elements import JointPolynomial, PathForce, SharedForce
 from heavytop.io.given_inertia import inertia_of
@@ -176,9 +176,7 @@ def _turn_z_to(axis: np.ndarray) -> np.ndarray:
     z = unit_axis(axis, "planar joint")
     if z[2] == 1.0:
         return np.eye(3)
-    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
-    x = x / np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=-1)
+    return so3.rotation_with_z(z, np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z))
 
 
 def _joint(joint: RobotJoint) -> Joint:

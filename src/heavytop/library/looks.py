@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heavytop.geometry import se3
+from heavytop.geometry import se3, so3
 from heavytop.system import Box, Capsule, Cylinder, Sphere, System
-from heavytop.system.kinematics.internal_frames import axes_with_z
 
 WHITE, GREY, DARK, ACCENT = "#e8eaed", "#8a9099", "#2b2f36", "#d2691e"
 
@@ -18,7 +17,7 @@ def bar(system: System, body: str, start: np.ndarray, end: np.ndarray, radius: f
     along = np.asarray(end, dtype=float) - start
     length = float(np.linalg.norm(along))
     if length > 0.0:
-        pose = se3.pose(axes_with_z(along / length), start + along / 2)
+        pose = se3.pose(so3.rotation_with_z(along / length), start + along / 2)
         system.shape(body, Capsule(radius, length), pose, color)
 
 

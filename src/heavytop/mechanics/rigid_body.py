@@ -15,7 +15,7 @@ from heavytop._arrays import Array, as_array, block, column, concatenate, entry,
 from heavytop.coordinates import Pose
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import polar, se3, so3, wrenches
-from heavytop.geometry.wrenches import trace
+from heavytop.geometry.so3 import trace
 from heavytop.mechanics.functions import solve
 
 inertia_force = wrenches.inertia_wrench

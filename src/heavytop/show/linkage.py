@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import as_array
+from heavytop.geometry.so3 import rotation_with_z
 from heavytop.show.airframes import airframe
-from heavytop.show.meshes import Floats, Surface, cylinder, disc, frame_along, propeller, sphere, tube
+from heavytop.show.meshes import Floats, Surface, cylinder, disc, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.shape_meshes import shape_meshes
 from heavytop.show.solids import MassProperties, equivalent_solid
@@ -48,7 +49,7 @@ def upright(gravity: Floats) -> Floats:
     k = int(np.argmax(up))
     if up[k] > 1 - 1e-12:  # a cyclic change of axes keeps their directions positive
         return np.roll(np.eye(3), 2 - k, axis=0)
-    return frame_along(up).T
+    return rotation_with_z(up).T
 
 
 def axis_labels(turn: Floats) -> tuple[str, str]:
@@ -270,7 +271,7 @@ class Linkage:
         at, axis = self.number(thruster.at), self.number(unit_axis(thruster.axis, "thruster"))
         clockwise = float(self.number(thruster.drag_ratio)) > 0
         pose = np.eye(4)
-        pose[:3, :3], pose[:3, 3] = frame_along(axis), at
+        pose[:3, :3], pose[:3, 3] = rotation_with_z(axis), at
         parts = [propeller(self._propeller_radius(thruster.body), clockwise=clockwise).moved(pose)]
         if len(self._rotors(thruster.body)) < ROTORS:
             center = self.masses[thruster.body].center if thruster.body in self.masses else np.zeros(3)
@@ -420,12 +421,12 @@ def _pin(joint: Joint, at: Floats, thickness: float) -> Surface:
     axis = joint.turns_about
     if axis is None:
         return sphere((1.7 if joint.coordinates.nv == 2 else 2.0) * thickness, "accent").moved(pose)
-    pose[:3, :3] = pose[:3, :3] @ frame_along(np.asarray(axis, dtype=float))
+    pose[:3, :3] = pose[:3, :3] @ rotation_with_z(np.asarray(axis, dtype=float))
     return cylinder(1.8 * thickness, 5.5 * thickness, "accent", 20).moved(pose)
 
 
 def _along(at: Floats, direction: Floats) -> Floats:
     """Poses (T, 4, 4) at places (T, 3) with z axes along directions (T, 3)."""
     poses = np.tile(np.eye(4), (len(at), 1, 1))
-    poses[:, :3, :3], poses[:, :3, 3] = frame_along(direction), at
+    poses[:, :3, :3], poses[:, :3, 3] = rotation_with_z(direction), at
     return poses

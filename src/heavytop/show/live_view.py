@@ -11,8 +11,9 @@ import numpy as np
 from heavytop.copters.live.flight import Snapshot
 from heavytop.copters.vehicle import GRAVITY, Vehicle
 from heavytop.geometry.quaternion import quaternion_from_rotation
+from heavytop.geometry.so3 import rotation_with_z
 from heavytop.show.airframes import airframe, rotor, slung_load
-from heavytop.show.meshes import Surface, frame_along, merge
+from heavytop.show.meshes import Surface, merge
 from heavytop.show.palette import look
 
 SPIN = 22.0
@@ -125,7 +126,7 @@ class View:
             axis = force / size if r.tilt is not None and size > 1e-6 else r.axis
             self._angles[k] += r.spin * SPIN * np.sqrt(min(size / share, 4.0)) * min(max(elapsed, 0.0), 0.1)
             c, s = np.cos(self._angles[k]), np.sin(self._angles[k])
-            turn = frame_along(axis) @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+            turn = rotation_with_z(axis) @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
             self._frames[f"rotor {k}"].wxyz = quaternion_from_rotation(turn)
             lines[k] = r.at, r.at + length * force
         # an arrow without length has no direction

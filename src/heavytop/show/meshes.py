@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from heavytop._arrays import Floats
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.geometry.so3 import rotation_with_z
 from heavytop.show.palette import ROLES, is_role
 
 
@@ -199,7 +200,7 @@ def tube(start: ArrayLike, end: ArrayLike, radius: float, role: str = "arm", sid
     if length <= 0.0:
         raise ModelError(f"a tube must join two different points, got {tuple(a.tolist())} twice.")
     pose = np.eye(4)
-    pose[:3, :3] = frame_along((b - a) / length)
+    pose[:3, :3] = rotation_with_z((b - a) / length)
     pose[:3, 3] = (a + b) / 2
     return cylinder(radius, length, role, sides).moved(pose)
 
@@ -267,20 +268,6 @@ def propeller(radius: float, blades: int = 2, clockwise: bool = False, role: str
     return merge(parts)[role]
 
 
-def frame_along(direction: Floats) -> Floats:
-    """Rotation matrices (..., 3, 3) whose third column is the given unit vector (..., 3).
-
-    >>> frame_along(np.array([0.0, 0.0, 1.0])) @ [0, 0, 1]
-    array([0., 0., 1.])
-    """
-    z = np.asarray(direction, dtype=float)
-    # the coordinate axis least aligned with z keeps the cross product well away from zero
-    helper = np.eye(3)[np.argmin(np.abs(z), axis=-1)]
-    x = np.cross(helper, z)
-    x /= np.linalg.norm(x, axis=-1, keepdims=True)
-    return np.stack([x, np.cross(z, x), z], axis=-1)
-
-
 def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = None, role: str = "path") -> Surface:
     """A tube along a curve, its triangles in order of the curve (a prefix of the faces shows the curve so far).
 
@@ -302,11 +289,11 @@ def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = No
     tangent = np.where(length > 1e-12, tangent / np.maximum(length, 1e-12), [0.0, 0.0, 1.0])
     # parallel transport of the first normal keeps the tube free of twist
     side = np.empty_like(curve)
-    side[0] = frame_along(tangent[0])[:, 0]
+    side[0] = rotation_with_z(tangent[0])[:, 0]
     for k in range(1, n):
         projected = side[k - 1] - tangent[k] * (side[k - 1] @ tangent[k])
         norm = np.linalg.norm(projected)
-        side[k] = projected / norm if norm > 1e-6 else frame_along(tangent[k])[:, 0]
+        side[k] = projected / norm if norm > 1e-6 else rotation_with_z(tangent[k])[:, 0]
     other = np.cross(tangent, side)
     angle = np.linspace(0.0, 2 * np.pi, sides + 1)
     normals = np.cos(angle)[:, None] * side[:, None, :] + np.sin(angle)[:, None] * other[:, None, :]

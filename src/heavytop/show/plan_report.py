@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop.geometry.so3 import rotation_with_z
 from heavytop.plan.constraints import Gate, KeepOut, KeepOutBox
 from heavytop.show.meshes import box, ring, sphere
 from heavytop.show.run_report import report_of
@@ -85,6 +86,4 @@ def _across(plan: Plan, at: np.ndarray) -> np.ndarray:
     k = int(np.clip(np.argmin(np.linalg.norm(way - at, axis=1)), 1, len(way) - 2))
     z = way[k + 1] - way[k - 1]
     z = z / max(float(np.linalg.norm(z)), 1e-9) if np.any(z) else np.array([0.0, 0.0, 1.0])
-    x = np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z)
-    x = x / np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+    return rotation_with_z(z, np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z))

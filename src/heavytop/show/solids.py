@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop.show.meshes import Floats, Surface, box, cylinder, disc, frame_along, sphere
+from heavytop.geometry.so3 import rotation_with_z
+from heavytop.show.meshes import Floats, Surface, box, cylinder, disc, sphere
 
 EQUAL = 0.04
 """Mean square extents count as equal if they differ by less than this share of the largest one."""
@@ -77,7 +78,7 @@ def equivalent_solid(
     if np.sqrt(largest) < 0.2 * point:
         if along is None:
             return [sphere(point, role).moved(pose)]
-        pose[:3, :3] = frame_along(along)
+        pose[:3, :3] = rotation_with_z(along)
         return [box((1.6 * point, 1.6 * point, 2.6 * point), role).moved(pose)]
     alike = [abs(square[i] - square[j]) <= EQUAL * largest for i, j in ((1, 2), (2, 0), (0, 1))]
     if sum(alike) >= 2:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop.errors import ControlError
+from heavytop.geometry.so3 import rotation_with_z
 
 
 class Wind(Protocol):
@@ -145,9 +146,8 @@ class VonKarman:
         """Rows: unit vectors along, across and above the mean wind."""
         along = np.asarray(self.mean, dtype=float) / self.speed
         helper = np.array([0.0, 0.0, 1.0]) if abs(along[2]) < 0.9 else np.array([1.0, 0.0, 0.0])
-        across = np.cross(helper, along)
-        across /= np.linalg.norm(across)
-        return np.stack([along, across, np.cross(along, across)])
+        across, above, _ = rotation_with_z(along, np.cross(helper, along)).T
+        return np.stack([along, across, above])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
-from heavytop.geometry import se3
+from heavytop.geometry import se3, so3
 from heavytop.system.description.description import Description
 from heavytop.system.description.graph import Step
 from heavytop.system.description.names import WORLD
@@ -148,7 +148,7 @@ def _best_frame(
     frames: Mapping[str, np.ndarray],
 ) -> np.ndarray:
     """The frame (4, 4) with z along the axis of the carrier, in its joint frame, that makes the placements of its children cheapest."""
-    plain = se3.pose(axes_with_z(axis.axis), np.zeros(3))
+    plain = se3.pose(so3.rotation_with_z(axis.axis), np.zeros(3))
     if not carrier.moments.is_numeric:
         return plain
     if not children:
@@ -220,7 +220,7 @@ def _towards(z: np.ndarray, w: np.ndarray, p: np.ndarray, origin: np.ndarray, pl
     if found is None:
         return _pointing(z, origin, plain)
     height, normal = found
-    return se3.pose(axes_with_z(z, normal), height * z)
+    return se3.pose(so3.rotation_with_z(z, normal), height * z)
 
 
 def _pointing(z: np.ndarray, point: np.ndarray, plain: np.ndarray) -> np.ndarray:
@@ -228,35 +228,13 @@ def _pointing(z: np.ndarray, point: np.ndarray, plain: np.ndarray) -> np.ndarray
     height = float(point @ z)
     across = point - height * z
     is_on_axis = np.linalg.norm(across) <= 1e-9 * max(float(np.linalg.norm(point)), 1e-9)
-    return se3.pose(plain[:3, :3] if is_on_axis else axes_with_z(z, across), height * z)
-
-
-def axes_with_z(z: np.ndarray, x: np.ndarray | None = None) -> np.ndarray:
-    """Rotation (3, 3) whose third column is the unit vector z; the first lies in the plane of z and x, or in that of z and a coordinate axis.
-
-    >>> axes_with_z(np.array([1.0, 0.0, 0.0]))
-    array([[0., 0., 1.],
-           [1., 0., 0.],
-           [0., 1., 0.]])
-    """
-    side = np.eye(3)[(int(np.argmax(np.abs(z))) + 1) % 3] if x is None else x
-    for _ in range(2):  # the second time for what rounding left
-        side = side - z * (side @ z)
-        side = side / np.linalg.norm(side)
-    side = clean(side)
-    return np.column_stack([side, clean(np.cross(z, side)), z])
-
-
-def clean(x: np.ndarray) -> np.ndarray:
-    """Entries of unit vectors that differ from 0, 1 and -1 by rounding, made exact."""
-    y = np.where(np.abs(x) < ROUNDING, 0.0, x)
-    return np.where(np.abs(np.abs(y) - 1.0) < ROUNDING, np.sign(y), y)
+    return se3.pose(plain[:3, :3] if is_on_axis else so3.rotation_with_z(z, across), height * z)
 
 
 def _turn_of(c: float, s: float) -> tuple[float, float]:
     """Cosine and sine of exact unit length, up to rounding."""
     size = np.hypot(c, s)
-    c, s = clean(np.array([c / size, s / size]))
+    c, s = so3.without_rounding(np.array([c / size, s / size]))
     return float(c), float(s)
 
 
