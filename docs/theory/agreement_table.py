@@ -1,4 +1,4 @@
-"""One system by every formalism: the table of agreement.md. Run it to write the page anew.
+"""One system by every formalism: the table of agreement.md. Run it to update the page.
 
 The system is a top of five particles that turns about a fixed point, in gravity and wind.
 """

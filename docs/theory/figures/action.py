@@ -1,4 +1,4 @@
-"""The action of curves next to a motion and next to a curve that is none."""
+"""The action of curves close to a motion and close to a curve that is not a motion."""
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory

@@ -1,4 +1,4 @@
-"""What the figures of the theory pages share: style, integration, saving."""
+"""Common parts of the figures of the theory pages: style, integration, saving."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ plt.rcParams.update(
 
 
 def save(figure: plt.Figure, name: str) -> None:
-    """Write the figure where the pages look for it."""
+    """Write the figure to the folder of the pages."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     drawn = BytesIO()
     figure.savefig(drawn, bbox_inches="tight")

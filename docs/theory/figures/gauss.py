@@ -1,4 +1,4 @@
-"""The true acceleration is the point of the constraint next to the free one, in the norm of the masses."""
+"""The true acceleration is the admissible one closest to the free one, in the norm of the masses."""
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save

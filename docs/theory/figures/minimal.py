@@ -1,4 +1,4 @@
-"""Euler angles at 90 degrees of pitch: the mass matrix loses rank, the rates blow up, the motion does not care."""
+"""Euler angles at 90 degrees of pitch: the mass matrix loses rank and the rates diverge, while the motion is regular."""
 
 import numpy as np
 from common import BLUE, GREEN, RED, plt, save, trajectory

@@ -1,4 +1,4 @@
-"""A plate in a whirl: the fluid takes it along until nothing is dissipated any more."""
+"""A plate in a whirl: the fluid carries it until the dissipation vanishes."""
 
 import numpy as np
 from common import BLUE, GREEN, RED, plt, save, trajectory

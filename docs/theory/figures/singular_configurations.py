@@ -1,4 +1,4 @@
-"""Energy of a slider-crank that nearly misses its singular configuration."""
+"""Energy of a slider-crank near its singular configuration."""
 
 import numpy as np
 from common import BLUE, RED, plt, save
