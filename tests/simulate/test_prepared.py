@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop._likeness import likeness
 from heavytop.control.laws.wrapper import Wrapper
 from heavytop.errors import HeavytopError, SimulationError
 from heavytop.simulate.dynamics import as_dynamics

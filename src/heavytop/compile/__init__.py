@@ -19,6 +19,7 @@ from heavytop.compile.native_function import KernelStats as KernelStats
 from heavytop.compile.program import Instruction as Instruction
 from heavytop.compile.program import Op as Op
 from heavytop.compile.program import Program as Program
+from heavytop.compile.registry import Functions as Functions
 from heavytop.compile.schedule import Call as Call
 from heavytop.compile.schedule import Repeat as Repeat
 from heavytop.compile.schedule import Schedule as Schedule

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from heavytop._pickling import BoundHere
 from heavytop.compile.jit import aligned
 from heavytop.compile.kernel import Kernel
 from heavytop.compile.native_function import CALL_BUDGET
 from heavytop.errors import ShapeError, wrong_shape
+from heavytop.functions.pickling import BoundHere
 
 
 class Bound(BoundHere):

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._likeness import Lasting
-from heavytop._pickling import BoundHere
 from heavytop.compile.backends.fastcall import MOST_AXES, fast_call, is_supported
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
@@ -28,6 +26,7 @@ from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
 from heavytop.errors import CompileError, ShapeError
+from heavytop.functions.pickling import BoundHere
 
 _FLOAT = np.dtype(np.float64)
 FAST_CALL_AFTER = 16
@@ -93,7 +92,7 @@ class _Buffers(threading.local):
         self.single_address = self.single.ctypes.data
 
 
-class Kernel(NativeFunction[Traced, Signature], Lasting):
+class Kernel(NativeFunction[Traced, Signature]):
     """Native code of a traced function.
 
     Parameters

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from heavytop._pickling import BoundHere
 from heavytop.compile.cache import Cache
 from heavytop.compile.loader import Code, native_code
+from heavytop.functions.pickling import BoundHere
 
 Source = TypeVar("Source")
 Interface = TypeVar("Interface")

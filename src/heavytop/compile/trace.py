@@ -19,9 +19,9 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, is_symbolic, shape, symbol, to_sx
 from heavytop._format import safe_name
-from heavytop._likeness import Lasting
 from heavytop.compile.signature import Shape, Signature
 from heavytop.errors import HeavytopError, ModelError
+from heavytop.functions import Value
 
 if TYPE_CHECKING:
     import casadi
@@ -32,7 +32,7 @@ NOT_MATH = (
 
 
 @dataclass(frozen=True, eq=False)
-class Traced(Lasting):
+class Traced(Value):
     """A traced function: the expression graph with the names and shapes of its inputs and outputs.
 
     Attributes

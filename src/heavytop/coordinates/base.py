@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, is_symbolic, jacobian, numbers, scale
-from heavytop._pickling import Unchanging
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
+from heavytop.functions import Value
 from heavytop.geometry import linalg
 
 LARGEST = 10**6
@@ -30,7 +30,7 @@ def check_dimension(what: str, value: object) -> None:
         raise ModelError(f"{what} must be an integer from 0 to {LARGEST}, got {value!r}.")
 
 
-class Coordinates(Unchanging, ABC):
+class Coordinates(Value, ABC):
     """Configurations ``q`` (nq) with constraints ``phi(q) = 0`` and velocities ``v`` (nv) with ``q' = A(q) v``.
 
     Immutable. All methods take NumPy arrays with leading batch axes or symbols, unless they say "numbers only".

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._pickling import Unchanging
 from heavytop._repr_html import Overview, Shown
 from heavytop.control.laws.base import BaseController
 from heavytop.control.limits.thrust_sector import TiltLimits
@@ -22,6 +21,7 @@ from heavytop.copters.robust_controller import agile_law
 from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import HeavytopError
+from heavytop.functions import Portable
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Run
 from heavytop.simulate.outcome import Ending, Outcome
@@ -36,7 +36,7 @@ TUMBLE_TIME, TUMBLE_RATE = 0.5, 15.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Flight(Shown, Unchanging):
+class Flight(Shown, Portable):
     """A flight: vehicle, maneuver, law, conditions and the simulated run.
 
     Attributes

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._pickling import remembered
 from heavytop.control.laws.prototype import (
     DesiredDamping,
     DesiredInertia,
@@ -19,6 +18,7 @@ from heavytop.copters.airframe import Airframe, Hanging, ring
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits
 from heavytop.copters.vehicles import hull, parameter_rows, tilting_rotors
 from heavytop.errors import ControlError
+from heavytop.functions import recipe
 from heavytop.system.description.moments import Inertia, Stiffness
 from heavytop.system.joints import Spherical
 from heavytop.system.system import System
@@ -27,7 +27,7 @@ LOAD_POLES = (-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j)
 """Lateral poles of the tricopter with load, 1/s."""
 
 
-@remembered
+@recipe
 def tricopter_with_load(
     load_mass: float = 0.3,
     load_com: Sequence[float] = (0.0, 0.0, -0.5),
@@ -67,7 +67,7 @@ def load_rows(mass: float, lever: float) -> dict[str, str]:
     return {"load": f"{mass:g} kg", "centre of oscillation": f"{lever:.4g} m below the joint"}
 
 
-@remembered
+@recipe
 def quadcopter_with_load(
     load_mass: float = 0.25,
     cable: float = 0.6,

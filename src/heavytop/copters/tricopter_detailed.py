@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
-from heavytop._pickling import remembered
 from heavytop.control.laws.wrapper import Seen
 from heavytop.control.observers.measurements import OnPart
 from heavytop.copters.loads import tricopter_with_load
 from heavytop.copters.vehicle import Vehicle, add_rotors, weight_of
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
+from heavytop.functions import recipe
 from heavytop.geometry import se3, so3
 from heavytop.system.description.inputs import JointForce, Thruster
 from heavytop.system.description.moments import Inertia
@@ -112,7 +112,7 @@ class CascadedController(OnPart):
         return concatenate(vector(*tilts), vector(*spins), vector(*thrusts))
 
 
-@remembered
+@recipe
 def tricopter_with_load_full(
     hull_mass: float = 0.9,
     arm_mass: float = 0.08,

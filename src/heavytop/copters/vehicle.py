@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._pickling import Unchanging
 from heavytop._repr_html import Overview, Shown
 from heavytop.control.laws.integral import Integral
 from heavytop.control.laws.law import FeedbackLaw
@@ -19,6 +18,7 @@ from heavytop.control.observers.sensors import Sensors
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
 from heavytop.errors import unknown_name
+from heavytop.functions import Value
 from heavytop.ocp.bounds import Limits
 from heavytop.system.description.description import at_defaults
 from heavytop.system.description.inputs import Thruster, Wrench
@@ -38,7 +38,7 @@ LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particl
 
 
 @dataclass(frozen=True, eq=False)
-class Vehicle(Unchanging, Shown):
+class Vehicle(Value, Shown):
     """A multicopter.
 
     Attributes

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._pickling import remembered
 from heavytop.control.laws.prototype import Prototype, lateral_lever, poles_of
 from heavytop.control.limits.thrust_sector import TiltLimits
 from heavytop.control.observers.sensors import Sensors
@@ -21,6 +20,7 @@ from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.redundant_allocation import independent
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits, wrench_matrix
 from heavytop.errors import ModelError
+from heavytop.functions import recipe
 from heavytop.system.description.inputs import Wrench
 from heavytop.system.description.moments import Damping, Inertia, Stiffness
 from heavytop.system.joints import Free
@@ -51,7 +51,7 @@ def hovering_prototype(agility: float = 1.0, lever: float = 0.0) -> Prototype:
     )
 
 
-@remembered
+@recipe
 def multicopter(
     rotors: Sequence[Rotor],
     mass: float,
@@ -137,7 +137,7 @@ def _ring_copter(name: str, mass: float, moment: Any, arm: float, drag_ratio: fl
     return multicopter(rotors, mass, moment, name=name, **options)
 
 
-@remembered
+@recipe
 def quadcopter(
     mass: float = 0.9,
     moment: Sequence[float] = (0.008, 0.008, 0.014),
@@ -163,7 +163,7 @@ def quadcopter(
     return _ring_copter("quadcopter", mass, moment, arm, drag_ratio, thrust, options)
 
 
-@remembered
+@recipe
 def hexacopter(
     mass: float = 1.5,
     moment: Sequence[float] = (0.022, 0.022, 0.04),
@@ -180,7 +180,7 @@ def hexacopter(
     return _ring_copter("hexacopter", mass, moment, arm, drag_ratio, thrust, options)
 
 
-@remembered
+@recipe
 def octocopter(
     mass: float = 2.4,
     moment: Sequence[float] = (0.05, 0.05, 0.09),
@@ -197,7 +197,7 @@ def octocopter(
     return _ring_copter("octocopter", mass, moment, arm, drag_ratio, thrust, options)
 
 
-@remembered
+@recipe
 def tricopter(
     mass: float = 1.2,
     moment: Sequence[float] = (0.013, 0.013, 0.024),
@@ -228,7 +228,7 @@ def tricopter(
     return multicopter(rotors, mass, moment, prototype=prototype, name="tricopter", **options)
 
 
-@remembered
+@recipe
 def bicopter(
     mass: float = 1.0,
     moment: Sequence[float] = (0.020, 0.006, 0.022),

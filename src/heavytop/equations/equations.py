@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._pickling import Unchanging
 from heavytop.compile.program import Program
 from heavytop.compile.trace import trace_of
 from heavytop.equations.polynomial import COORDINATE, PARAMETER, VELOCITY
 from heavytop.equations.readable import Readable, readable
 from heavytop.equations.symbol_names import rotations, symbol_names
 from heavytop.errors import ModelError, unknown_name
+from heavytop.functions import Portable
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
@@ -26,7 +26,7 @@ def _quantity(name: str, doc: str) -> property:
     return property(lambda self: self._complete[name], doc=doc)
 
 
-class Equations(Unchanging):
+class Equations(Portable):
     """The equations ``M a + c + D v + fK + fG = B u + f`` with ``q' = A v`` and ``phi(q) = 0``.
 
     Loops and velocity constraints that the velocity coordinates do not satisfy identically add ``Phi^T lam`` to the right-hand side

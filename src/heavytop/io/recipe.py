@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from heavytop._files import whole_file
-from heavytop._pickling import header_of, pack, unpack
 from heavytop.errors import FileFormatError, RecipeError
+from heavytop.functions.pickling import header_of, pack, unpack
 
 
 def save_recipe(value: Any, path: str | Path) -> None:

@@ -26,9 +26,9 @@ from heavytop._arrays import (
     part,
     transpose,
 )
-from heavytop._pickling import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
+from heavytop.functions import Value
 from heavytop.geometry import se3, so3
 from heavytop.mechanics.functions import Evaluator, Function, solve, timed, vector_of
 from heavytop.mechanics.multipliers import inverse_square_root, square_root
@@ -198,7 +198,7 @@ def minimum_norm_force(mass: Array, force: Array, matrix: Array, right: Array) -
     return np.matvec(transpose(matrix), solve(weighted, lack, "A M^-1 A^T"))
 
 
-class MovingFrame(Unchanging):
+class MovingFrame(Value):
     """A mechanism derived by the moving frame method: :class:`FrameMotion` at (q, v, t).
 
     Parameters

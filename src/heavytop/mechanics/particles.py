@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, jacobian, transpose
-from heavytop._pickling import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
+from heavytop.functions import Value
 from heavytop.mechanics.functions import (
     Acceleration,
     Evaluator,
@@ -77,7 +77,7 @@ class Drag:
 
 
 @dataclass(frozen=True, eq=False)
-class ParticleSystem(Unchanging):
+class ParticleSystem(Value):
     """Particles at ``positions(q, t)`` (n, 3) with ``masses`` (n,), moved by coordinates.
 
     Parameters

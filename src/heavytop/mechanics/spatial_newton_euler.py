@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, as_array, block, concatenate, entry, from_columns, scale, split, transpose
-from heavytop._pickling import Unchanging
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
+from heavytop.functions import Value
 from heavytop.geometry import se3, so3, spatial
 from heavytop.mechanics.functions import Evaluator, along, solve
 
@@ -101,7 +101,7 @@ def rolling_cylinder(speed: float, radius: float, t: Array) -> tuple[np.ndarray,
 
 
 @dataclass(frozen=True, eq=False)
-class Link(Unchanging):
+class Link(Value):
     """A body with the joint that carries it.
 
     Parameters

@@ -14,9 +14,9 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, part, shape, symbol
 from heavytop._format import format_vector
-from heavytop._pickling import Unchanging
 from heavytop.compile import on_symbols
 from heavytop.errors import ControlError, ShapeError, unknown_name, wrong_shape
+from heavytop.functions import Value
 from heavytop.system import JointLimits
 from heavytop.system.description.inputs import JointForce
 from heavytop.system.description.moments import Inertia
@@ -82,7 +82,7 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Within(Unchanging):
+class Within(Value):
     """A function of the state with soft bounds.
 
     Parameters

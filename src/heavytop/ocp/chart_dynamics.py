@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, from_sx, split, symbol, to_sx
-from heavytop._pickling import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Product, Vector
 from heavytop.errors import ControlError
+from heavytop.functions import Value
 from heavytop.ocp.charts import chart, chart_rate, residual
 from heavytop.system.description.names import TIME
 from heavytop.system.model import Model
@@ -29,7 +29,7 @@ MOST_SHARED = 64
 """Functions of expressions that are kept with a model."""
 
 
-class Derivatives(Unchanging):
+class Derivatives(Value):
     """A traced vector function with native code for its values, its Jacobian and the Hessian of ``lam . value``.
 
     Parameters
@@ -110,7 +110,7 @@ class Derivatives(Unchanging):
         return self._kernel("second")
 
 
-class ChartRates(Unchanging):
+class ChartRates(Value):
     """Rates of a model in charts; one object for each model.
 
     Attributes
@@ -137,7 +137,7 @@ class ChartRates(Unchanging):
     @classmethod
     def of(cls, model: Model) -> Self:
         """The rates of a model; the same object for the same model."""
-        return model.companion(cls)
+        return model.functions.get(cls, lambda: cls(model))
 
     def recipe(self) -> tuple[Any, ...]:
         """The rates of the model, wherever it is pickled to."""
@@ -147,7 +147,7 @@ class ChartRates(Unchanging):
         return self.model.coordinates
 
     def _fingerprint(self) -> str | None:
-        return self.model.description.fingerprint
+        return self.model.description.equations_key
 
     def traced(self, name: str) -> Traced:
         """A function of the model, its configurations as here."""

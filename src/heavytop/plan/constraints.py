@@ -15,9 +15,9 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, transpose, vector
 from heavytop._format import Brief, format_vector
-from heavytop._pickling import Unchanging
 from heavytop.compile import on_symbols
 from heavytop.errors import PlanError, unknown_name, wrong_shape
+from heavytop.functions import Value
 from heavytop.geometry import so3
 from heavytop.plan.scene import NodeScene, check_frame, takes_time
 from heavytop.system.description.names import TIME
@@ -26,7 +26,7 @@ from heavytop.system.model import Model
 Triple = tuple[float, float, float]
 
 
-class Constraint(Unchanging, ABC):
+class Constraint(Value, ABC):
     """A condition on a motion at a moment.
 
     >>> issubclass(Point, Constraint)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, directional, shape, symbol
-from heavytop._pickling import Unchanging
 from heavytop.compile import on_symbols, trace_of
 from heavytop.errors import PlanError, wrong_shape
+from heavytop.functions import Value
 from heavytop.ocp.charts import residual
 from heavytop.plan.scene import NodeScene, check_frame, takes_time
 from heavytop.system.model import Model
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from heavytop.control.references.reference import Reference
 
 
-class Cost(Unchanging, ABC):
+class Cost(Value, ABC):
     """A cost; costs can be added and multiplied by numbers.
 
     >>> issubclass(Time, Cost)

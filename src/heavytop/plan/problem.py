@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._pickling import Unchanging
 from heavytop.errors import wrong_shape
+from heavytop.functions import Value
 from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
 from heavytop.ocp.problem import OptimalControlProblem
 from heavytop.plan.constraints import Constraint
@@ -70,7 +70,7 @@ class NodeConstraint:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Problem(OptimalControlProblem, Unchanging):
+class Problem(OptimalControlProblem, Value):
     """A planning problem.
 
     Attributes

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from heavytop import library
-from heavytop._pickling import Unchanging
 from heavytop.errors import unknown_name, wrong_shape
+from heavytop.functions import Value
 from heavytop.ocp.inverse_inputs import needed_inputs
 from heavytop.plan.api import plan
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, Own, Point, Rest, swing
@@ -27,7 +27,7 @@ from heavytop.system.model import Model
 
 
 @dataclass(frozen=True, eq=False)
-class Task(Unchanging):
+class Task(Value):
     """A ready-made problem.
 
     Attributes

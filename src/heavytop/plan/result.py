@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop._pickling import Unchanging
 from heavytop._repr_html import Overview, Shown
 from heavytop.control.linear.lqr import LinearQuadratic, lqr
 from heavytop.control.linear.weights import Weights
 from heavytop.control.references.reference import Reference
 from heavytop.errors import PlanError
+from heavytop.functions import Portable
 from heavytop.ocp.charts import chart
 from heavytop.ocp.collocation import intervals
 from heavytop.ocp.inverse_inputs import needed_inputs
@@ -58,7 +58,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(Unchanging, Shown):
+class Plan(Portable, Shown):
     """An optimal motion within its limits.
 
     Attributes

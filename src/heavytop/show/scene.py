@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._pickling import Unchanging
 from heavytop.errors import ModelError, unknown_name, wrong_shape
+from heavytop.functions import Portable
 from heavytop.show.meshes import Floats, Surface, frozen_array
 from heavytop.show.palette import ROLES
 
@@ -137,7 +137,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene(Unchanging):
+class Scene(Portable):
     """Bodies in motion.
 
     Parameters
@@ -231,7 +231,7 @@ class Marker:
 
 
 @dataclass(frozen=True, eq=False)
-class Panel(Unchanging):
+class Panel(Portable):
     """Curves over time in one plot.
 
     Parameters
@@ -305,7 +305,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Report(Unchanging):
+class Report(Portable):
     """All that a page or a set of figures shows.
 
     Parameters

@@ -32,9 +32,9 @@ from heavytop.simulate.invariants import Invariant as Invariant
 from heavytop.simulate.limit_events import limit_events as limit_events
 from heavytop.simulate.outcome import Ending as Ending
 from heavytop.simulate.outcome import Outcome as Outcome
-from heavytop.simulate.prepared import PreparedRun as PreparedRun
-from heavytop.simulate.prepared import prepare as prepare
 from heavytop.simulate.run import Run as Run
+from heavytop.simulate.spec import RunSpec as RunSpec
+from heavytop.simulate.spec import prepare as prepare
 from heavytop.simulate.user_dynamics import UserDynamics as UserDynamics
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from heavytop._arrays import Array
 from heavytop.coordinates import Coordinates
-from heavytop.simulate.prepared import Inputs, PreparedRun
 from heavytop.simulate.run import Run
+from heavytop.simulate.spec import Inputs, RunSpec
 from heavytop.simulate.user_dynamics import UserDynamics
 
 
@@ -76,9 +76,25 @@ def simulate(
     >>> run.q.shape
     (101, 1)
     """
-    asked = (until, step, record_every, hold, control_step, balance, start_time, threads, progress)
-    who = (integrator, control, reference, events)
-    return PreparedRun(model, asked, who, inputs, raise_on_failure)(start, parameters)
+    spec = RunSpec(
+        model,
+        until,
+        step,
+        integrator,
+        control,
+        reference,
+        inputs,
+        record_every,
+        hold,
+        control_step,
+        events,
+        balance,
+        start_time,
+        raise_on_failure,
+        threads,
+        progress,
+    )
+    return spec(start, parameters)
 
 
 def simulate_dynamics(

@@ -35,7 +35,6 @@ model, and again when something that it is made of has changed: an attribute, an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,11 +44,10 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop._format import Brief
-from heavytop._likeness import Same, likeness
-from heavytop._pickling import Unchanging
 from heavytop.compile import Kernel, Traced, on_symbols, trace
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError, unknown_name
+from heavytop.functions import Value, key, store
 from heavytop.simulate.law_status import STATUS
 
 ARGUMENTS = ("t", "q", "v", "signal", "p", "z")
@@ -157,7 +155,7 @@ def complete(law: Any) -> Controller:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Feedback(Brief, Unchanging):
+class Feedback(Brief, Value):
     """A law from a function in NumPy notation.
 
     Parameters
@@ -218,12 +216,6 @@ class Feedback(Brief, Unchanging):
         return trace(outputs, wanted, name="feedback")
 
 
-def content(traced: Traced) -> str:
-    """A short text that determines a traced function, so that equal functions share their native code."""
-    described = f"{traced.inputs} {traced.outputs} {traced.function.serialize()}"
-    return hashlib.sha256(described.encode()).hexdigest()
-
-
 def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, Shape]:
     """Shapes of everything a law may take."""
     return {
@@ -268,11 +260,6 @@ class BoundLaw:
         return getattr(self.law, "host", None)
 
     @cached_property
-    def fingerprint(self) -> str:
-        """A text that determines the function."""
-        return content(self.traced)
-
-    @cached_property
     def kernel(self) -> Kernel:
         """The law as native code of its own."""
         return Kernel(self.traced)
@@ -305,13 +292,11 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
     reference : passed to ``law.with_reference`` if given.
     period : seconds between samples, the memory must be given as ``z_next``; None: continuous, as ``z_rate``.
     """
-    if isinstance(reference, np.ndarray | list | tuple):
-        reference = np.array(reference)  # of our own: that of the user may change
-    # an equal law of another identity may change from here on, so it is bound by itself
-    who = Same(law), None if reference is None or isinstance(reference, np.ndarray) else Same(reference)
-    key = who, likeness(law, reference), None if period is None else float(f"{period:.12g}")
-    return dynamics.laws.recall(
-        key, lambda: _bound(_ready(law, reference, period), dynamics, subject, period is not None)
+    sampled = period is not None
+    found = key(law, reference, None if period is None else float(f"{period:.12g}"), dynamics)
+    return store.get(
+        None if found is None else ("law", found),
+        lambda: _bound(_ready(law, reference, period), dynamics, subject, sampled),
     )
 
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, shape, symbol
-from heavytop._likeness import Lasting
-from heavytop._pickling import Unchanging
-from heavytop.compile import Kernel, Traced, trace_of
+from heavytop.compile import Functions, Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
-from heavytop.simulate.recently_used import Recent
+from heavytop.functions import Value
 from heavytop.simulate.velocity_map import is_identity
 from heavytop.system.dynamics.rheonomic import with_time
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from heavytop.system.dynamics.equation_terms import EquationTerms
 
 
-class Dynamics(Unchanging, Lasting, ABC):
+class Dynamics(Value, ABC):
     """A system in the form ``q' = A(q) w(q, v)``, ``v' = a(q, v, u, p)`` with ``A`` of its ``coordinates``.
 
     Attributes
@@ -32,7 +30,7 @@ class Dynamics(Unchanging, Lasting, ABC):
     name : of the system.
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
-    fingerprint : text that determines the functions, or None.
+    equations_key : key of the functions for native code on disk, or None.
     has_time : whether the last parameter is the time; whoever calls a function sets it there.
 
     Examples
@@ -46,7 +44,7 @@ class Dynamics(Unchanging, Lasting, ABC):
     coordinates: Coordinates
     u_names: tuple[str, ...]
     parameter_names: tuple[str, ...]
-    fingerprint: str | None = None
+    equations_key: str | None = None
     has_time: bool = False
 
     @property
@@ -201,39 +199,14 @@ class Dynamics(Unchanging, Lasting, ABC):
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         """Values (..., np) of all parameters."""
 
+    @cached_property
+    def functions(self) -> Functions:
+        """The functions above as one table."""
+        return Functions(lambda name: getattr(self, name)())
+
     def kernel(self, name: str) -> Kernel | None:
         """Native code of one of the functions above, by its name."""
-        if name not in self._kernels:
-            self._kernels[name] = self._compile(name)
-        return self._kernels[name]
-
-    @cached_property
-    def steppers(self) -> Recent:
-        """Native code of the latest kinds of runs, by their options."""
-        return Recent()
-
-    @cached_property
-    def laws(self) -> Recent:
-        """The latest laws, traced and checked."""
-        return Recent()
-
-    @cached_property
-    def prepared(self) -> Recent:
-        """The latest runs that were prepared, by all that they were asked for."""
-        return Recent()
-
-    @cached_property
-    def _kernels(self) -> dict[str, Kernel | None]:
-        return {}
-
-    def _compile(self, name: str) -> Kernel | None:
-        if self.fingerprint is not None and (found := Kernel.from_cache(f"{self.fingerprint} dynamics {name}")):
-            return found
-        traced = getattr(self, name)()
-        if traced is None:
-            return None
-        mark = None if self.fingerprint is None else f"{self.fingerprint} dynamics {name}"
-        return Kernel(traced, fingerprint=mark)
+        return self.functions.kernel(name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu})"
@@ -248,8 +221,16 @@ class ModelDynamics(Dynamics):
         self.coordinates = model.coordinates
         self.u_names = model.u_names
         self.parameter_names = model.parameter_names
-        self.fingerprint = model.description.fingerprint
+        self.equations_key = model.description.equations_key
         self.has_time = model.description.time is not None
+
+    def _make_key(self) -> str | None:
+        return self.model.key
+
+    def kernel(self, name: str) -> Kernel | None:
+        functions, text = self.model.functions, f"dynamics {name}"
+        functions.add(text, getattr(self, name))
+        return functions.kernel(text)
 
     @property
     def v_names(self) -> tuple[str, ...]:
@@ -415,7 +396,7 @@ def as_dynamics(subject: Any) -> Dynamics:
     if not isinstance(model, Model) and hasattr(subject, "describe") and hasattr(subject, "model"):
         model = subject.model  # a law and a reference have a model too, but it would move without them
     if isinstance(model, Model):
-        return model.companion(ModelDynamics)
+        return model.functions.get(ModelDynamics, lambda: ModelDynamics(model))
     hint = ""
     if hasattr(subject, "derive"):
         hint = " Call .derive() first."

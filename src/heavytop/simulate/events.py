@@ -11,14 +11,14 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, to_sx
 from heavytop._format import Brief
-from heavytop._pickling import Unchanging
 from heavytop.compile import Traced, on_symbols, trace
 from heavytop.errors import SimulationError
+from heavytop.functions import Value
 from heavytop.simulate.dynamics import Dynamics
 
 
 @dataclass(frozen=True, repr=False)
-class Event(Brief, Unchanging):
+class Event(Brief, Value):
     """A crossing of zero.
 
     Parameters

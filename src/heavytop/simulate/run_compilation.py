@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop._likeness import likeness
 from heavytop.compile import Kernel, Schedule, Stepper, Traced
-from heavytop.simulate.controller import content
+from heavytop.functions import is_local, key, store
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.energy_monitor import beginning
+from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.integrators.error_control import dense_output
 from heavytop.simulate.plant import Control
 from heavytop.simulate.recording import RunProblem
@@ -45,29 +45,40 @@ class Native:
         return {name: state.get(name, zero) for name, zero in zeros.items()}
 
 
-def native(problem: RunProblem, events: Traced | None, lanes: int) -> Native:
-    """The native code of a run with the values of its ``events`` as a function of (t, q, v)."""
-    integrator, control = problem.integrator, _inside(problem)
-    inside = None if integrator.chooses_step else events
-    # the text of an integrator of the user does not tell what its code does
-    known = type(integrator).__module__.partition(".")[0] == "heavytop"
-    options = f"{integrator.fingerprint} {control.kind} {control.every} balance={problem.balance}"
-    if control.law is not None:
-        options += f" law {control.law.fingerprint}"
-    if inside is not None:
-        options += f" events {content(inside)}"
-    key = (options, lanes, problem.threads, None if known else likeness(integrator))
-    mark = f"{problem.dynamics.fingerprint} {options}" if known and problem.dynamics.fingerprint is not None else None
+def step_key(integrator: Integrator, control: Control, events: Traced | None) -> str | None:
+    """Key of the native step of a run, whatever is simulated; None if a part of it has none."""
+    inside = _inside(integrator, control)
+    law = None if inside.law is None else inside.law.traced
+    return key(integrator.code_key, inside.kind, inside.every, law, events)
+
+
+def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: int) -> tuple[Native, bool]:
+    """The native code of a run, and whether it was made now.
+
+    Parameters
+    ----------
+    events : their values as a function of (t, q, v). step : see :func:`step_key`.
+    """
+    dynamics, integrator = problem.dynamics, problem.integrator
+    fresh: list[bool] = []
 
     def make() -> Native:
-        stepper = _stepper(problem, control, inside, mark, lanes)
+        fresh.append(True)
+        mark = None
+        if not (step is None or is_local(step) or dynamics.equations_key is None):
+            mark = f"{dynamics.equations_key} {step} balance={problem.balance}"
+        inside = None if integrator.chooses_step else events
+        stepper = _stepper(problem, _inside(integrator, problem.plan.control), inside, mark, lanes)
         at = Terminals.of(stepper)
-        dense = _dense(problem.dynamics, stepper, at) if integrator.chooses_step else None
+        dense = _dense(dynamics, stepper, at) if integrator.chooses_step else None
         return Native(stepper, at, None if events is None else Kernel(events), dense)
 
-    if events is not None and inside is None:
-        key = (*key, content(events))
-    return problem.dynamics.steppers.recall(key, make)
+    where = (
+        None
+        if step is None or dynamics.key is None
+        else ("native", dynamics.key, step, problem.balance, lanes, problem.threads)
+    )
+    return store.get(where, make), bool(fresh)
 
 
 def _dense(dynamics: Dynamics, stepper: Stepper, at: Terminals) -> Kernel:
@@ -76,15 +87,14 @@ def _dense(dynamics: Dynamics, stepper: Stepper, at: Terminals) -> Kernel:
     def build() -> Traced:
         return dense_output(dynamics.coordinates, flats)
 
-    if dynamics.fingerprint is None:
+    if dynamics.equations_key is None:
         return Kernel(build())
-    return Kernel.cached(f"{dynamics.fingerprint} dense {flats}", build)
+    return Kernel.cached(f"{dynamics.equations_key} dense {flats}", build)
 
 
-def _inside(problem: RunProblem) -> Control:
-    """What of the control happens in the native step: a method that chooses its steps has its law called between segments."""
-    control = problem.plan.control
-    return Control("table") if problem.integrator.chooses_step and control.kind == "sampled" else control
+def _inside(integrator: Integrator, control: Control) -> Control:
+    """The part of the control in the native step: a method that chooses its steps has its law called between segments."""
+    return Control("table") if integrator.chooses_step and control.kind == "sampled" else control
 
 
 def _stepper(problem: RunProblem, control: Control, events: Traced | None, mark: str | None, lanes: int) -> Stepper:

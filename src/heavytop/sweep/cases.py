@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._pickling import Portable
 from heavytop.errors import HeavytopError, SweepError, unknown_name
+from heavytop.functions import Portable
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.run import Run
 from heavytop.sweep.measure import FAILED, Measured, Measures, endings

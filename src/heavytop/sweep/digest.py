@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import is_symbolic, shape, to_sx
-from heavytop._pickling import Portable, kept_attributes
+from heavytop.functions.pickling import Portable, kept_attributes
 from heavytop.simulate.run import Run
 from heavytop.system.model import Model
 
@@ -71,8 +71,8 @@ def _texts(value: Any, seen: Seen) -> Iterable[str]:
         yield f"again {seen[id(value)][0]}"
         return
     seen[id(value)] = len(seen), value
-    if isinstance(value, Model) and value.description.fingerprint is not None:
-        yield f"model {value.description.fingerprint}"
+    if isinstance(value, Model) and value.description.equations_key is not None:
+        yield f"model {value.description.equations_key}"
     elif type(value).__name__ == "Function" and hasattr(value, "serialize"):  # of CasADi
         yield str(value.serialize())  # pyright: ignore
     elif is_symbolic(value):

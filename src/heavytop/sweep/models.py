@@ -10,7 +10,7 @@ import numpy as np
 from heavytop.coordinates import Pose, Product
 from heavytop.coordinates.attitude import Attitude
 from heavytop.errors import SweepError, unknown_name
-from heavytop.simulate import PreparedRun, Run, prepare
+from heavytop.simulate import Run, RunSpec, prepare
 from heavytop.simulate.dynamics import Dynamics, as_dynamics
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.recording import RecordGrid
@@ -302,7 +302,7 @@ class ModelCases(Cases):
         return first_of(self._runner(plan, padded, 2, int(plan.get("record_every", 1)))())
 
 
-def _prepared(plan: Mapping[str, Any], every: int, inputs: Any) -> PreparedRun:
+def _prepared(plan: Mapping[str, Any], every: int, inputs: Any) -> RunSpec:
     """All of a plan but the start."""
     options = {n: v for n, v in plan.items() if n not in ("model", "record_every") and v is not None}
     return prepare(

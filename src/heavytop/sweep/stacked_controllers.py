@@ -97,7 +97,7 @@ def likeness(plan: Mapping[str, Any], apart: Sequence[str]) -> Any:
     )
     rest += tuple(map(id, plan.get("flown", ())))
     dynamics = as_dynamics(plan["model"])
-    model = dynamics.fingerprint or id(dynamics)
+    model = dynamics.key or id(dynamics)
     control = plan.get("control")
     if control is None or not hasattr(control, "traced"):
         return (*rest, model, key_of(control))

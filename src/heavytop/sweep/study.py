@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._pickling import Unchanging
 from heavytop._version import __version__
 from heavytop.errors import SweepError
+from heavytop.functions import Portable
 from heavytop.sweep.cases import Cases, Output, as_type, reason, same_names
 from heavytop.sweep.digest import line
 from heavytop.sweep.grid import TIME, Chunks, Grid, cut
@@ -35,7 +35,7 @@ class StoredVariable:
 
 
 @dataclass(frozen=True, eq=False)
-class Study(Unchanging):
+class Study(Portable):
     """Cases at the points of a grid.
 
     Attributes

@@ -39,7 +39,6 @@ class Expressions:
         self.nv = self.coordinates.nv if description.basis is None else len(description.basis.names)
         self.q, self.v, self.u = symbol("q", self.nq), symbol("v", self.nv), symbol("u", self.nu)
         self.a = symbol("a", self.nv)
-        self._traced: dict[str, Traced] = {}
 
     @cached_property
     def p(self) -> Array:
@@ -330,9 +329,7 @@ class Expressions:
 
     def traced(self, name: str) -> Traced:
         """The traced function of that name; poses and Jacobians are named ``pose:a:b`` and ``jacobian:a:b``."""
-        if name not in self._traced:
-            self._traced[name] = self._make(name, *self._lookup(name))
-        return self._traced[name]
+        return self._make(name, *self._lookup(name))
 
     def _lookup(self, name: str) -> tuple[tuple[str, ...], Array | tuple[Array, ...] | Mapping[str, Array]]:
         kind, *frames = name.split(":")

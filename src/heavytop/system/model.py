@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers
 from heavytop._format import listed
-from heavytop._likeness import Lasting
-from heavytop._pickling import Unchanging
 from heavytop._repr_html import Overview, Shown
-from heavytop.compile import Kernel, Traced, export_c
+from heavytop.compile import Functions, Kernel, Traced, export_c
 from heavytop.compile.signature import Shape
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.functions import Value, instance_key, is_local
 from heavytop.geometry import linalg
 from heavytop.system.constraints.assembly import GUESSES, assemble_any
 from heavytop.system.constraints.constraints import check_constraints
@@ -159,7 +159,7 @@ class ModelFunction:
         return f"ModelFunction({self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)})"
 
 
-class Model(Unchanging, Lasting, Shown):
+class Model(Value, Shown):
     """Equations of motion ``M a + c + D v + fK + fG = B u`` with ``q' = A(q) v`` and ``phi(q) = 0``.
 
     Every method takes numbers with leading batch axes (they broadcast) or symbols. ``parameters`` maps names to values that
@@ -177,30 +177,13 @@ class Model(Unchanging, Lasting, Shown):
         self.expressions = Expressions(description)
         self.name = description.name
         self.native = native
-        self._inertia_checked = False
-        self._configurations_seen = 0
-        self._kernels: dict[tuple[str, int | None, int | None], Kernel] = {}
-        self._companions: dict[Callable[..., Any], Any] = {}
+        self.functions = Functions(self._trace, description.equations_key)
+        self._configurations_seen = itertools.count(1)
 
-    def companion(self, make: Callable[[Self], Made]) -> Made:
-        """What another layer makes of this model, ``make(model)``: made once, and let go together with the model.
-
-        A dictionary of that layer with weak keys would never let go, because what is made refers to the model.
-
-        >>> import heavytop as ht
-        >>> system = ht.System()
-        >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia(2.0, moment_at_com=(1, 1, 1)))
-        >>> model = system.derive()
-        >>> model.companion(repr) is model.companion(repr)
-        True
-        """
-        if make not in self._companions:
-            self._companions[make] = make(self)
-        return self._companions[make]
-
-    def recipe(self) -> tuple[Any, ...]:
-        """The description; the equations are derived from it again, and native code is found in the cache."""
-        return Model, (self.description, self.native)
+    def _make_key(self) -> str | None:
+        found = super()._make_key()
+        # equations with user-defined functions are those of the moment they were derived
+        return found if found is None or not is_local(found) else instance_key()
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}: nq={self.nq}, nv={self.nv}, nu={self.nu}, bodies={len(self.body_names)})"
@@ -222,8 +205,7 @@ class Model(Unchanging, Lasting, Shown):
 
     def check(self) -> None:
         """Find what is wrong with the description now rather than at the first evaluation."""
-        fingerprint = self.description.fingerprint
-        if fingerprint is not None and Kernel.from_cache(f"{fingerprint} acceleration") is not None:
+        if self.functions.in_cache("acceleration"):
             return  # the same description was checked and compiled before
         check_joints(self.description)
         check_elements(self.expressions.dynamics, self.expressions.p)
@@ -338,9 +320,11 @@ class Model(Unchanging, Lasting, Shown):
 
     def traced(self, name: str) -> Traced:
         """The traced function behind a method, for back ends and inspection."""
-        if name in NEEDS_INERTIA and not self._inertia_checked:
-            check_inertia(self)
-            self._inertia_checked = True
+        return self.functions.traced(name)  # pyright: ignore[reportReturnType]
+
+    def _trace(self, name: str) -> Traced:
+        if name in NEEDS_INERTIA:
+            self.functions.get("inertia checked", lambda: check_inertia(self))
         return self.expressions.traced(name)
 
     def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
@@ -352,14 +336,7 @@ class Model(Unchanging, Lasting, Shown):
         lanes : states evaluated together; None: what suits the processor. Kernels of other lanes may differ by rounding.
         threads : threads over large batches; None: one per processor.
         """
-        key = (name, lanes, threads)
-        if key not in self._kernels:
-            fingerprint = self.description.fingerprint
-            if fingerprint is None:
-                self._kernels[key] = Kernel(self.traced(name), lanes, threads)
-            else:
-                self._kernels[key] = Kernel.cached(f"{fingerprint} {name}", lambda: self.traced(name), lanes, threads)
-        return self._kernels[key]
+        return self.functions.kernel(name, lanes, threads)  # pyright: ignore[reportReturnType]
 
     def function(self, name: str, parameters: Parameters = None, threads: int | None = 1) -> ModelFunction:
         """The function of that name with its parameters bound, for loops, filters and optimisers that call it very often.
@@ -385,8 +362,7 @@ class Model(Unchanging, Lasting, Shown):
         if is_symbolic(*arguments, p) or not self.native:
             results = self.traced(name)(*arguments, p)
         else:
-            kernel = self._kernels.get((name, None, 1)) or self.compiled(name)
-            results = kernel(*arguments, p)
+            results = self.compiled(name)(*arguments, p)
         return results[0] if len(results) == 1 else results
 
     def _finite(self, name: str, q: Array, *further: Array, parameters: Parameters = None) -> Any:
@@ -454,8 +430,7 @@ class Model(Unchanging, Lasting, Shown):
             return False
         if not self._equations_of_q:
             return True
-        self._configurations_seen += 1
-        if self._configurations_seen <= QUICK_FROM or not self.native:
+        if next(self._configurations_seen) <= QUICK_FROM or not self.native:
             return False
         (phi,) = self._manifold(q, self._default_parameters)
         return phi.dot(phi) <= MANIFOLD_TOLERANCE**2

@@ -12,10 +12,10 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, constant, depends_on, is_symbolic, symbol
 from heavytop._format import counted, format_vector, listed
-from heavytop._pickling import Portable
 from heavytop._repr_html import Overview, Shown
 from heavytop.compile import on_symbols
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
+from heavytop.functions import Portable
 from heavytop.system.description.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.description.graph import Edge, FrameGraph, check_pose, placement
 from heavytop.system.description.inputs import Input

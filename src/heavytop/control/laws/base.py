@@ -9,15 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from math import isclose
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from heavytop._arrays import Numbers
-from heavytop._likeness import likeness
-from heavytop._pickling import Unchanging
 from heavytop.compile import Traced
 from heavytop.errors import ControlError
+from heavytop.functions import Value, recipe
+from heavytop.functions.value import MECHANISM
 
 if TYPE_CHECKING:
     from heavytop._arrays import Array
@@ -30,7 +29,7 @@ REFERENCE = ("q_R", "v_R", "a_R")
 """What a function takes beside the arguments of a controller as long as it has no reference."""
 
 
-class BaseController(Unchanging, ABC):
+class BaseController(Value, ABC):
     """A law, a law with a reference, or something around either.
 
     A subclass gives :meth:`composed` and, where it has them, its sizes, its memory and its signal.
@@ -43,8 +42,6 @@ class BaseController(Unchanging, ABC):
 
     controller: Any = None
     sample_time: float | None = None
-    _origin: Any = None
-    """The controller this one was made from; kept, so that it finds this one again."""
 
     # --- what a simulation asks for -----------------------------------------------------------------------------------------
 
@@ -154,23 +151,10 @@ class BaseController(Unchanging, ABC):
         sample_time : period (s) at which the simulation must sample the law; None: at any, or continuously.
         """
         from heavytop.control.laws.tracking import Tracking
-        from heavytop.control.references.reference import Reference
 
         if not self.needs_reference:
             raise ControlError(f"{self!r} takes no reference, or has one already. Give another to the law itself.")
-        if isinstance(reference, Reference):
-            what: Any = id(reference)
-        else:
-            point = np.asarray(reference, dtype=float)
-            what = (point.shape, point.tobytes())
-        # controllers in use by what they follow, so that the native code of a simulation is found again
-        known = vars(self).setdefault("_trackings", WeakValueDictionary())
-        key = what, knows_parameters, sample_time, likeness(self, reference)
-        tracking = known.get(key)
-        if tracking is None:
-            tracking = Tracking(self, reference, knows_parameters, sample_time)
-            known[key] = tracking
-        return tracking
+        return Tracking(self, reference, knows_parameters, sample_time)
 
     # --- sampling -----------------------------------------------------------------------------------------------------------
 
@@ -181,8 +165,6 @@ class BaseController(Unchanging, ABC):
 
     def sampled(self, period: float | None) -> Self:
         """The same controller sampled every ``period`` seconds; None: continuously.
-
-        The result is kept as long as someone uses it: the same period gives the same object, whose native code is known.
 
         Raises
         ------
@@ -196,24 +178,7 @@ class BaseController(Unchanging, ABC):
         key = None if period is None else float(f"{period:.12g}")
         if inner is inside and (key == self.sample_time or not self.depends_on_period):
             return self
-        known = vars(self).setdefault("_resampled", WeakValueDictionary())
-        found = key, likeness(self)
-        made = known.get(found)
-        if made is None:
-            made = self._copy()
-            made.controller, made.sample_time, made._origin = inner, key, self
-            known[found] = made
-        return made
-
-    def _copy(self) -> Self:
-        """A copy that shares what was made of it already, but not who uses it."""
-        made = object.__new__(type(self))
-        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_resampled", "_trackings")})
-        return made
-
-    def recipe(self) -> tuple[Any, ...]:
-        """One that was made for a period is made for it again."""
-        return super().recipe() if self._origin is None else (_sampled, (self._origin, self.sample_time))
+        return _resampled(self, inner, key)
 
     def _check_period(self, period: float | None) -> None:
         own = self.sample_time
@@ -230,8 +195,14 @@ class BaseController(Unchanging, ABC):
         )
 
 
-def _sampled(controller: BaseController, period: float | None) -> BaseController:
-    return controller.sampled(period)
+@recipe
+def _resampled(controller: BaseController, inner: Any, period: float | None) -> BaseController:
+    """The controller with another one inside and another period; it shares whatever was derived from it already."""
+    made = object.__new__(type(controller))
+    vars(made).update({name: part for name, part in vars(controller).items() if name not in MECHANISM})
+    made.controller, made.sample_time = inner, period
+    vars(made)["_sealed"] = True
+    return made
 
 
 def check_sample_time(sample_time: float | None) -> None:

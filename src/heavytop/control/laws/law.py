@@ -13,7 +13,6 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
 from heavytop._format import counted, listed
-from heavytop._likeness import Lasting, installed
 from heavytop._repr_html import Overview, Shown
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.laws.base import BaseController
@@ -34,6 +33,7 @@ from heavytop.control.linear.rest_loop import (
 )
 from heavytop.control.linear.sample_configurations import sample_configurations
 from heavytop.errors import ControlError, ShapeError, wrong_shape
+from heavytop.functions import store
 from heavytop.ocp.bounds import Limits
 from heavytop.system.model import Model, entries_of, nominal_of
 
@@ -48,11 +48,8 @@ Place = Array | tuple[Array, Array] | None
 """Where a law is made for: a configuration of rest q, or a steady motion (q, v)."""
 
 
-class FeedbackLaw(BaseController, Lasting, Shown):
+class FeedbackLaw(BaseController, Shown):
     """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
-
-    The laws of the library never change. One that a user derives may: where its attributes have changed since the last simulation, it is
-    traced anew, if ``traced_law`` is a property that is not cached.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -77,20 +74,10 @@ class FeedbackLaw(BaseController, Lasting, Shown):
     def traced_law(self) -> Traced:
         """Traced function of q, v, q_R, v_R, a_R, p and, with states, z; outputs u and, with states, z_rate."""
 
-    def _lasts(self) -> bool:
-        return installed(type(self))
-
-    @cached_property
-    def _compiled(self) -> list[Any]:
-        """The function that was compiled last, and its native code."""
-        return []
-
     @property
     def _kernel(self) -> Kernel:
-        traced, kept = self.traced_law, self._compiled
-        if not kept or kept[0] is not traced:
-            kept[:] = traced, Kernel(traced)
-        return kept[1]
+        traced = self.traced_law
+        return store.get(None if traced.key is None else ("kernel", traced.key), lambda: Kernel(traced))
 
     def __call__(
         self,
@@ -287,7 +274,7 @@ class Law(FeedbackLaw):
         q, v = at if isinstance(at, tuple) and len(at) == 2 and np.ndim(at[0]) else (at, None)
         self.at = None if q is None else self.model.coordinates.check(q, "at")
         self.at_velocity = None if v is None or self.at is None else steady_velocity(self.model, self.at, v)
-        self._tell_unstable()
+        self._instability = self._find_instability()
 
     @property
     def state_size(self) -> int:
@@ -352,27 +339,29 @@ class Law(FeedbackLaw):
         A = closed[:states, :states]
         return A, A if states == 2 * model.nv else RestLoop.at(model, q, v).in_joints(A)
 
-    def _tell_unstable(self) -> None:
-        """Warn if the law does not hold the configuration it is made for."""
+    def _find_instability(self) -> str:
+        """Why the law does not hold the configuration it is made for; empty if it does."""
         try:
             poles = self.poles()
         except ControlError:
             if self.at is not None:
                 raise
-            return  # the neutral configuration is no balance: there is nothing to hold
+            return ""  # no inputs balance the neutral configuration, so there is nothing to hold
         bad = unstable(poles)
         if not len(bad):
-            return
+            return ""
         what = "the neutral configuration" if self.at is None else "its configuration"
         what = what if self.at_velocity is None else "its steady motion"
         listed = ", ".join(f"{p.real:.3g}{p.imag:+.3g}i" if p.imag else f"{p.real:.3g}" for p in bad)
-        warnings.warn(
-            f"the {self.kind} law of {self.model.name!r} does not hold {what}: "
-            f"unstable poles {listed} 1/s. Prototype.for_model(model, q, poles=...) makes a prototype with the poles you ask for; "
-            "give at=q if the law is meant for another configuration.",
-            UnstableWarning,
-            stacklevel=5,
+        return (
+            f"the {self.kind} law of {self.model.name!r} does not hold {what}: unstable poles {listed} 1/s. "
+            "Prototype.for_model(model, q, poles=...) makes a prototype with the requested poles; "
+            "give at=q if the law is meant for another configuration."
         )
+
+    def _on_return(self) -> None:
+        if self._instability:
+            warnings.warn(self._instability, UnstableWarning, stacklevel=3)
 
     # --- traced functions -------------------------------------------------------------------------------------------------
 

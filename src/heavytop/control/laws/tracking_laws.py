@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop._pickling import remembered
 from heavytop.control.laws.body import body_bias, body_dissipation, body_energy
 from heavytop.control.laws.energy import EnergyBlock, Transport, default_blocks
 from heavytop.control.laws.integral import Integral
@@ -28,6 +27,7 @@ from heavytop.control.laws.particle import particle_bias, particle_dissipation, 
 from heavytop.control.laws.prototype import Prototype
 from heavytop.control.laws.tilting_law import TiltingLaw
 from heavytop.control.limits.thrust_sector import TiltLimits
+from heavytop.functions import recipe
 from heavytop.ocp.bounds import Limits
 from heavytop.system.model import Model
 
@@ -35,7 +35,7 @@ LimitsLike = Limits | tuple[Any, Any] | None
 NO_BALANCE = np.asarray(np.nan)
 
 
-@remembered
+@recipe
 def particle_law(
     model: Model,
     prototype: Prototype,
@@ -77,7 +77,7 @@ def particle_law(
     return _law("particle", terms, particle_bias(terms), diagnostics, limits, integral, metric, at)
 
 
-@remembered
+@recipe
 def body_law(
     model: Model,
     prototype: Prototype,
@@ -107,7 +107,7 @@ def body_law(
     return _law("body", terms, body_bias(terms), diagnostics, limits, integral, metric, at)
 
 
-@remembered
+@recipe
 def energy_law(
     model: Model,
     prototype: Prototype,

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, Numbers, concatenate, shape, split, symbol
-from heavytop._pickling import Unchanging
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import REFERENCE, BaseController
 from heavytop.control.laws.signals import Signals, signal_sizes
 from heavytop.errors import ControlError, unknown_name
+from heavytop.functions import Portable
 from heavytop.simulate import complete
 from heavytop.simulate.controller import ARGUMENTS, MEMORY_OUTPUTS
 
@@ -83,7 +83,7 @@ class PartialPlant:
         return replace(self, signals=tuple((dict(self.signals) | sizes).items()))
 
 
-class Seen(Unchanging):
+class Seen(Portable):
     """What a wrapper sees, as symbols that are made when they are asked for: what nobody asks for is no argument.
 
     Attributes

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, symbol
-from heavytop._pickling import Portable
 from heavytop.compile import Traced, trace_of
 from heavytop.errors import ControlError
+from heavytop.functions import Portable
 from heavytop.simulate import Controller, Run, simulate
 from heavytop.system.model import Model
 

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, Numbers, numbers, symbol
-from heavytop._likeness import Lasting
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
 from heavytop.control.linear.lqr import cost_of_rest
@@ -53,7 +52,7 @@ class Told:
     restarts: int = 0
 
 
-class Predictive(BaseController, Lasting):
+class Predictive(BaseController):
     """A predictive controller: ``simulate(..., control=controller)``, alone or inside any wrapper, or a function of (t, q, v).
 
     Made by :func:`mpc`. A simulation with ``control=`` begins with a fresh memory, one for each trajectory of a batch. Called by hand it

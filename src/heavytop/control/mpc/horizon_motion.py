@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
-from heavytop._pickling import BoundHere
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.compile.bound_kernel import Bound
+from heavytop.functions.pickling import BoundHere
 from heavytop.ocp.bounds import StateBounds
 from heavytop.ocp.chart_dynamics import ChartRates
 from heavytop.ocp.charts import chart, place, residual
@@ -104,7 +104,7 @@ class Prediction:
         return trace_of("kept", s, {k: substitute(x, moved, np.zeros(r.nx)) for k, x in outputs.items()})
 
     def _kernel(self, name: str, build: Callable[[], Traced]) -> Kernel:
-        mark = self.rates.model.description.fingerprint
+        mark = self.rates.model.description.equations_key
         return Kernel(build()) if mark is None else Kernel.cached(f"{mark} {name}", build)
 
     @cached_property

@@ -26,11 +26,11 @@ from heavytop._arrays import (
     transpose,
 )
 from heavytop._format import counted
-from heavytop._pickling import Unchanging
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.laws.law_checks import need_timeless
 from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, wrong_shape
+from heavytop.functions import Value
 from heavytop.geometry import se3
 from heavytop.system.description.names import TIME, WORLD
 from heavytop.system.dynamics.solve import solve_definite, symmetric
@@ -41,7 +41,7 @@ from heavytop.system.model import Model
 Motion3 = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class Reference(Unchanging):
+class Reference(Value):
     """A desired motion of a model.
 
     Parameters
@@ -380,7 +380,7 @@ class Feasibility:
 def coordinates_of_motion(model: Model, G: Array, xi: Array, xi_rate: Array) -> tuple[Array, Array, Array]:
     """q, v, a of a single free body with pose G, body twist xi and its rate; numbers with batch axes, or symbols."""
     q = pose_coordinates(model, G)
-    v, a = model.companion(_velocities)(q, xi, xi_rate)
+    v, a = model.functions.get(_velocities, lambda: _velocities(model))(q, xi, xi_rate)
     return q, v, a
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.compile.signature import Shape
 from heavytop.errors import SimulationError
+from heavytop.functions import Value
 from heavytop.simulate.plant import Plant, PlantState
 
 PROJECT_EVERY = 16
@@ -19,7 +20,7 @@ SLOW = 1e-6
 """Speed (m/s or rad/s) below which changes of an iteration are not judged relative to the speed."""
 
 
-class Integrator(ABC):
+class Integrator(Value, ABC):
     """One method.
 
     Attributes
@@ -73,9 +74,9 @@ class Integrator(ABC):
         return state.v
 
     @property
-    def fingerprint(self) -> str:
-        """A text that determines the step: class and options."""
-        return repr(self)
+    def code_key(self) -> str | None:
+        """Key of the native code of a step."""
+        return self.key
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -113,7 +113,7 @@ class EnergyMomentum(Integrator):
         return {"energy": kinetic + potential}
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
-        f = plant.dynamics.steppers.recall(_Equations, lambda: _Equations(plant.dynamics))
+        f = plant.dynamics.functions.get(_Equations, lambda: _Equations(plant.dynamics))
         begin = (state.q, state.v, h, plant.p_at(0.0))
         follows = plant.control.kind == "continuous"
         memory = plant.memory if plant.memory in plant.flats else None

@@ -18,6 +18,7 @@ from heavytop._arrays import Array, concatenate, from_columns, vector
 from heavytop.compile import Shape, Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError
+from heavytop.functions import key
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Plant, PlantState, Rates
 
@@ -76,9 +77,9 @@ class ErrorControlled(Integrator):
         return f"{type(self).__name__}(rtol={self.rtol:g}, atol={self.atol:g})"
 
     @property
-    def fingerprint(self) -> str:
-        """The tolerances are numbers that the step is given."""
-        return f"{type(self).__name__}()"
+    def code_key(self) -> str | None:
+        """The tolerances are inputs of the step, so the class determines it."""
+        return key(type(self)) or self.key
 
     @abstractmethod
     def attempt(self, plant: Plant, state: PlantState, h: Array) -> TrialStep:

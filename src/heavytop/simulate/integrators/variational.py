@@ -99,7 +99,7 @@ class Variational(Integrator):
 
 
 def _pieces(dynamics: Dynamics) -> _Pieces:
-    return dynamics.steppers.recall(_Pieces, lambda: _Pieces(dynamics))
+    return dynamics.functions.get(_Pieces, lambda: _Pieces(dynamics))
 
 
 class _Pieces:

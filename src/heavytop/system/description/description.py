@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from heavytop._arrays import Array, Floats, is_symbolic
 from heavytop._format import Brief, counted
+from heavytop.functions import Value, is_local
 from heavytop.system.description.graph import Edge, FrameGraph
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.moments import Inertia
@@ -25,7 +26,7 @@ class Parameter(Brief):
 
     name: str
     symbol: Array
-    value: float = field(metadata={"enters_equations": False})
+    value: float
     is_time: bool = False
 
 
@@ -69,11 +70,10 @@ class Basis(Brief):
 
 
 @dataclass(frozen=True, eq=False)
-class Description:
+class Description(Value):
     """A complete system: frame graph, inertias, force elements, inputs, parameters, gravity.
 
-    A field that does not enter the equations says so: ``field(metadata={"enters_equations": False})``. Every other one is compared
-    before native code is taken from the cache.
+    Its :attr:`equations_key` finds native code of an equal system.
     """
 
     name: str
@@ -87,8 +87,8 @@ class Description:
     loops: tuple[Loop, ...] = ()
     constraints: tuple[FunctionConstraint, ...] = ()
     basis: Basis | None = None
-    shapes: tuple[PlacedShape, ...] = field(default=(), metadata={"enters_equations": False})
-    limits: Mapping[str, JointLimits] = field(default_factory=dict, metadata={"enters_equations": False})
+    shapes: tuple[PlacedShape, ...] = ()
+    limits: Mapping[str, JointLimits] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return (
@@ -96,11 +96,11 @@ class Description:
         )
 
     @cached_property
-    def fingerprint(self) -> str | None:
-        """A text that determines the equations, or None where functions of the user take part (they cannot be compared)."""
-        from heavytop.system.description.fingerprint import fingerprint
-
-        return fingerprint(self)
+    def equations_key(self) -> str | None:
+        """Key of the equations, whatever the default values of parameters, the shapes and the limits; None if user-defined functions take part."""
+        parameters = tuple(replace(p, value=0.0) for p in self.parameters)
+        found = replace(self, parameters=parameters, shapes=(), limits={}).key
+        return None if found is None or is_local(found) else f"{self.name} {found}"
 
     @property
     def rubs(self) -> bool:

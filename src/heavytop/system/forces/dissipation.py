@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from heavytop._arrays import Array
 from heavytop._format import Brief
-from heavytop._pickling import Unchanging
+from heavytop.functions import Value
 from heavytop.system.forces.base import CoordinateElement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dissipation(Brief, Unchanging, CoordinateElement):
+class Dissipation(Brief, Value, CoordinateElement):
     """R = function(q, v) in W; its force is -dR/dv.
 
     >>> import heavytop as ht

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from heavytop._arrays import Array
 from heavytop._format import Brief
-from heavytop._pickling import Unchanging
+from heavytop.functions import Value
 from heavytop.system.forces.base import CoordinateElement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Force(Brief, Unchanging, CoordinateElement):
+class Force(Brief, Value, CoordinateElement):
     """f = function(q, v) on the joints' own velocities; its power is supplied.
 
     >>> import numpy as np

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from heavytop._arrays import Array
 from heavytop._format import Brief
-from heavytop._pickling import Unchanging
+from heavytop.functions import Value
 from heavytop.system.forces.base import CoordinateElement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Potential(Brief, Unchanging, CoordinateElement):
+class Potential(Brief, Value, CoordinateElement):
     """V = function(q) in J; its force is -A^T dV/dq.
 
     >>> import heavytop as ht

@@ -12,16 +12,16 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, shape, submatrix, symbol, to_sx
 from heavytop._format import brief
-from heavytop._pickling import Unchanging
 from heavytop.compile.trace import NOT_MATH, on_symbols, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
+from heavytop.functions import Value
 from heavytop.geometry import linalg, se3
 from heavytop.system.joints.closure import check_closure, derived_closure
 from heavytop.system.joints.parts import JointParts, checked_parts
 
 
-class Joint(Unchanging, ABC):
+class Joint(Value, ABC):
     """A joint: coordinates with a pose ``G(q)`` of the moved frame in the joint frame.
 
     Subclasses give :attr:`coordinates` and :meth:`pose`. The body Jacobian follows from them by differentiation

@@ -1,27 +1,21 @@
-"""Prepared runs: all that does not depend on the start is settled once and found again.
-
-``simulate(model, start, ...)`` and ``prepare(model, ...)(start)`` take the same way. What was settled is kept with the model, by everything
-that was asked for. A law, events and an integrator count by their content (:mod:`heavytop._likeness`): one that has changed since is settled
-anew, so a prepared run never tells of something that is no longer there.
-"""
+"""A run as a value: everything but its start, with named fields. ``simulate``, ``prepare`` and sweeps share it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from heavytop._arrays import Array, is_finite, numbers
-from heavytop._likeness import Same, likeness
-from heavytop._pickling import Portable
 from heavytop.compile import Traced
 from heavytop.compile.jit import batch_lanes
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
+from heavytop.functions import Value, store
 from heavytop.simulate.adaptive_step import ChosenSteps
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.events import Event, as_events, trace_events
@@ -31,7 +25,7 @@ from heavytop.simulate.integrators import as_integrator
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.run import Run
 from heavytop.simulate.run_builder import make_run
-from heavytop.simulate.run_compilation import Native, native
+from heavytop.simulate.run_compilation import native, step_key
 from heavytop.system.constraints.scaling import CLOSED
 from heavytop.system.description.names import TIME
 from heavytop.system.dynamics.rheonomic import with_time
@@ -41,61 +35,61 @@ Inputs = Array | Sequence[float] | Callable[..., Any] | None
 MOST_STEPS = 1e12
 """Steps of one run: at 10 ns a step nearly three hours."""
 _FLOAT = np.dtype(np.float64)
+_NOTHING = np.zeros(0)
 
 
-@dataclass(eq=False)
-class Settled:
-    """What of a run does not depend on its start.
+class RunParts(NamedTuple):
+    """The parts of a run that do not depend on its start.
 
     Attributes
     ----------
     step, steps : size in s, number.
-    plan : how inputs come about; None where the user gives them, who may change them.
+    plan : source of the inputs.
     events, traced : with those at which the equations end, and their values as a function; None if there are none.
-    natives : native code by what the start decides: lanes and whether work is integrated along.
+    code : key of the native step.
     """
 
     step: float
     steps: int
-    plan: InputPlan | None
+    plan: InputPlan
     events: tuple[Event, ...]
     traced: Traced | None
-    natives: dict[tuple[int, bool], Native] = field(default_factory=dict)
+    code: str | None
 
 
-@dataclass(eq=False, repr=False)
-class PreparedRun(Portable):
-    """A run without its start: call it with one. Made by :func:`prepare`.
-
-    A call gives what :func:`simulate` gives with the same arguments at that moment: a law or events that were changed after the preparation
-    are prepared anew.
-
-    Attributes
-    ----------
-    model : what is simulated. inputs : samples or a function of the user, or None.
-    asked : until, step, record_every, hold, control_step, balance, start_time, threads, progress.
-    who : integrator, control, reference, events.
-    raises : whether a trajectory that diverges raises.
+@dataclass(frozen=True, eq=False, repr=False)
+class RunSpec(Value):
+    """A run without its start: call it with one. Made by :func:`prepare`; the fields are the arguments of :func:`simulate`.
 
     Examples
     --------
     >>> import heavytop as ht
     >>> run = ht.prepare(ht.library.pendulum().derive(), until=1.0, step=0.01)
     >>> run
-    PreparedRun('pendulum': until 1 s, step 0.01 s)
+    RunSpec('pendulum': until 1 s, step 0.01 s)
     >>> [run(([angle], [0.0])).outcome.ok for angle in (0.5, 1.0)]
     [True, True]
     """
 
     model: Any
-    asked: tuple[Any, ...]
-    who: tuple[Any, ...]
-    inputs: Any
-    raises: bool
+    until: float
+    step: float
+    integrator: Any = "rkmk4"
+    control: Any = None
+    reference: Any = None
+    inputs: Any = None
+    record_every: int = 1
+    hold: str = "zero-order"
+    control_step: float | None = None
+    events: Any = None
+    balance: bool | None = None
+    start_time: float = 0.0
+    raise_on_failure: bool = False
+    threads: int | None = 1
+    progress: bool | None = None
 
     def __repr__(self) -> str:
-        until, step = self.asked[:2]
-        return f"PreparedRun({as_dynamics(self.model).name!r}: until {until:g} s, step {step:g} s)"
+        return f"RunSpec({as_dynamics(self.model).name!r}: until {self.until:g} s, step {self.step:g} s)"
 
     def __call__(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Run:
         """Simulate from a start, or a batch of them, as :func:`simulate` does.
@@ -105,12 +99,12 @@ class PreparedRun(Portable):
         start : (q0, v0) of shapes (..., nq) and (..., nv).
         parameters : name -> value or batch of values.
         """
-        return self._run(*self._ready(start, parameters))
+        return self._run(*self._problem(start, parameters))
 
     def ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Callable[[], Run]:
-        """All of a call up to the first step: the start is checked now, and what comes back runs when it is called.
+        """Check the start and prepare the run up to its first step; return a function that runs it.
 
-        Whoever has many batches makes some of them ready one after the other, which is quicker than between long runs.
+        With many batches it is faster to prepare several before running them.
 
         Examples
         --------
@@ -120,31 +114,74 @@ class PreparedRun(Portable):
         >>> later().q.shape
         (101, 1)
         """
-        return partial(self._run, *self._ready(start, parameters))
+        return partial(self._run, *self._problem(start, parameters))
 
-    def _ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None) -> tuple[RunProblem, Settled, Any]:
-        dynamics = as_dynamics(self.model)
-        # a vehicle is not what a law looks at
-        subject = dynamics.model if isinstance(dynamics, ModelDynamics) else self.model
-        settled = self._settled(dynamics, subject)
-        _, _, record_every, _, _, balance, start_time, threads, progress = self.asked
-        plan, start_time = settled.plan, float(start_time)
-        if plan is None:
-            plan = self._plan(dynamics, subject, settled.step, settled.steps)
+    def parts(self, dynamics: Dynamics, subject: Any) -> RunParts:
+        """The parts that do not depend on the start, from the store if an equal run was made before."""
+        return store.get(self._lookup(dynamics), lambda: self._make_parts(dynamics, subject))
+
+    def _lookup(self, dynamics: Dynamics) -> tuple[Any, ...] | None:
+        """Where the parts are kept; None if one of them may change or has no key."""
+        found = dynamics.key
+        if found is None or (self.inputs is not None and not isinstance(self.inputs, np.ndarray)):
+            return None
+        named = [found, self.until, self.step, self.record_every, self.hold, self.control_step, self.start_time]
+        inputs = None if self.inputs is None else (self.inputs.shape, self.inputs.tobytes())
+        for value in (self.integrator, self.control, self.reference, self.events):
+            if value is not None and type(value) is not str:
+                value = _key(value)
+                if value is None:
+                    return None
+            named.append(value)
+        return ("run", *named, inputs, self.threads)
+
+    def _make_parts(self, dynamics: Dynamics, subject: Any) -> RunParts:
+        as_integrator(self.integrator)
+        duration = _duration(self.until, self.start_time, self.step)
+        steps = _steps(duration, float(self.step))
+        for what in ("record_every", "threads"):
+            value = getattr(self, what)
+            if value is not None and (not isinstance(value, int | np.integer) or value < 1):
+                raise SimulationError(f"{what} must be 1, 2, ..., got {value!r}.")
+        size = duration / steps if steps else float(self.step)
+        plan = plan_inputs(
+            dynamics,
+            subject,
+            inputs=self.inputs,
+            control=self.control,
+            reference=self.reference,
+            hold=self.hold,
+            control_step=self.control_step,
+            step=size,
+            steps=steps,
+            given=float(self.step),
+        )
+        events = (*as_events(self.events), *dynamics.guards(size))
+        traced = trace_events(events, dynamics) if events else None
+        code = step_key(as_integrator(self.integrator), plan.control, traced)
+        return RunParts(size, steps, plan, events, traced, code)
+
+    def _problem(
+        self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None
+    ) -> tuple[RunProblem, RunParts, Any]:
+        dynamics, subject = self.dynamics_and_subject()
+        parts = self.parts(dynamics, subject)
+        plan, start_time = parts.plan, float(self.start_time)
         q, v = _start(dynamics, start)
         p = dynamics.parameter_vector(parameters)
         if dynamics.has_time:
             p = _from_the_start(dynamics, p, parameters, start_time)
-            _check_given(dynamics, p, float(self.asked[0]), settled.steps)
-        _check_constraints(dynamics, q, v, p, settled.step * settled.steps)
+            _check_prescribed(dynamics, p, float(self.until), parts.steps)
+        _check_constraints(dynamics, q, v, p, parts.step * parts.steps)
         law = plan.control.law
         memory = _NOTHING if law is None else law.initial_state()
         batch = _batch(q, v, p, memory, plan.table, () if law is None else _signal_axes(plan, start_time))
+        balance = self.balance
         if balance is None:
             balance = not batch or dynamics.kernel("kept") is not None
         problem = RunProblem(
             dynamics,
-            as_integrator(self.who[0]),
+            as_integrator(self.integrator),
             plan,
             np.broadcast_to(q, (*batch, dynamics.nq)) if batch else q,
             np.broadcast_to(v, (*batch, dynamics.nv)) if batch else v,
@@ -152,77 +189,46 @@ class PreparedRun(Portable):
             memory,
             batch,
             start_time,
-            settled.step,
-            settled.steps,
-            int(record_every),
-            settled.events,
+            parts.step,
+            parts.steps,
+            int(self.record_every),
+            parts.events,
             bool(balance),
-            threads,
-            progress,
+            self.threads,
+            self.progress,
         )
-        return problem, settled, subject
+        return problem, parts, subject
 
-    def _run(self, problem: RunProblem, settled: Settled, subject: Any) -> Run:
+    def dynamics_and_subject(self) -> tuple[Dynamics, Any]:
+        """The dynamics that are simulated, and the model for which a law is traced."""
+        dynamics = as_dynamics(self.model)
+        return dynamics, dynamics.model if isinstance(dynamics, ModelDynamics) else self.model
+
+    def _run(self, problem: RunProblem, parts: RunParts, subject: Any) -> Run:
         lanes = 1 if problem.count == 1 else batch_lanes()
-        code, seconds = settled.natives.get((lanes, problem.balance)), 0.0
-        if code is None:
-            clock = time.perf_counter()
-            code = settled.natives[lanes, problem.balance] = native(problem, settled.traced, lanes)
-            seconds = time.perf_counter() - clock
+        clock = time.perf_counter()
+        code, made = native(problem, parts.traced, parts.code, lanes)
+        seconds = time.perf_counter() - clock if made else 0.0
         recording = (ChosenSteps if problem.integrator.chooses_step else FixedStep)(problem, code).run()
         recording.compile_seconds = seconds
         run = make_run(problem, recording, subject)
-        if self.raises and not run.outcome.ok:
+        if self.raise_on_failure and not run.outcome.ok:
             raise SimulationError(str(run.outcome))
         return run
 
-    def _settled(self, dynamics: Dynamics, subject: Any) -> Settled:
-        """What is known of such a run, or finds it out."""
-        integrator, control, reference, events = self.who
-        what: Any = integrator
-        if control is not None or reference is not None or events is not None or type(integrator) is not str:
-            # equal laws and references may change apart from here on
-            what = Same(control), None if isinstance(reference, np.ndarray | list | tuple) else Same(reference)
-            what = *what, likeness(*self.who)
-        key = (*self.asked, *map(type, self.asked), self.inputs is None, what)
-        try:
-            hash(key)
-        except TypeError:  # an argument that cannot be a key is one that cannot be right
-            return self._settle(dynamics, subject)
-        return dynamics.prepared.recall(key, lambda: self._settle(dynamics, subject))
 
-    def _settle(self, dynamics: Dynamics, subject: Any) -> Settled:
-        until, step, record_every, _, _, _, start_time, threads, _ = self.asked
-        as_integrator(self.who[0])
-        duration = _duration(until, start_time, step)
-        steps = _steps(duration, float(step))
-        if not isinstance(record_every, int | np.integer) or record_every < 1:
-            raise SimulationError(f"record_every must be 1, 2, ..., got {record_every!r}.")
-        if threads is not None and (not isinstance(threads, int | np.integer) or threads < 1):
-            raise SimulationError(f"threads must be None (one per processor) or 1, 2, ..., got {threads!r}.")
-        size = duration / steps if steps else float(step)
-        plan = self._plan(dynamics, subject, size, steps)
-        events = (*as_events(self.who[3]), *dynamics.guards(size))
-        traced = trace_events(events, dynamics) if events else None
-        return Settled(size, steps, plan if self.inputs is None else None, events, traced)
-
-    def _plan(self, dynamics: Dynamics, subject: Any, size: float, steps: int) -> InputPlan:
-        _, control, reference, _ = self.who
-        return plan_inputs(
-            dynamics,
-            subject,
-            inputs=self.inputs,
-            control=control,
-            reference=reference,
-            hold=self.asked[3],
-            control_step=self.asked[4],
-            step=size,
-            steps=steps,
-            given=float(self.asked[1]),
-        )
-
-
-_NOTHING = np.zeros(0)
+def _key(value: Any) -> str | tuple[Any, ...] | None:
+    """The key of a law, a reference, an integrator or events."""
+    if isinstance(value, Value):
+        return value.key
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if isinstance(value, type):
+        return value.__module__, value.__qualname__
+    if isinstance(value, list | tuple):
+        keys = tuple(item if isinstance(item, int | float) else _key(item) for item in value)
+        return None if None in keys else keys
+    return None
 
 
 def prepare(
@@ -233,28 +239,15 @@ def prepare(
     control: Any = None,
     reference: Any = None,
     inputs: Inputs = None,
-    *,
-    record_every: int = 1,
-    hold: str = "zero-order",
-    control_step: float | None = None,
-    events: Any = None,
-    balance: bool | None = None,
-    start_time: float = 0.0,
-    raise_on_failure: bool = False,
-    threads: int | None = 1,
-    progress: bool | None = None,
-) -> PreparedRun:
-    """A run with everything but its start: checked now, and ready to be called with many starts.
+    **options: Any,
+) -> RunSpec:
+    """Check a run except for its start, and return it as a function of ``(start, parameters=None)``.
 
     Parameters
     ----------
-    model, until, step, integrator, control, reference, inputs, record_every, hold, control_step, events, balance, start_time,
-    raise_on_failure, threads, progress : as in :func:`simulate`.
-
-    Returns
-    -------
-    PreparedRun
-        A function of ``(start, parameters=None)``.
+    model, until, step, integrator, control, reference, inputs : as in :func:`simulate`.
+    options : the other arguments of :func:`simulate`: record_every, hold, control_step, events, balance, start_time, raise_on_failure,
+        threads, progress.
 
     Examples
     --------
@@ -263,11 +256,9 @@ def prepare(
     >>> run(([0.1], [0.0])).q.shape
     (101, 1)
     """
-    asked = (until, step, record_every, hold, control_step, balance, start_time, threads, progress)
-    run = PreparedRun(model, asked, (integrator, control, reference, events), inputs, raise_on_failure)
-    dynamics = as_dynamics(model)
-    run._settled(dynamics, dynamics.model if isinstance(dynamics, ModelDynamics) else model)
-    return run
+    spec = RunSpec(model, until, step, integrator, control, reference, inputs, **options)
+    spec.parts(*spec.dynamics_and_subject())
+    return spec
 
 
 def _duration(until: float, start_time: float, step: float) -> float:
@@ -321,12 +312,14 @@ def _from_the_start(
     return with_time(p, start_time)
 
 
-def _check_given(dynamics: Dynamics, p: np.ndarray, until: float, steps: int) -> None:
+def _check_prescribed(dynamics: Dynamics, p: np.ndarray, until: float, steps: int) -> None:
     """Frames that drivers move must not jump, from the time in ``p`` on."""
     from heavytop.system.constraints.prescribed_motion import GivenMotions
 
     if isinstance(dynamics, ModelDynamics):
-        dynamics.model.companion(GivenMotions).check(p, float(p.flat[-1]), until, steps)
+        dynamics.model.functions.get(GivenMotions, lambda: GivenMotions(dynamics.model)).check(
+            p, float(p.flat[-1]), until, steps
+        )
 
 
 def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray, duration: float) -> None:
@@ -337,10 +330,10 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
     kernel = dynamics.kernel("misses")
     if kernel is None:
         residual = dynamics.kernel("residual")
-        if residual is not None:  # equations in units of the user
+        if residual is not None:  # equations in the user's own units
             for what, miss in zip(STARTS, residual(q, v, p), strict=True):
                 if not np.max(np.abs(miss), initial=0.0) < CLOSED:
-                    _refuse_start(dynamics, what, miss)
+                    _raise_inconsistent(dynamics, what, miss)
             dynamics.check_start(q, v, p)
         return
     position, velocity, terms = kernel(q, v, p)
@@ -348,14 +341,14 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
     if not closed or not (np.abs(velocity) * duration <= CLOSED * (1.0 + terms * duration)).all():
         missed = dynamics.kernel("residual")
         values = (position, velocity) if missed is None else missed(q, v, p)
-        _refuse_start(dynamics, STARTS[bool(closed)], values[bool(closed)])
+        _raise_inconsistent(dynamics, STARTS[bool(closed)], values[bool(closed)])
     dynamics.check_start(q, v, p)
 
 
 STARTS = ("configuration q", "velocity v")
 
 
-def _refuse_start(dynamics: Dynamics, what: str, residual: np.ndarray) -> NoReturn:
+def _raise_inconsistent(dynamics: Dynamics, what: str, residual: np.ndarray) -> NoReturn:
     worst = float(np.max(np.abs(residual), initial=0.0))
     raise ConfigurationError(
         f"the start {what} of {dynamics.name!r} violates its constraints by {worst:.3g}. "

@@ -12,15 +12,12 @@ import io
 import json
 import pickle
 import platform
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from functools import cached_property, wraps
+from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
-
-import numpy as np
 
 from heavytop._arrays import from_sx, is_symbolic, to_sx
 from heavytop._version import __version__
@@ -38,12 +35,7 @@ class Portable:
 
     def recipe(self) -> tuple[Any, ...]:
         """How to make an equal object: a function, its arguments and, if any, the attributes to set, as ``__reduce__`` gives them."""
-        made_by = self.__dict__.get("_made_by")
-        return made_by if made_by is not None else (_blank, (type(self),), kept_attributes(self))
-
-    def traits(self) -> dict[str, Any]:
-        """What tells it from others of its kind, by name. What it only remembers of earlier runs is no trait."""
-        return kept_attributes(self)
+        return _blank, (type(self),), kept_attributes(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return unpack, (pack(self),)
@@ -59,16 +51,6 @@ class Portable:
         return made
 
 
-class Unchanging(Portable):
-    """A travelling object that never changes: copies are itself."""
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-
 class BoundHere:
     """Base of what holds native code or addresses of this process: it says why it cannot travel."""
 
@@ -81,33 +63,6 @@ class BoundHere:
 
 def _blank(cls: type) -> Any:
     return object.__new__(cls)
-
-
-def _made(maker: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    return maker(*arguments, **options)
-
-
-def remembered(maker: Maker) -> Maker:
-    """A function that makes travelling objects, which then remember it and its arguments as their recipe."""
-
-    @wraps(maker)
-    def make(*arguments: Any, **options: Any) -> Any:
-        made = maker(*arguments, **options)
-        kept = tuple(_own(a) for a in arguments), {name: _own(a) for name, a in options.items()}
-        offered = getattr(sys.modules[maker.__module__], maker.__name__, make)  # it may stand behind a gate by now
-        object.__setattr__(made, "_made_by", (_made, (offered, *kept)))
-        return made
-
-    return make  # pyright: ignore
-
-
-def _own(value: Any) -> Any:
-    """What the caller may change later is copied."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        return type(value)(_own(item) for item in value)
-    return {key: _own(item) for key, item in value.items()} if type(value) is dict else value
 
 
 def kept_attributes(value: Any) -> dict[str, Any]:
@@ -320,8 +275,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, list | tuple):
         yield from ((f"[{k}]", item) for k, item in enumerate(value))
-    elif isinstance(value, Portable) and "_made_by" in vars(value):
-        _, (_, arguments, options) = vars(value)["_made_by"]
+    elif isinstance(value, Portable) and "_call" in vars(value):
+        _, arguments, options = vars(value)["_call"]
         yield from ((f" (argument {k + 1})", item) for k, item in enumerate(arguments))
         yield from ((f" (argument {name})", item) for name, item in options.items())
     elif isinstance(value, FunctionType):

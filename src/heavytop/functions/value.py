@@ -1,0 +1,465 @@
+"""Immutable values with a structural key.
+
+A value is the call that made it: a class, or a function marked :func:`recipe`, with its arguments. The key is a digest of that call, so two
+values with equal keys are interchangeable, in this process and in another one: it finds compiled code, groups the points of a sweep and
+identifies a study on disk; pickling writes the same call.
+
+* Arrays count by their bytes. They are copied when a value is made and are read-only from then on; changing an attribute raises.
+* User-defined functions and classes cannot be compared. A value that holds one has a key that no other value has: it is traced once, so a
+  global variable that the function reads is frozen from then on. Make a new value to read it again.
+* A value that holds objects that may change (a list that the user keeps, a random generator, an object that is not a value) has no key:
+  it is traced every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import sys
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache, partial, wraps
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from heavytop._arrays import is_symbolic, to_sx
+from heavytop.functions.pickling import Portable
+from heavytop.functions.store import store
+
+Maker = TypeVar("Maker", bound=Callable[..., Any])
+
+LOCAL = "#"
+"""First character of keys that mean something in this process only."""
+_LIBRARIES = frozenset(
+    {"heavytop", "heavytop_bench", "numpy", "scipy", "casadi", *sys.stdlib_module_names} - {"__main__"}
+)
+MECHANISM = frozenset({"_call", "_sealed", "_key", "_by_recipe"})
+"""Attributes that belong to the mechanism of values."""
+_numbers = itertools.count(1)
+
+
+class Call(NamedTuple):
+    """The call that made a value."""
+
+    maker: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def bound(self) -> Mapping[str, Any]:
+        """All arguments by name, defaults included."""
+        bound = _signature(self.maker).bind(*self.arguments, **self.options)
+        bound.apply_defaults()
+        return bound.arguments
+
+
+class ValueType(ABCMeta):
+    """Metaclass of values: keeps the call that makes one, then seals it."""
+
+    def __setattr__(cls, name: str, member: Any) -> None:
+        # a frozen dataclass brings guards of its own, whose message does not say what to do
+        if name not in ("__setattr__", "__delattr__"):
+            super().__setattr__(name, member)
+
+    def __call__(cls, *arguments: Any, **options: Any) -> Any:
+        call = Call(cls, frozen(arguments), frozen(options))
+        value = super().__call__(*call.arguments, **call.options)
+        vars(value).setdefault("_call", call)
+        for part in vars(value).values():
+            if type(part) is np.ndarray:
+                part.setflags(write=False)
+        vars(value)["_sealed"] = True
+        return value
+
+
+class Value(Portable, metaclass=ValueType):
+    """Base of everything that enters a computation: descriptions, laws, references, events, integrators, vehicles.
+
+    Examples
+    --------
+    >>> class Gain(Value):
+    ...     def __init__(self, factor):
+    ...         self.factor = factor
+    >>> Gain(2.0).factor = 3.0
+    Traceback (most recent call last):
+    dataclasses.FrozenInstanceError: Gain is immutable, so its 'factor' cannot be changed: make another one, Gain(...).
+    """
+
+    _sealed = False
+    _call: Call
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._sealed:
+            raise FrozenInstanceError(self._immutable(name))
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(self._immutable(name))
+
+    def _immutable(self, name: str) -> str:
+        kind = type(self).__name__
+        how = f"dataclasses.replace(value, {name}=...)" if is_dataclass(self) else f"{kind}(...)"
+        return f"{kind} is immutable, so its {name!r} cannot be changed: make another one, {how}."
+
+    @property
+    def key(self) -> str | None:
+        """Digest of the call that made it; None if a part of it may change."""
+        state = vars(self)
+        if "_key" not in state:
+            state["_key"] = self._make_key()
+        return state["_key"]
+
+    def _make_key(self) -> str | None:
+        if not _is_ours(type(self)):
+            return _instance_key(vars(self), mutable=False)
+        return _call_key(self._call) or _instance_key(self._call.bound())
+
+    def _on_return(self) -> None:
+        """Hook of subclasses: called whenever a function marked :func:`recipe` returns this value, for warnings about it."""
+
+    def recipe(self) -> tuple[Any, ...]:
+        """The call, as ``__reduce__`` gives it."""
+        return _call, tuple(self._call)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def _call(maker: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    return maker(*arguments, **options)
+
+
+def recipe(maker: Maker) -> Maker:
+    """Decorate a function that makes values: what it returns is that call, and equal calls return the same object.
+
+    Examples
+    --------
+    >>> class Gain(Value):
+    ...     def __init__(self, factor):
+    ...         self.factor = factor
+    >>> double = recipe(lambda: Gain(2.0))
+    >>> isinstance(double(), Gain)
+    True
+    """
+
+    @wraps(maker)
+    def make(*arguments: Any, **options: Any) -> Any:
+        call = Call(make, frozen(arguments), frozen(options))
+
+        def build() -> Any:
+            made = maker(*call.arguments, **call.options)
+            state = vars(made)
+            if "_by_recipe" not in state:  # else an inner recipe made it
+                state["_call"], state["_by_recipe"] = call, True
+                state.pop("_key", None)
+            return made
+
+        made = store.get(_call_key(call), build)
+        made._on_return()
+        return made
+
+    return make  # pyright: ignore[reportReturnType]
+
+
+def frozen(value: Any) -> Any:
+    """The value with read-only copies of its arrays and own copies of its lists and dictionaries.
+
+    >>> given = np.zeros(2)
+    >>> kept = frozen(given)
+    >>> given[0] = 1.0
+    >>> kept, kept.flags.writeable
+    (array([0., 0.]), False)
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        if value.flags.writeable or value.base is not None:
+            value = value.copy()
+            value.setflags(write=False)
+        return value
+    if kind is tuple or kind is list:
+        return kind(frozen(item) for item in value)
+    if kind is dict:
+        return {name: frozen(item) for name, item in value.items()}
+    return value
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------------------
+
+
+class _UserCode(Exception):
+    """A user-defined function or class, which cannot be compared."""
+
+
+class _Changing(Exception):
+    """An object that may change."""
+
+
+def key(*values: Any) -> str | None:
+    """The key of some values together; None if one of them may change or holds user-defined functions.
+
+    Examples
+    --------
+    >>> key(1.0, np.zeros(3)) == key(1.0, np.zeros(3)), key(0.0) == key(-0.0), key(print) == key(len)
+    (True, False, False)
+    >>> key(lambda x: x) is None
+    True
+    """
+    try:
+        return _digest(values)
+    except (_UserCode, _Changing):
+        return None
+
+
+def stable_key(*values: Any) -> str | None:
+    """A key that is the same in every process: user-defined functions and classes count by their code and the variables they name.
+
+    For studies on disk. It does not see what a function reads in other ways (a file, an environment variable).
+
+    >>> stable_key(lambda x: x + 1) == stable_key(lambda x: x + 1), stable_key(lambda x: x + 1) == stable_key(lambda x: x + 2)
+    (True, False)
+    """
+    try:
+        return _Walk(user_code="code").digest(values)
+    except (_UserCode, _Changing):
+        return None
+
+
+def is_local(text: str) -> bool:
+    """Whether a key means something in this process only."""
+    return text.startswith(LOCAL)
+
+
+def _instance_key(parts: Mapping[str, Any], mutable: bool = True) -> str | None:
+    """A key of one object only, provided that nothing it holds can change."""
+    walk = _Walk(user_code="skip", mutable=mutable)
+    try:
+        walk.digest(part for name, part in parts.items() if name not in MECHANISM)
+    except _Changing:
+        return None
+    return instance_key()
+
+
+def instance_key() -> str:
+    """A key that nothing else has."""
+    return f"{LOCAL}{next(_numbers)}"
+
+
+def _call_key(call: Call) -> str | None:
+    try:
+        return _digest((call.maker, dict(call.bound())))
+    except (_UserCode, _Changing):
+        return None
+
+
+def _digest(values: Any) -> str:
+    return _Walk().digest(values)
+
+
+class _Walk:
+    """Bytes that determine some values, structure included.
+
+    Parameters
+    ----------
+    user_code : user-defined functions and classes "raise", are passed over ("skip"), or count by their "code".
+    mutable : whether lists and dictionaries are allowed, because no one else holds them.
+    """
+
+    def __init__(self, user_code: str = "raise", mutable: bool = True) -> None:
+        self.user_code, self.mutable = user_code, mutable
+        self.parts: list[bytes] = []
+        self.local = False
+        self.inside: dict[int, int] = {}
+
+    def digest(self, values: Any) -> str:
+        self.add(tuple(values))
+        text = hashlib.sha256(b"|".join(self.parts)).hexdigest()
+        return f"{LOCAL}{text}" if self.local else text
+
+    def put(self, *texts: Any) -> None:
+        self.parts += [text if isinstance(text, bytes) else str(text).encode() for text in texts]
+
+    def add(self, value: Any) -> None:
+        kind = type(value)
+        if value is None or kind in (bool, int, float, complex, str, bytes):
+            self.put(kind.__name__, repr(value))
+        elif kind in (tuple, list):
+            self._items(kind.__name__, value)
+        elif isinstance(value, np.ndarray | np.generic):
+            self._array(np.asarray(value))
+        elif isinstance(value, Value):
+            self._value(value)
+        elif is_symbolic(value):
+            self._expression(value)
+        elif isinstance(value, FunctionType):
+            self._function(value)
+        else:
+            self._other(value, kind)
+
+    def _items(self, name: str, items: Any) -> None:
+        if name != "tuple" and not self.mutable:
+            raise _Changing
+        self.put(name, len(items))
+        for item in items:
+            self.add(item)
+
+    def _array(self, value: np.ndarray) -> None:
+        if value.dtype.hasobject:
+            self._items("tuple", value.ravel().tolist())
+        else:
+            self.put("array", value.dtype.str, value.shape, value.tobytes())
+
+    def _value(self, value: Value) -> None:
+        text = value.key
+        if self.user_code == "code" and (text is None or is_local(text)):
+            self.add((type(value), dict(value._call.bound()) if _is_ours(type(value)) else _attributes(value)))
+            return
+        if text is None:
+            raise _Changing
+        self.local = self.local or is_local(text)
+        self.put("value", text)
+
+    def _expression(self, value: Any) -> None:
+        import casadi
+
+        if isinstance(value, casadi.Function):
+            self.put("casadi function", value.serialize())
+            return
+        expression = to_sx(value)
+        symbols = casadi.symvar(expression)
+        function = casadi.Function("expression", symbols, [expression])
+        self.put("expression", value.shape, [s.name() for s in symbols], function.serialize())
+
+    def _function(self, value: FunctionType) -> None:
+        ours = _is_ours(value)
+        if not (ours or self._takes_code()) or self._seen(value):
+            return
+        self.put("function", value.__module__, value.__qualname__)
+        if ours:
+            if getattr(sys.modules[value.__module__], value.__name__, None) is value:
+                return  # found by its name
+            self.put(value.__code__.co_firstlineno)
+        else:
+            self._code(value.__code__)
+            self._globals(value)
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        for part in (value.__defaults__, value.__kwdefaults__, *cells):
+            self.add(part)
+
+    def _takes_code(self) -> bool:
+        """Whether user-defined code is described; else it is passed over or raises."""
+        if self.user_code == "raise":
+            raise _UserCode
+        return self.user_code == "code"
+
+    def _seen(self, value: Any) -> bool:
+        """Whether a function or class is being described already: it may refer to itself."""
+        if id(value) in self.inside:
+            self.put("again", self.inside[id(value)])
+            return True
+        self.inside[id(value)] = len(self.inside)
+        return False
+
+    def _code(self, code: CodeType) -> None:
+        self.put("code", code.co_code, code.co_names, code.co_varnames)
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                self._code(constant)
+            else:
+                self.put(repr(constant))
+
+    def _globals(self, value: FunctionType) -> None:
+        for name in _global_names(value.__code__):
+            if name in value.__globals__:
+                found = value.__globals__[name]
+                self.put(name)
+                self.put(found.__name__) if isinstance(found, ModuleType) else self.add(found)
+
+    def _other(self, value: Any, kind: type) -> None:
+        if isinstance(value, Mapping):
+            self._items("dict", list(value.items()))
+        elif isinstance(value, frozenset | set):
+            self._items("tuple" if kind is frozenset else "set", sorted(value, key=repr))
+        elif isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, Enum):
+            self.put("enum", kind.__qualname__, value.name)
+        elif isinstance(value, MethodType):
+            self.add((value.__func__, value.__self__))
+        elif isinstance(value, partial):
+            self.add((value.func, value.args, value.keywords))
+        elif isinstance(value, BuiltinFunctionType | np.ufunc) or _wraps_builtin(value):
+            self.put("builtin", getattr(value, "__module__", ""), getattr(value, "__qualname__", value.__name__))
+        elif isinstance(value, slice | range | np.dtype):
+            self.put(repr(value))
+        elif isinstance(value, tuple):  # named
+            self._items("tuple", (kind.__qualname__, *value))
+        elif is_dataclass(value) and (_is_ours(kind) or self._takes_code()):
+            self.put("dataclass", kind.__module__, kind.__qualname__)
+            for field in fields(value):
+                if field.metadata.get("key", True):
+                    self.add((field.name, getattr(value, field.name)))
+        elif type(value).__module__.startswith("casadi"):
+            self._expression(value)
+        elif callable(described := getattr(value, "key_parts", None)) and _is_ours(kind):
+            self.add((kind.__qualname__, described()))
+        elif self.user_code == "code" and hasattr(value, "__dict__") and not isinstance(value, ModuleType):
+            self.add((kind, _attributes(value)))
+        else:
+            raise _Changing
+
+    def _class(self, value: type) -> None:
+        if _is_ours(value):
+            self.put("class", value.__module__, value.__qualname__)
+        elif self._takes_code() and not self._seen(value):
+            self.put("class", value.__qualname__)
+            self.add(value.__bases__)
+            for name, member in vars(value).items():
+                inner = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
+                if isinstance(inner, FunctionType) or not name.startswith("__"):
+                    self.add((name, inner if isinstance(inner, FunctionType) else repr(inner)))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Attributes of an object without those it computes from the others."""
+    kind = type(value)
+    return {
+        n: p for n, p in vars(value).items() if n not in MECHANISM and not hasattr(getattr(kind, n, None), "attrname")
+    }
+
+
+def _wraps_builtin(value: Any) -> bool:
+    return (
+        callable(value) and hasattr(value, "__name__") and type(value).__module__ in ("builtins", "numpy", "functools")
+    )
+
+
+@lru_cache(4096)
+def _signature(maker: Callable[..., Any]) -> inspect.Signature:
+    if not isinstance(maker, type):
+        return inspect.signature(maker)
+    whole = inspect.signature(maker.__init__)
+    return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+@lru_cache(4096)
+def _global_names(code: CodeType) -> tuple[str, ...]:
+    names = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= dict.fromkeys(_global_names(constant))
+    return tuple(names)
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether a class or function is part of an installed library, whose code does not change while a program runs."""
+    module = getattr(value, "__module__", None) or ""
+    return (
+        module.partition(".")[0] in _LIBRARIES and hasattr(sys.modules.get(module), "__file__")
+    ) or module == "builtins"
