@@ -241,7 +241,7 @@ def test_ctrl_c_does_not_wait_for_what_was_recorded(
     monkeypatch.setattr(
         "heavytop.simulate.adaptive_step._times", lambda grid: times(grid)
     )  # before the first step, in pieces
-    monkeypatch.setattr(Stepper, "_raw_run", stopping)
+    monkeypatch.setattr(Stepper, "run", stopping)
     cut = ht.simulate(model, start, 3.0, 1e-3, **options)
     assert cut.outcome.ending is Ending.interrupted
     n = len(cut.t)

@@ -458,8 +458,14 @@ def _global_names(code: CodeType) -> tuple[str, ...]:
 
 
 def _is_ours(value: Any) -> bool:
-    """Whether a class or function is part of an installed library, whose code does not change while a program runs."""
+    """Whether a class or function belongs to an installed library, whose code does not change while a program runs.
+
+    It must be found there: a class made at run time may name any module.
+    """
     module = getattr(value, "__module__", None) or ""
-    return (
-        module.partition(".")[0] in _LIBRARIES and hasattr(sys.modules.get(module), "__file__")
-    ) or module == "builtins"
+    home: Any = sys.modules.get(module) if module.partition(".")[0] in _LIBRARIES else None
+    if isinstance(value, FunctionType):
+        return home is not None and vars(home) is value.__globals__
+    for name in value.__qualname__.split("."):
+        home = getattr(home, name, None)
+    return home is value
