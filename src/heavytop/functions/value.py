@@ -462,9 +462,10 @@ def _is_ours(value: Any) -> bool:
 
     It must be found there: a class made at run time may name any module.
     """
-    module = getattr(value, "__module__", None) or ""
+    is_function = isinstance(value, FunctionType)
+    module = str((value.__globals__.get("__name__") if is_function else getattr(value, "__module__", None)) or "")
     home: Any = sys.modules.get(module) if module.partition(".")[0] in _LIBRARIES else None
-    if isinstance(value, FunctionType):
+    if is_function:
         return home is not None and vars(home) is value.__globals__
     for name in value.__qualname__.split("."):
         home = getattr(home, name, None)
