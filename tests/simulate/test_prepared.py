@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heavytop._likeness import likeness
 
 import heavytop as ht
 from heavytop.control.laws.wrapper import Wrapper

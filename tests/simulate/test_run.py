@@ -323,7 +323,7 @@ def test_models_are_pickled_as_recipes(run: ht.Run) -> None:
     model = run.model
     again = pickle.loads(pickle.dumps(model))
     assert again is not model
-    assert again.description.fingerprint == model.description.fingerprint
+    assert again.description.equations_key == model.description.equations_key
     assert copy.deepcopy(model) is model
 
 

@@ -16,9 +16,9 @@ from processes import GUARD
 from sweep import travellers
 
 import heavytop as ht
-from heavytop import _pickling as _travel
 from heavytop import copters
 from heavytop.errors import RecipeError
+from heavytop.functions import pickling as _travel
 from heavytop.io import load_recipe, save_recipe
 
 HERE = Path(__file__).parent
@@ -83,7 +83,7 @@ def test_symbols_stay_shared() -> None:
             m.acceleration([0.3], [0.1], [1.0], parameters={"mass": mass, "length": 0.4}) for m in (model, original)
         ]
         assert np.array_equal(*values)
-    assert model.description.fingerprint == original.description.fingerprint  # native code is found in the cache
+    assert model.description.equations_key == original.description.equations_key  # native code is found in the cache
 
 
 def test_objects_sent_together_stay_together() -> None:

@@ -382,7 +382,7 @@ def test_inspecting_a_system_changes_nothing(inspected: Any) -> None:
     inspected(system)
     model = system.derive(native=False)
     assert model.parameter_names == ()
-    assert model.description.fingerprint == untouched.description.fingerprint
+    assert model.description.equations_key == untouched.description.equations_key
 
 
 def test_predictive_control_of_an_inspected_system() -> None:
@@ -478,15 +478,15 @@ def test_without_time_nothing_changes() -> None:
 def test_models_with_time_travel() -> None:
     model = moved_pivot().derive(native=False)
     twin = pickle.loads(pickle.dumps(model))
-    assert model.description.fingerprint is not None
-    assert twin.description.fingerprint == model.description.fingerprint
+    assert model.description.equations_key is not None
+    assert twin.description.equations_key == model.description.equations_key
     now = {"time": T}
     np.testing.assert_array_equal(
         twin.acceleration([0.1], [0.2], parameters=now), model.acceleration([0.1], [0.2], parameters=now)
     )
     other = moved_pivot()
     other.gravity = (0.0, 0.0, -9.81 * np.cos(other.time))
-    assert other.derive(native=False).description.fingerprint != model.description.fingerprint
+    assert other.derive(native=False).description.equations_key != model.description.equations_key
 
 
 def timed(change: Any) -> ht.System:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import is_symbolic, shape, to_sx
+from heavytop.functions import Value
 from heavytop.functions.pickling import Portable, kept_attributes
 from heavytop.simulate.run import Run
 from heavytop.system.model import Model
@@ -117,7 +118,7 @@ def _object(value: Any, seen: Seen) -> Iterable[str]:
     elif isinstance(value, Run):
         yield from _texts((value.t, value.q, value.v), seen)
     elif hasattr(value, "__dict__") and (isinstance(value, Portable) or not _pickles_itself(cls)):
-        traits = value.traits() if isinstance(value, Portable) else kept_attributes(value)
+        traits = dict(value._call.bound()) if isinstance(value, Value) else kept_attributes(value)
         for name, item in traits.items():
             yield name
             yield from _texts(item, seen)
