@@ -6,7 +6,6 @@ rule (:mod:`heavytop.ocp.shooting`), so that the programs depend on the model on
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -17,7 +16,7 @@ from heavytop._arrays import Array, concatenate, from_sx, split, symbol, to_sx
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.coordinates import Product, Vector
 from heavytop.errors import ControlError
-from heavytop.functions import Value
+from heavytop.functions import Portable, store
 from heavytop.ocp.charts import chart, chart_rate, residual
 from heavytop.system.description.names import TIME
 from heavytop.system.model import Model
@@ -25,11 +24,8 @@ from heavytop.system.model import Model
 Expression = tuple[Array, Array, Mapping[str, Array]]
 """Value (m,), the symbols (n,) by which it is differentiated, further symbols by name."""
 
-MOST_SHARED = 64
-"""Functions of expressions that are kept with a model."""
 
-
-class Derivatives(Value):
+class Derivatives(Portable):
     """A traced vector function with native code for its values, its Jacobian and the Hessian of ``lam . value``.
 
     Parameters
@@ -110,7 +106,7 @@ class Derivatives(Value):
         return self._kernel("second")
 
 
-class ChartRates(Value):
+class ChartRates(Portable):
     """Rates of a model in charts; one object for each model.
 
     Attributes
@@ -132,7 +128,6 @@ class ChartRates(Value):
         self.nx = self.ne + self.nv
         self.rho = Derivatives("rates", self._rho, self.fingerprint)
         self.link = Derivatives("link", self._link, self.fingerprint)
-        self._shared: dict[str, Derivatives] = {}
 
     @classmethod
     def of(cls, model: Model) -> Self:
@@ -160,12 +155,8 @@ class ChartRates(Value):
     def shared(self, name: str, build: Callable[[], Expression]) -> Derivatives:
         """The function of an expression. Functions with equal expressions are one object, so that each is compiled once."""
         made = Derivatives(name, build)
-        key = hashlib.sha256(made.traced_value.function.serialize().encode()).hexdigest()
-        made.fingerprint = f"expression {key}"
-        found = self._shared[key] = self._shared.pop(key, made)
-        if len(self._shared) > MOST_SHARED:
-            del self._shared[next(iter(self._shared))]  # the least recently used one
-        return found
+        key = made.traced_value.key
+        return store.get(("derivatives", key), lambda: Derivatives(name, build, f"expression {key}"))
 
     def _rho(self) -> Expression:
         c, symbols = self.coordinates, self.symbols()

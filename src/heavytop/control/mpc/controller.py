@@ -30,6 +30,7 @@ from heavytop.control.mpc.guards import FAR_TURN, HOPELESS_GAP, LARGE_GAP, PATIE
 from heavytop.control.mpc.horizon_motion import Linear, Moves, Prediction
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
+from heavytop.functions import instance_key
 from heavytop.ocp.bounds import StateBounds, Within, input_bounds, state_bounds
 from heavytop.ocp.chart_dynamics import ChartRates
 from heavytop.ocp.charts import is_turn
@@ -201,13 +202,18 @@ class Predictive(BaseController):
         """It is made again from its settings, with its memory; the quadratic program begins anew."""
         return _remade, (self._settings, {name: vars(self)[name] for name in MEMORY})
 
-    def traits(self) -> dict[str, Any]:
-        """Its settings: runs begin with a fresh memory."""
-        return {"settings": self._settings}
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in MEMORY:  # the expected motion moves on from sample to sample
+            vars(self)[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def _make_key(self) -> str | None:
+        return instance_key()  # two of one memory would spoil it
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Predictive:
         made = memo[id(self)] = object.__new__(type(self))
-        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_moves", "_resampled", "_trackings")})
+        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_moves", "_key")})
         made._program = self._program.copy()
         vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY})
         return made
