@@ -122,8 +122,7 @@ def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> 
     from heavytop.sweep.cluster import work
     from heavytop.sweep.dask_client import connected
 
-    with connected("local", workers) as connection:
-        client = connection.client
+    with connected("local", workers) as (client, _):
         client.wait_for_workers(workers)
         region = tuple((0, min(n, 8)) for n in study.grid.shape)
         client.run(work, pack(study), 0, region, None)  # native code is there before the clock runs

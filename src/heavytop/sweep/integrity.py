@@ -1,4 +1,4 @@
-"""Whether a store still holds what was written: every chunk against the digest in its mark, the rest against the list beside the marks."""
+"""Whether a store still holds the files that were written: chunks by the digest in their mark, all others by the list of checksums."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from heavytop.errors import SweepError
 from heavytop.sweep.chunk_files import content_of, digest
-from heavytop.sweep.store import CHECKSUMS, OPEN, UNREADABLE, Store
+from heavytop.sweep.store import CHECKSUMS, OPEN, UNREADABLE, Store, seal_of
 
 SHOWN = 3
 """Damaged files that a message names."""
 
 
 class DamagedStoreWarning(UserWarning):
-    """Chunks of a store were damaged and are done again.
+    """Chunks of a store were damaged and are computed again.
 
     Examples
     --------
@@ -26,22 +26,22 @@ class DamagedStoreWarning(UserWarning):
 
 
 def damaged_chunks(store: Store) -> dict[int, str]:
-    """Number -> what is wrong, of every marked chunk whose files are not those that were written."""
+    """Index -> defect of every marked chunk whose files are not those that were written."""
     found: dict[int, str] = {}
     seals = store.seals()
     for index in np.flatnonzero(seals != OPEN).tolist():
-        if int(seals[index]) & 3 == UNREADABLE:
+        seal = int(seals[index])
+        if seal == UNREADABLE:
             found[index] = f"the mark of chunk {index} cannot be read"
             continue
         try:
-            contents = {path.relative_to(store.path).as_posix(): content_of(path) for path in store.files(index)}
+            files = {name: content_of(store.path / name) for name in store.file_names(index)}
         except OSError as error:
             found[index] = f"chunk {index}: {error}"
             continue
-        if digest(contents) != int(seals[index]) >> 2:
-            lost = [name for name, content in contents.items() if content is None]
-            hint = f"is not what was written ({', '.join(lost)}: no file)" if lost else "is not what was written"
-            found[index] = f"chunk {index} {hint}"
+        if seal_of(files, seal & 3) != seal:
+            lost = [name for name, content in files.items() if content is None]
+            found[index] = f"chunk {index} is not what was written" + (f" ({', '.join(lost)}: no file)" if lost else "")
     return found
 
 
@@ -73,13 +73,13 @@ def check_store(store: Store) -> None:
 
 
 def reopen_damaged(store: Store) -> None:
-    """Before a sweep goes on: damaged chunks are open again, and a warning says so."""
+    """Open damaged chunks again before a sweep continues, and warn."""
     check_frame(store)
     found = damaged_chunks(store)
     if found:
         store.reopen(found)
         warnings.warn(
-            f"{str(store.path)!r} was damaged and is redone there: {_some(list(found.values()))}.",
+            f"{str(store.path)!r} is damaged, these chunks are computed again: {_some(list(found.values()))}.",
             DamagedStoreWarning,
             stacklevel=2,
         )

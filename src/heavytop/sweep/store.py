@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,21 @@ import numpy as np
 from heavytop._files import sweep_leftovers, work_folder
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Output, missing
-from heavytop.sweep.chunk_files import ChunkFormat, compressor, content_of, digest, file_of, put, settle
+from heavytop.sweep.chunk_files import digest, encoded, file_name, put, sync_folder
 from heavytop.sweep.digest import difference
-from heavytop.sweep.grid import DRAW, TIME, Chunks, Variable
+from heavytop.sweep.grid import DRAW, TIME, Chunks
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.study import StoredVariable, Study, shaped
 
-FORMAT = "heavytop sweep 1"
+FORMAT = "heavytop sweep 2"
 OPEN, DONE, GIVEN_UP, UNREADABLE = 0, 1, 2, 3
-"""Marks of a chunk: the two lowest bits of a number whose other bits are the digest of the chunk's files."""
+"""Marks of a chunk: the two lowest bits of a number of eight bytes whose other bits are the digest of the chunk's files and its mark."""
 CHECKSUMS = "checksums.json"
-"""File, beside the marks, with the digests of what is written once: names, shapes, coordinates."""
-
-
-def zarr_module() -> Any:
-    """zarr, or how to get it."""
-    try:
-        import zarr
-    except ImportError:
-        raise SweepError("a sweep with a store needs zarr: pip install 'heavytop[cluster]'.") from None
-    return zarr
+"""File in the folder of the marks with the digests of all files that are written once: names, shapes, coordinates."""
+LEVEL = -5
+"""Compression of zstd: constants vanish as at the usual level, while random numbers, which would lose 4 % there, cost a sixth of the time."""
+_ALWAYS = {"outcome": (np.int8, -1), "end_time": (float, float("nan")), "cause": (str, "")}
+"""Type and fill value of the arrays that every result has."""
 
 
 class StoreFull(SweepError):
@@ -48,64 +43,37 @@ class Store:
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """What the store says about itself."""
-        if not self.path.exists():
+        """Description of the study and of the arrays."""
+        if not self.exists:
             raise SweepError(
-                f"there is no store {str(self.path)!r} yet: check the path, or start the study that writes it."
+                f"the store {str(self.path)!r} does not exist: check the path, or run the study that writes it."
             )
         try:
             attributes = json.loads((self.path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise SweepError(f"{str(self.path)!r} is not the store of a sweep: {error}.") from error
-        if attributes.get("format") != FORMAT:
-            raise SweepError(
-                f"{str(self.path)!r} is not the store of a sweep: its format is {attributes.get('format')!r}."
-            )
+        form = attributes.get("format")
+        if form != FORMAT:
+            older = str(form).startswith(FORMAT.rstrip("0123456789"))
+            what = "was written by another version of heavytop" if older else "is not the store of a sweep"
+            hint = " Open it with that version, or remove it and run the sweep again." if older else ""
+            raise SweepError(f"{str(self.path)!r} {what}: its format is {form!r}, expected {FORMAT!r}.{hint}")
         return attributes
 
     @property
     def exists(self) -> bool:
-        """Whether something is there."""
+        """Whether the path exists."""
         return self.path.exists()
 
     @cached_property
     def chunks(self) -> Chunks:
-        """The cut of the store."""
+        """Chunks of the store."""
         return Chunks(tuple(self.attributes["shape"]), tuple(self.attributes["chunk"]))
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What the store was made for."""
+        """Description of the study that the store was made for."""
         return tuple(self.attributes["study"])
-
-    def marks(self) -> np.ndarray:
-        """The mark of every chunk."""
-        marks = (self.seals() & 3).astype(np.uint8)
-        for index in np.flatnonzero(marks == UNREADABLE).tolist():
-            raise SweepError(f"{str(self._mark(index))!r} is damaged. Run the same sweep again to redo this chunk.")
-        return marks
-
-    def seals(self) -> np.ndarray:
-        """Mark and digest of every chunk, as one number each."""
-        seals = np.full(len(self.chunks), OPEN, dtype=np.uint64)
-        folder = self.path / "done" / "c"
-        for name in os.listdir(folder) if folder.is_dir() else ():
-            if name.isdecimal() and int(name) < len(seals):
-                try:
-                    seals[int(name)] = MARK.decoded((folder / name).read_bytes())[0]
-                except (OSError, ValueError, RuntimeError):
-                    seals[int(name)] = UNREADABLE
-        return seals
-
-    def values(self, name: str, index: int) -> np.ndarray:
-        """An array of the result (``outcome``, ``cause``, a measure) on one chunk."""
-        form = self.formats[name]
-        box = tuple(slice(0, s.stop - s.start) for s in self.chunks.region(index))
-        path = self._file(name, form, self.chunks.place(index))
-        try:
-            return form.decoded(content_of(path))[box]
-        except (OSError, ValueError, RuntimeError) as error:
-            raise SweepError(f"{str(path)!r} is damaged: {error}. Run the same sweep again to redo it.") from error
 
     @cached_property
     def entries(self) -> dict[str, StoredVariable]:
@@ -116,9 +84,39 @@ class Store:
         }
 
     @cached_property
-    def formats(self) -> dict[str, ChunkFormat]:
-        """How the arrays of the result are written."""
-        return _formats(self.chunks.size, self.entries)
+    def arrays(self) -> Mapping[str, Any]:
+        """The zarr arrays."""
+        return dict(zarr_module().open_group(str(self.path), mode="r").arrays())
+
+    def marks(self) -> np.ndarray:
+        """The mark of every chunk."""
+        marks = (self.seals() & 3).astype(np.uint8)
+        for index in np.flatnonzero(marks == UNREADABLE).tolist():
+            path = self.path / file_name("done", (index,))
+            raise SweepError(f"{str(path)!r} is damaged. Run the same sweep again to redo this chunk.")
+        return marks
+
+    def seals(self) -> np.ndarray:
+        """Digest and mark of every chunk, as one number each."""
+        seals = np.full(len(self.chunks), OPEN, dtype=np.uint64)
+        folder = self.path / "done" / "c"
+        for name in os.listdir(folder) if folder.is_dir() else ():
+            if name.isdecimal() and int(name) < len(seals):
+                try:
+                    content = (folder / name).read_bytes()
+                except OSError:
+                    content = b""
+                seals[int(name)] = int.from_bytes(content, "little") if len(content) == 8 else UNREADABLE
+        return seals
+
+    def values(self, name: str, index: int) -> np.ndarray:
+        """An array of the result (``outcome``, ``cause``, a measure) on one chunk."""
+        try:
+            return np.asarray(self.arrays[name][self.chunks.region(index)])
+        except (OSError, ValueError, RuntimeError) as error:
+            raise SweepError(
+                f"chunk {index} of {name!r} in {str(self.path)!r} is damaged: {error}. Run the same sweep again to redo it."
+            ) from error
 
     # --- making -----------------------------------------------------------------------------------------------------------------
 
@@ -127,201 +125,167 @@ class Store:
         parent = self.path.parent
         if not parent.is_dir():
             raise SweepError(f"cannot make {str(self.path)!r}: the folder {str(parent)!r} does not exist.")
-        chunks, layout = study.chunks, study.layout
+        attributes = _attributes(study)
         sweep_leftovers(parent)
         try:
             with work_folder(parent, self.path.name) as work:
-                group = zarr_module().create_group(str(work / "new"), attributes=_attributes(study))
-                self._fill(group, study, chunks, layout)
+                group = zarr_module().create_group(str(work / "new"), attributes=attributes)
+                _make_arrays(group, study)
                 write_checksums(work / "new")
-                settle(work / "new")
+                sync_folder(work / "new")
                 (work / "new").rename(self.path)
         except OSError as error:
-            if self.exists:  # another process was quicker
+            if self.exists:  # another process was faster
                 self.check(study)
                 return
             raise StoreFull(f"cannot make the store {str(self.path)!r}: {error.strerror or error}.") from error
-
-    def _fill(self, group: Any, study: Study, chunks: Chunks, layout: Mapping[str, StoredVariable]) -> None:
-        dims, nothing = tuple(study.grid.sizes), StoredVariable((), (), "", "")
-        about: dict[str, dict[str, Any]] = {"outcome": {"meaning": list(OUTCOMES)}, "end_time": {"units": "s"}}
-        about |= {name: {"units": entry.unit} for name, entry in layout.items() if entry.unit}
-        for name, form in _formats(chunks.size, layout).items():
-            entry = layout.get(name, nothing)
-            _array(group, name, form, (*chunks.shape, *entry.shape), (*dims, *entry.dims), about.get(name, {}))
-        _array(group, "done", MARK, (len(chunks),), ("chunk",), {})
-        self._coordinates(group, study, layout)
-
-    @staticmethod
-    def _coordinates(group: Any, study: Study, layout: Mapping[str, StoredVariable]) -> None:
-        """Values of what varies, and labels; random values are written with the chunks, as they may be many."""
-        for name, values, dims, unit in coordinates(study, layout):
-            made = group.create_array(
-                name,
-                shape=values.shape,
-                chunks=tuple(max(n, 1) for n in values.shape),
-                dtype=str if values.dtype.kind in "UO" else values.dtype,
-                dimension_names=dims,
-                attributes={"units": unit} if unit else {},
-            )
-            made[...] = values.astype(object) if values.dtype.kind == "U" else values
-        place = dict(zip(study.grid.sizes, study.chunks.size, strict=True))
-        for variable in study.grid.variables.values():
-            if variable.distribution is None:
-                continue
-            form = _draw_format(study, variable, place[DRAW])
-            further = (f"{variable.name}_{k}" for k in range(len(variable.shape)))
-            about = {"units": variable.unit} if variable.unit else {}
-            _array(group, variable.name, form, (study.grid.sizes[DRAW], *variable.shape), (DRAW, *further), about)
 
     def check(self, study: Study) -> None:
         """Raise a SweepError that shows the difference if the store was made for another study."""
         if self.lines != study.lines:
             raise SweepError(
-                f"{str(self.path)!r} was made for another study; - is what it holds, + what is asked for:\n"
-                f"{difference(self.lines, study.lines)}\nTake another name for the new study, or remove the store."
+                f"{str(self.path)!r} was made for another study (-: the store, +: the given study):\n"
+                f"{difference(self.lines, study.lines)}\nUse another path for the new study, or remove the store."
             )
 
     # --- writing ----------------------------------------------------------------------------------------------------------------
 
     def write(self, index: int, output: Output, study: Study, mark: int = DONE) -> None:
-        """Write a chunk, see it on the disk, then mark it."""
-        files: dict[Path, bytes | None] = {}
-        place = self.chunks.place(index)
-        for name, form, number, values in self._draws(index, output, study):
-            files[self._file(name, form, (number,))] = form.encoded(values)
-        for name, values in self._values(index, output).items():
-            form = self.formats[name]
-            files[self._file(name, form, place)] = None if values is None else form.encoded(values)
-        seal = digest({self._name(path): content for path, content in files.items()}) << 2 | mark
-        done = {self._mark(index): MARK.encoded(np.array([seal], dtype=np.uint64))}
+        """Write a chunk, wait until it is on the disk, then mark it."""
+        region = self.chunks.region(index)
+        files: dict[str, bytes | None] = dict.fromkeys(self.file_names(index))
+        for name, values in shaped(output, [s.stop - s.start for s in region], self.entries):
+            files |= encoded(self.arrays[name], region, values)
+        for name, bounds, values in self._draws(index, output, study):
+            files |= encoded(self.arrays[name], bounds, values)
+        seal = seal_of(files, mark)
         try:
-            for part in (files, done):
+            for part in (files, {file_name("done", (index,)): seal.to_bytes(8, "little")}):
                 self._put(part)
         except OSError as error:
             raise StoreFull(
-                f"cannot write to {str(self.path)!r}: {error.strerror or error}. What was marked as done is safe; run the same sweep again "
-                "to do the rest."
+                f"cannot write to {str(self.path)!r}: {error.strerror or error}. Chunks marked as done are safe; run the same sweep again "
+                "for the rest."
             ) from error
 
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self.path).as_posix()
-
-    def _mark(self, index: int) -> Path:
-        return file_of(self.path, "done", (index,))
-
-    def files(self, index: int) -> list[Path]:
-        """Where the files of a chunk are; there are none for arrays that hold nothing."""
-        place = self.chunks.place(index)
-        found = [self._file(name, form, place) for name, form in self.formats.items()]
-        dims: list[str] = self.attributes["dimensions"]
-        axis = dims.index(DRAW) if DRAW in dims else -1
-        if axis >= 0 and not any(k for a, k in enumerate(place) if a != axis):
-            further: dict[str, int] = self.attributes["drawn"]
-            found += [file_of(self.path, name, (place[axis], *(0,) * n)) for name, n in further.items()]
-        return found
-
-    def reopen(self, indices: Iterable[int]) -> None:
-        """Take the marks of chunks away, so that they are done again."""
-        put({self._mark(index): None for index in indices}, self.path / "done")
-
-    def _put(self, files: Mapping[Path, bytes | None]) -> None:
+    def _put(self, files: Mapping[str, bytes | None]) -> None:
         try:
-            put(files, self.path / "done")
-        except FileNotFoundError:  # a client that begins took the new folder for one that was left behind
+            put(self.path, files, self.path / "done")
+        except FileNotFoundError:  # another client that starts has removed the new work folder as a leftover
             if not (self.path / "done").is_dir():
                 raise
-            put(files, self.path / "done")
+            put(self.path, files, self.path / "done")
 
-    def _file(self, name: str, form: ChunkFormat, place: Sequence[int]) -> Path:
-        """The file of a chunk; axes after those of the sweep are not cut."""
-        return file_of(self.path, name, (*place, *(0,) * (len(form.shape) - len(place))))
-
-    def _values(self, index: int, output: Output) -> dict[str, np.ndarray | None]:
-        """Values of every array of the result on the box of a chunk; None for those that hold nothing."""
-        counts = [s.stop - s.start for s in self.chunks.region(index)]
-        found = dict(shaped(output, counts, self.entries))
-        return {**{name: None for name in self.formats if name not in found}, **found}
-
-    def _draws(self, index: int, output: Output, study: Study) -> Iterator[tuple[str, ChunkFormat, int, np.ndarray]]:
-        """Name, format, chunk and values of the random variables on this range of draws, for the first chunk that has them."""
-        if DRAW not in study.grid.sizes:
-            return
-        axis = list(study.grid.sizes).index(DRAW)
+    def file_names(self, index: int) -> list[str]:
+        """Names of the files of a chunk; arrays that hold only their fill value there have none."""
         place = self.chunks.place(index)
-        if any(k for a, k in enumerate(place) if a != axis):
+        found = [file_name(name, (*place, *(0,) * len(entry.shape))) for name, entry in self.entries.items()]
+        found += [file_name(name, place) for name in _ALWAYS]
+        if (part := self._draw_part(index)) is not None:
+            axes: dict[str, int] = self.attributes["drawn"]
+            found += [file_name(name, (part, *(0,) * n)) for name, n in axes.items()]
+        return found
+
+    def _draw_part(self, index: int) -> int | None:
+        """The range of draws that is written with this chunk: the first chunk of a range writes it."""
+        dims: list[str] = self.attributes["dimensions"]
+        place = dict(zip(dims, self.chunks.place(index), strict=True))
+        part = place.pop(DRAW, None)
+        return None if any(place.values()) else part
+
+    def _draws(self, index: int, output: Output, study: Study) -> Iterator[tuple[str, tuple[slice, ...], np.ndarray]]:
+        """Name, range and values of the random variables that are written with a chunk."""
+        if self._draw_part(index) is None:
             return
-        bounds = self.chunks.region(index)[axis]
+        bounds = self.chunks.region(index)[list(study.grid.sizes).index(DRAW)]
         for variable in study.grid.variables.values():
             if variable.distribution is not None:
-                values = output.draws.get(variable.name)
-                if values is None:
-                    values = study.grid.own_values(variable, [bounds])
-                form = _draw_format(study, variable, self.chunks.size[axis])
-                yield variable.name, form, place[axis], values
+                values = output.draws.get(variable.name)  # a chunk that was given up has none
+                yield variable.name, (bounds,), study.grid.own_values(variable, [bounds]) if values is None else values
+
+    def reopen(self, indices: Iterable[int]) -> None:
+        """Remove the marks of chunks, so that they are computed again."""
+        put(self.path, {file_name("done", (index,)): None for index in indices}, self.path / "done")
 
     def tidy(self) -> None:
-        """Remove what writers that were killed have left behind."""
+        """Remove temporary files of writers that were killed."""
         sweep_leftovers(self.path / "done")
 
 
-MARK = ChunkFormat((1,), np.dtype(np.uint64), OPEN)
-"""Of the marks of chunks, one in a file."""
+def zarr_module() -> Any:
+    """Import zarr, or raise a SweepError that says how to install it."""
+    try:
+        import zarr
+    except ImportError:
+        raise SweepError("a sweep with a store needs zarr: pip install 'heavytop[cluster]'.") from None
+    return zarr
+
+
+def seal_of(files: Mapping[str, bytes | None], mark: int) -> int:
+    """Digest and mark of a chunk as one number."""
+    return digest({**files, "mark": bytes([mark])}) << 2 | mark
 
 
 def write_checksums(root: Path) -> None:
-    """Write down the digests of all files of a new store."""
+    """Write the digests of all files of a new store."""
     names = [path.relative_to(root).as_posix() for path in sorted(root.rglob("*")) if path.is_file()]
     (root / "done" / CHECKSUMS).write_text(json.dumps({n: digest({n: (root / n).read_bytes()}) for n in names}))
 
 
-def _formats(size: Sequence[int], entries: Mapping[str, StoredVariable]) -> dict[str, ChunkFormat]:
-    box = tuple(size)
-    forms = {
-        name: ChunkFormat(
-            (*box, *(max(n, 1) for n in entry.shape)), np.dtype(entry.dtype), missing(np.dtype(entry.dtype)).item()
-        )
-        for name, entry in entries.items()
-    }
-    forms["outcome"] = ChunkFormat(box, np.dtype(np.int8), -1)
-    forms["end_time"] = ChunkFormat(box, np.dtype(float), float("nan"))
-    return {**forms, "cause": ChunkFormat(box, str, "")}
-
-
-def _draw_format(study: Study, variable: Variable, count: int) -> ChunkFormat:
-    kind = study.grid.own_values(variable, [slice(0, 1)]).dtype
-    return ChunkFormat((count, *variable.shape), str if kind.kind == "U" else kind, "" if kind.kind == "U" else 0)
-
-
-def _array(
-    group: Any, name: str, form: ChunkFormat, shape: tuple[int, ...], dims: tuple[str, ...], about: dict[str, Any]
-) -> None:
-    """Make an array of the store."""
-    group.create_array(
-        name,
-        shape=shape,
-        chunks=form.shape,
-        dtype=form.dtype,
-        fill_value=form.fill,
-        compressors=compressor(),
-        dimension_names=dims,
-        attributes=about,
-    )
-
-
 def _attributes(study: Study) -> dict[str, Any]:
+    layout = {n: {"dims": e.dims, "shape": e.shape, "dtype": e.dtype, "unit": e.unit} for n, e in study.layout.items()}
+    variables = study.grid.variables
     return {
         "format": FORMAT,
         "study": list(study.lines),
         "shape": list(study.chunks.shape),
         "chunk": list(study.chunks.size),
-        "layout": {
-            n: {"dims": e.dims, "shape": e.shape, "dtype": e.dtype, "unit": e.unit} for n, e in study.layout.items()
-        },
-        "varied": list(study.grid.variables),
-        "drawn": {v.name: len(v.shape) for v in study.grid.variables.values() if v.distribution is not None},
+        "layout": layout,
+        "varied": list(variables),
+        "drawn": {v.name: len(v.shape) for v in variables.values() if v.distribution is not None},
         "dimensions": list(study.grid.sizes),
     }
+
+
+def _make_arrays(group: Any, study: Study) -> None:
+    """Make the arrays of a store: measures, outcomes, marks, coordinates and draws."""
+    from zarr.codecs import ZstdCodec
+
+    zstd = ZstdCodec(level=LEVEL, checksum=True)
+    grid, chunks = study.grid, study.chunks
+
+    def make(name: str, shape: Any, dims: Any, dtype: Any, chunk: Any, fill: Any = None, **attributes: Any) -> Any:
+        about = {key: value for key, value in attributes.items() if value}
+        options: dict[str, Any] = {
+            "dimension_names": dims,
+            "attributes": about,
+            "compressors": zstd,
+            "fill_value": fill,
+        }
+        chunk = tuple(max(n, 1) for n in chunk)
+        return group.create_array(name, shape=shape, chunks=chunk, dtype=dtype, **options)
+
+    dims = tuple(grid.sizes)
+    for name, e in study.layout.items():
+        shape, chunk = (*chunks.shape, *e.shape), (*chunks.size, *e.shape)
+        make(name, shape, (*dims, *e.dims), e.dtype, chunk, missing(np.dtype(e.dtype)).item(), units=e.unit)
+    about: dict[str, dict[str, Any]] = {"outcome": {"meaning": list(OUTCOMES)}, "end_time": {"units": "s"}}
+    for name, (dtype, fill) in _ALWAYS.items():
+        make(name, chunks.shape, dims, dtype, chunks.size, fill, **about.get(name, {}))
+    group.create_array(
+        "done", shape=(len(chunks),), chunks=(1,), dtype="uint64", compressors=None, dimension_names=("chunk",)
+    )
+    for name, values, names, unit in coordinates(study, study.layout):
+        text = values.dtype.kind in "UO"
+        made = make(name, values.shape, names, str if text else values.dtype, values.shape, units=unit)
+        made[...] = values.astype(object) if text else values
+    size = dict(zip(dims, chunks.size, strict=True))
+    for v in grid.variables.values():  # draws may be many: they are written with the chunks
+        if v.distribution is not None:
+            dtype = grid.own_values(v, [slice(0, 1)]).dtype
+            names = (DRAW, *(f"{v.name}_{k}" for k in range(len(v.shape))))
+            shape, chunk = (grid.sizes[DRAW], *v.shape), (size[DRAW], *v.shape)
+            make(v.name, shape, names, str if dtype.kind == "U" else dtype, chunk, units=v.unit)
 
 
 def coordinates(
