@@ -41,16 +41,14 @@ LEVI_CIVITA.flags.writeable = False
 
 
 class Attitude(Coordinates):
-    """What the attitude blocks share: body angular velocity, displacement on SO(3), conversion to and from matrices.
+    """Base of the attitude blocks: body angular velocity, displacement on SO(3), conversion to and from matrices.
 
     >>> from heavytop.coordinates import Quaternion
     >>> isinstance(Quaternion(), Attitude), Quaternion().nq, Quaternion().nv
     (True, 4, 3)
     """
 
-    @property
-    def v_names(self) -> tuple[str, ...]:
-        return ("omega_x", "omega_y", "omega_z")
+    v_names = ("omega_x", "omega_y", "omega_z")
 
     @property
     def q_units(self) -> tuple[str, ...]:
@@ -103,13 +101,8 @@ class Rotation(Attitude):
     array([ 0.,  1.,  0., -1.,  0.,  0.,  0.,  0.,  1.])
     """
 
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return tuple(f"R_{row}{col}" for col in "xyz" for row in "xyz")
-
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        return ("|R_x|^2 - 1", "|R_y|^2 - 1", "|R_z|^2 - 1", "R_y . R_z", "R_z . R_x", "R_x . R_y", "det R - 1")
+    q_names = tuple(f"R_{row}{col}" for col in "xyz" for row in "xyz")
+    constraint_names = ("|R_x|^2 - 1", "|R_y|^2 - 1", "|R_z|^2 - 1", "R_y . R_z", "R_z . R_x", "R_x . R_y", "det R - 1")
 
     def rotation_matrix(self, q: Array) -> Array:
         return unflatten_columns(q, 3)
@@ -154,7 +147,7 @@ class Rotation(Attitude):
 
     def _remedy(self, q: Floats) -> str:
         if np.linalg.det(self.rotation_matrix(q)) < 0:
-            return "It is a reflection, which no rotation reaches: check the order and the sign of its columns."
+            return "It is a reflection, not a rotation: check the order and the sign of its columns."
         return super()._remedy(q)
 
 
@@ -170,13 +163,8 @@ class Quaternion(Attitude):
     array([0., 0., 0., 1.])
     """
 
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return ("w", "x", "y", "z")
-
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        return ("w^2 + x^2 + y^2 + z^2 - 1",)
+    q_names = ("w", "x", "y", "z")
+    constraint_names = ("w^2 + x^2 + y^2 + z^2 - 1",)
 
     def rotation_matrix(self, q: Array) -> Array:
         return quaternion.rotation_from_quaternion(q)
@@ -227,9 +215,7 @@ class EulerAngles(Attitude):
         if self.velocity not in ("body", "rates"):
             raise ModelError(f"the velocity of EulerAngles must be 'body' or 'rates', got {self.velocity!r}.")
 
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return ("roll", "pitch", "yaw")
+    q_names = ("roll", "pitch", "yaw")
 
     @property
     def v_names(self) -> tuple[str, ...]:

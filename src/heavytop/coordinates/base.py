@@ -15,19 +15,13 @@ from heavytop.functions import Value
 from heavytop.geometry import linalg
 
 LARGEST = 10**6
-"""Dimension beyond which the names of coordinates alone would fill the memory."""
+"""Largest dimension; the names of more coordinates would fill the memory."""
 
 
-def check_dimension(what: str, value: object) -> None:
-    """Refuse what is no count of coordinates.
-
-    >>> check_dimension("nq", 3)
-    >>> check_dimension("nq", -1)
-    Traceback (most recent call last):
-    heavytop.errors.ModelError: nq must be an integer from 0 to 1000000, got -1.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= LARGEST:
-        raise ModelError(f"{what} must be an integer from 0 to {LARGEST}, got {value!r}.")
+def check_dimension(what: str, value: int) -> None:
+    """Raise a ModelError for a negative or huge number of coordinates."""
+    if not 0 <= value <= LARGEST:
+        raise ModelError(f"{what} must be from 0 to {LARGEST}, got {value!r}.")
 
 
 class Coordinates(Value, ABC):
@@ -38,7 +32,7 @@ class Coordinates(Value, ABC):
     Attributes
     ----------
     q_names, v_names : short names of the components.
-    constraint_names : what each entry of ``constraints(q)`` says.
+    constraint_names : the formula of each entry of ``constraints(q)``.
     is_group : whether ``retract`` is the displacement of a Lie group whose left-invariant velocities are ``v``;
         Munthe-Kaas integrators need it (``tangent_inverse``). Otherwise ``retract`` is any smooth step on the manifold.
 
@@ -50,35 +44,20 @@ class Coordinates(Value, ABC):
     (2, 1, 0.0)
     """
 
-    @property
-    @abstractmethod
-    def q_names(self) -> tuple[str, ...]:
-        """Names of the configuration coordinates."""
-
-    @property
-    @abstractmethod
-    def v_names(self) -> tuple[str, ...]:
-        """Names of the velocity coordinates."""
-
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        """Names of the entries of ``constraints(q)``."""
-        return ()
+    q_names: tuple[str, ...]
+    v_names: tuple[str, ...]
+    constraint_names: tuple[str, ...] = ()
+    is_group: bool = True
 
     @property
     def q_units(self) -> tuple[str, ...]:
-        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown."""
+        """Unit of each configuration coordinate; "1" for pure numbers, empty if unknown."""
         return ("1" if self.constraint_names else "",) * self.nq
 
     @property
     def v_units(self) -> tuple[str, ...]:
-        """Unit of each velocity coordinate; empty where unknown."""
+        """Unit of each velocity coordinate; empty if unknown."""
         return ("",) * self.nv
-
-    @property
-    def is_group(self) -> bool:
-        """Whether ``retract`` and ``tangent_inverse`` are those of a Lie group."""
-        return True
 
     @cached_property
     def nq(self) -> int:
@@ -137,7 +116,7 @@ class Coordinates(Value, ABC):
     def tangent_inverse_truncated(self, delta: Array, v: Array) -> Array:
         """``v + [delta, v] / 2 + [delta, [delta, v]] / 12``: :meth:`tangent_inverse` up to a relative error ``|delta|^4 / 720``.
 
-        It costs a few products and is enough inside one step of a Munthe-Kaas integrator of order four or less. Groups only.
+        It costs a few products and suffices inside one step of a Munthe-Kaas integrator of order four or less. Groups only.
         """
         once = self.bracket(delta, v)
         return v + 0.5 * once + self.bracket(delta, once) / 12
@@ -149,7 +128,7 @@ class Coordinates(Value, ABC):
         )
 
     def project(self, q: Array) -> Array:
-        """The point of the manifold next to ``q``, for ``q`` near it. It removes rounding and drift."""
+        """The point of the manifold nearest to ``q``, for ``q`` near it; removes rounding and drift."""
         return q
 
     def constraint_jacobian(self, q: Array) -> Array:
@@ -182,7 +161,7 @@ class Coordinates(Value, ABC):
         return trace(coefficients, {"q": (self.nq,)}, name="commutation")
 
     def check(self, q: Array, where: str = "q", tolerance: float = 1e-6) -> Floats:
-        """Return ``q`` as a float array if it is on the manifold; raise what is wrong otherwise. Numbers only.
+        """Return ``q`` as a float array if it is on the manifold; raise an error otherwise. Numbers only.
 
         Raises
         ------
@@ -204,7 +183,7 @@ class Coordinates(Value, ABC):
             index = tuple(int(i) for i in np.argwhere(~np.isfinite(q))[0])
             raise ConfigurationError(
                 f"{where} must be finite, got {self.q_names[index[-1]]} = {q[index]}{_at(index[:-1])}. "
-                "Check what computed it."
+                "Check its computation."
             )
         return q
 
@@ -225,5 +204,5 @@ class Coordinates(Value, ABC):
 
 
 def _at(index: tuple[int, ...]) -> str:
-    """Where in a batch: ' at index (3,)', or nothing without batch axes."""
+    """Place in a batch: ' at index (3,)', empty without batch axes."""
     return f" at index {index}" if index else ""

@@ -1,8 +1,8 @@
 """Exact derivatives along velocity coordinates: the symbolic core of the calculus.
 
-Everything here takes and gives symbols. Objects with three indices are tuples of matrices, ``gamma[k][i, j]``, because
-symbolic arrays have at most two axes; :func:`evaluate_stacked` turns them into arrays with three trailing axes when
-numbers come in.
+All functions take and return symbols. Objects with three indices are tuples of matrices, ``gamma[k][i, j]``, because
+symbolic arrays have at most two axes; :func:`evaluate_stacked` turns them into arrays with three trailing axes for
+numbers.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def evaluate_stacked(traced: Traced, *arguments: Array) -> Array | tuple[Array, 
 
 
 def constant_stacked(coefficients: Floats, q: Array) -> Array | tuple[Array, ...]:
-    """A constant array (n, n, n) in the shape that the argument ``q`` asks for: batched, or a tuple of matrices."""
+    """A constant array (n, n, n), with the batch axes of ``q``, or as a tuple of matrices for symbols."""
     if is_symbolic(q):
         return tuple(coefficients)
     return np.broadcast_to(coefficients, np.shape(q)[:-1] + coefficients.shape).copy()

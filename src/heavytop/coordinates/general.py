@@ -1,14 +1,14 @@
-"""Coordinates given by the user as two functions: a kinematics matrix ``A(q)`` and constraints ``phi(q)``."""
+"""User-defined coordinates by two functions: a kinematics matrix ``A(q)`` and constraints ``phi(q)``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from heavytop._arrays import Array, Flags, Floats, Seed, as_array, column, from_columns, transpose
-from heavytop.compile.trace import Traced, trace
+from heavytop.compile.trace import Traced, on_symbols, trace
 from heavytop.coordinates.base import Coordinates, check_dimension
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
@@ -29,8 +29,8 @@ class GeneralCoordinates(Coordinates):
         nested lists of shape (nq, nv) and (m,). No constraints: every ``q`` is a configuration.
     nq, nv : numbers of coordinates.
     q_names, v_names, constraint_names : default q_1, v_1, phi_1, ...
-    neutral : a configuration (nq,) on the manifold; default: the one that Newton steps from the origin or random
-        points reach.
+    neutral : a configuration (nq,) on the manifold; default: the result of Newton steps from the origin or random
+        points.
     samples : configurations (k, nq) for the checks; default: the neutral one and eight random ones.
     newton_steps : number of Newton steps of ``project`` and ``retract``.
 
@@ -96,7 +96,7 @@ class GeneralCoordinates(Coordinates):
         return self._neutral.copy()
 
     def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
-        """Standard normal points around the neutral one, brought to the manifold."""
+        """Standard normal points around the neutral one, projected to the manifold."""
         rng = np.random.default_rng(rng)
         q = self._attempt(self._neutral + rng.standard_normal((*shape, self.nq)))
         for _ in range(30):
@@ -144,7 +144,7 @@ class GeneralCoordinates(Coordinates):
         if not gap < 1e-9:
             raise ConfigurationError(
                 f"the difference of two configurations of {self!r} was not found: gap {gap:.3g}. "
-                "They are too far apart: go in several steps."
+                "They are too far apart: take several steps."
             )
         return delta
 
@@ -152,7 +152,7 @@ class GeneralCoordinates(Coordinates):
         return np.all(np.isfinite(q), axis=-1) & np.all(np.abs(self.constraints(q)) < 1e-10, axis=-1)
 
     def _attempt(self, q: Floats) -> Floats:
-        """Many Newton steps from far away; where they fail the point is not on the manifold."""
+        """Many Newton steps from a distant point; the result is not on the manifold if they fail."""
         for _ in range(25 if self._constraint_names else 0):
             try:
                 with np.errstate(all="ignore"):
@@ -174,14 +174,14 @@ class GeneralCoordinates(Coordinates):
         return np.concatenate([self._neutral[None], self.random(1, (8,))])
 
     def _check_dimension(self) -> None:
-        """Newton steps solve for nq - nv coordinates; where the constraints determine another number they cannot succeed."""
+        """Newton steps solve for nq - nv coordinates, so they cannot succeed if the constraints determine fewer."""
         points = np.random.default_rng(2).standard_normal((8, self.nq))
         ranks = [_rank(jacobian) for jacobian in self.constraint_jacobian(points) if np.all(np.isfinite(jacobian))]
         if ranks and max(ranks) < self.nq - self.nv:  # generic points have the largest rank
-            self._refuse_dimension(self.nq - max(ranks), "")
+            raise self._wrong_dimension(self.nq - max(ranks), "")
 
-    def _refuse_dimension(self, dimension: int, where: str) -> NoReturn:
-        raise ModelError(
+    def _wrong_dimension(self, dimension: int, where: str) -> ModelError:
+        return ModelError(
             f"the manifold has dimension nq - rank dphi/dq = {self.nq} - {self.nq - dimension} = {dimension} (eq. 2.2), "
             f"but nv = {self.nv}{where}. Add or remove constraints or velocity coordinates."
         )
@@ -201,7 +201,7 @@ class GeneralCoordinates(Coordinates):
                 )
             n = self.nq - _rank(phi)
             if n != self.nv:
-                self._refuse_dimension(n, f" {where}")
+                raise self._wrong_dimension(n, f" {where}")
 
     def _check_tangent(self, a: Floats, phi: Floats, where: str) -> None:
         product = np.abs(phi @ a)
@@ -226,11 +226,4 @@ def _names(letter: str, count: int, names: Sequence[str] | None) -> tuple[str, .
 
 
 def _traced(name: str, function: Callable[[Array], Any], nq: int) -> Traced:
-    hint = "Write it with indexing, nested lists and NumPy functions (np.sin, not math.sin; no 'if' on q; no np.array)."
-    try:
-        traced = trace(lambda q: as_array(function(q)), {"q": (nq,)}, name=name)
-    except ModelError:
-        raise ModelError(f"{name}(q) turned a symbol into the number nan. {hint}") from None
-    except (TypeError, IndexError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise ModelError(f"{name}(q) could not be evaluated on symbols of shape ({nq},): {error}. {hint}") from error
-    return traced
+    return trace(on_symbols(lambda q: as_array(function(q)), name), {"q": (nq,)}, name=name)

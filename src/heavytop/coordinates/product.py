@@ -1,4 +1,4 @@
-"""Several blocks side by side: the coordinates of a whole system."""
+"""Products of coordinate blocks: the coordinates of a whole system."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class Product(Coordinates):
         return tuple(f"{name}.{part}" for name, b in zip(self.names or (), self.blocks, strict=True) for part in get(b))
 
     def q_slice(self, name: str) -> slice:
-        """Where the block ``name`` sits in ``q``."""
+        """Place of the block ``name`` in ``q``."""
         return self._slice(name, [b.nq for b in self.blocks])
 
     def v_slice(self, name: str) -> slice:
-        """Where the block ``name`` sits in ``v``."""
+        """Place of the block ``name`` in ``v``."""
         return self._slice(name, [b.nv for b in self.blocks])
 
     def _slice(self, name: str, sizes: list[int]) -> slice:
@@ -168,13 +168,13 @@ class Product(Coordinates):
 
     @cached_property
     def _curved(self) -> tuple[tuple[str, Coordinates, slice], ...]:
-        """Name, block and place in ``q`` of those blocks that have constraints."""
+        """Name, block and place in ``q`` of the blocks with constraints."""
         blocks = zip(self.names or (), self.blocks, self._cuts, strict=True)
         return tuple(block for block in blocks if block[1].constraint_names)
 
     @cached_property
     def _cuts(self) -> tuple[slice, ...]:
-        """Where the blocks sit in ``q``."""
+        """Places of the blocks in ``q``."""
         ends = list(accumulate(b.nq for b in self.blocks))
         return tuple(slice(end - b.nq, end) for end, b in zip(ends, self.blocks, strict=True))
 

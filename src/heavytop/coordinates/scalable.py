@@ -1,4 +1,4 @@
-"""The scalable body: a quaternion that need not be a unit one holds attitude and size (doc 001, sections 3 and 4)."""
+"""The scalable body: a quaternion of any length describes attitude and size (doc 001, sections 3 and 4)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScalablePose(Coordinates):
     The body point ``y`` is at ``r + s R y`` with ``s = |A|^2``. The seven velocities are ``u = (v, nu, omega) = Q q'``
     (eq. 38) with ``v = r'``, ``nu = s'`` and ``omega = s R^T Omega``, Omega the angular velocity in world coordinates
     (eqs 44-49). There is no constraint: the kinematics matrix is the square ``Q^-1`` (eq. 85). The velocities
-    scale with s, they are not left-invariant, so this is no group.
+    scale with s and are not left-invariant, so this is not a group.
 
     Examples
     --------
@@ -41,13 +41,8 @@ class ScalablePose(Coordinates):
     array([4., 0., 0.])
     """
 
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return ("x", "y", "z", "a_0", "a_x", "a_y", "a_z")
-
-    @property
-    def v_names(self) -> tuple[str, ...]:
-        return ("v_x", "v_y", "v_z", "nu", "omega_x", "omega_y", "omega_z")
+    q_names = ("x", "y", "z", "a_0", "a_x", "a_y", "a_z")
+    v_names = ("v_x", "v_y", "v_z", "nu", "omega_x", "omega_y", "omega_z")
 
     @property
     def q_units(self) -> tuple[str, ...]:
@@ -57,9 +52,7 @@ class ScalablePose(Coordinates):
     def v_units(self) -> tuple[str, ...]:
         return ("m/s",) * 3 + ("1/s",) + ("rad/s",) * 3
 
-    @property
-    def is_group(self) -> bool:
-        return False
+    is_group = False
 
     def split(self, q: Array) -> tuple[Array, Array]:
         """Position (..., 3) and quaternion (..., 4)."""
@@ -70,7 +63,7 @@ class ScalablePose(Coordinates):
         return quaternion.scale_rotation_from_quaternion(self.split(q)[1])
 
     def position(self, q: Array, point: Array) -> Array:
-        """``r + s R y`` (..., 3): where the body point ``y`` is (eqs 32, 34)."""
+        """``r + s R y`` (..., 3): the position of the body point ``y`` (eqs 32, 34)."""
         r, a = self.split(q)
         return r + np.matvec(quaternion.scaled_rotation(a), point)
 

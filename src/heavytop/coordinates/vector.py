@@ -92,7 +92,7 @@ class Vector(_Flat):
 
 @dataclass(frozen=True)
 class Angle(_Flat):
-    """One angle in rad that counts turns: ``difference`` does not wrap. Its velocity is the rate in rad/s.
+    """One angle in rad, without wrapping: ``difference`` counts turns. Its velocity is the rate in rad/s.
 
     For an angle modulo a turn take :class:`Circle`.
 
@@ -100,13 +100,8 @@ class Angle(_Flat):
     12.566371
     """
 
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return ("angle",)
-
-    @property
-    def v_names(self) -> tuple[str, ...]:
-        return ("rate",)
+    q_names = ("angle",)
+    v_names = ("rate",)
 
     @property
     def q_units(self) -> tuple[str, ...]:
@@ -130,21 +125,13 @@ class Circle(Coordinates):
     array([0., 1.])
     """
 
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return ("c", "s")
-
-    @property
-    def v_names(self) -> tuple[str, ...]:
-        return ("rate",)
+    q_names = ("c", "s")
+    v_names = ("rate",)
+    constraint_names = ("c^2 + s^2 - 1",)
 
     @property
     def v_units(self) -> tuple[str, ...]:
         return ("rad/s",)
-
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        return ("c^2 + s^2 - 1",)
 
     def neutral(self) -> Floats:
         return np.array([1.0, 0.0])

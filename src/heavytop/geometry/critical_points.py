@@ -1,4 +1,4 @@
-"""All critical points of ``V(R) = -tr(P R)`` on SO(3), with their nature (section 2.4, eqs 2.61-2.68).
+"""All critical points of ``V(R) = -tr(P R)`` on SO(3), classified (section 2.4, eqs 2.61-2.68).
 
 With ``P = X diag(sigma) Y^T`` (proper rotations) and ``R = Y Rbar X^T`` the function is ``-tr(diag(sigma) Rbar)``. Its
 critical points are isolated (R0 to R3), circles (R4, R5, R7), spheres (R6, R8) or everything, depending on which of the
@@ -20,7 +20,7 @@ from heavytop.geometry.quaternion import scaled_rotation
 
 Kind = Literal["minimum", "saddle", "maximum", "constant"]
 
-# case -> its critical sets with their nature, in the order of the thesis
+# case -> its critical sets with their kinds, in the order of the thesis
 _CASES: dict[str, tuple[tuple[str, Kind], ...]] = {
     "distinct": (("R0", "minimum"), ("R1", "saddle"), ("R2", "saddle"), ("R3", "maximum")),
     "lambda1=lambda2": (("R0", "minimum"), ("R3", "maximum"), ("R4", "saddle")),

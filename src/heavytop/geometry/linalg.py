@@ -1,4 +1,4 @@
-"""Linear algebra of the documents: pseudo-inverse, matrix sets, weighted inner product, ordered singular values.
+"""Linear algebra: pseudo-inverse, matrix sets, weighted inner product, ordered singular values.
 
 Numeric, with leading batch axes; the inner product and the closed-form pseudo-inverses also take symbols.
 """

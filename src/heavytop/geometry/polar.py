@@ -2,7 +2,7 @@
 
 Any 3x3 matrix is a rotation times a symmetric matrix ``Wed(K)`` with ``K`` positive semidefinite. The rotation has the
 least ``-tr(M^T R)`` in SO(3) and ``K`` is the Hessian of that function there: Wahba's problem, the closest rotation and
-the rest attitude of springs are all of this kind. Numeric, with leading batch axes.
+the rest attitude of springs are problems of this kind. Numeric, with leading batch axes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class SpecialPolar:
     R : (..., 3, 3) rotation.
     K : (..., 3, 3) symmetric, positive semidefinite, with ``M = R Wed(K)``.
     eigenvalues : (..., 3) eigenvalues of ``K``, ascending.
-    rotation_unique : (...) whether no other rotation does; exactly if ``K`` is positive definite.
-    stiffness_unique : (...) whether no other ``K`` does; not so exactly if ``det M < 0`` and the two smaller singular
+    rotation_unique : (...) whether the rotation is unique; if and only if ``K`` is positive definite.
+    stiffness_unique : (...) whether ``K`` is unique; not if and only if ``det M < 0`` and the two smaller singular
         values are equal (erratum 0.20).
     """
 

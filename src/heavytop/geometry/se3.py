@@ -160,7 +160,7 @@ def log(G: Array) -> Array:
 
 
 def displacement(v: Array, w: Array) -> Array:
-    """Where the constant twist ``(v, w)`` carries the origin in unit time (..., 3): ``T(w)^T v`` with T of :func:`.so3.tangent`."""
+    """Displacement (..., 3) of the origin by the constant twist ``(v, w)`` in unit time: ``T(w)^T v`` with T of :func:`.so3.tangent`."""
     z = np.vecdot(w, w)
     _, versine = series.sine_versine(z)
     first = np.cross(w, v)

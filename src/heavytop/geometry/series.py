@@ -3,7 +3,7 @@
 Each is entire in z (or has its first pole at z = 4 pi^2), so no square root of a vanishing angle appears. Below a limit
 a short power series is summed, above it the closed form is used; both agree to about 1e-15 at the limit. Both branches
 stay finite where they are not selected, together with their derivatives (arguments and denominators are clipped, the
-closed form at half the limit, as clipping has no derivative where it sets in), so values and derivatives of any order
+closed form at half the limit, as clipping has no derivative at its bound), so values and derivatives of any order
 exist at z = 0 and at the limits, for numbers and for symbols.
 """
 

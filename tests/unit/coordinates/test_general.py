@@ -128,7 +128,7 @@ def test_violated_constraint_is_named_with_its_size():
 
 
 def test_rank_of_the_kinematics_matrix_is_checked():
-    with pytest.raises(ModelError, match="must have rank nv = 2, got 1 at q = "):
+    with pytest.raises(ModelError, match="nv = 2, got 1 at q = "):
         GeneralCoordinates(lambda q: [[1.0, 2.0], [q[0], 2 * q[0]]], nq=2, nv=2)
 
 
@@ -142,19 +142,19 @@ def test_wrong_shapes_are_named():
         GeneralCoordinates(lambda q: [[-q[1]], [q[0]]], nq=2, nv=2)
     with pytest.raises(ShapeError, match=r"constraints\(q\) must have shape \(m,\), got \(\)"):
         GeneralCoordinates(lambda q: [[-q[1]], [q[0]]], lambda q: q[0] ** 2 + q[1] ** 2 - 1, nq=2, nv=1)
-    with pytest.raises(ModelError, match="2 distinct names are needed for q, got"):
+    with pytest.raises(ModelError, match="2 distinct names"):
         GeneralCoordinates(lambda q: [[-q[1]], [q[0]]], nq=2, nv=1, q_names=("x", "x"))
 
 
-def test_functions_that_refuse_symbols_are_explained():
+def test_functions_that_fail_on_symbols_are_explained():
     good = lambda q: [[-q[1]], [q[0]]]  # noqa: E731
-    with pytest.raises(ModelError, match=r"constraints\(q\) turned a symbol into the number nan.*np.sin, not math.sin"):
+    with pytest.raises(ModelError, match="constraints turned a symbol into the number nan"):
         GeneralCoordinates(good, lambda q: [math.sin(q[0])], nq=2, nv=1)
-    with pytest.raises(ModelError, match=r"kinematics_matrix\(q\) could not be evaluated on symbols.*no np.array"):
+    with pytest.raises(ModelError, match="kinematics_matrix fails on symbols"):
         GeneralCoordinates(lambda q: np.array([[-q[1]], [q[0]]]), nq=2, nv=1)
-    with pytest.raises(ModelError, match=r"could not be evaluated on symbols.*no 'if' on q"):
+    with pytest.raises(ModelError, match="kinematics_matrix fails on symbols"):
         GeneralCoordinates(lambda q: good(q) if q[0] > 0 else good(-q), nq=2, nv=1)
-    with pytest.raises(ModelError, match=r"could not be evaluated on symbols of shape \(2,\)"):
+    with pytest.raises(ModelError, match="kinematics_matrix fails on symbols"):
         GeneralCoordinates(lambda q: [[q[7]], [q[0]]], nq=2, nv=1)
 
 
@@ -184,7 +184,7 @@ def test_difference_of_far_points_is_refused():
 
 
 def test_no_tangent_inverse_without_group():
-    with pytest.raises(ModelError, match=r"is not a Lie group.*integrator that projects"):
+    with pytest.raises(ModelError, match="projected_rk4"):
         ellipse().tangent_inverse(np.zeros(1), np.ones(1))
 
 

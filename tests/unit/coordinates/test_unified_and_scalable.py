@@ -84,9 +84,9 @@ def test_any_tetrahedron_with_volume_will_do():
     xi = RNG.standard_normal(6)
     assert np.allclose(c.body_velocity(c.unified_velocity(xi)), xi)
     flat = corners * [1, 1, 0]
-    with pytest.raises(ModelError, match="must be regular, got rank"):
+    with pytest.raises(ModelError, match="rank"):
         UnifiedPose.tetrahedral(flat)
-    with pytest.raises(ModelError, match="two vertices of the tetrahedron coincide"):
+    with pytest.raises(ModelError, match="vertices of the tetrahedron"):
         UnifiedPose.tetrahedral(corners[[0, 0, 1, 2]])
 
 
@@ -130,7 +130,7 @@ def test_bad_unified_velocities(make, error, text):
 
 def test_directions_at_one_point_are_rejected():
     """Six directions at one point do not see the rotation."""
-    with pytest.raises(ModelError, match=r"got rank 3 of 6. Choose velocities"):
+    with pytest.raises(ModelError, match="rank 3 of 6"):
         UnifiedPose(points=np.ones((6, 3)), directions=RNG.standard_normal((6, 3)))
 
 
@@ -212,9 +212,9 @@ def test_on_the_unit_sphere_it_is_the_rigid_body():
 
 
 def test_vanishing_quaternion_is_rejected():
-    with pytest.raises(ConfigurationError, match=r"q has the scale \|A\|\^2 = 0; the quaternion A .* must not vanish"):
+    with pytest.raises(ConfigurationError, match=r"\|A\|\^2 = 0"):
         ScalablePose().check(np.zeros(7))
     with pytest.raises(ModelError, match="is not a Lie group"):
         ScalablePose().tangent_inverse(np.zeros(7), np.zeros(7))
-    with pytest.raises(ModelError, match="so it has no bracket"):
+    with pytest.raises(ModelError, match="bracket"):
         ScalablePose().tangent_inverse_truncated(np.zeros(7), np.zeros(7))
