@@ -13,10 +13,9 @@ import pytest
 
 from heavytop.control.disturbances.wind import ConstantWind, VonKarman
 from heavytop.control.linear.analysis import hover
-from heavytop.copters import quadcopter
-from heavytop.copters.live.flight import LONGEST, PUSH_SECONDS, LiveFlight, placed
+from heavytop.copters import load, quadcopter
+from heavytop.copters.live.flight import LONGEST, PUSH_SECONDS, LiveFlight, placed, vehicle_names
 from heavytop.copters.live.gains import numbers_of, recipe_of, tunable
-from heavytop.copters.live.hangar import build_vehicle, vehicle_names
 from heavytop.copters.vehicle import LAWS
 from heavytop.errors import ControlError, ShapeError, SimulationError, UnknownNameError
 
@@ -71,7 +70,7 @@ def test_it_rests_at_the_set_point(flight: LiveFlight) -> None:
 
 def test_a_push_gives_its_impulse_and_is_recovered_from(flight: LiveFlight) -> None:
     start = flight.snapshot.time
-    flight.push((0.0, 0.0, 0.9))  # upwards nothing turns: v = J / m, less what the law takes back meanwhile
+    flight.push((0.0, 0.0, 0.9))  # an upward push does not turn it: v = J / m, less the reaction of the law
     flight.advance(PUSH_SECONDS)
     assert flight.snapshot.time == pytest.approx(start + PUSH_SECONDS)
     speed = flight._native.seen(flight._state)[1][2]
@@ -198,7 +197,7 @@ def test_the_motion_does_not_depend_on_the_frame_rate(flight: LiveFlight) -> Non
 
 
 class Wall:
-    """A wall clock that only waiting moves, each time a little more than asked."""
+    """A wall clock that only waiting moves, each time a little too far."""
 
     def __init__(self, late: list[float]) -> None:
         self.now, self.late = 100.0, list(reversed(late))
@@ -252,7 +251,7 @@ def test_it_goes_on_in_its_own_thread() -> None:
 
 @pytest.mark.parametrize("name", vehicle_names())
 def test_the_gains_at_the_start_are_those_of_the_vehicle(name: str) -> None:
-    vehicle = build_vehicle(name)
+    vehicle = load(name)
     given, made = numbers_of(vehicle.prototype), numbers_of(recipe_of(vehicle).prototype())
     assert given.keys() == made.keys()
     for key, value in given.items():
@@ -272,7 +271,7 @@ def test_gains_place_the_poles() -> None:
 @pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("name", ["quadcopter", "hexacopter", "quadcopter-with-load"])
 def test_a_law_with_gains_as_parameters_is_the_law_of_the_prototype(name: str, kind: str) -> None:
-    vehicle = build_vehicle(name)
+    vehicle = load(name)
     prototype = recipe_of(vehicle).prototype({"position frequency": 1.4, "height frequency": 2.2})
     tuned = tunable(vehicle, kind)
     rng = np.random.default_rng(1)
@@ -291,7 +290,7 @@ def test_a_law_with_gains_as_parameters_is_the_law_of_the_prototype(name: str, k
     assert np.all((u >= low - 1e-9) & (u <= high + 1e-9))
 
 
-def test_gains_take_effect_at_once_and_softer_ones_are_slower(flight: LiveFlight) -> None:
+def test_gains_take_effect_immediately_and_softer_ones_are_slower(flight: LiveFlight) -> None:
     left = []
     for frequency in (2.0, 1.2):
         flight.reset()
@@ -302,7 +301,7 @@ def test_gains_take_effect_at_once_and_softer_ones_are_slower(flight: LiveFlight
     assert left[1] > 2 * left[0]
 
 
-def test_impossible_gains_are_refused_with_a_note(flight: LiveFlight) -> None:
+def test_impossible_gains_leave_a_note(flight: LiveFlight) -> None:
     before = flight.snapshot.gains
     flight.gains({"height frequency": -1.0})
     flight.advance(0.01)
@@ -312,7 +311,7 @@ def test_impossible_gains_are_refused_with_a_note(flight: LiveFlight) -> None:
     flight.advance(0.01)
     assert "unknown gain 'speed of light'" in flight.snapshot.note
     with pytest.raises(ControlError, match="another structure"):
-        tunable(quadcopter(), "body").values(build_vehicle("tricopter-with-load").prototype)
+        tunable(quadcopter(), "body").values(load("tricopter-with-load").prototype)
 
 
 # --- vehicles -----------------------------------------------------------------------------------------------------------------
@@ -343,7 +342,7 @@ def test_vehicle_and_law_are_changed_in_flight() -> None:
         flight.advance(0.01)
         time.sleep(0.02)
     assert flight.snapshot.vehicle.name == "bicopter"
-    assert set(flight.snapshot.gains) == set(recipe_of(build_vehicle("bicopter")).defaults)
+    assert set(flight.snapshot.gains) == set(recipe_of(load("bicopter")).defaults)
     assert flight.snapshot.position == pytest.approx([0.0, 1.0, 2.0], abs=0.1)
     moving = flight.snapshot.position
     flight._background = False
@@ -370,7 +369,7 @@ def test_a_lost_vehicle_is_brought_back(flight: LiveFlight) -> None:
     assert errors(flight, 1.0)[-1] < 0.1
 
 
-def test_bad_commands_are_refused_where_they_are_given(flight: LiveFlight) -> None:
+def test_bad_commands_raise_where_they_are_given(flight: LiveFlight) -> None:
     with pytest.raises(ShapeError, match=r"set point must have shape \(3,\), got \(2,\)"):
         flight.set_point((1.0, 2.0))
     with pytest.raises(ShapeError, match="impulse must be finite"):
@@ -379,7 +378,7 @@ def test_bad_commands_are_refused_where_they_are_given(flight: LiveFlight) -> No
 
 def test_a_set_point_is_a_configuration_at_rest() -> None:
     for name in ("quadcopter", "quadcopter-with-load"):
-        vehicle = build_vehicle(name)
+        vehicle = load(name)
         q = placed(vehicle, (1.0, 2.0, 3.0), 0.7)
         vehicle.model.coordinates.check(q)
         needed = vehicle.model.inverse_dynamics(q, np.zeros(vehicle.model.nv), np.zeros(vehicle.model.nv))
@@ -389,7 +388,7 @@ def test_a_set_point_is_a_configuration_at_rest() -> None:
 
 def test_gains_make_no_law_that_another_shares() -> None:
     """The law with gains as parameters keeps its own prototype; only what weighs its limits is the vehicle's."""
-    vehicle = build_vehicle("quadcopter")
+    vehicle = load("quadcopter")
     before = numbers_of(vehicle.prototype)
     law = tunable(vehicle, "energy").law
     assert law.prototype is law.terms.prototype

@@ -66,8 +66,10 @@ class Limb(Brief):
 
     def __post_init__(self) -> None:
         tip = np.asarray(self.tip, dtype=float)
-        if tip.shape != (3,) or not np.all(np.isfinite(tip)):
-            raise wrong_shape(f"tip of the limb {self.name!r}", (3,), tip.shape, "Give x, y and z in m, all finite.")
+        if tip.shape != (3,):
+            raise wrong_shape(f"tip of the limb {self.name!r}", (3,), tip.shape, "Give x, y and z in m.")
+        if not np.all(np.isfinite(tip)):
+            raise ModelError(f"tip of the limb {self.name!r} must be finite, got {tip.tolist()}.")
         for what in ("mass", "force", "frequency", "damping"):
             value = 1.0 if what == "frequency" and self.frequency is None else getattr(self, what)
             if not value > 0 or (what != "force" and not np.isfinite(value)):

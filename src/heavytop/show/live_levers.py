@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.control.disturbances.wind import ConstantWind, VonKarman, Wind
-from heavytop.copters.live.flight import HOVER, SPEEDS, LiveFlight, Snapshot
-from heavytop.copters.live.hangar import vehicle_names
+from heavytop.copters.live.flight import HOVER, SPEEDS, LiveFlight, Snapshot, vehicle_names
 from heavytop.copters.maneuvers import suited
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.show.palette import BLUE, ROLES, VERMILION

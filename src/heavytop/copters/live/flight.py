@@ -1,8 +1,8 @@
-"""A flight that goes on in real time and obeys commands: the cockpit without its window.
+"""A flight in real time that obeys commands: the cockpit without its window.
 
-Commands may come from any thread; they are queued and take effect at the next call of :meth:`LiveFlight.advance`. What a viewer needs
-is in :attr:`LiveFlight.snapshot`, which is replaced as a whole and never changed. New vehicles, laws and maneuvers are prepared in a
-thread of their own while the present flight goes on.
+Commands may come from any thread; they are queued and take effect at the next call of :meth:`LiveFlight.advance`. The data of viewers
+are in :attr:`LiveFlight.snapshot`, which is replaced as a whole and never changed. New vehicles, laws and maneuvers are prepared in a
+separate thread while the present flight continues.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import numpy as np
 
 from heavytop.control.disturbances.wind import Wind
 from heavytop.coordinates import Pose
-from heavytop.copters import maneuvers
+from heavytop.copters import catalogue, maneuvers
 from heavytop.copters.live.gains import Recipe, recipe_of
-from heavytop.copters.live.hangar import build_vehicle
 from heavytop.copters.live.loop import STEP, NativeLoop
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.vehicle import LAWS, Vehicle
@@ -31,25 +30,25 @@ from heavytop.geometry import se3, so3
 HOVER = "hover"
 PUSH_SECONDS = 0.1
 LONGEST = 0.25
-"""Simulated seconds (times the speed) that one call of :meth:`LiveFlight.advance` catches up at most."""
+"""Most seconds (times the speed) that one call of :meth:`LiveFlight.advance` simulates after a hold-up."""
 LOST = 200.0
-"""Distance from the reference (m) beyond which the vehicle is brought back."""
+"""Distance from the reference (m) beyond which the vehicle is reset."""
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What there is to see at one moment.
+    """The state of a live flight at one moment.
 
     Attributes
     ----------
-    time : simulated s. vehicle, law, maneuver : what flies, how, and what ("hover" holds the set point).
-    poses, reference : body -> (4, 4) where it is and where it shall be.
+    time : simulated s. vehicle, law, maneuver : present ones ("hover" holds the set point).
+    poses, reference : body -> (4, 4), true and desired.
     u : (nu,) inputs. thrusts : (rotors,) N. tracking_error : m. attitude_error : rad.
     set_point : (3,) and yaw in rad. wind : (3,) m/s.
-    real_time : simulated seconds per second, over the last ones. capacity : what the machine could do.
-    paused, speed : of the clock. note : what the pilot should know. preparing : what is being compiled, or "".
-    lost : how often the vehicle had to be brought back. gains : values in use.
+    real_time : simulated seconds per second, over the last ones. capacity : the same without waiting.
+    paused, speed : of the clock. note : message for the pilot. preparing : what is being compiled, or "".
+    lost : number of resets of a lost vehicle. gains : present values.
     """
 
     time: float
@@ -82,7 +81,7 @@ class Snapshot:
 
 @dataclass
 class _Pace:
-    """Simulated time against the clock."""
+    """Simulated time relative to the clock."""
 
     samples: deque[tuple[float, float, float]] = field(default_factory=lambda: deque(maxlen=120))
 
@@ -101,7 +100,7 @@ class LiveFlight:
     Parameters
     ----------
     vehicle : a vehicle or the name of one. law : "energy", "particle" or "body".
-    background : whether new vehicles and maneuvers are prepared in a thread of their own; otherwise within :meth:`advance`.
+    background : whether new vehicles and maneuvers are prepared in a separate thread; otherwise within :meth:`advance`.
 
     Examples
     --------
@@ -132,7 +131,7 @@ class LiveFlight:
     # --- commands: from any thread --------------------------------------------------------------------------------------------
 
     def set_point(self, position: Any, yaw: float | None = None) -> None:
-        """Hold this place (3,) m and heading (rad); a maneuver that is being flown ends."""
+        """Hold this place (3,) m and heading (rad); a present maneuver ends."""
         target = _triple(position, "set point")
         if yaw is not None and not np.isfinite(yaw):
             raise ShapeError(f"yaw must be finite, got {yaw!r}.")
@@ -151,7 +150,7 @@ class LiveFlight:
         self._queue.put(lambda: self._pulses.append((round(PUSH_SECONDS / STEP), wrench)))
 
     def wind(self, wind: Wind | None) -> None:
-        """Let the air move: any wind of :mod:`heavytop.control.disturbances.wind`; None: no air at all."""
+        """Set the wind, see :mod:`heavytop.control.disturbances.wind`; None: no air."""
         if wind is not None and not np.all(np.isfinite(wind.at(np.linspace(0.0, 10.0, 101)))):
             raise ShapeError("the velocity of the wind must be finite.")
 
@@ -162,7 +161,7 @@ class LiveFlight:
         self._queue.put(command)
 
     def gains(self, values: Mapping[str, float]) -> None:
-        """Turn gains of the present vehicle (see :class:`.Recipe`); the others stay. Impossible ones are refused with a note."""
+        """Change gains of the present vehicle (see :class:`.Recipe`); the others stay. Impossible ones are rejected with a note."""
         given = {name: float(value) for name, value in values.items()}
         if not all(np.isfinite(value) for value in given.values()):
             raise ShapeError(f"gains must be finite, got {given}.")
@@ -179,7 +178,7 @@ class LiveFlight:
         self._queue.put(lambda: self._fly(maneuver))
 
     def pause(self, paused: bool = True) -> None:
-        """Stop the clock, or let it go on."""
+        """Stop the clock, or continue."""
         self._queue.put(lambda: setattr(self, "_paused", bool(paused)))
 
     def speed(self, factor: float) -> None:
@@ -189,7 +188,7 @@ class LiveFlight:
         self._queue.put(lambda: setattr(self, "_speed", float(factor)))
 
     def reset(self) -> None:
-        """Back to rest at the set point, with the gains of the start."""
+        """Return to rest at the set point, with the initial gains."""
 
         def command() -> None:
             self._note, self._maneuver = "", None
@@ -201,7 +200,7 @@ class LiveFlight:
     # --- the clock --------------------------------------------------------------------------------------------------------------
 
     def advance(self, seconds: float) -> None:
-        """Obey the commands that wait, then let ``seconds`` pass (times the speed, unless paused)."""
+        """Execute the queued commands, then simulate ``seconds`` (times the speed, unless paused)."""
         self._obey()
         begin, simulated = time.perf_counter(), 0.0
         if not self._paused:
@@ -217,7 +216,7 @@ class LiveFlight:
         self._look()
 
     def start(self, rate: float = 100.0) -> None:
-        """Let it go on by itself in a thread, ``rate`` times a second, until :meth:`stop`."""
+        """Advance in a thread, ``rate`` times a second, until :meth:`stop`."""
         if self._thread is not None:
             return
         self._ended.clear()
@@ -228,7 +227,7 @@ class LiveFlight:
         """End the thread."""
         self._ended.set()
         thread, self._thread = self._thread, None
-        # one that was interrupted while it started is not alive yet: it will end by itself
+        # a thread interrupted during its start is not alive yet: it ends by itself
         if thread is not None and thread.is_alive():
             thread.join(timeout=5.0)
 
@@ -236,7 +235,7 @@ class LiveFlight:
         last = time.perf_counter()
         while not self._ended.wait(max(0.0, last + 1.0 / rate - time.perf_counter())):
             now = time.perf_counter()
-            # after a hold-up the flight goes on from where it is instead of racing
+            # after a hold-up the flight continues from its present state instead of racing
             self.advance(min(now - last, LONGEST))
             last = now
 
@@ -254,7 +253,7 @@ class LiveFlight:
                 self._note = str(error)
 
     def _prepare(self, what: str, work: Callable[[], Callable[[], None]]) -> None:
-        """Do the work elsewhere and what it returns here; only the latest request counts."""
+        """Do the work in another thread and call its result in this one; only the latest request counts."""
         self._request += 1
         number, self._preparing = self._request, what
 
@@ -266,7 +265,7 @@ class LiveFlight:
         def task() -> None:
             try:
                 done = work()
-            except Exception as error:  # the flight must go on whatever a vehicle file holds
+            except Exception as error:  # the flight continues whatever a vehicle file contains
                 text = f"{what} failed: {error}"
 
                 def done() -> None:
@@ -283,8 +282,10 @@ class LiveFlight:
     def _loop(self, vehicle: str | Vehicle, law: str) -> NativeLoop:
         key = (vehicle if isinstance(vehicle, str) else f"{vehicle.name} {id(vehicle)}", law)
         if key not in self._loops:
-            made = next((loop.vehicle for (name, _), loop in self._loops.items() if name == key[0]), None)
-            self._loops[key] = NativeLoop(made or build_vehicle(vehicle), law)
+            known = {name: loop.vehicle for (name, _), loop in self._loops.items()}
+            if isinstance(vehicle, str):
+                vehicle = known.get(vehicle) or catalogue.load(vehicle)
+            self._loops[key] = NativeLoop(vehicle, law)
         return self._loops[key]
 
     def _choose(self, vehicle: str | Vehicle | None, law: str | None) -> None:
@@ -299,7 +300,7 @@ class LiveFlight:
         self._prepare(f"compiling {name} with the {chosen} law", work)
 
     def _adopt(self, loop: NativeLoop) -> None:
-        """Go on with another loop; the same vehicle keeps its motion and its gains."""
+        """Continue with another loop; the same vehicle keeps its motion and its gains."""
         before = self.__dict__.get("_native")
         self._native, self._vehicle, self._law = loop, loop.vehicle, loop.law_name
         if before is not None and before.vehicle is loop.vehicle:
@@ -349,7 +350,7 @@ class LiveFlight:
         q, v = maneuver.start
         self._shift = self._target - q[:3]
         self._maneuver, self._begun, self._note = maneuver, self._time, ""
-        if not np.allclose(q, maneuver(0.0)[0]):  # it begins elsewhere than its reference: a step, a recovery
+        if not np.allclose(q, maneuver(0.0)[0]):  # it begins away from its reference: a step, a recovery
             q = q.copy()
             q[:3] += self._shift
             self._state = self._native.start(q, v)
@@ -368,11 +369,11 @@ class LiveFlight:
         else:
             self._lost += 1
             self._maneuver = None
-            self._note = "the vehicle was lost; it is back at the set point"
+            self._note = "the vehicle was lost and is reset to the set point"
             self._rest()
 
     def _signal(self, times: np.ndarray, steps: int) -> np.ndarray:
-        """Samples for so many steps, and the one after them."""
+        """Samples for the steps, and the one after them."""
         wrench = self._wrench(times, steps)
         if self._maneuver is not None and times[0] - self._begun >= self._maneuver.horizon:
             self._end_maneuver(self._maneuver)
@@ -387,7 +388,7 @@ class LiveFlight:
         return self._native.signal(q, v, a, wrench)
 
     def _end_maneuver(self, maneuver: Maneuver) -> None:
-        """Hold the place and the heading where it ended."""
+        """Hold the final place and heading."""
         q, _, _ = maneuver(maneuver.horizon)
         G = self._vehicle.model.pose("world", "hull", q)
         self._target = G[:3, 3] + self._shift
@@ -407,7 +408,7 @@ class LiveFlight:
         return wrench
 
     def _look(self) -> None:
-        """Make the snapshot."""
+        """Update the snapshot."""
         vehicle, q = self._vehicle, self._native.seen(self._state)[0]
         names = ["hull"] if vehicle.airframe.load is None else ["hull", vehicle.airframe.load.body]
         poses, reference = ({n: vehicle.model.pose("world", n, x) for n in names} for x in (q, self._desired))
@@ -442,6 +443,11 @@ class LiveFlight:
     def recipe(self) -> Recipe:
         """The gains of the present vehicle."""
         return self._recipe
+
+
+def vehicle_names() -> tuple[str, ...]:
+    """Names of the vehicles of a cockpit: those of the catalogue without detailed plants."""
+    return tuple(name for name in catalogue.names() if not name.endswith("-full"))
 
 
 def placed(vehicle: Vehicle, position: Any, yaw: float = 0.0) -> np.ndarray:

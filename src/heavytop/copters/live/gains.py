@@ -1,7 +1,7 @@
-"""Gains of a vehicle that can be turned while it flies: frequencies and damping ratios instead of moments.
+"""Gains of a vehicle that can be changed in flight: frequencies and damping ratios instead of moments.
 
-A recipe knows which prototypes suit a kind of vehicle, what its present gains are, and makes the prototype of other gains. The numbers of
-the prototype enter native code as parameters (:func:`tunable`), so a new set of gains needs no compilation.
+A recipe makes prototypes from gains for a kind of vehicle. The numbers of the prototype enter native code as parameters (:func:`tunable`), so
+new gains need no compilation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFAULT_SPREAD = 0.02
 
 @dataclass(frozen=True)
 class Gain:
-    """A number to turn: its name, its value at the start, its range and its unit."""
+    """A gain with its initial value, range and unit."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ class Gain:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The gains of a vehicle and the prototype that they make.
+    """The gains of a vehicle, and the prototypes made of them.
 
     Examples
     --------
@@ -61,14 +61,11 @@ class Recipe:
 
     @property
     def defaults(self) -> dict[str, float]:
-        """Name -> value at the start."""
+        """Name -> initial value."""
         return {gain.name: gain.value for gain in self.gains}
 
     def prototype(self, values: Mapping[str, float] | None = None) -> Prototype:
-        """The prototype of these gains; gains that are not given keep their value at the start.
-
-        Raises a ControlError where no positive prototype has them.
-        """
+        """The prototype of these gains, initial ones by default; raises a ControlError if none is positive."""
         for name in values or {}:
             if name not in self.defaults:
                 raise unknown_name("gain", name, self.defaults)
@@ -76,7 +73,7 @@ class Recipe:
 
 
 def recipe_of(vehicle: Vehicle) -> Recipe:
-    """The recipe that suits a vehicle."""
+    """The recipe of a kind of vehicle."""
     if vehicle.airframe.load is not None:
         return _carrying(vehicle) if vehicle.fully_actuated else _slung(vehicle)
     if vehicle.fully_actuated:
@@ -108,7 +105,7 @@ def _hovering(vehicle: Vehicle) -> Recipe:
         vertical = poles(x, "height")
         c3, c2, c1, c0 = np.real(np.poly(lateral))[1:]
         d1, d0 = np.real(np.poly(vertical))[1:]
-        # half of what the inequalities of Prototype.from_poles allow, and no more than usual
+        # at most half of the bound by the inequalities of Prototype.from_poles
         largest = min(c3 * d1 * g**2 / c1**2, c2 * d0 * g**2 / c0**2)
         spread = min(DEFAULT_SPREAD * (8.0 / x["tilt frequency"]) ** 2, 0.5 * largest)
         turn = float(m.moment_at_center[2, 2] / m.total)
@@ -118,7 +115,7 @@ def _hovering(vehicle: Vehicle) -> Recipe:
 
 
 def _tilting(vehicle: Vehicle) -> Recipe:
-    """A bicopter: one centre serves both directions, which fixes the damping of the height."""
+    """A bicopter: a common centre of both directions fixes the damping of the height."""
     gains = (
         *pair_gains("position", (2.0, 1.0)),
         *pair_gains("tilt", (8.0, 0.8)),
@@ -136,7 +133,7 @@ def _tilting(vehicle: Vehicle) -> Recipe:
 
 
 def _actuated(vehicle: Vehicle) -> Recipe:
-    """All six directions are free to choose: the translation as a whole and the rotation as a whole."""
+    """Six independent directions: the translation as a whole and the rotation as a whole."""
     m, d, k = (moments_of(vehicle.prototype, kind)[WORLD, "hull"] for kind, _ in DISTRIBUTIONS)
     theta = np.diagonal(m.moment_at_center)
     parts = {
@@ -188,7 +185,7 @@ def _slung(vehicle: Vehicle) -> Recipe:
 
 
 def pair_gains(name: str, pair: tuple[float, float]) -> tuple[Gain, Gain]:
-    """Frequency and damping ratio of a pair of poles, with ranges around them."""
+    """Gains of a pair of poles: frequency and damping ratio with their ranges."""
     w, z = pair
     return (
         Gain(f"{name} frequency", round(w, 6), round(0.4 * w, 2), round(2.0 * w, 2)),
@@ -241,7 +238,7 @@ def numbers_of(prototype: Prototype) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class CenterBlock(PointBlock):
-    """A point whose place on the body is a parameter."""
+    """A point with its place on the body as a parameter."""
 
     def velocity(self, kinematics: Kinematics) -> Array:
         twist = kinematics.motion(self.a, self.b).twist
@@ -250,11 +247,11 @@ class CenterBlock(PointBlock):
 
 @dataclass(frozen=True, eq=False)
 class Tunable:
-    """A law whose prototype's numbers are parameters of its model.
+    """A law with the numbers of its prototype as parameters of its model.
 
     Attributes
     ----------
-    law : of a model that has the parameters ``names``. pattern : the numbers that are fixed, mostly zeros.
+    law : of a model with the parameters ``names``. pattern : the fixed numbers, mostly zeros.
     """
 
     law: FeedbackLaw
@@ -262,7 +259,7 @@ class Tunable:
     pattern: Mapping[str, float]
 
     def values(self, prototype: Prototype) -> np.ndarray:
-        """The parameters (n,) that make the law that of a prototype."""
+        """The parameters (n,) of a prototype."""
         numbers = numbers_of(prototype)
         if numbers.keys() != {*self.names, *self.pattern}:
             raise ControlError(f"the prototype has another structure: it was not made for {self.law.model.name!r}.")
@@ -275,7 +272,7 @@ class Tunable:
 
 
 def tunable(vehicle: Vehicle, kind: str) -> Tunable:
-    """The law of a kind ("energy", "particle", "body") for any prototype with the structure of the vehicle's own."""
+    """The law of a kind ("energy", "particle", "body") for all prototypes with the structure of the vehicle's own."""
     if kind not in LAWS:
         raise unknown_name("law", kind, LAWS)
     numbers = numbers_of(vehicle.prototype)
@@ -287,7 +284,7 @@ def tunable(vehicle: Vehicle, kind: str) -> Tunable:
         return Model(replace(model.description, parameters=(*model.description.parameters, *more)))
 
     model = with_gains(vehicle.model)
-    # whatever the gains, limited inputs are weighed by the inertia of the vehicle's own prototype
+    # for all gains, limited inputs are weighted by the inertia of the vehicle's own prototype
     limits = vehicle.limits and replace(vehicle.limits, inertia=vehicle.prototype.inertia)
     if vehicle.virtual is None:
         law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits)
@@ -301,7 +298,7 @@ def tunable(vehicle: Vehicle, kind: str) -> Tunable:
 
 def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits: Limits | None) -> Law:
     if kind == "energy":
-        # the blocks of the velocity error are chosen by the numbers, then moved to the centres that are parameters
+        # the blocks of the velocity error are chosen by the numbers, then moved to the symbolic centres
         blocks = default_blocks(model.expressions, vehicle.prototype, "product")
         return energy_law(model, prototype, limits, blocks=[_moved(block, prototype) for block in blocks])
     return (particle_law if kind == "particle" else body_law)(model, prototype, limits)
@@ -315,7 +312,7 @@ def _moved(block: EnergyBlock, prototype: Prototype) -> EnergyBlock:
 
 
 def _symbolic(prototype: Prototype, numbers: Mapping[str, Any]) -> Prototype:
-    """The prototype with these numbers, some of which are symbols."""
+    """The prototype with numbers and symbols."""
     made: dict[str, dict[Any, Any]] = {}
     for kind, make in DISTRIBUTIONS:
         made[kind] = {}

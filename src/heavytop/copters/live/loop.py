@@ -1,7 +1,7 @@
-"""The closed loop of a vehicle as native code that is run a few milliseconds at a time.
+"""The closed loop of a vehicle as native code for a few milliseconds at a time.
 
-What a person may change in flight enters as numbers: the reference and the wrench from outside as a signal, the numbers of the prototype
-and the air drag as parameters. So one piece of native code per vehicle and law serves the whole flight.
+The reference and the external wrench enter as a signal, the numbers of the prototype and the air drag as parameters, so one piece of native
+code per vehicle and law serves the whole flight.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AIR_DRAG = "air_drag"
 
 
 class _Pilot(Wrapper):
-    """The law with a reference that is told at every call, and the wrench from outside: signal (q_R, v_R, a_R, wrench), inputs (u, wrench)."""
+    """The law with a reference and an external wrench as signal (q_R, v_R, a_R, wrench), inputs (u, wrench)."""
 
     def __init__(self, law: FeedbackLaw) -> None:
         super().__init__(law)
@@ -43,11 +43,9 @@ class _Pilot(Wrapper):
 
     @property
     def needs_reference(self) -> bool:
-        """It is part of the signal."""
         return False
 
     def plant(self, model: Any) -> PartialPlant:
-        """The vehicle without the wrench."""
         return PartialPlant.with_inputs(model, model.u_names[: -len(OUTSIDE)])
 
     def seen(self, at: Seen) -> dict[str, Array]:
@@ -56,7 +54,6 @@ class _Pilot(Wrapper):
         return {"q_R": q_R, "v_R": v_R, "a_R": a_R, "p": part(at.p, 0, len(self.law.model.parameter_names))}
 
     def acted(self, at: Seen, u: Array) -> Array:
-        """The wrench joins the inputs."""
         return concatenate(u, split(at.signal, self._parts)[3])
 
 
@@ -125,7 +122,7 @@ class NativeLoop:
 
 
 def _plant(vehicle: Vehicle, law_model: Model) -> Model:
-    """The vehicle in air that may move, with a wrench from outside; it has the law's parameters first."""
+    """The vehicle in moving air with an external wrench; the parameters of the law come first."""
     system = vehicle.describe()
     drag = system.parameter(AIR_DRAG, 0.0)
     system.damper("world", "hull", Damping(drag))
