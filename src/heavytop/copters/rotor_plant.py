@@ -37,13 +37,7 @@ if TYPE_CHECKING:
 
 SERVO = 80.0
 """Natural frequency of tilt servos, rad/s, critically damped."""
-UNCERTAIN = {
-    "mass_factor": 1.0,
-    "moment_factor": 1.0,
-    "thrust_factor": 1.0,
-    "drag_factor": 1.0,
-    "speed_factor": 1.0,
-}
+UNCERTAIN = {"mass_factor": 1.0, "moment_factor": 1.0, "thrust_factor": 1.0, "drag_factor": 1.0, "speed_factor": 1.0}
 """Parameters of an uncertain plant, true over assumed: mass, moments of inertia, thrust, drag, largest speed of the rotors. Further ones:
 ``lag`` (s) and ``rotor0_health`` and so on, 1 for a sound rotor, 0 for a dead one."""
 
@@ -71,13 +65,7 @@ class RotorPlant(UserDynamics):
     """
 
     def __init__(
-        self,
-        vehicle: Vehicle,
-        *,
-        drag: bool = True,
-        payload: float = 0.0,
-        wind: bool = False,
-        uncertain: bool = False,
+        self, vehicle: Vehicle, *, drag: bool = True, payload: float = 0.0, wind: bool = False, uncertain: bool = False
     ) -> None:
         if vehicle.full is not None:
             raise ModelError(f"{vehicle.name!r} already has motors and servos: its plant is vehicle.full.model.")

@@ -166,13 +166,7 @@ def tricopter_with_load_full(
         "tilt servos": f"{drives.servo:g} rad/s",
         "motors": f"{drives.motor:g} 1/s",
     }
-    return replace(
-        base,
-        model=model,
-        describe=describe,
-        parameters=rows,
-        full=plant,
-    )
+    return replace(base, model=model, describe=describe, parameters=rows, full=plant)
 
 
 def _lumped(

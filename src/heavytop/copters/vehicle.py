@@ -89,11 +89,7 @@ class Vehicle(Value, Shown):
         return f"Vehicle({self.name!r}: {self.mass:.4g} kg, {len(self.airframe.rotors)} rotors, {self.model.nu} inputs)"
 
     def _overview(self) -> Overview:
-        facts = {
-            "mass": f"{self.mass:.4g} kg",
-            "rotors": str(len(self.airframe.rotors)),
-            "inputs": str(self.model.nu),
-        }
+        facts = {"mass": f"{self.mass:.4g} kg", "rotors": str(len(self.airframe.rotors)), "inputs": str(self.model.nu)}
         return Overview(f"Vehicle {self.name}", tuple((facts | dict(self.parameters)).items()))
 
     @property

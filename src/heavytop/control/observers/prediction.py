@@ -83,11 +83,7 @@ class Predicted(Wrapper):
             force = force + at.signals["force"]
         if self.drag is not None:  # changes little during the delay
             force = force + np.matvec(motion.R, self.drag.acceleration(self.hull, motion, levels))
-        known = _Disturbances(
-            force,
-            at.signals.get("moment", np.zeros(3)),
-            at.signals.number("thrust_scale", 1.0),
-        )
+        known = _Disturbances(force, at.signals.get("moment", np.zeros(3)), at.signals.number("thrust_scale", 1.0))
         lag, delay = at.signals.number("lag", float(np.mean(act.time_constant))), at.signals.number("delay", self.delay)
         unit = step * at.period
         deepest = (at.signals["commands"].shape[-1] // nu - 1) // step
